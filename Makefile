@@ -1,0 +1,90 @@
+# Two commands do everything on a fresh clone with Python 3.11 or 3.12: `make reproduce` and `make test`.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?=
+JOBS ?= 2
+RESULTS ?= results
+SWEEPS ?= $(wildcard experiments/ci/*.yaml)
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+# What mypy holds to the strict rules: everything but the code that talks to RL4CO.
+TYPED := maxk_lab/estimators maxk_lab/gradients maxk_lab/training maxk_lab/environments/[!r]*.py maxk_lab/tracking maxk_lab/sweeps maxk_lab/report maxk_lab/cli \
+         maxk_lab/catalogue.py maxk_lab/errors.py maxk_lab/seeds.py maxk_lab/lazy.py
+
+# One thread per process: the sweeps use processes, and more threads only make the timings and the sums wander.
+export OMP_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+
+.PHONY: help setup lint test reproduce bench clean
+
+help:
+	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
+	@echo "make test        run the tests"
+	@echo "make reproduce   run the sweeps of experiments/ci, write results/<sweep>/report, fail if a claim is refuted"
+	@echo "make lint        ruff, format check, mypy"
+	@echo "make bench       time the weights, a sweep and the command line"
+	@echo "make clean       remove .venv and the caches; results/ stays"
+	@echo
+	@echo "PYTHON=python3.12 picks the interpreter, JOBS=4 the worker processes, SWEEPS=... the sweeps to reproduce"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@if ! $(BIN)/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; then \
+	  found=""; \
+	  for candidate in $(or $(PYTHON),python3 python3.12 python3.11 python); do \
+	    if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
+	      2>/dev/null; then found="$$candidate"; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo "maxk-lab needs Python 3.11 or 3.12 with venv; none of these is: $(or $(PYTHON),python3 python3.12 python3.11 python)." >&2; \
+	    echo "Install one, or name it: make setup PYTHON=/path/to/python3.12" >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "creating .venv with $$("$$found" --version)"; \
+	  "$$found" -m venv --clear .venv; \
+	fi
+	@echo "installing the pinned packages into .venv (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(TYPED)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+# Every sweep is run and reported even when an earlier one failed; the summary and the exit code come at the end.
+reproduce: $(STAMP)
+	@failed=(); \
+	interrupted() { [ "$$1" -ne 130 ] || { echo "interrupted; the same command continues" >&2; exit 130; }; }; \
+	[ -n "$(SWEEPS)" ] || { echo "no sweep found under experiments/ci" >&2; exit 1; }; \
+	echo "== maxk-lab check"; \
+	$(BIN)/maxk-lab check || { interrupted $$?; failed+=("check: a formula failed its check"); }; \
+	for sweep in $(SWEEPS); do \
+	  name=$$(basename "$$sweep" .yaml); \
+	  echo; echo "== maxk-lab run $$sweep"; \
+	  $(BIN)/maxk-lab run "$$sweep" --jobs $(JOBS) --results "$(RESULTS)" --retry-failed \
+	    || { interrupted $$?; failed+=("$$name: the run did not finish well"); }; \
+	  echo; echo "== maxk-lab report $$name"; \
+	  $(BIN)/maxk-lab report "$$name" --results "$(RESULTS)" --out "$(RESULTS)/$$name/report" \
+	    || { interrupted $$?; failed+=("$$name: a claim was refuted, or cells failed"); }; \
+	done; \
+	echo; \
+	if [ $${#failed[@]} -gt 0 ]; then \
+	  echo "make reproduce: $${#failed[@]} failed"; printf '  %s\n' "$${failed[@]}"; exit 1; \
+	fi; \
+	echo "make reproduce: every check passed and no claim was refuted; reports in $(RESULTS)/*/report"
+
+bench: $(STAMP)
+	@for benchmark in benchmarks/bench_*.py; do \
+	  echo "== $$benchmark"; $(BIN)/python "$$benchmark" || exit 1; echo; \
+	done
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

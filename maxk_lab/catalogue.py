@@ -1,0 +1,120 @@
+"""Catalogues: the one place that knows a name's meaning, its parameters and the function behind it. Imports no torch."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar
+
+from maxk_lab.errors import LabError
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A named parameter of a row: its type, default and allowed range or choices."""
+
+    name: str
+    kind: type
+    default: Any
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[Any, ...] = ()
+    meaning: str = ""
+
+    def parse(self, value: Any) -> Any:
+        """`value` as this parameter's type. Raises `LabError` that names the allowed values."""
+        if self.kind is bool and not isinstance(value, bool):
+            raise LabError(f"{self.name} must be true or false, got {value!r}")
+        if isinstance(value, bool) and self.kind is not bool:
+            raise LabError(f"{self.name} must be of type {self.kind.__name__}, got {value!r}")
+        try:
+            parsed = self.kind(value)
+        except (TypeError, ValueError):
+            raise LabError(f"{self.name} must be of type {self.kind.__name__}, got {value!r}") from None
+        if self.kind is int and parsed != value and not isinstance(value, str):
+            raise LabError(f"{self.name} must be a whole number, got {value!r}")
+        if self.kind is str and not isinstance(value, str):
+            raise LabError(f"{self.name} must be a text, got {value!r}")
+        if self.kind is float and not math.isfinite(parsed):
+            raise LabError(f"{self.name} must be finite, got {value!r}")
+        if self.choices and parsed not in self.choices:
+            hint = nearest(str(parsed), map(str, self.choices))
+            also = f" (did you mean {hint}?)" if hint else ""
+            raise LabError(
+                f"{self.name} must be one of {', '.join(map(str, self.choices))}, got {value!r}{also}"
+            )
+        if self.low is not None and parsed < self.low:
+            raise LabError(f"{self.name} must be at least {self.low}, got {value!r}")
+        if self.high is not None and parsed > self.high:
+            raise LabError(f"{self.name} must be at most {self.high}, got {value!r}")
+        return parsed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One catalogue row: a name, its one-line meaning, the code behind it and where it comes from."""
+
+    name: str
+    meaning: str
+    implementation: str
+    citation: str = ""
+
+
+RowType = TypeVar("RowType", bound=Row)
+
+
+class Catalogue(Generic[RowType]):
+    """Rows by name: the project's own, then those that installed packages add under an entry-point group."""
+
+    def __init__(self, kind: str, rows: Iterable[RowType], entry_point_group: str) -> None:
+        self.kind = kind
+        self.entry_point_group = entry_point_group
+        self._own = tuple(rows)
+
+    @cached_property
+    def _rows(self) -> dict[str, RowType]:
+        rows = {row.name: row for row in self._own}
+        for point in entry_points(group=self.entry_point_group):
+            row = point.load()
+            if row.name in rows:
+                raise LabError(f"{self.kind} {row.name!r} of {point.value} is already in the catalogue")
+            rows[row.name] = row
+        return rows
+
+    def __iter__(self) -> Iterator[RowType]:
+        return iter(self._rows.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._rows
+
+    def names(self) -> tuple[str, ...]:
+        """Every name, in catalogue order."""
+        return tuple(self._rows)
+
+    def get(self, name: str) -> RowType:
+        """The row called `name`. Raises `LabError` with the nearest name and all allowed ones."""
+        if name in self._rows:
+            return self._rows[name]
+        hint = nearest(name, self._rows)
+        also = f" (did you mean {hint}?)" if hint else ""
+        raise LabError(f"unknown {self.kind} {name!r}{also}; known: {', '.join(self._rows)}")
+
+
+def load(path: str) -> Any:
+    """The object that `package.module:name` names. Raises `LabError` when there is none."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise LabError(f"cannot load {path!r}: {error}") from error
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """The word of `words` most like `word`, or None when nothing is near."""
+    found = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
+    return found[0] if found else None
