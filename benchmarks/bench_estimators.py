@@ -1,0 +1,50 @@
+"""Time of every baseline against `torch.sort` of the same rewards: medians side by side, one torch thread.
+
+Usage: python benchmarks/bench_estimators.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from maxk_lab.estimators import advantages
+from maxk_lab.estimators.catalogue import BASELINES, choose_baseline
+
+# Shape of the float32 rewards, K, rounds, and the largest allowed ratio to torch.sort.
+CASES = (((512, 64), 8, 200, 1.5), ((64, 65_536), 256, 7, 2.0))
+
+
+def medians(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Median seconds per call; the functions take turns, so that a slow moment hits them all alike."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for turn in range(rounds + 2):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            if turn >= 2:  # the first two fill caches
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(seconds) for name, seconds in times.items()}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    names = [choose_baseline(row.name).name for row in BASELINES]
+    for shape, k, rounds, allowed in CASES:
+        rewards = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        functions: dict[str, Callable[[], object]] = {"torch.sort": lambda r=rewards: torch.sort(r, dim=-1)}
+        for name in names:
+            functions[name] = lambda r=rewards, b=name, k=k: advantages(r, baseline=b, k=k)
+        seconds = medians(functions, rounds)
+        print(f"rewards {list(shape)} float32, K = {k}: at most {allowed} x torch.sort")
+        for name, median in seconds.items():
+            ratio = median / seconds["torch.sort"]
+            verdict = "" if name == "torch.sort" else ("ok" if ratio <= allowed else "TOO SLOW")
+            print(f"  {name:12s} {1e3 * median:9.3f} ms  {ratio:5.2f} x  {verdict}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Ratios of binomial coefficients, by recurrence in float64: finite for every n and K, computed once each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators.validation import check_k
+
+_BLOCK = 256
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def cached(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Compute once per arguments, as tensors that outlive the caller's mode: never write to them.
+
+    A tensor made in inference mode could not take part in autograd later.
+    """
+
+    @lru_cache(maxsize=64)
+    @wraps(function)
+    def compute(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with torch.inference_mode(False), torch.no_grad():
+            return function(*args, **kwargs)
+
+    # mypy sees only hashables in an lru_cache's signature; the arguments here are numbers and devices.
+    return cast("Callable[Arguments, Result]", compute)
+
+
+@cached
+def rank_weights(n: int, k: int, device: torch.device) -> Tensor:
+    """a_i = C(i-1, K-1) / C(n, K) for ranks i = 1..n, float64 `[n]`.
+
+    a_n = K/n and a_i = a_{i+1} (i+1-K) / i, so every product runs downwards from the largest term; what is
+    smaller than the smallest normal number becomes 0.
+    """
+    rank = torch.arange(n - 1, 0, -1, dtype=torch.float64, device=device)
+    factors = torch.cat([rank.new_full((1,), k / n), ((rank + 1 - k) / rank).clamp_(min=0)])
+    weights = factors.cumprod(0).flip(0)
+    return torch.where(weights < torch.finfo(torch.float64).tiny, 0.0, weights)
+
+
+def maxk_reward_weights(n: int, k: int, *, device: torch.device | str = "cpu") -> Tensor:
+    """Weight per rank of the Max@K value: C(i-1, K-1) / C(n, K) for ranks i = 1..n (ascending rewards).
+
+    Returns float64 `[n]`, zero below rank K, with sum 1. Raises `ValueError` unless 1 <= k <= n.
+    Source: PKPO, arXiv 2505.15201, Theorem 1.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"n must be an integer with n >= 1, got {n!r}")
+    return rank_weights(n, check_k(k, n), torch.device(device)).clone()
+
+
+def shortfall_blocks(n: int, device: torch.device) -> Iterator[Tensor]:
+    """C(j, K) / C(n, K) for gaps j = 1..n-1 (rows) and K = 1..n (columns), in blocks of columns, float64.
+
+    From K - 1 to K the ratio is multiplied by (j-K+1) / (n-K+1).
+    """
+    gap = torch.arange(1, n, dtype=torch.float64, device=device)[:, None]
+    last = torch.ones_like(gap)
+    for start in range(1, n + 1, _BLOCK):
+        k = torch.arange(start, min(start + _BLOCK, n + 1), dtype=torch.float64, device=device)
+        block = last * ((gap - k + 1).clamp_(min=0) / (n - k + 1)).cumprod(1)
+        last = block[:, -1:]
+        yield block

@@ -1,0 +1,74 @@
+"""From rewards to the gaps of the sorted rewards, and from a rule on the gaps back to the samples' own order.
+
+Every quantity of this room is, in rank order and with gaps d_j = R_(j+1) - R_(j) >= 0, j = 1..n-1,
+
+    w_(i) = sum_{j<i} steps_j d_j + sum_j level_j d_j + top * R_(n)
+
+because the score weights obey s_(i+1) - s_(i) = d_j C(i-1, K-1) / C(n, K), j = i, and s_(n) = (K/n) R_(n).
+The terms of each sum have one sign, so nothing cancels: equal rewards get equal weights, and a rule with
+`top` = 0 does not see a constant added to the rewards, not even a huge one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators.sorting import sort_groups
+from maxk_lab.estimators.validation import check_finite
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Rewards by rank: `order` and `values` `[..., n]`, `gaps` `[..., n-1]`; all but `order` in float64."""
+
+    order: Tensor
+    values: Tensor
+    gaps: Tensor
+
+    @property
+    def top(self) -> Tensor:
+        """The greatest reward, `[..., 1]`."""
+        return self.values[..., -1:]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The coefficients of one quantity: `steps` and `level` float64 `[n-1]`, `top` a number."""
+
+    steps: Tensor
+    level: Tensor
+    top: float
+
+    def __add__(self, other: Rule) -> Rule:
+        return Rule(self.steps + other.steps, self.level + other.level, self.top + other.top)
+
+    def __rmul__(self, factor: float) -> Rule:
+        return Rule(factor * self.steps, factor * self.level, factor * self.top)
+
+
+def sort_rewards(rewards: Tensor, *, stable_sort: bool) -> Sorted:
+    """Sort rewards `[..., n]` of any real dtype. Raises `ValueError` where a CPU reward is not finite."""
+    real = rewards if rewards.is_floating_point() else rewards.double()
+    values, order = sort_groups(real, stable_sort=stable_sort)
+    check_finite(values[..., 0], values[..., -1])
+    return Sorted(order, values, values.diff(dim=-1))
+
+
+def apply_rule(rule: Rule, rewards: Tensor, *, stable_sort: bool) -> Tensor:
+    """The rule's w for rewards `[..., n]`: `[..., n]`, in the samples' own order, with no gradient."""
+    ranked = sort_rewards(rewards.detach(), stable_sort=stable_sort)
+    level = (ranked.gaps @ rule.level).unsqueeze(-1) + rule.top * ranked.top
+    # In place: next to the sort, what costs time is touching fresh memory.
+    by_rank = ranked.values
+    by_rank[..., 0] = 0.0
+    torch.mul(ranked.gaps, rule.steps, out=by_rank[..., 1:])
+    weights = by_rank.cumsum_(-1).add_(level).to(result_dtype(rewards))
+    return torch.empty_like(weights).scatter_(-1, ranked.order, weights)
+
+
+def result_dtype(rewards: Tensor) -> torch.dtype:
+    """The rewards' own dtype if it is floating-point, else float64."""
+    return rewards.dtype if rewards.is_floating_point() else torch.float64

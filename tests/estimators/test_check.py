@@ -1,0 +1,48 @@
+"""`run_checks` passes, covers every row, and fails where a row is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from maxk_lab.catalogue import Catalogue
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import catalogue
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
+from maxk_lab.estimators.check import check_pair, run_checks
+
+
+def test_everything_holds_and_every_row_is_covered() -> None:
+    results = run_checks()
+    assert [result for result in results if not result.ok] == []
+    rows = " ".join(result.row for result in results)
+    for row in (*BASELINES, *ESTIMATORS):
+        assert row.name in rows
+    assert {"identity I1", "identity I2", "identity I3"} <= {result.name for result in results}
+
+
+def test_one_estimator() -> None:
+    rows = {result.row for result in run_checks("reinforce")}
+    assert "reinforce / centred" in rows
+    assert "maxk / centred" not in rows
+    with pytest.raises(LabError, match="did you mean reinforce"):
+        run_checks("reinforc")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "failing"),
+    [
+        ("group_mean", {"unbiased": True}, "unbiased"),
+        ("centred", {"unbiased": False}, "bias seen"),
+        ("group_mean", {"scale": lambda n, k: 1.0}, "unbiased but for scale"),
+        ("centred", {"implementation": "maxk_lab.estimators.baselines:group_mean_weights"}, "fast = slow"),
+        ("centred", {"implementation": "maxk_lab.estimators.baselines:missing"}, "unbiased"),
+    ],
+)
+def test_a_wrong_row_fails(
+    name: str, changes: dict[str, object], failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [dataclasses.replace(row, **changes) if row.name == name else row for row in BASELINES]
+    monkeypatch.setattr(catalogue, "BASELINES", Catalogue("baseline", rows, "maxk_lab.nothing"))
+    assert failing in {result.name for result in check_pair("maxk", name) if not result.ok}
