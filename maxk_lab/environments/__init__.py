@@ -1,0 +1,16 @@
+"""Environments: what draws i.i.d. trajectories from a policy, and lists them all where that is possible."""
+
+from maxk_lab.lazy import lazy_exports
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "ENVIRONMENTS": "catalogue",
+        "EnvironmentRow": "catalogue",
+        "Environment": "protocol",
+        "Rollouts": "protocol",
+        "make_environment": "protocol",
+        "Bandit": "bandit",
+        "RL4COEnvironment": "rl4co_adapter",
+    },
+)

@@ -1,0 +1,121 @@
+"""The catalogue of environments: names, parameters and limits. Imports no torch and no RL4CO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from maxk_lab.catalogue import Catalogue, Parameter, Row
+
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentRow(Row):
+    """An environment: what a sweep may set about it and about its policy."""
+
+    reward: str
+    parameters: tuple[Parameter, ...]
+    policy_parameters: tuple[Parameter, ...]
+    # Enumerable when parameter `size_parameter` is at most `enumerable_up_to`.
+    size_parameter: str
+    enumerable_up_to: int
+    # RL4CO only: whether its decoder can share one encoding among the n samples of an instance.
+    shared_encoding: bool = True
+
+    def enumerable(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether every trajectory can be listed, so that J_K and its gradient are known exactly."""
+        return bool(parameters[self.size_parameter] <= self.enumerable_up_to)
+
+    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+        """Why these parameters cannot be run together, or None."""
+        if "num_heads" in policy:
+            head = policy["embed_dim"] / policy["num_heads"]
+            if head % 8 != 0:
+                return f"embed_dim / num_heads must be a multiple of 8, got {policy['embed_dim']} / {policy['num_heads']}"
+        return None
+
+
+_SCALE = Parameter("init_std", float, 1.0, low=0.0, meaning="standard deviation of the initial logits")
+_DTYPE = Parameter("dtype", str, "float32", choices=DTYPES, meaning="floating-point type of the policy")
+ATTENTION_POLICY = (
+    Parameter("embed_dim", int, 64, low=8, meaning="width of the attention model"),
+    Parameter("num_encoder_layers", int, 2, low=1),
+    Parameter("num_heads", int, 8, low=1, meaning="embed_dim / num_heads must be a multiple of 8"),
+    Parameter("feedforward_hidden", int, 128, low=1),
+    _DTYPE,
+)
+
+# name, meaning, reward, size parameter and its default, enumerable up to, shared encoding
+_ROUTING = (
+    ("cvrp", "capacitated vehicle routing (RL4CO)", "minus the total length", "num_loc", 20, 5, True),
+    ("sdvrp", "split-delivery vehicle routing (RL4CO)", "minus the total length", "num_loc", 20, 4, True),
+    ("op", "orienteering (RL4CO)", "the prize collected", "num_loc", 20, 6, True),
+    ("pctsp", "prize-collecting TSP (RL4CO)", "minus length and penalties", "num_loc", 20, 5, True),
+    ("pdp", "pickup and delivery (RL4CO)", "minus the tour length", "num_loc", 20, 6, False),
+    (
+        "smtwtp",
+        "single-machine total weighted tardiness (RL4CO)",
+        "minus the weighted tardiness",
+        "num_job",
+        10,
+        6,
+        True,
+    ),
+)
+
+
+def _routing(
+    name: str, meaning: str, reward: str, size: str, default: int, up_to: int, shared: bool
+) -> EnvironmentRow:
+    return EnvironmentRow(
+        name=name,
+        meaning=f"{meaning}, attention model, i.i.d. sampling",
+        reward=reward,
+        implementation="maxk_lab.environments.rl4co_adapter:RL4COEnvironment",
+        citation="RL4CO, arXiv 2306.17100",
+        parameters=(Parameter(size, int, default, low=2, meaning="size of an instance"),),
+        policy_parameters=ATTENTION_POLICY,
+        size_parameter=size,
+        enumerable_up_to=up_to,
+        shared_encoding=shared,
+    )
+
+
+ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
+    "environment",
+    [
+        EnvironmentRow(
+            name="tsp",
+            meaning="travelling salesman on uniform random points (RL4CO), attention model, i.i.d. sampling",
+            reward="minus the tour length",
+            implementation="maxk_lab.environments.rl4co_adapter:RL4COEnvironment",
+            citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
+            parameters=(Parameter("num_loc", int, 20, low=3, meaning="number of cities"),),
+            policy_parameters=ATTENTION_POLICY,
+            size_parameter="num_loc",
+            enumerable_up_to=8,
+        ),
+        *(_routing(*row) for row in _ROUTING),
+        EnvironmentRow(
+            name="bandit",
+            meaning="tabular softmax bandit: one logit per arm and instance, fixed Gaussian rewards",
+            reward="N(0, 1) per arm and instance, plus reward_shift",
+            implementation="maxk_lab.environments.bandit:Bandit",
+            parameters=(
+                Parameter("arms", int, 10, low=2, meaning="number of arms"),
+                Parameter("reward_shift", float, 0.0, meaning="constant added to every reward"),
+            ),
+            policy_parameters=(
+                _SCALE,
+                Parameter(
+                    "dtype", str, "float64", choices=DTYPES, meaning="floating-point type of the logits"
+                ),
+            ),
+            size_parameter="arms",
+            enumerable_up_to=2_000,
+        ),
+    ],
+    "maxk_lab.environments",
+)
