@@ -1,0 +1,146 @@
+"""Bias verdicts: does E ĝ differ from ∇J, tested over all cells together, with the smallest bias the test could have seen."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import numpy as np
+from scipy import stats
+
+from maxk_lab.gradients.statistics import Array, Units, stratified_mean
+
+POWER = 0.8
+Key = TypeVar("Key", bound=Hashable)
+Verdict = Literal["no bias seen", "scale bias", "biased", "reference", "undefined"]
+
+
+@dataclass(frozen=True)
+class BiasVerdict:
+    """The verdict on one cell.
+
+    `p_value` is Holm-adjusted over all cells judged together. `relative_bias` is √max(0, ‖E ĝ − ∇J‖²)/‖∇J‖. `detectable` is the
+    smallest relative bias, in any direction, that the test would have found with probability 0.8 at its corrected level;
+    `detectable_scale` the same for a bias along ∇J. All are NaN where undefined, with the reason.
+    """
+
+    verdict: Verdict
+    p_value: float = float("nan")
+    relative_bias: float = float("nan")
+    detectable: float = float("nan")
+    detectable_scale: float = float("nan")
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """Stratified t-tests of one cell: bias along ∇J (two-sided), squared bias and squared bias off ∇J (one-sided)."""
+
+    p_scale: float
+    p_square: float
+    p_direction: float
+    scale_error: float
+    square_error: float
+    squared_bias: float
+    truth: float
+    freedom: int
+
+
+def bias_verdicts(units_by_key: Mapping[Key, Units], *, alpha: float = 0.05) -> dict[Key, BiasVerdict]:
+    """Judge every cell at family-wise level `alpha` (Holm 1979).
+
+    Per cell two tests are combined (Bonferroni): the bias along ∇J, ⟨E ĝ, ∇J⟩ − ‖∇J‖², which is linear in ĝ and so precise, and the
+    squared bias ‖E ĝ − ∇J‖², which sees every direction. A rejected cell is a `scale bias`
+    when nothing is left off ∇J, else `biased`.
+    """
+    verdicts: dict[Key, BiasVerdict] = {}
+    tests: dict[Key, _Tests] = {}
+    for key, units in units_by_key.items():
+        reason = _why_untestable(units)
+        if reason:
+            verdicts[key] = BiasVerdict("undefined", reason=reason)
+        elif np.array_equal(units.inner, units.truth) and np.array_equal(units.mean_square, units.truth):
+            verdicts[key] = BiasVerdict("reference", reason="the others are judged against this estimator")
+        else:
+            tests[key] = _run_tests(units)
+    raw = {key: min(1.0, 2 * min(test.p_scale, test.p_square)) for key, test in tests.items()}
+    adjusted = holm(raw)
+    for key, test in tests.items():
+        verdicts[key] = _judge(test, adjusted[key], alpha, len(tests))
+    return {key: verdicts[key] for key in units_by_key}
+
+
+def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
+    """Holm's step-down adjusted p-values."""
+    ordered = sorted(p_values, key=lambda key: p_values[key])
+    adjusted: dict[Key, float] = {}
+    largest = 0.0
+    for position, key in enumerate(ordered):
+        largest = max(largest, min(1.0, (len(ordered) - position) * p_values[key]))
+        adjusted[key] = largest
+    return adjusted
+
+
+def _why_untestable(units: Units) -> str:
+    if np.isnan(units.truth).any() or np.isnan(units.inner).any():
+        return "no gradient to judge against"
+    if min(len(member) for member in units.members()) < 2:
+        return "one resampling unit in a stratum: no test"
+    if not stratified_mean(units.columns(), units.members())[3] > 0:
+        return "the norm of the gradient it is judged against cannot be told from zero"
+    return ""
+
+
+def _run_tests(units: Units) -> _Tests:
+    _, mean_square, inner, truth = units.columns()
+    members = units.members()
+    freedom = len(units.stratum) - len(members)
+    scale, scale_error = _mean_and_error(inner - truth, members)
+    square, square_error = _mean_and_error(mean_square - 2 * inner + truth, members)
+    centre = stratified_mean(units.columns(), members)
+    factor = centre[2] / centre[3]
+    off, off_error = _mean_and_error(mean_square - 2 * factor * inner + factor**2 * truth, members)
+    return _Tests(
+        p_scale=2 * _tail(abs(scale), scale_error, freedom),
+        p_square=_tail(square, square_error, freedom),
+        p_direction=_tail(off, off_error, freedom),
+        scale_error=scale_error,
+        square_error=square_error,
+        squared_bias=square,
+        truth=float(centre[3]),
+        freedom=freedom,
+    )
+
+
+def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerdict:
+    corrected = alpha / (2 * family)
+    to_find = stats.norm.ppf(POWER)
+    verdict: Verdict = "no bias seen"
+    if adjusted < alpha:
+        verdict = "biased" if test.p_direction < corrected else "scale bias"
+    return BiasVerdict(
+        verdict=verdict,
+        p_value=adjusted,
+        relative_bias=float(np.sqrt(max(0.0, test.squared_bias) / test.truth)),
+        detectable=float(
+            np.sqrt((stats.t.isf(corrected, test.freedom) + to_find) * test.square_error / test.truth)
+        ),
+        detectable_scale=float(
+            (stats.t.isf(corrected / 2, test.freedom) + to_find) * test.scale_error / test.truth
+        ),
+    )
+
+
+def _mean_and_error(values: Array, members: list[np.ndarray]) -> tuple[float, float]:
+    """Mean over strata of the stratum means, and its standard error with strata held fixed."""
+    means = [values[m].mean() for m in members]
+    error = np.sqrt(sum(values[m].var(ddof=1) / len(m) for m in members)) / len(members)
+    return float(np.mean(means)), float(error)
+
+
+def _tail(mean: float, error: float, freedom: int) -> float:
+    """P(T ≥ mean/error); 1 or 0 when the values do not vary at all (below rounding of the mean)."""
+    if error <= 1e-14 * abs(mean) or error == 0.0:
+        return 0.0 if mean > 1e-12 else 1.0
+    return float(stats.t.sf(mean / error, freedom))

@@ -1,0 +1,62 @@
+"""Exact J_K and ∇J_K of a policy whose trajectories are all listed (estimators.md §7): no sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+# How far Σ p may be from one before an enumeration is refused.
+TOTAL_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
+
+
+def exact_value(probabilities: Tensor, rewards: Tensor, k: int) -> Tensor:
+    """J_K = Σ_j R_(j) (F_j^K − F_{j−1}^K): probabilities [A], rewards [A] → scalar, differentiable in the probabilities."""
+    rewards = rewards.to(probabilities)
+    order = rewards.argsort(stable=True)
+    top = rewards.max()
+    powers = probabilities[order].cumsum(0) ** k
+    steps = torch.diff(powers, prepend=powers.new_zeros(1))
+    # Σ_j (F_j^K − F_{j−1}^K) = (Σ p)^K; measured from the top reward so that no precision is lost to an offset.
+    return ((rewards[order] - top) * steps).sum() + top * powers[-1]
+
+
+def exact_gradient_weights(probabilities: Tensor, rewards: Tensor, k: int) -> Tensor:
+    """The weights c [A] with ∇J_K = Σ_a c_a ψ_a, that is c_a = p_a ∂J_K/∂p_a. The constant part is dropped: Σ_a p_a ψ_a = 0."""
+    leaf = probabilities.detach().double().requires_grad_()
+    (slope,) = torch.autograd.grad(exact_value(leaf, rewards.double() - rewards.double().max(), k), leaf)
+    return leaf.detach() * slope
+
+
+def checked_probabilities(log_probs: Tensor) -> Tensor:
+    """exp(log_probs) [A] in float64. Raises `ValueError` when they do not sum to one: the enumeration is then wrong."""
+    probabilities = log_probs.detach().double().exp()
+    off = abs(float(probabilities.sum()) - 1.0)
+    if not off <= TOTAL_TOLERANCE[log_probs.dtype]:
+        raise ValueError(
+            f"the enumerated probabilities sum to 1 {off:+.2e}; the enumeration misses or repeats trajectories"
+        )
+    return probabilities
+
+
+def exact_gradient(
+    log_probs: Callable[[int, int], Tensor],
+    weights: Tensor,
+    parameters: Sequence[Tensor],
+    *,
+    chunk: int = 2048,
+) -> Tensor:
+    """The vector Σ_a c_a ψ_a for weights c [A] → [P] float64, one backward pass per chunk of trajectories."""
+    total = torch.zeros(sum(p.numel() for p in parameters), dtype=torch.float64)
+    for i in range(0, len(weights), chunk):
+        values = log_probs(i, min(i + chunk, len(weights)))
+        gradients = torch.autograd.grad(
+            values, parameters, weights[i : i + chunk].to(values), allow_unused=True
+        )
+        flat = [
+            p.new_zeros(p.numel()) if g is None else g.flatten()
+            for g, p in zip(gradients, parameters, strict=True)
+        ]
+        total += torch.cat(flat).double().cpu()
+    return total

@@ -1,0 +1,242 @@
+"""Intervals and paired comparisons of gradient measures: a stratified bootstrap over resampling units.
+
+A unit is one problem instance (or, when instances are few, one disjoint block of an instance's pool); a stratum is what is held
+fixed: a seed, that is, one frozen policy (or one instance, for blocks). All measures are ratios of means over units, each stratum
+weighing the same. The bootstrap is SciPy's BCa (Efron 1987), resampling units within strata, at a level widened for few units.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Array = NDArray[np.float64]
+RESAMPLES = 2000
+FIELDS = ("m2", "mean_square", "inner", "truth")
+
+# name → formula over the means of the unit columns; ĝ is the estimate, ∇J the gradient it is judged against.
+MEASURES: dict[str, str] = {
+    "variance": "tr Cov ĝ = E‖ĝ‖² − ‖E ĝ‖²",
+    "relative_variance": "tr Cov ĝ / ‖E ĝ‖²",
+    "snr": "‖E ĝ‖² / tr Cov ĝ",
+    "squared_bias": "‖E ĝ − ∇J‖²",
+    "scale": "⟨E ĝ, ∇J⟩ / ‖∇J‖²",
+    "cosine": "⟨E ĝ, ∇J⟩ / (‖E ĝ‖ ‖∇J‖)",
+}
+
+
+@dataclass(frozen=True)
+class Units:
+    """Unbiased per-unit estimates, all [U]: E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`), ‖∇J‖² (`truth`)."""
+
+    stratum: NDArray[np.int64]
+    m2: Array
+    mean_square: Array
+    inner: Array
+    truth: Array
+
+    @classmethod
+    def from_metrics(cls, metrics: Mapping[str, Any]) -> Units:
+        """The units a finished record carries."""
+        units = metrics["units"]
+        return cls(
+            np.asarray(units["stratum"], dtype=np.int64),
+            *(np.asarray(units[name], dtype=float) for name in FIELDS),
+        )
+
+    @staticmethod
+    def pool(parts: Sequence[Units]) -> Units:
+        """Units of several seeds together; strata of different parts stay apart."""
+        strata, offset = [], 0
+        for part in parts:
+            strata.append(part.stratum + offset)
+            offset += int(part.stratum.max()) + 1
+        return Units(
+            np.concatenate(strata),
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS),
+        )
+
+    def columns(self) -> Array:
+        """[4, U] in the order of `FIELDS`."""
+        return np.stack([getattr(self, name) for name in FIELDS])
+
+    def members(self) -> list[NDArray[np.int64]]:
+        """The unit indices of each stratum."""
+        return [np.flatnonzero(self.stratum == s) for s in np.unique(self.stratum)]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A point estimate with its two-sided interval; NaN carries its reason, `high` may be infinite."""
+
+    value: float
+    low: float
+    high: float
+    level: float
+    reason: str = ""
+
+    @property
+    def width(self) -> float:
+        """High minus low."""
+        return self.high - self.low
+
+
+def undefined(level: float, reason: str) -> Interval:
+    """An interval that does not exist, with the reason."""
+    return Interval(float("nan"), float("nan"), float("nan"), level, reason)
+
+
+def stratified_mean(columns: Array, members: Sequence[NDArray[np.int64]]) -> Array:
+    """Mean over the units of each stratum, then over strata: [F, U] → [F]."""
+    means: Array = np.mean([columns[:, m].mean(axis=-1) for m in members], axis=0)
+    return means
+
+
+def widened_point(level: float, members: Sequence[NDArray[np.int64]]) -> float:
+    """The normal point at which a bootstrap of few units has to be read to cover `level`.
+
+    Resampling u units understates a mean's spread by √((u − 1)/u) and ignores that the spread is itself estimated; reading the
+    bootstrap at √(u/(u − 1)) · t instead of z mends both (Hesterberg 2015, "What teachers should know about the bootstrap").
+    """
+    per_stratum = min(len(m) for m in members)
+    freedom = sum(len(m) for m in members) - len(members)
+    return float(np.sqrt(per_stratum / (per_stratum - 1)) * stats.t.isf((1 - level) / 2, freedom))
+
+
+def bootstrap(
+    columns: Array,
+    members: Sequence[NDArray[np.int64]],
+    statistic: Callable[[Array], Array],
+    *,
+    level: float,
+    seed: int,
+) -> Interval:
+    """BCa interval of `statistic(means [F, ...])` over units resampled within strata.
+
+    Its ends are NaN, with the reason, where a stratum has one unit.
+    """
+    value = float(statistic(stratified_mean(columns, members)))
+    if min(len(m) for m in members) < 2:
+        return Interval(
+            value, float("nan"), float("nan"), level, "one resampling unit in a stratum: no interval"
+        )
+    if all(np.ptp(columns[:, m], axis=-1).max() == 0 for m in members):
+        return Interval(value, value, value, level)
+
+    point = widened_point(level, members)
+    nominal = float(1 - 2 * stats.norm.sf(point))
+    readable = RESAMPLES * (1 - nominal) >= 10
+
+    def of_indices(*indices: NDArray[np.int64], axis: int = -1) -> Array:
+        means: Array = np.mean([columns[:, index].mean(axis=axis) for index in indices], axis=0)
+        return statistic(means)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        result = stats.bootstrap(
+            tuple(members),
+            of_indices,
+            n_resamples=RESAMPLES,
+            confidence_level=nominal if readable else level,
+            method="BCa",
+            vectorized=True,
+            rng=np.random.default_rng(seed),
+        )
+    found = result.confidence_interval
+    if not readable and np.isfinite(result.standard_error):
+        # So far out there are too few resamples to read: the bootstrap's standard error and the same widened normal point instead.
+        reach = point * float(result.standard_error)
+        return Interval(value, value - reach, value + reach, level)
+    if not (np.isfinite(found.low) and np.isfinite(found.high)):
+        # A statistic that does not move between resamples (scale of a reference judged against itself).
+        spread = of_indices(*(np.random.default_rng(seed).choice(m, (50, len(m))) for m in members))
+        if np.allclose(spread, value, rtol=1e-12, atol=0):
+            return Interval(value, value, value, level)
+        return Interval(value, float("nan"), float("nan"), level, "the bootstrap distribution is degenerate")
+    return Interval(value, float(found.low), float(found.high), level)
+
+
+# name → value from the means of the unit columns, in the order of `FIELDS`.
+STATISTICS: dict[str, Callable[[Array], Array]] = {
+    "variance": lambda m: m[0] - m[1],
+    "snr": lambda m: m[1] / (m[0] - m[1]),
+    "mean_square": lambda m: m[1],
+    "truth": lambda m: m[3],
+    "squared_bias": lambda m: m[1] - 2 * m[2] + m[3],
+    "scale": lambda m: m[2] / m[3],
+    "cosine": lambda m: m[2] / np.sqrt(np.maximum(m[1], 1e-300) * np.maximum(m[3], 1e-300)),
+}
+
+
+def interval(units: Units, measure: str, *, level: float = 0.95, seed: int = 0) -> Interval:
+    """The stratified bootstrap interval of one of `MEASURES`; NaN with a reason where the measure is undefined.
+
+    `relative_variance` is the inverse of `snr`, endpoint by endpoint: its upper end is infinite when the signal cannot be told from
+    zero. `scale` and `cosine` are undefined when a norm they divide by cannot be told from zero.
+    """
+    columns, members = units.columns(), units.members()
+    if np.isnan(columns[:2]).any():
+        return undefined(level, "the second moments were not measured")
+    if np.isnan(columns[2:]).any():
+        if measure in ("squared_bias", "scale", "cosine"):
+            return undefined(level, "no gradient to judge against")
+        columns = np.nan_to_num(columns)
+
+    def of(name: str) -> Interval:
+        return bootstrap(columns, members, STATISTICS[name], level=level, seed=seed)
+
+    if measure == "relative_variance":
+        return _inverse(of("snr"))
+    if measure in ("scale", "cosine") and not of("truth").low > 0:
+        return undefined(level, "the norm of the gradient it is judged against cannot be told from zero")
+    if measure == "cosine" and not of("mean_square").low > 0:
+        return undefined(level, "the norm of the mean estimate cannot be told from zero")
+    return of(measure)
+
+
+def _inverse(snr: Interval) -> Interval:
+    if not snr.value > 0:
+        return undefined(snr.level, "the mean gradient cannot be told from zero")
+    return Interval(
+        1 / snr.value,
+        1 / snr.high if snr.high > 0 else float("nan"),
+        1 / snr.low if snr.low > 0 else float("inf"),
+        snr.level,
+        snr.reason,
+    )
+
+
+def log_ratio(
+    a: Units, b: Units, *, measure: str = "variance", level: float = 0.95, seed: int = 0
+) -> Interval:
+    """Paired interval of log(measure of a / measure of b), both from the same instances and pools.
+
+    Raises `ValueError` when the units of the two do not match.
+    """
+    if not np.array_equal(a.stratum, b.stratum):
+        raise ValueError("log_ratio compares cells of the same instances and pools only")
+    columns, members = np.concatenate([a.columns(), b.columns()]), a.members()
+    statistic = STATISTICS["snr" if measure == "relative_variance" else measure]
+    sign = -1.0 if measure == "relative_variance" else 1.0
+    if np.isnan(columns[[0, 1, 4, 5]]).any():
+        return undefined(level, "the second moments were not measured")
+    if measure in ("variance", "snr", "relative_variance"):
+        columns = np.nan_to_num(columns)  # these do not look at the gradient judged against
+
+    def ratio(means: Array) -> Array:
+        top, bottom = statistic(means[:4]), statistic(means[4:])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            result: Array = sign * (np.log(top) - np.log(bottom))
+        return result
+
+    found = bootstrap(columns, members, ratio, level=level, seed=seed)
+    if np.isnan(found.value) or np.isinf(found.value):
+        return undefined(level, f"{measure} of one side is not positive")
+    return found

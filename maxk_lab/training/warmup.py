@@ -1,0 +1,75 @@
+"""The warm-up of a gradient study: plain policy gradient (REINFORCE with a leave-one-out mean) up to a stage of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from maxk_lab.environments.protocol import Environment
+from maxk_lab.estimators import advantages
+from maxk_lab.seeds import derive_seed
+
+
+@dataclass
+class WarmUp:
+    """A policy under training: its optimiser and the number of steps taken."""
+
+    policy: nn.Module
+    optimizer: torch.optim.Adam
+    step: int = 0
+
+    @classmethod
+    def start(cls, policy: nn.Module, learning_rate: float) -> WarmUp:
+        """Adam at the given rate, no step taken."""
+        return cls(policy, torch.optim.Adam(policy.parameters(), lr=learning_rate))
+
+    def state(self) -> dict[str, Any]:
+        """What `torch.save` needs to go on from here to the same numbers."""
+        return {
+            "policy": self.policy.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.policy.load_state_dict(state["policy"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step = state["step"]
+
+
+def train_until(
+    warmup: WarmUp,
+    environment: Environment,
+    stop: int,
+    *,
+    batch: int,
+    n: int,
+    clip: float,
+    seed: int,
+    on_step: Callable[[int, int], None] = lambda step, steps: None,
+) -> None:
+    """Take the steps up to `stop`; every step's data depend on (seed, step) only, so that an interrupted warm-up repeats itself.
+
+    Raises `FloatingPointError` when the loss is not finite.
+    """
+    policy = warmup.policy
+    while warmup.step < stop:
+        step_seed = derive_seed("warmup", seed, warmup.step)
+        instances = environment.instances(batch, derive_seed("instances", step_seed))
+        rollouts = environment.rollout(policy, instances, n, seed=derive_seed("rollouts", step_seed))
+        weights = advantages(rollouts.rewards, estimator="reinforce", baseline="centred", k=1)
+        log_probs = environment.log_probs(policy, instances, rollouts.actions)
+        loss = -(weights.to(log_probs).detach() * log_probs).sum(-1).mean()
+        if not torch.isfinite(loss):
+            raise FloatingPointError(f"the warm-up loss is {loss.item()} at step {warmup.step}")
+        warmup.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(policy.parameters(), clip)
+        warmup.optimizer.step()
+        warmup.step += 1
+        on_step(warmup.step, stop)

@@ -1,0 +1,138 @@
+"""Intervals and verdicts: coverage by simulation on bandits whose variance is known exactly, family-wise error, power."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from maxk_lab.gradients.bias import bias_verdicts, holm
+from maxk_lab.gradients.statistics import MEASURES, Units, interval, log_ratio
+
+
+def units(m2, mean_square=None, inner=None, truth=None, stratum=None):
+    m2 = np.asarray(m2, dtype=float)
+    zero = np.ones_like(m2)
+    return Units(
+        np.zeros(len(m2), dtype=np.int64) if stratum is None else np.asarray(stratum),
+        m2,
+        zero if mean_square is None else np.asarray(mean_square, dtype=float),
+        zero if inner is None else np.asarray(inner, dtype=float),
+        zero if truth is None else np.asarray(truth, dtype=float),
+    )
+
+
+def noisy(seed, count=24, scale=1.0, noise=0.2, off=0.0):
+    rng = np.random.default_rng(seed)
+    truth = rng.uniform(0.5, 1.5, count)
+    inner = scale * truth + noise * rng.standard_normal(count)
+    mean_square = (scale**2 + off) * truth + 2 * noise * rng.standard_normal(count)
+    return units(mean_square + 10, mean_square, inner, truth)
+
+
+def test_points_follow_the_formulas():
+    u = units([3.0, 5.0] * 6, [1.0, 2.0] * 6, [0.5, 1.5] * 6, [2.0, 2.5] * 6)
+    expected = {
+        "variance": 2.5,
+        "relative_variance": 2.5 / 1.5,
+        "snr": 0.6,
+        "squared_bias": 1.75,
+        "scale": 1 / 2.25,
+    }
+    expected["cosine"] = 1 / np.sqrt(1.5 * 2.25)
+    assert {name: interval(u, name).value for name in MEASURES} == pytest.approx(expected)
+    assert all(interval(u, name).low < value < interval(u, name).high for name, value in expected.items())
+
+
+def test_strata_weigh_the_same_and_are_resampled_apart():
+    u = units([1.0, 1.0, 1.0, 9.0, 9.0], np.zeros(5), stratum=[0, 0, 0, 1, 1])
+    found = interval(u, "variance")
+    assert (found.value, found.low, found.high) == (5.0, 5.0, 5.0)
+
+
+def test_undefined_measures_say_why():
+    nothing = units(
+        np.linspace(5, 6, 12), np.linspace(-1, 1, 12) - 0.01, np.linspace(-1, 1, 12), np.linspace(-1, 1, 12)
+    )
+    for name in ("relative_variance", "scale", "cosine"):
+        found = interval(nothing, name)
+        assert np.isnan(found.value)
+        assert "zero" in found.reason
+    blind = units([1.0, 2.0], [0.5, 0.5], [np.nan] * 2, [np.nan] * 2)
+    assert interval(blind, "scale").reason == "no gradient to judge against"
+    assert interval(blind, "variance").value == 1.0
+    unmeasured = interval(units([1.0, 2.0], [np.nan, 1.0]), "variance")
+    assert np.isnan(unmeasured.value)
+    assert "not measured" in unmeasured.reason
+    single = interval(units([1.0], [0.5]), "variance")
+    assert np.isnan(single.low)
+    assert "one resampling unit" in single.reason
+
+
+def test_log_ratio_is_paired_and_antisymmetric():
+    a, b = noisy(0), noisy(0)
+    b = units(b.m2 * 2 - b.mean_square, b.mean_square, b.inner, b.truth)
+    forward, backward = log_ratio(b, a), log_ratio(a, b)
+    assert forward.value == pytest.approx(np.log(2), rel=1e-9)
+    assert forward.width < 1e-6
+    assert forward.value == pytest.approx(-backward.value)
+    with pytest.raises(ValueError, match="same instances"):
+        log_ratio(a, units([1.0, 2.0]))
+
+
+def test_the_interval_is_reproducible():
+    assert interval(noisy(1), "snr") == interval(noisy(1), "snr")
+
+
+def test_the_variance_interval_covers_the_exact_value():
+    """Population: squared norms of a gamma spread over instances, 16 a sample; exact mean known."""
+    rng = np.random.default_rng(0)
+    hits, trials = 0, 500
+    for _ in range(trials):
+        m2 = rng.gamma(4.0, 0.25, 16)
+        found = interval(units(m2, np.zeros(16)), "variance")
+        hits += found.low <= 1.0 <= found.high
+    # Binomial(500, 0.95): 99.9 % of the time between 0.918 and 0.98.
+    assert 0.918 <= hits / trials <= 0.98
+
+
+def test_holm_agrees_with_the_textbook():
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
+
+
+def test_unbiased_families_are_rejected_at_most_at_the_stated_rate():
+    rejected = sum(
+        any(
+            v.verdict != "no bias seen"
+            for v in bias_verdicts({i: noisy(100 * trial + i) for i in range(10)}).values()
+        )
+        for trial in range(200)
+    )
+    # 0.05 · 200 = 10 expected; 22 is the 99.9 % point of Binomial(200, 0.05).
+    assert rejected <= stats.binom.ppf(0.999, 200, 0.05)
+
+
+def test_scale_bias_and_direction_bias_are_told_apart():
+    verdicts = bias_verdicts({"fine": noisy(1), "scale": noisy(2, scale=0.5), "direction": noisy(3, off=3.0)})
+    assert [verdicts[key].verdict for key in ("fine", "scale", "direction")] == [
+        "no bias seen",
+        "scale bias",
+        "biased",
+    ]
+    assert verdicts["scale"].relative_bias == pytest.approx(0.5, abs=0.25)
+
+
+def test_a_bias_as_large_as_the_detectable_one_is_found_about_four_times_in_five():
+    stated = bias_verdicts({0: noisy(0)})[0].detectable_scale
+    found = sum(
+        bias_verdicts({0: noisy(s, scale=1 + stated)})[0].verdict != "no bias seen" for s in range(1, 301)
+    )
+    assert 0.65 <= found / 300 <= 0.95
+
+
+def test_the_reference_and_the_untestable_are_named():
+    same = noisy(0)
+    reference = units(same.m2, same.truth, same.truth, same.truth)
+    one = units([1.0])
+    verdicts = bias_verdicts({"reference": reference, "one": one})
+    assert verdicts["reference"].verdict == "reference"
+    assert verdicts["one"].verdict == "undefined"
+    assert "one resampling unit" in verdicts["one"].reason
