@@ -1,0 +1,73 @@
+"""A gradient sweep of every baseline and twelve (n, K) pairs against the same sweep with one cell, in one process, warm."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import torch
+
+from maxk_lab.estimators.catalogue import BASELINES, refusal
+from maxk_lab.sweeps.gradient_study import measure_unit
+
+UNIT = {
+    "environment": {"name": "tsp", "num_loc": 20},
+    "policy": {
+        "embed_dim": 64,
+        "num_encoder_layers": 2,
+        "num_heads": 8,
+        "feedforward_hidden": 128,
+        "dtype": "float32",
+    },
+    "warmup": {},
+    "stage": 0,
+    "seed": 0,
+    "instances": 12,
+    "pool": 256,
+}
+PAIRS = [(n, k) for n in (8, 16, 32) for k in (1, 2, 4, 8)]
+
+
+def cell(baseline: str, n: int, k: int) -> dict[str, object]:
+    """One cell of the sweep."""
+    return {
+        "id": f"{baseline}-{n}-{k}",
+        "estimator": "maxk",
+        "baseline": baseline,
+        "n": n,
+        "k": k,
+        "partitions": 8,
+    }
+
+
+def seconds(cells: list[dict[str, object]]) -> float:
+    """Time of measuring `cells` from nothing."""
+    start = time.perf_counter()
+    failed = [
+        r
+        for _, r in measure_unit(UNIT, cells, cache=None, event=lambda name, payload: None)
+        if isinstance(r, Exception)
+    ]
+    if failed:
+        raise failed[0]
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print the median ratio of three interleaved pairs."""
+    torch.set_num_threads(1)
+    all_cells = [
+        cell(b.name, n, k) for b in BASELINES for n, k in PAIRS if refusal("maxk", b.name, n, k) is None
+    ]
+    one = [cell("centred", 16, 4)]
+    seconds(one)
+    ratios = []
+    for _ in range(3):
+        alone, together = seconds(one), seconds(all_cells)
+        ratios.append(together / alone)
+        print(f"one cell {alone:.2f} s, {len(all_cells)} cells {together:.2f} s, ratio {ratios[-1]:.3f}")
+    print(f"median ratio {statistics.median(ratios):.3f} (target at most 1.25)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Field types that the sweep file's models share: strict numbers, catalogue names, one or several values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
+
+Item = TypeVar("Item")
+
+
+def _as_tuple(value: Any) -> Any:
+    """A scalar stands for a list of one; models hold tuples, which are frozen."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return (value,)
+
+
+def _canonical(choose: Callable[[str], Any]) -> Callable[[str], str]:
+    def canonical(spelling: str) -> str:
+        try:
+            return str(choose(spelling).name)
+        except LabError as error:
+            raise ValueError(str(error)) from None
+
+    return canonical
+
+
+def _distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    repeated = sorted({value for value in values if values.count(value) > 1})  # type: ignore[type-var]
+    if repeated:
+        raise ValueError(f"must be distinct, got {', '.join(map(str, repeated))} more than once")
+    return values
+
+
+def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(values))
+
+
+WholeNumber = Annotated[int, Field(ge=0, lt=2**63)]
+AtLeastOne = Annotated[int, Field(ge=1, lt=2**63)]
+AtLeastTwo = Annotated[int, Field(ge=2, lt=2**63)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+EstimatorName = Annotated[str, AfterValidator(_canonical(choose_estimator))]
+BaselineName = Annotated[str, AfterValidator(_canonical(choose_baseline))]
+OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+Distinct = Annotated[
+    tuple[WholeNumber, ...], BeforeValidator(_as_tuple), Field(min_length=1), AfterValidator(_distinct)
+]
+DistinctAscending = Annotated[Distinct, AfterValidator(_ascending)]

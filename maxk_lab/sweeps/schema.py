@@ -1,0 +1,108 @@
+"""The shape of a sweep file: frozen models, every key known, every number strict."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from maxk_lab.sweeps.claims import Claim
+from maxk_lab.sweeps.fields import (
+    AtLeastOne,
+    AtLeastTwo,
+    BaselineName,
+    Distinct,
+    DistinctAscending,
+    EstimatorName,
+    OneOrMore,
+    Positive,
+)
+
+WANDB_MODES = ("offline", "online", "disabled")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _wandb_mode(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(
+            f"must be one of {', '.join(WANDB_MODES)}; YAML reads on, off, yes and no as true and false, "
+            f"write {'online or offline' if value else 'disabled'} instead"
+        )
+    return value
+
+
+def _folder_name(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) is None or name.endswith("."):
+        raise ValueError(
+            "names the folder of results: at most 100 letters, digits, '.', '_' and '-', "
+            f"beginning with a letter or digit and not ending with '.', got {name!r}"
+        )
+    return name
+
+
+def _is_mapping(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"must be a mapping of keys to values, got {'nothing' if value is None else repr(value)}"
+        )
+    return value
+
+
+class WarmUp(_Model):
+    """Plain policy gradient that takes a policy to later stages: `batch` instances of `n` samples a step."""
+
+    batch: AtLeastOne = 32
+    n: AtLeastTwo = 16
+    learning_rate: Positive = 1e-3
+    clip: Positive = 1.0
+
+
+class Grid(_Model):
+    """What is compared; every combination is a point of the grid."""
+
+    estimator: OneOrMore[EstimatorName]
+    baseline: OneOrMore[BaselineName]
+    n: OneOrMore[AtLeastOne]
+    k: OneOrMore[AtLeastOne]
+
+
+class GradientStudy(_Model):
+    """Gradient estimates of policies frozen at `stages` steps of warm-up.
+
+    All cells of a stage and seed share `pool` i.i.d. trajectories on each of `instances` instances, which are
+    cut `partitions` times into replicates of n.
+    """
+
+    stages: DistinctAscending = (0,)
+    warmup: WarmUp = WarmUp()
+    instances: AtLeastOne = 16
+    pool: AtLeastTwo = 256
+    partitions: AtLeastOne = 8
+    grid: Grid
+
+
+class Tracking(_Model):
+    """Where the finished records are tracked."""
+
+    wandb: Annotated[Literal["offline", "online", "disabled"], BeforeValidator(_wandb_mode)] = "offline"
+    project: Annotated[str, StringConstraints(min_length=1)] = "maxk-lab"
+
+
+Parameters = Annotated[dict[str, Any], BeforeValidator(_is_mapping)]
+
+
+class SweepSpec(_Model):
+    """A whole sweep file. `environment` and `policy` hold every parameter, defaults filled in."""
+
+    name: Annotated[str, AfterValidator(_folder_name)]
+    description: str = ""
+    seeds: Distinct
+    environment: Parameters
+    policy: Parameters = Field(default_factory=dict)
+    gradient: GradientStudy
+    tracking: Tracking = Tracking()
+    claims: tuple[Claim, ...] = Field(default=(), strict=False)

@@ -1,0 +1,326 @@
+"""Execution in real processes, measuring faked: resume, isolation of failures, selection, lock and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maxk_lab.errors import LabError
+from maxk_lab.sweeps.execute import Outcome, execute
+from maxk_lab.sweeps.plan import Plan, make_plan
+from maxk_lab.sweeps.progress import statuses
+from maxk_lab.sweeps.records import RunDirectory
+from maxk_lab.sweeps.schema import SweepSpec
+from maxk_lab.sweeps.selection import select
+from maxk_lab.sweeps.spec import load_spec
+
+SCRIPT = Path(__file__).parent / "run_fake.py"
+Go = Callable[..., Outcome]
+
+
+@pytest.fixture
+def spec(small: str) -> SweepSpec:
+    return load_spec(small)
+
+
+@pytest.fixture
+def plan(spec: SweepSpec) -> Plan:
+    return make_plan(spec)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "results" / "small")
+
+
+@pytest.fixture
+def go(spec: SweepSpec, run: RunDirectory) -> Go:
+    def go(measure: str = "quick", **options: Any) -> Outcome:
+        return execute(spec, options.pop("run", run), measure=f"fake_measures:{measure}", **options)
+
+    return go
+
+
+@contextmanager
+def process(run: RunDirectory, measure: str, jobs: int = 1) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, str(SCRIPT), "sweep.yaml", str(run.root), measure, str(jobs)]
+    # Its own group, so that a signal to the group is what Ctrl-C in a terminal is.
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        yield started
+    finally:
+        if started.poll() is None:
+            started.kill()
+        started.communicate()
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def workers_of(run: RunDirectory) -> set[int]:
+    events = [json.loads(line) for line in run.events_path.read_text().splitlines()]
+    return {event["pid"] for event in events if event["event"] == "unit_started"}
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that only waits to be collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def contents(run: RunDirectory) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in run.cells_path.iterdir()}
+
+
+def test_one_and_two_workers_give_the_same_bytes(
+    go: Go, run: RunDirectory, plan: Plan, tmp_path: Path
+) -> None:
+    other = RunDirectory(tmp_path / "other")
+    first, second = go(jobs=1), go(jobs=2, run=other)
+    assert first.done == second.done == tuple(cell.id for cell in plan.cells)
+    metrics = [[json.dumps(record.metrics) for record in each.records(plan)] for each in (run, other)]
+    assert metrics[0] == metrics[1]
+    assert len(set(metrics[0])) == 8
+
+
+def test_records_carry_their_provenance(go: Go, run: RunDirectory, plan: Plan) -> None:
+    go(only="seed=0,n=4,baseline=none")
+    (record,) = run.records(plan)
+    assert set(record.provenance) == {"git", "versions", "argv", "host", "platform", "started"}
+    assert {"maxk_lab", "python", "torch", "rl4co"} <= set(record.provenance["versions"])
+    assert record.provenance["argv"] == sys.argv
+    assert set(record.timings) == {"seconds", "finished"}
+    assert run.spec() == load_spec("sweep.yaml")
+
+
+def test_workers_are_limited_to_one_thread(go: Go, run: RunDirectory, plan: Plan) -> None:
+    go("threads", only="seed=0,n=4,baseline=none")
+    assert run.records(plan)[0].metrics == {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def test_the_same_run_again_measures_nothing(go: Go, run: RunDirectory, plan: Plan) -> None:
+    go()
+    before = contents(run)
+    again = go("bad_pool")
+    assert (again.done, again.failed) == ((), ())
+    assert set(again.reused) == {cell.id for cell in plan.cells}
+    assert contents(run) == before
+
+
+def test_force_measures_what_is_selected_again(go: Go, run: RunDirectory) -> None:
+    go()
+    before = contents(run)
+    again = go(force=True, only="n=8")
+    assert len(again.done) == 4
+    assert sum(before[name] != data for name, data in contents(run).items()) == 4
+
+
+def test_damaged_records_are_measured_again(go: Go, run: RunDirectory, plan: Plan) -> None:
+    go()
+    damaged = [cell.id for cell in plan.cells][1:4:2]
+    for cell_id in damaged:
+        path = run.cells_path / f"{cell_id}.json"
+        path.write_bytes(path.read_bytes()[:100])
+    told: list[tuple[str, dict[str, Any]]] = []
+    assert go(on_event=lambda *event: told.append(event)).done == tuple(damaged)
+    assert len(next(payload for name, payload in told if name == "damaged")["problems"]) == 2
+    assert run.problems == []
+
+
+def test_failed_cells_fail_alone_and_wait_for_retry(go: Go, run: RunDirectory, plan: Plan) -> None:
+    outcome = go("bad_cell")
+    assert (len(outcome.done), len(outcome.failed)) == (4, 4)
+    failed = [record for record in run.records(plan) if record.status == "failed"]
+    assert {record.cell["baseline"] for record in failed} == {"none"}
+    assert all(record.metrics is None for record in failed)
+    assert "ZeroDivisionError: no variance here" in (failed[0].error or "")
+
+    again = go("bad_cell")
+    assert (again.done, again.failed, again.failed_before) == ((), outcome.failed, outcome.failed)
+    run.cache_path.mkdir()
+    (run.cache_path / "mended").touch()
+    mended = go("bad_cell", retry_failed=True)
+    assert (set(mended.done), mended.failed) == (set(outcome.failed), ())
+
+
+def test_a_failed_pool_fails_its_unit_only(go: Go, run: RunDirectory, plan: Plan) -> None:
+    assert len(go("bad_pool").failed) == 4
+    assert {record.cell["seed"] for record in run.records(plan) if record.status == "failed"} == {1}
+    assert all("no pool for seed 1" in (r.error or "") for r in run.records(plan) if r.status == "failed")
+
+
+@pytest.mark.parametrize(
+    ("measure", "reason"),
+    [
+        ("forgets", "fake_measures:forgets gave no result for this cell"),
+        ("not_json", "the metrics are not JSON"),
+        ("absent", "cannot load 'fake_measures:absent'"),
+    ],
+)
+def test_faults_of_measuring_become_failed_cells(
+    go: Go, run: RunDirectory, plan: Plan, measure: str, reason: str
+) -> None:
+    go(measure, only="seed=0")
+    errors = [record.error or "" for record in run.records(plan) if record.status == "failed"]
+    assert errors
+    assert all(reason in error for error in errors)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_dead_worker_takes_only_its_own_unit(small: str, run: RunDirectory, jobs: int) -> None:
+    spec = load_spec(small, ["seeds=[0, 1, 2]"])
+    told: list[str] = []
+    outcome = execute(
+        spec, run, jobs=jobs, measure="fake_measures:dies", on_event=lambda name, payload: told.append(name)
+    )
+    records = run.records(make_plan(spec))
+    assert len(records) == 12
+    failed = [record for record in records if record.status == "failed"]
+    assert [record.cell["seed"] for record in failed] == [1] * len(failed)
+    # Its first cell was written before the worker died, and again one more in the second try.
+    assert len(failed) == len(outcome.failed) == 2
+    assert all("worker process died" in (record.error or "") for record in failed)
+    assert told.count("worker_died") == 1
+
+
+def test_events_name_unit_and_cells(go: Go, run: RunDirectory, plan: Plan) -> None:
+    told: list[tuple[str, dict[str, Any]]] = []
+    go(only="seed=1", on_event=lambda *event: told.append(event))
+    names = [name for name, _ in told]
+    assert names == [
+        "run_started",
+        "unit_started",
+        "progress",
+        *["cell_done"] * 4,
+        "unit_finished",
+        "run_finished",
+    ]
+    unit = plan.units[1]
+    progress = told[2][1]
+    assert (progress["unit"], progress["phase"], progress["done"]) == (unit.label, "scores", 1)
+    assert progress["cell_ids"] == [cell.id for cell in unit.cells]
+    assert [payload["cell"] for name, payload in told if name == "cell_done"] == progress["cell_ids"]
+    logged = [json.loads(line)["event"] for line in run.events_path.read_text().splitlines()]
+    assert logged == names
+
+
+def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) -> None:
+    go()
+    told: list[tuple[str, dict[str, Any]]] = []
+    changed = load_spec(small, ["gradient.pool=32"])
+    outcome = execute(changed, run, measure="fake_measures:quick", on_event=lambda *event: told.append(event))
+    assert (len(outcome.done), len(outcome.stale), len(run.ids())) == (8, 8, 16)
+    assert len(next(payload for name, payload in told if name == "stale")["cell_ids"]) == 8
+    assert run.spec() == changed
+
+
+def test_resume_after_kill_9(go: Go, run: RunDirectory, plan: Plan) -> None:
+    with process(run, "slow", jobs=2) as started:
+        wait_until(lambda: len(run.ids()) >= 2)
+        started.send_signal(signal.SIGKILL)
+        started.wait()
+    workers = workers_of(run)
+    assert len(workers) == 2
+    wait_until(lambda: not any(alive(pid) for pid in workers), seconds=5)
+    before = contents(run)
+    (run.cells_path / ".partial-half-written").write_text("{")
+    finished = {cell_id for cell_id, state in statuses(plan, run).items() if state == "done"}
+    assert 2 <= len(finished) < 8
+    assert run.problems == []
+
+    outcome = go()
+    assert set(outcome.reused) == finished
+    assert len(outcome.done) == 8 - len(finished)
+    assert {name: data for name, data in contents(run).items() if name in before} == before
+    assert len(contents(run)) == 8
+
+
+def test_ctrl_c_leaves_a_resumable_run(go: Go, run: RunDirectory, plan: Plan) -> None:
+    with process(run, "stuck", jobs=2) as started:
+        wait_until(lambda: len(run.ids()) == 2)
+        interrupted = time.monotonic()
+        os.killpg(started.pid, signal.SIGINT)
+        _, complaints = started.communicate(timeout=20)
+    assert time.monotonic() - interrupted < 5
+    assert started.returncode == 130
+    assert complaints == ""
+    assert not any(alive(pid) for pid in workers_of(run))
+    assert sorted(statuses(plan, run).values()) == ["done"] * 2 + ["missing"] * 6
+    assert all(not name.startswith(".") for name in contents(run))
+    assert json.loads(run.events_path.read_text().splitlines()[-1])["event"] == "interrupted"
+    assert len(go().done) == 6
+
+
+def test_two_runs_in_one_folder_are_refused(go: Go, run: RunDirectory) -> None:
+    with process(run, "stuck") as started:
+        wait_until(lambda: run.ids())
+        with pytest.raises(LabError) as caught:
+            go()
+    assert str(caught.value) == (
+        f"{run.root} is in use by another run (process {started.pid}); wait for it or stop it"
+    )
+    assert go().done
+
+
+@pytest.mark.parametrize(
+    ("only", "count"),
+    [
+        (None, 8),
+        ("baseline=none", 4),
+        ("n=4,n=8", 8),
+        ("n=4, seed=1", 2),
+        ("estimator=maxk,k=2,stage=0,n=4,seed=0", 2),
+    ],
+)
+def test_only_selects(plan: Plan, only: str | None, count: int) -> None:
+    assert len(select(plan, only)) == count
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        ("baselin=none", "--only: unknown axis 'baselin' (did you mean baseline?); "
+         "known: estimator, baseline, n, k, stage, seed"),
+        ("baseline=centered", "--only: unknown baseline 'centered' (did you mean centred?); "
+         "known: none, group_mean, centred, sample_loo, pkpo_sloo, subloo, affine"),
+        ("baseline=subloo", "--only: no cell has baseline = subloo; the sweep has none, centred"),
+        ("n=16", "--only: no cell has n = 16; the sweep has 4, 8"),
+        ("n", "--only must read axis=value,axis=value, got 'n' in 'n'"),
+        ("n=4,", "--only must read axis=value,axis=value, got '' in 'n=4,'"),
+    ],
+)  # fmt: skip
+def test_only_says_what_is_wrong(plan: Plan, only: str, message: str) -> None:
+    with pytest.raises(LabError) as caught:
+        select(plan, only)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "ray"}, "--backend ray is not implemented yet; use --backend local"),
+        ({"backend": "slurm"}, "--backend must be one of local, got 'slurm'"),
+        ({"jobs": 0}, "--jobs must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_options_that_are_refused(go: Go, run: RunDirectory, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(LabError) as caught:
+        go(**options)
+    assert str(caught.value) == message
+    assert not run.root.exists()

@@ -1,0 +1,137 @@
+"""Plans: which cells there are, what is skipped and why, and what a cell's id depends on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from maxk_lab.sweeps.identity import content_hash
+from maxk_lab.sweeps.plan import Plan, make_plan
+from maxk_lab.sweeps.spec import load_spec
+
+Write = Callable[[str | bytes], str]
+CLAIM = "claims=[{name: c, kind: unbiased, detectable: 0.1}]"
+
+
+def plan_of(path: str, *overrides: str) -> Plan:
+    return make_plan(load_spec(path, list(overrides)))
+
+
+def ids(path: str, *overrides: str) -> set[str]:
+    return {cell.id for cell in plan_of(path, *overrides).cells}
+
+
+def test_cells_of_a_seed_and_stage_share_a_unit(small: str) -> None:
+    plan = plan_of(small, "gradient.stages=[20, 0]")
+    assert [(unit.stage, unit.seed, len(unit.cells)) for unit in plan.units] == [
+        (0, 0, 4), (0, 1, 4), (20, 0, 4), (20, 1, 4),
+    ]  # fmt: skip
+    assert len({cell.id for cell in plan.cells}) == 16
+
+
+def test_a_cell_says_all_it_means(small: str) -> None:
+    cell = plan_of(small, "seeds=7", "gradient.stages=3").cells[0].as_dict()
+    identity = cell.pop("id")
+    assert content_hash(cell) == identity
+    assert cell == {
+        "identity_version": 1,
+        "study": "gradient",
+        "seed": 7,
+        "environment": {"name": "bandit", "arms": 4, "reward_shift": 0.0},
+        "policy": {"init_std": 1.0, "dtype": "float64"},
+        "warmup": {"batch": 32, "n": 16, "learning_rate": 1e-3, "clip": 1.0},
+        "stage": 3,
+        "instances": 2,
+        "pool": 16,
+        "partitions": 8,
+        "estimator": "maxk",
+        "baseline": "none",
+        "n": 4,
+        "k": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "seeds=[1, 0]", "gradient.grid.baseline=[centred, none]", "gradient.grid.n=[8, 4]", "name=other",
+        "description=other", "tracking.wandb=online", "tracking.project=x", CLAIM,
+        "environment.arms=4.0",
+        "environment.reward_shift=-0.0", "policy.init_std=1", "gradient.warmup.batch=64",
+        "gradient.partitions=8",
+        "environment={arms: 4, name: bandit, reward_shift: 0}", "gradient.grid.k=[2, 2]",
+    ],
+)  # fmt: skip
+def test_ids_do_not_depend_on(small: str, override: str) -> None:
+    assert ids(small, override) == ids(small)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "seeds=[2, 3]", "environment.arms=5", "environment.reward_shift=1", "policy.init_std=2",
+        "gradient.pool=17",
+        "gradient.instances=3", "gradient.partitions=4", "gradient.stages=1", "gradient.grid.k=3",
+    ],
+)  # fmt: skip
+def test_ids_depend_on(small: str, override: str) -> None:
+    assert not ids(small, override) & ids(small)
+
+
+def test_a_further_value_changes_no_other_cell(small: str) -> None:
+    assert ids(small) < ids(small, "gradient.grid.baseline=[none, centred, subloo]", "seeds=[0, 1, 2]")
+
+
+def test_spelling_of_numbers_is_no_meaning(small: str) -> None:
+    stage = "gradient.stages=1"
+    assert ids(small, stage, "gradient.warmup.learning_rate=1e-3") == ids(
+        small, stage, "gradient.warmup.learning_rate=0.001"
+    )
+
+
+def test_warm_up_matters_only_where_there_is_one(small: str) -> None:
+    plain, changed = (
+        {cell.stage: cell.id for cell in plan_of(small, "seeds=0", "gradient.stages=[0, 1]", *more).cells}
+        for more in ([], ["gradient.warmup.clip=2"])
+    )
+    assert plain[0] == changed[0]
+    assert plain[1] != changed[1]
+
+
+def test_skipped_points_say_why(small: str) -> None:
+    plan = plan_of(small, "gradient.grid.baseline=[none, subloo]", "gradient.grid.k=[1, 8]")
+    assert [str(skipped) for skipped in plan.skipped] == [
+        "estimator=maxk baseline=none n=4 k=8: maxk needs 1 <= K <= n, got K = 8 and n = 4",
+        "estimator=maxk baseline=subloo n=4 k=1: subloo needs 2 <= K <= n, got K = 1 and n = 4",
+        "estimator=maxk baseline=subloo n=4 k=8: maxk needs 1 <= K <= n, got K = 8 and n = 4",
+        "estimator=maxk baseline=subloo n=8 k=1: subloo needs 2 <= K <= n, got K = 1 and n = 8",
+    ]
+
+
+def test_points_of_one_meaning_run_once(small: str) -> None:
+    plan = plan_of(
+        small, "seeds=0", "gradient.grid={estimator: reinforce, baseline: centred, n: 4, k: [2, 3]}"
+    )
+    assert [(cell.estimator, cell.k) for cell in plan.cells] == [("reinforce", 1)]
+    assert [str(skipped) for skipped in plan.skipped] == [
+        "estimator=reinforce baseline=centred n=4 k=3: repeats estimator=reinforce baseline=centred n=4 k=1"
+    ]
+    spelled = plan_of(
+        small, "seeds=0", "gradient.grid.baseline=[affine, 'affine[0.50]']", "gradient.grid.n=4"
+    )
+    assert [cell.baseline for cell in spelled.cells] == ["affine[0.5]"]
+    assert len(spelled.skipped) == 1
+
+
+def test_planning_imports_nothing_heavy(small: str) -> None:
+    code = (
+        "import sys; from maxk_lab.sweeps.spec import load_spec; from maxk_lab.sweeps.plan import make_plan\n"
+        "import maxk_lab.sweeps.execute\n"
+        f"make_plan(load_spec({small!r}))\n"
+        "print([m for m in ('torch', 'rl4co', 'wandb', 'pandas', 'scipy', 'numpy') if m in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
