@@ -1,0 +1,157 @@
+"""Records of a run → a `Summary`: rows pooled over seeds with intervals, and verdicts on bias and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxk_lab.estimators.catalogue import is_unbiased
+from maxk_lab.gradients.bias import BiasVerdict, bias_verdicts
+from maxk_lab.gradients.statistics import MEASURES, Interval, Units, interval, undefined
+from maxk_lab.report.best import mark_best
+from maxk_lab.report.claims import judge_claims
+from maxk_lab.report.model import Failure, Header, RowKey, Summary, SummaryRow, environment_label
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.claims import Claim
+    from maxk_lab.sweeps.records import Record, RunDirectory
+
+
+def summarise(run: RunDirectory, *, level: float = 0.95, alpha: float = 0.05) -> Summary:
+    """The summary of a run directory: its plan against its records."""
+    from maxk_lab.sweeps.plan import make_plan
+
+    spec = run.spec()
+    plan = make_plan(spec)
+    # Reading the records is what finds the damaged ones.
+    records, stale = run.records(plan), run.stale(plan)
+    return summarise_records(
+        [cell.as_dict() for cell in plan.cells],
+        records,
+        name=spec.name,
+        description=spec.description,
+        claims=spec.claims,
+        stale=stale,
+        problems=run.problems,
+        level=level,
+        alpha=alpha,
+    )
+
+
+def summarise_records(
+    cells: Sequence[Mapping[str, Any]],
+    records: Iterable[Record],
+    *,
+    name: str,
+    description: str = "",
+    claims: Sequence[Claim] = (),
+    stale: Sequence[str] = (),
+    problems: Sequence[str] = (),
+    level: float = 0.95,
+    alpha: float = 0.05,
+) -> Summary:
+    """The summary of planned cells and what is known of them; see `summarise`."""
+    by_id = {record.cell["id"]: record for record in records}
+    done = {identity: record for identity, record in by_id.items() if record.status == "done"}
+    grouped: dict[RowKey, list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        grouped.setdefault(_key(cell), []).append(cell)
+    rows = [_pooled_row(key, members, done, level) for key, members in grouped.items()]
+    judged = bias_verdicts({row.key: row.units for row in rows if row.units is not None}, alpha=alpha)
+    rows = [replace(row, bias=judged.get(row.key, row.bias)) for row in rows]
+    rows = mark_best(rows, alpha=alpha)
+    return Summary(
+        header=_header(name, description, cells, list(by_id.values())),
+        rows=tuple(rows),
+        claims=tuple(judge_claims(claims, rows, alpha=alpha)),
+        failed=tuple(
+            Failure(cell["id"], _key(cell).path, cell["seed"], _last_line(by_id[cell["id"]].error))
+            for cell in cells
+            if cell["id"] in by_id and by_id[cell["id"]].status != "done"
+        ),
+        missing=tuple(cell["id"] for cell in cells if cell["id"] not in by_id),
+        stale=tuple(stale),
+        problems=tuple(problems),
+        level=level,
+        alpha=alpha,
+    )
+
+
+def _key(cell: Mapping[str, Any]) -> RowKey:
+    return RowKey(
+        environment_label(cell), cell["stage"], cell["estimator"], cell["baseline"], cell["n"], cell["k"]
+    )
+
+
+def _pooled_row(
+    key: RowKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
+) -> SummaryRow:
+    cells = sorted(cells, key=lambda cell: int(cell["seed"]))
+    finished = [cell for cell in cells if cell["id"] in done]
+    metrics: list[Mapping[str, Any]] = [done[cell["id"]].metrics or {} for cell in finished]
+    row = SummaryRow(
+        key=key,
+        cells={cell["seed"]: cell["id"] for cell in cells},
+        finished=tuple(cell["seed"] for cell in finished),
+        intervals={},
+        bias=BiasVerdict("undefined"),
+        catalogued_unbiased=is_unbiased(key.estimator, key.baseline),
+        instances=cells[0]["instances"],
+        pool=cells[0]["pool"],
+        unit=" and ".join(sorted({m["unit"] for m in metrics})),
+        units_per_seed=min((len(m["units"]["m2"]) for m in metrics), default=0),
+        against=" and ".join(sorted({m["against"] for m in metrics})),
+    )
+    reason = _why_not_pooled(row, metrics)
+    if reason:
+        return replace(
+            row,
+            intervals={measure: undefined(level, reason) for measure in MEASURES},
+            bias=BiasVerdict("undefined", reason=reason),
+        )
+    units = Units.pool([Units.from_metrics(m) for m in metrics])
+    return replace(row, intervals={name: _measure(units, name, level) for name in MEASURES}, units=units)
+
+
+def _why_not_pooled(row: SummaryRow, metrics: Sequence[Mapping[str, Any]]) -> str:
+    if not row.complete:
+        return f"incomplete: {len(row.finished)} of {len(row.cells)} seeds finished"
+    if len({m["against"] for m in metrics}) > 1 or len({m["unit"] for m in metrics}) > 1:
+        return "the seeds were measured in different ways and cannot be pooled"
+    if row.units_per_seed == 0:
+        return "; ".join(sorted({text for m in metrics for text in m["undefined"].values()})) or "no units"
+    return ""
+
+
+def _measure(units: Units, name: str, level: float) -> Interval:
+    if np.isnan(units.m2).any() or np.isnan(units.mean_square).any():
+        return undefined(level, "fewer than two replicates: no unbiased estimate of the variance")
+    return interval(units, name, level=level)
+
+
+def _header(
+    name: str, description: str, cells: Sequence[Mapping[str, Any]], records: Sequence[Record]
+) -> Header:
+    commits: set[str] = set()
+    versions: dict[str, set[str]] = {}
+    for record in records:
+        git = record.provenance.get("git") or {}
+        if git.get("commit"):
+            commits.add(git["commit"] + (" (with uncommitted changes)" if git.get("dirty") else ""))
+        for package, version in (record.provenance.get("versions") or {}).items():
+            if version is not None:
+                versions.setdefault(package, set()).add(str(version))
+    return Header(
+        name=name,
+        description=description,
+        seeds=tuple(sorted({cell["seed"] for cell in cells})),
+        commits=tuple(sorted(commits)),
+        versions={package: tuple(sorted(found)) for package, found in sorted(versions.items())},
+    )
+
+
+def _last_line(error: str | None) -> str:
+    return (error or "no error text").strip().splitlines()[-1]

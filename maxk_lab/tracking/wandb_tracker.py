@@ -1,0 +1,104 @@
+"""Weights & Biases as a function of finished records: one run per study and seed, sent at any time."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maxk_lab.catalogue import nearest
+from maxk_lab.errors import LabError
+from maxk_lab.tracking.payload import COLUMNS, Payload, payloads
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.records import RunDirectory
+
+MODES = ("offline", "online", "disabled")
+# Seconds: to reach the server at all, and to upload what was logged.
+INIT_TIMEOUT = 30.0
+FINISH_TIMEOUT = 300.0
+
+
+def track(run: RunDirectory, mode: str, project: str | None = None) -> list[str]:
+    """Send the finished records of `run` to W&B; returns the folders (offline) or addresses (online) written.
+
+    `project` is that of the sweep file unless given. `offline` writes below the run's own folder and needs no
+    network and no key; `disabled` does nothing. Whatever goes wrong with W&B is a warning, no exception: the
+    records are the results, and they are not touched. Raises `LabError` for an unknown mode only.
+    """
+    if mode not in MODES:
+        hint = nearest(mode, MODES)
+        also = f" (did you mean {hint}?)" if hint else ""
+        raise LabError(f"unknown W&B mode {mode!r}{also}; known: {', '.join(MODES)}")
+    if mode == "disabled":
+        return []
+    sent: list[str] = []
+    try:
+        from maxk_lab.sweeps.plan import make_plan
+
+        spec = run.spec()
+        records = run.records(make_plan(spec))
+        project = project or spec.tracking.project
+        figures = sorted((run.report_path / "figures").glob("*.png"))
+        found = payloads(spec.name, spec.model_dump(mode="json"), records)
+        if found and mode == "online":
+            _log_in()
+        for payload in found:
+            sent.append(_send(payload, mode, project, spec.name, run.root, figures))
+    # SystemExit too: some of wandb's errors end the process.
+    except (Exception, SystemExit) as error:
+        warnings.warn(
+            f"W&B ({mode}) failed, the records are safe: {type(error).__name__}: {_first_line(error)}; "
+            f"try again with: maxk-lab track {run.root}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return sent
+
+
+def _log_in() -> None:
+    """Find the API key and try it once. Raises, asking nobody, when there is none or it does not work."""
+    import wandb
+
+    wandb.setup(settings=wandb.Settings(silent=True))
+    if not wandb.login(prompt=False, verify=True):
+        raise RuntimeError("no API key; set WANDB_API_KEY or run: wandb login")
+
+
+def _send(payload: Payload, mode: str, project: str, group: str, folder: Path, figures: list[Path]) -> str:
+    import wandb
+
+    run: Any = wandb.init(
+        project=project,
+        group=group,
+        id=payload.run_id,
+        name=payload.name,
+        config=dict(payload.config),
+        dir=str(folder),
+        mode=mode,  # type: ignore[arg-type]
+        reinit="create_new",
+        settings=wandb.Settings(
+            silent=True,
+            console="off",
+            disable_code=True,
+            # The records carry their own provenance; that of the sending process would mislead.
+            disable_git=True,
+            x_disable_stats=True,
+            x_save_requirements=False,
+            init_timeout=INIT_TIMEOUT,
+            finish_timeout=FINISH_TIMEOUT,
+        ),
+    )
+    try:
+        table = wandb.Table(
+            columns=list(COLUMNS), data=[list(line) for line in payload.table], allow_mixed_types=True
+        )
+        images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in figures}
+        run.log({**payload.metrics, "cells": table, **images})
+        return str(run.url if mode == "online" else Path(run.settings.sync_dir))
+    finally:
+        run.finish()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or "no message").splitlines()[0]

@@ -1,0 +1,125 @@
+"""Pooling, bias verdicts and best marks: what was put into the records comes out, and no more."""
+
+import math
+
+import pytest
+
+from maxk_lab.gradients.statistics import MEASURES, Units, interval
+from maxk_lab.report.summarise import summarise_records
+
+
+def rows_of(summary, **axes):
+    """The rows whose key has these values."""
+    return [row for row in summary.rows if all(getattr(row.key, axis) == v for axis, v in axes.items())]
+
+
+@pytest.fixture(scope="module")
+def plain(lab):
+    """A finished study of two seeds."""
+    cells = lab.cells(ns=(16,), ks=(2,))
+    return cells, summarise_records(cells, [lab.record(cell) for cell in cells], name="plain")
+
+
+def test_a_row_pools_the_seeds(plain, lab):
+    cells, summary = plain
+    (row,) = rows_of(summary, baseline="centred")
+    own = [cell for cell in cells if cell["baseline"] == "centred"]
+    assert dict(row.cells) == {cell["seed"]: cell["id"] for cell in own}
+    units = Units.pool([Units.from_metrics(lab.record(cell).metrics) for cell in own])
+    assert {name: row.intervals[name] for name in MEASURES} == {
+        name: interval(units, name) for name in MEASURES
+    }
+    assert len(summary.rows) == 7
+
+
+def test_verdicts_are_those_put_in(plain):
+    _, summary = plain
+    verdicts = {row.key.baseline: row.bias.verdict for row in summary.rows}
+    assert verdicts.pop("group_mean") == "scale bias"
+    assert set(verdicts.values()) == {"no bias seen"}
+
+
+def test_best_is_the_least_of_the_unbiased(plain):
+    """`group_mean` is scaled down to less variance than `affine`; it may not win by that."""
+    _, summary = plain
+    assert [row.key.baseline for row in summary.rows if row.best] == ["affine[0.5]"]
+
+
+def test_a_biased_baseline_of_less_variance_is_never_best(lab):
+    cells = lab.cells(baselines=("group_mean", "centred", "pkpo_sloo"), ns=(8,), ks=(4,))
+    summary = summarise_records(cells, [lab.record(cell) for cell in cells], name="shrunk")
+    least = min(summary.rows, key=lambda row: row.intervals["variance"].value)
+    assert least.key.baseline == "group_mean"
+    assert [row.key.baseline for row in summary.rows if row.best] == ["centred"]
+
+
+def test_a_bias_too_small_to_be_seen_still_bars_a_catalogued_biased_baseline(lab):
+    cells = lab.cells(baselines=("group_mean", "centred", "none"), ns=(64,), ks=(1,))
+    noise = {"group_mean": 100.0, "centred": 200.0, "none": 400.0}
+    records = [lab.record(cell, noise=noise[cell["baseline"]]) for cell in cells]
+    summary = summarise_records(cells, records, name="hidden")
+    assert {row.bias.verdict for row in summary.rows} == {"no bias seen"}
+    assert [row.key.baseline for row in summary.rows if row.best] == ["centred"]
+
+
+def test_a_baseline_found_biased_is_no_candidate_whatever_the_catalogue_says(lab):
+    cells = lab.cells(baselines=("centred", "affine[0.5]", "none"), ns=(16,), ks=(2,))
+    records = [lab.record(c, bias_off_gradient=float(c["baseline"] == "affine[0.5]")) for c in cells]
+    summary = summarise_records(cells, records, name="liar")
+    assert rows_of(summary, baseline="affine[0.5]")[0].bias.verdict == "biased"
+    assert [row.key.baseline for row in summary.rows if row.best] == ["centred"]
+
+
+def test_equal_baselines_have_no_winner(lab):
+    cells = lab.cells(baselines=("centred", "subloo"), ns=(16,), ks=(2,))
+    summary = summarise_records(cells, [lab.record(cell, noise=1.0) for cell in cells], name="equal")
+    assert not any(row.best for row in summary.rows)
+
+
+def test_a_row_without_all_its_seeds_is_not_averaged(lab):
+    cells = lab.cells(baselines=("none", "centred", "affine[0.5]"), ns=(16,), ks=(2,))
+    lost = next(c for c in cells if c["baseline"] == "affine[0.5]" and c["seed"] == 1)
+    records = [lab.record(c, status="failed" if c is lost else "done") for c in cells]
+    summary = summarise_records(cells, records, name="partial")
+    (row,) = rows_of(summary, baseline="affine[0.5]")
+    assert (row.finished, row.complete, row.units) == ((0,), False, None)
+    assert all(math.isnan(found.value) for found in row.intervals.values())
+    assert row.intervals["variance"].reason == row.bias.reason == "incomplete: 1 of 2 seeds finished"
+    assert not any(row.best for row in summary.rows), "the missing row could be better"
+    (failure,) = summary.failed
+    assert (failure.cell, failure.seed) == (lost["id"], 1)
+    assert failure.error == "MemoryError: the pool did not fit"
+
+
+def test_cells_without_a_record_are_missing(lab):
+    cells = lab.cells(baselines=("centred",), ns=(8, 16), ks=(2,))
+    records = [lab.record(cell) for cell in cells if cell["n"] == 8]
+    summary = summarise_records(cells, records, name="young")
+    assert set(summary.missing) == {cell["id"] for cell in cells if cell["n"] == 16}
+    assert [row.complete for row in summary.rows] == [True, False]
+
+
+def test_the_reference_is_not_judged_by_itself(lab):
+    cells = lab.cells(baselines=("centred", "none"), ns=(16,), ks=(2,))
+    records = [lab.record(cell, against="reference:centred") for cell in cells]
+    summary = summarise_records(cells, records, name="reference")
+    verdicts = {row.key.baseline: row.bias.verdict for row in summary.rows}
+    assert verdicts == {"centred": "reference", "none": "no bias seen"}
+
+
+def test_seeds_judged_against_different_gradients_are_not_pooled(lab):
+    cells = lab.cells(baselines=("none",), ns=(16,), ks=(2,))
+    records = [lab.record(c, against="exact" if c["seed"] else "reference:centred") for c in cells]
+    (row,) = summarise_records(cells, records, name="mixed").rows
+    assert row.units is None
+    assert "cannot be pooled" in row.intervals["variance"].reason
+
+
+def test_one_replicate_gives_no_variance(lab):
+    cells = lab.cells(baselines=("centred",), ns=(16,), ks=(2,))
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        record.metrics["units"]["mean_square"] = [None] * len(record.metrics["units"]["m2"])
+    (row,) = summarise_records(cells, records, name="single").rows
+    assert math.isnan(row.intervals["variance"].value)
+    assert "two replicates" in row.intervals["variance"].reason

@@ -1,0 +1,139 @@
+"""Every format says the same numbers, says what they rest on, and prints no number without an interval."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from maxk_lab.errors import LabError
+from maxk_lab.gradients.statistics import Interval
+from maxk_lab.report.document import compact, number
+from maxk_lab.report.latex import escape
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.tables import FORMATS, render
+
+
+@pytest.fixture(scope="module")
+def summary(lab):
+    """Two stages, one failed cell, one not run."""
+    cells = lab.cells(ns=(8, 16), ks=(2,), stages=(0, 200))
+    lost, absent = (
+        c["id"] for c in cells if c["baseline"] == "subloo" and c["stage"] == 0 and c["seed"] == 1
+    )
+    records = [
+        lab.record(c, status="failed" if c["id"] == lost else "done") for c in cells if c["id"] != absent
+    ]
+    return summarise_records(cells, records, name="my_sweep", description="Which is 100% best?")
+
+
+@pytest.mark.parametrize("format", ["terminal", "markdown", "latex"])
+def test_text_says_what_the_numbers_rest_on(summary, format):
+    text = render(summary, format).replace("\n", " ").replace(r"\%", "%")
+    for said in (
+        "2 seeds (0, 1); 16 instances, pool of 256 trajectories each",
+        "95%, bootstrap over instances (16 per seed), stratified by seed; policies are held fixed",
+        "Bias against the exact gradient; Holm-corrected over 26 rows at 0.05",
+        "git commit: 0123abcd",
+        "torch 2.13.0",
+        "MemoryError: the pool did not fit",
+        "incomplete: 1 of 2 seeds finished",
+        "no bias seen",
+    ):
+        assert said in text, said
+
+
+def test_every_format_has_the_same_numbers(summary):
+    row = next(row for row in summary.rows if row.key.baseline == "centred" and row.key.stage == 200)
+    found = row.intervals["variance"]
+    for format in ("terminal", "markdown", "latex"):
+        assert compact(found) in render(summary, format)
+    (in_json,) = (
+        r
+        for r in json.loads(render(summary, "json"))["gradient"]
+        if r["cells"] == {str(s): c for s, c in row.cells.items()}
+    )
+    (in_csv,) = (
+        r
+        for r in csv.DictReader(io.StringIO(render(summary, "csv")))
+        if r["cells"] == " ".join(row.cells.values())
+    )
+    for ending, value in (("", found.value), ("_low", found.low), ("_high", found.high)):
+        assert in_json[f"variance{ending}"] == float(in_csv[f"variance{ending}"]) == value
+
+
+def test_undefined_is_null_with_its_reason(summary):
+    rows = json.loads(render(summary, "json"))["gradient"]
+    partial = [row for row in rows if not row["complete"]]
+    assert [(row["baseline"], row["seeds_finished"], row["seeds"]) for row in partial] == [
+        ("subloo", 1, 2)
+    ] * 2
+    for row in partial:
+        assert row["variance"] is row["variance_low"] is row["bias_p_holm"] is None
+        assert row["undefined"]["variance"] == "incomplete: 1 of 2 seeds finished"
+    in_csv = [
+        row for row in csv.DictReader(io.StringIO(render(summary, "csv"))) if row["complete"] == "False"
+    ]
+    assert {row["variance"] for row in in_csv} == {""}
+
+
+def test_the_terminal_is_plain_and_fits(summary):
+    text = render(summary, "terminal")
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 100
+    assert "\x1b[" in render(summary, "terminal", colour=True)
+    line = next(line for line in text.splitlines() if line.startswith("subloo"))
+    assert re.fullmatch(r"subloo +8 +2 +1/2 +— +— +—", line)
+
+
+def test_latex_is_escaped_and_balanced(summary):
+    text = render(summary, "latex")
+    assert r"my\_sweep" not in text.splitlines()[0]
+    assert r"group\_mean" in text
+    assert r"100\% best" in text
+    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 6
+    for table in text.split(r"\begin{longtable}{")[1:]:
+        columns = len(table.partition("}")[0])
+        lines = [line for line in table.splitlines() if line.startswith("{}")]
+        assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in lines} == {columns}
+    assert (
+        escape("a_b & 5% {x} ~^\\")
+        == r"a\_b \& 5\% \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{}"
+    )
+
+
+def test_markdown_tables_are_whole(summary):
+    lines = [line for line in render(summary, "markdown").splitlines() if line.startswith("|")]
+    widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
+    assert widths == {3, 9}  # best baselines, and the variance and bias tables of 8 columns
+    assert "![bias stage0](figures/bias.png)" in render(
+        summary, "markdown", images=[("bias stage0", "figures/bias.png")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(12.34, "12.3"), (1.0, "1.00"), (123.4, "123"), (1234.5, "1234"), (0.00012, "1.20e-04"), (0.0, "0.00"),
+     (999.7, "1000"), (2.5e7, "2.50e+07"), (float("nan"), "—"), (float("inf"), "∞")],
+)  # fmt: skip
+def test_numbers(value, text):
+    assert number(value) == text
+
+
+def test_a_value_without_an_interval_is_not_printed():
+    assert compact(Interval(3.0, float("nan"), float("nan"), 0.95, "one unit")) == "—"
+    assert compact(Interval(3.0, 2.0, float("inf"), 0.95)) == "3.00 [2.00, ∞]"
+
+
+def test_formats_that_do_not_exist(summary):
+    with pytest.raises(LabError, match="html is not implemented yet; use one of terminal, markdown"):
+        render(summary, "html")
+    with pytest.raises(LabError, match=r"unknown format 'markdwon' \(did you mean markdown\?\)"):
+        render(summary, "markdwon")
+
+
+def test_a_run_without_any_record(lab):
+    empty = summarise_records(lab.cells(), [], name="empty")
+    for format in FORMATS:
+        assert "centred" in render(empty, format)

@@ -1,0 +1,109 @@
+"""The report folder: every file asked for, figures that say what they show, the same bytes each time."""
+
+import json
+
+import pytest
+
+from maxk_lab.errors import LabError
+from maxk_lab.report.figures import figures
+from maxk_lab.report.summarise import summarise, summarise_records
+from maxk_lab.report.write import write_report
+from maxk_lab.sweeps.plan import make_plan
+from maxk_lab.sweeps.records import Record, RunDirectory
+from maxk_lab.sweeps.spec import load_spec
+
+SWEEP = """
+name: small
+seeds: [0, 1]
+environment: {name: tsp, num_loc: 20}
+gradient:
+  stages: [0, 5]
+  pool: 64
+  grid: {estimator: maxk, baseline: [none, centred, group_mean], n: [8, 16], k: [1, 2]}
+claims:
+  - name: shrinks
+    kind: equals
+    metric: scale
+    where: {baseline: group_mean}
+    value: 1 - k/n
+    tolerance: 0.05
+"""
+
+
+@pytest.fixture(scope="module")
+def run(lab, tmp_path_factory):
+    """A finished run on disk."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "sweep.yaml").write_text(SWEEP)
+    spec = load_spec(folder / "sweep.yaml")
+    directory = RunDirectory(folder / "small")
+    directory.write_spec(spec)
+    for cell in make_plan(spec).cells:
+        made = lab.record(cell.as_dict())
+        directory.write(Record(made.cell, "done", made.metrics, provenance=made.provenance))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def summary(run):
+    """Its summary."""
+    return summarise(run)
+
+
+def test_a_run_is_read_from_disk(run, summary):
+    assert len(summary.rows) == 24
+    assert all(row.complete for row in summary.rows)
+    assert [claim.verdict for claim in summary.claims] == ["supported"]
+    assert not summary.refuted
+
+
+def test_damaged_and_stale_records_are_named(run):
+    plan = make_plan(run.spec())
+    path = run.cells_path / f"{plan.cells[0].id}.json"
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(whole[:-20])
+        found = summarise(run)
+    finally:
+        path.write_bytes(whole)
+    assert found.missing == (plan.cells[0].id,)
+    assert len(found.problems) == 1
+    assert sum(not row.complete for row in found.rows) == 1
+
+
+def test_the_folder(summary, tmp_path):
+    paths = write_report(summary, tmp_path)
+    names = [path.relative_to(tmp_path).as_posix() for path in paths]
+    assert names[:4] == ["report.md", "table.csv", "report.json", "table.tex"]
+    pictures = [
+        f"figures/{name}.{kind}"
+        for name in ("variance", "bias-stage0", "bias-stage5")
+        for kind in ("png", "svg")
+    ]
+    assert names[4:] == pictures
+    assert all(path.stat().st_size > 500 for path in paths)
+    text = (tmp_path / "report.md").read_text()
+    assert all(f"]({name})" in text for name in pictures if name.endswith("png"))
+    assert json.loads((tmp_path / "report.json").read_text())["claims"][0]["verdict"] == "supported"
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(paths)
+
+
+def test_figures_say_what_they_show_and_do_not_change(summary, tmp_path):
+    first = {path.name: path.read_bytes() for path in figures(summary, tmp_path / "a")}
+    assert first == {path.name: path.read_bytes() for path in figures(summary, tmp_path / "b")}
+    variance, bias = first["variance.svg"].decode(), first["bias-stage5.svg"].decode()
+    for said in ("tsp(", "95% intervals over instances", "K = 2, stage 5", "group_mean (biased)", "centred"):
+        assert said in variance, said
+    for said in ("stage 5", "no bias seen", "scale bias", "group_mean  n = 16"):
+        assert said in bias, said
+
+
+def test_figures_of_nothing(lab, tmp_path):
+    assert figures(summarise_records(lab.cells(), [], name="empty"), tmp_path) == []
+
+
+@pytest.mark.parametrize("format", ["html", "terminal", "pdf"])
+def test_a_format_that_is_no_file_writes_nothing(summary, tmp_path, format):
+    with pytest.raises(LabError, match=format):
+        write_report(summary, tmp_path, ["csv", format])
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,174 @@
+"""W&B gets exactly what the records say, and nothing that it does can break a sweep."""
+
+import base64
+import json
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from maxk_lab.errors import LabError
+from maxk_lab.sweeps.plan import make_plan
+from maxk_lab.sweeps.records import Record, RunDirectory
+from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.tracking.payload import payloads
+from maxk_lab.tracking.wandb_tracker import track
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
+SWEEP = """
+name: small
+seeds: [0, 1]
+environment: {name: bandit}
+gradient:
+  instances: 4
+  pool: 32
+  grid: {estimator: maxk, baseline: [none, centred], n: 8, k: 2}
+tracking: {wandb: offline, project: somewhere}
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Four cells: variance 1, 2, 3 and a failed one whose metrics must not show."""
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    spec = load_spec(tmp_path / "sweep.yaml")
+    directory = RunDirectory(tmp_path / "results" / "small")
+    directory.write_spec(spec)
+    for number, cell in enumerate(make_plan(spec).cells, start=1):
+        if number == 4:
+            stray = {"variance": 4.0}
+            directory.write(Record(cell.as_dict(), "failed", stray, error="Traceback\nMemoryError: no room"))
+        else:
+            metrics = {"variance": float(number), "scale": None, "against": "exact", "value": -1.5}
+            directory.write(Record(cell.as_dict(), "done", metrics, provenance={"host": "here"}))
+    return directory
+
+
+def wandb_records(path):
+    """The records of a `.wandb` file: LevelDB's log format behind a header of 7 bytes.
+
+    That is blocks of 32 KiB with pieces of records, each after its checksum (4 bytes), length (2) and type
+    (1: whole, 2: first, 3: middle, 4: last).
+    """
+    from wandb.proto import wandb_internal_pb2
+
+    data, at, whole = path.read_bytes(), 7, b""
+    while at + 7 <= len(data):
+        left = 32768 - at % 32768
+        if left < 7:
+            at += left
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+        piece = data[at + 7 : at + 7 + length]
+        at += 7 + length
+        whole = piece if kind in (1, 2) else whole + piece
+        if kind in (1, 4):
+            yield wandb_internal_pb2.Record.FromString(whole)
+
+
+def summaries(folder):
+    """The last value of every logged key in an offline run, and its config."""
+    (path,) = folder.glob("*.wandb")
+    deadline = time.monotonic() + 30
+    # wandb's own process may still be writing the end of the file when finish() returns.
+    while not any(record.HasField("exit") for record in wandb_records(path)):
+        assert time.monotonic() < deadline, f"{path} has no end"
+        time.sleep(0.05)
+    logged, config = {}, {}
+    for record in wandb_records(path):
+        for item in record.history.item:
+            logged[item.key or "/".join(item.nested_key)] = json.loads(item.value_json)
+        for item in (*record.run.config.update, *record.config.update):
+            config[item.key] = json.loads(item.value_json)
+    return logged, config
+
+
+def test_the_offline_files_contain_the_records(run, capfd):
+    folders = [Path(folder) for folder in track(run, "offline")]
+    assert len(folders) == 2
+    assert {folder.parent for folder in folders} == {run.root / "wandb"}
+    (first, config), (second, _) = map(summaries, folders)
+    assert first["stage0/maxk/none/n8/k2/variance"] == 1.0
+    assert first["stage0/maxk/centred/n8/k2/variance"] == 2.0
+    assert first["stage0/maxk/centred/n8/k2/value"] == -1.5
+    assert "stage0/maxk/centred/n8/k2/scale" not in first
+    assert first["cells/nrows"] == 2
+    assert second["stage0/maxk/none/n8/k2/variance"] == 3.0
+    assert second["stage0/maxk/centred/n8/k2/status"] == "failed"
+    assert "stage0/maxk/centred/n8/k2/variance" not in second
+    assert (second["cells_done"], second["cells_failed"]) == (1, 1)
+    assert config["spec"]["gradient"]["pool"] == 32
+    assert config["provenance"] == {"host": "here"}
+    assert capfd.readouterr().out == ""
+
+
+def test_sending_again_is_the_same_run_with_the_figures_by_then(run):
+    (first, _) = track(run, "offline")
+    picture = run.report_path / "figures" / "variance.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(PIXEL)
+    time.sleep(1.1)  # wandb names its folders by the second
+    (again, _) = track(run, "offline")
+    assert first.rsplit("-", 1)[1] == again.rsplit("-", 1)[1]
+    assert len(list(Path(again).rglob("variance*.png"))) == 1
+
+
+def test_the_run_id_says_what_was_studied(run):
+    spec = run.spec()
+    records = run.records(make_plan(spec))
+    ids = [payload.run_id for payload in payloads("small", {}, records)]
+    assert ids == [payload.run_id for payload in payloads("small", {"more": 1}, records[::-1])]
+    assert len(set(ids)) == 2
+    assert not set(ids) & {payload.run_id for payload in payloads("other", {}, records)}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("server on fire"), SystemExit(1)])
+def test_a_failing_wandb_is_a_warning(run, monkeypatch, error):
+    import wandb
+
+    def fail(**_):
+        raise error
+
+    before = {path.name: path.read_bytes() for path in run.cells_path.iterdir()}
+    monkeypatch.setattr(wandb, "init", fail)
+    with pytest.warns(
+        RuntimeWarning, match=f"{type(error).__name__}: {error}; try again with: maxk-lab track"
+    ):
+        assert track(run, "offline") == []
+    assert {path.name: path.read_bytes() for path in run.cells_path.iterdir()} == before
+
+
+def test_no_wandb_at_all_is_a_warning(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.warns(RuntimeWarning, match="records are safe"):
+        assert track(run, "offline") == []
+
+
+def test_online_without_a_key_asks_nobody(run, monkeypatch, tmp_path):
+    import wandb
+
+    monkeypatch.setattr(wandb, "login", lambda *, prompt, verify: prompt)
+    monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("started without a key"))
+    with pytest.warns(RuntimeWarning, match="no API key"):
+        assert track(run, "online") == []
+
+
+def test_disabled_imports_no_wandb(run):
+    code = (
+        "import sys; from maxk_lab.sweeps.records import RunDirectory; from maxk_lab.tracking import track; "
+        f"assert track(RunDirectory({str(run.root)!r}), 'disabled') == []; "
+        "assert not {'wandb', 'torch'} & set(sys.modules), 'imported'"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not (run.root / "wandb").exists()
+
+
+def test_an_unknown_mode_is_the_users_mistake(run):
+    with pytest.raises(LabError, match=r"unknown W&B mode 'ofline' \(did you mean offline\?\)"):
+        track(run, "ofline")
