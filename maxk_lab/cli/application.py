@@ -1,0 +1,79 @@
+"""The `maxk-lab` application: its verbs, `--version`, and where a user's mistake becomes exit code 2."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from maxk_lab import __version__
+from maxk_lab.cli.check import check
+from maxk_lab.cli.console import complain
+from maxk_lab.cli.list import list_
+from maxk_lab.cli.plan import plan
+from maxk_lab.cli.report import report
+from maxk_lab.cli.run import run
+from maxk_lab.cli.show import show
+from maxk_lab.cli.track import track
+from maxk_lab.cli.validate import validate
+from maxk_lab.errors import LabError
+
+MISTAKE = 2
+
+
+class LabGroup(TyperGroup):
+    """Prints the message of a `LabError` and exits with 2; a bug keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb."""
+        try:
+            return super().invoke(ctx)
+        except LabError as error:
+            complain(error)
+            raise typer.Exit(MISTAKE) from None
+
+
+app = typer.Typer(
+    cls=LabGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 ok, 1 cells failed or a claim was refuted, 2 your mistake, 130 interrupted.",
+)
+app.command()(run)
+app.command()(plan)
+app.command()(report)
+app.command()(check)
+app.command("list")(list_)
+app.command()(show)
+app.command()(validate)
+app.command()(track)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"maxk-lab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def callback(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Which Max@K gradient estimator and which baseline to use, measured on your policy and your budget.
+
+    \b
+    [bold]maxk-lab run experiments/tsp_sweep.yaml[/bold]   measure; resumable
+    [bold]maxk-lab report[/bold]                            tables and verdicts on the claims
+    [bold]maxk-lab list baselines[/bold]                    formulas and conditions
+    """
+
+
+def main() -> None:
+    """Entry point of the console script `maxk-lab`."""
+    app(prog_name="maxk-lab")

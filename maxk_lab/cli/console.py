@@ -1,0 +1,78 @@
+"""What the verbs share for output: messages to stderr, JSON and rich tables to stdout."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from maxk_lab.errors import SpecError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Tables that go to a file or a pipe are not squeezed into 80 columns.
+PIPE_WIDTH = 200
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A rich console on stdout, or on stderr."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(
+        file=stream,
+        width=None if stream.isatty() else PIPE_WIDTH,
+        highlight=False,
+        soft_wrap=not stream.isatty(),
+    )
+
+
+def say(text: str = "") -> None:
+    """One line of progress or advice, on stderr."""
+    typer.echo(text, err=True)
+
+
+def complain(error: Exception) -> None:
+    """The user's mistake on stderr: the message, or one line for every problem of a sweep file."""
+    mark = typer.style("error:", fg="red", bold=True)
+    if isinstance(error, SpecError) and error.problems:
+        for problem in error.problems:
+            say(str(problem))
+        count = len(error.problems)
+        say(f"{mark} {count} problem{'' if count == 1 else 's'}; nothing was run")
+    else:
+        say(f"{mark} {error}")
+
+
+def warn(text: str) -> None:
+    """A warning on stderr."""
+    say(f"{typer.style('warning:', fg='yellow', bold=True)} {text}")
+
+
+def emit_json(value: Any) -> None:
+    """`value` as JSON, alone on stdout; NaN and infinities, which JSON has not, become null."""
+    typer.echo(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def duration(seconds: float) -> str:
+    """Seconds as `42 s`, `3 min 20 s` or `2 h 05 min`."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

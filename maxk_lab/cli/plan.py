@@ -1,0 +1,135 @@
+"""`maxk-lab plan`: the cells of a sweep, what is done, what is skipped and why, how long it takes."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maxk_lab.cli import options
+from maxk_lab.cli.console import console, duration, emit_json, say, warn
+from maxk_lab.cli.effort import seconds_left
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.plan import Cell, Plan
+    from maxk_lab.sweeps.records import RunDirectory
+
+STATUSES = ("done", "failed", "missing")
+
+
+def plan(
+    spec: options.Spec,
+    overrides: options.Set = None,
+    cells: Annotated[bool, typer.Option("--cells", help="Every cell with its id and status.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Processes the estimate of time is for.")] = 1,
+    results: options.Results = options.RESULTS,
+    json: options.Json = False,
+) -> None:
+    """Show what a run would do: cells to do, done, failed, skipped and why, with an estimate of time.
+
+    \b
+    [bold]maxk-lab plan experiments/tsp_sweep.yaml[/bold]
+    [bold]maxk-lab plan experiments/tsp_sweep.yaml --set gradient.pool=64 --cells[/bold]
+    """
+    from maxk_lab.sweeps.plan import make_plan
+    from maxk_lab.sweeps.progress import statuses
+    from maxk_lab.sweeps.records import RunDirectory
+    from maxk_lab.sweeps.spec import load_spec
+
+    loaded = load_spec(spec, overrides or [])
+    planned = make_plan(loaded)
+    directory = RunDirectory(results / loaded.name)
+    state: dict[str, str] = dict(statuses(planned, directory))
+    if json:
+        emit_json(_as_json(planned, state, directory, jobs))
+        return
+    _print_units(planned, state)
+    if cells:
+        _print_cells(planned, state)
+    _print_skipped(planned)
+    _print_totals(planned, state, directory, jobs)
+    for problem in directory.problems:
+        warn(problem)
+    say(f"Next: {shlex.join(['maxk-lab', 'run', str(spec), *_repeat(overrides)])}")
+
+
+def _repeat(overrides: list[str] | None) -> list[str]:
+    return [word for item in overrides or [] for word in ("--set", item)]
+
+
+def _count(state: dict[str, str], status: str, cells: Iterable[Cell]) -> int:
+    return sum(state[cell.id] == status for cell in cells)
+
+
+def _as_json(planned: Plan, state: dict[str, str], directory: RunDirectory, jobs: int) -> dict[str, Any]:
+    seconds, measured = seconds_left(planned, directory, jobs)
+    return {
+        "name": directory.name,
+        "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in planned.cells],
+        "skipped": [{"point": dict(skip.point), "reason": skip.reason} for skip in planned.skipped],
+        "stale": directory.stale(planned),
+        "counts": {status: _count(state, status, planned.cells) for status in STATUSES},
+        "seconds_left": seconds,
+        "seconds_left_from": "units of this run" if measured else "a rough guess",
+    }
+
+
+def _print_units(planned: Plan, state: dict[str, str]) -> None:
+    from rich.table import Table
+
+    table = Table("environment", "stage", "seed", "cells", *STATUSES, box=None, pad_edge=False)
+    for unit in planned.units:
+        numbers = [len(unit.cells), *(_count(state, status, unit.cells) for status in STATUSES)]
+        environment = _describe(unit.environment)
+        table.add_row(
+            environment, str(unit.stage), str(unit.seed), *(str(number or "·") for number in numbers)
+        )
+    console().print(table)
+
+
+def _print_cells(planned: Plan, state: dict[str, str]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        "cell", "stage", "seed", "estimator", "baseline", "n", "k", "status", box=None, pad_edge=False
+    )
+    for cell in planned.cells:
+        # Text of the user's own, such as affine[0.5], must not be read as markup.
+        baseline = escape(cell.baseline)
+        numbers = [str(cell.n), str(cell.k)]
+        place = [str(cell.stage), str(cell.seed), escape(cell.estimator)]
+        table.add_row(cell.id, *place, baseline, *numbers, state[cell.id])
+    console().print()
+    console().print(table)
+
+
+def _print_skipped(planned: Plan) -> None:
+    reasons = Counter(skipped.reason for skipped in planned.skipped)
+    if reasons:
+        out = console()
+        out.print(f"\nskipped: {sum(reasons.values())} grid points that make no sense")
+        for reason, count in reasons.items():
+            out.print(f"  {count} ×  {reason}", markup=False)
+
+
+def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory, jobs: int) -> None:
+    out = console()
+    counts = ", ".join(f"{_count(state, status, planned.cells)} {status}" for status in STATUSES)
+    out.print(f"\n{len(state)} cells in {len(planned.units)} units: {counts}")
+    stale = directory.stale(planned)
+    if stale:
+        out.print(f"{len(stale)} stale records of an earlier spec or version; they are not used")
+    if _count(state, "missing", planned.cells):
+        seconds, measured = seconds_left(planned, directory, jobs)
+        source = "from units of this run" if measured else "a rough guess: nothing has been timed yet"
+        out.print(f"about {duration(seconds)} with {jobs} process{'' if jobs == 1 else 'es'} ({source})")
+
+
+def _describe(environment: Mapping[str, Any]) -> str:
+    """`tsp num_loc=20`."""
+    settings = (f"{key}={value}" for key, value in environment.items() if key != "name")
+    return " ".join([environment["name"], *settings])

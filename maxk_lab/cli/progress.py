@@ -1,0 +1,104 @@
+"""Progress of a run: a rich bar on a terminal, throttled plain lines elsewhere; both on stderr."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from maxk_lab.cli.console import console, say, warn
+from maxk_lab.cli.tracker import Tracker
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+# Plain lines: at most one about a unit's phase in this many seconds.
+QUIET_SECONDS = 5.0
+
+
+class Lines:
+    """Plain lines: one for each finished unit, and now and then one about the phase of a unit."""
+
+    def __init__(self, tracker: Tracker, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tracker = tracker
+        self._clock = clock
+        self._last = clock()
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def __call__(self, name: str, payload: dict[str, Any]) -> None:
+        """One event of `sweeps.execute`."""
+        self._tracker.event(name, payload)
+        for note in notes(name, payload):
+            self.note(note)
+        self.show(name, payload)
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        warn(text)
+
+    def show(self, name: str, payload: dict[str, Any]) -> None:
+        """Print a line, if it is time for one."""
+        if name == "unit_finished":
+            say(f"{self._tracker.line()}; finished {payload['unit']}")
+        elif name == "progress" and self._clock() - self._last >= QUIET_SECONDS:
+            say(f"{self._tracker.line()}; {self._tracker.current}")
+        else:
+            return
+        self._last = self._clock()
+
+
+class Bar(Lines):
+    """A rich progress bar."""
+
+    _bar: Progress
+
+    def __enter__(self) -> Bar:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._bar = Progress(
+            TextColumn("{task.fields[line]}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[current]}", style="dim", markup=False),
+            console=console(stderr=True),
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task("", total=1.0, line="", current="starting the workers")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def note(self, text: str) -> None:
+        """A line that stays, above the bar."""
+        self._bar.console.print(f"warning: {text}", markup=False)
+
+    def show(self, name: str, payload: dict[str, Any]) -> None:
+        """Bring the bar up to date."""
+        tracker = self._tracker
+        current = tracker.current or "starting the workers"
+        self._bar.update(self._task, completed=tracker.share, line=tracker.line(), current=current)
+
+
+def notes(name: str, payload: dict[str, Any]) -> list[str]:
+    """What the user should know of an event, whatever the display."""
+    if name == "damaged":
+        return [str(problem) for problem in payload["problems"]]
+    if name == "stale":
+        return [f"{len(payload['cell_ids'])} stale records of an earlier spec or version are not used"]
+    if name == "worker_died":
+        return [f"a worker process died during: {'; '.join(payload['units'])}; trying each again alone"]
+    if name == "cell_failed":
+        return [f"cell {payload['cell']} failed: {payload['error']}"]
+    return []

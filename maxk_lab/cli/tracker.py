@@ -1,0 +1,102 @@
+"""How far a run is and how long the rest takes, from its events; knows nothing of how that is shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from maxk_lab.cli.console import duration
+from maxk_lab.cli.effort import unit_work
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.plan import Plan
+
+# No ETA before this share of the work is done: the first guesses are wild.
+LEAST_SHARE = 0.02
+PHASES = {"warmup": "warm-up"}
+
+
+@dataclass
+class UnitState:
+    """How far one unit is: its work per phase, and the share of each phase that is done."""
+
+    work: Mapping[str, float]
+    shares: dict[str, float] = field(default_factory=dict)
+    finished: bool = False
+
+    @property
+    def total(self) -> float:
+        """All the work of the unit."""
+        return sum(self.work.values())
+
+    @property
+    def done(self) -> float:
+        """The work done. A later phase means that the earlier ones are done, or were in the cache."""
+        if self.finished:
+            return self.total
+        scores = 1.0 if "cells" in self.shares else self.shares.get("scores", 0.0)
+        warmup = 1.0 if scores else self.shares.get("warmup", 0.0)
+        return warmup * self.work["warmup"] + scores * self.work["scores"]
+
+
+class Tracker:
+    """Counts what a run has done and estimates what is left, in units of work rather than cells."""
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._start = clock()
+        self._units: dict[str, UnitState] = {}
+        self.cells = 0
+        self.done = 0
+        self.failed = 0
+        self.current = ""
+
+    def event(self, name: str, payload: Mapping[str, Any]) -> None:
+        """One event of `sweeps.execute`; those that say nothing about progress are passed over."""
+        if name == "run_started":
+            to_do = set(payload["cell_ids"])
+            self.cells = len(to_do)
+            self._units = {
+                unit.label: UnitState(unit_work(unit.as_dict()))
+                for unit in self._plan.units
+                if any(cell.id in to_do for cell in unit.cells)
+            }
+        elif name == "progress":
+            self._progress(payload)
+        elif name == "cell_done":
+            self.done += 1
+        elif name == "cell_failed":
+            self.failed += 1
+        elif name == "unit_finished":
+            self._units[payload["unit"]].finished = True
+
+    def _progress(self, payload: Mapping[str, Any]) -> None:
+        phase = payload["phase"]
+        done = payload.get("step", payload.get("done", 0))
+        of = payload.get("steps", payload.get("of", 1))
+        self._units[payload["unit"]].shares[phase] = done / max(of, 1)
+        self.current = f"{payload['unit']}: {PHASES.get(phase, phase)} {done}/{of}"
+
+    @property
+    def share(self) -> float:
+        """The share of the work that is done, in [0, 1]."""
+        total = sum(unit.total for unit in self._units.values())
+        return sum(unit.done for unit in self._units.values()) / total if total else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds left, or None as long as that is a wild guess."""
+        share = self.share
+        if share < LEAST_SHARE:
+            return None
+        return (self._clock() - self._start) * (1.0 - share) / share
+
+    def line(self) -> str:
+        """Cells done and failed, and the time left."""
+        left = self.seconds_left
+        failed = f", {self.failed} failed" if self.failed else ""
+        eta = "" if left is None or self.share >= 1.0 else f", about {duration(left)} left"
+        return f"{self.done + self.failed}/{self.cells} cells{failed}{eta}"

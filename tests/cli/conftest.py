@@ -1,0 +1,71 @@
+"""Fixtures of the command-line tests: a tiny bandit sweep, and the program in this process or its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from maxk_lab.cli import app
+
+SWEEP = """\
+name: tiny
+seeds: [0, 1]
+environment: {name: bandit, arms: 4}
+gradient:
+  instances: 2
+  pool: 32
+  grid: {estimator: maxk, baseline: [none, centred, subloo], n: [4, 8], k: [1, 2]}
+tracking: {wandb: disabled}
+"""
+PROGRAM = [sys.executable, "-c", "from maxk_lab.cli import main; main()"]
+
+
+@pytest.fixture
+def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The path of a sweep of 2 seeds and 10 grid points, in the working directory of the test."""
+    monkeypatch.chdir(tmp_path)
+    Path("tiny.yaml").write_text(SWEEP, encoding="utf-8")
+    return "tiny.yaml"
+
+
+@pytest.fixture
+def lab() -> Callable[..., Result]:
+    """Runs `maxk-lab` in this process."""
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(app, list(arguments))
+
+    return invoke
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the tiny sweep has been run."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "tiny.yaml").write_text(SWEEP, encoding="utf-8")
+    done = program(["run", "tiny.yaml", "--json"], folder)
+    assert done.returncode == 0, done.stderr
+    (folder / "run.json").write_text(done.stdout, encoding="utf-8")
+    (folder / "run.stderr").write_text(done.stderr, encoding="utf-8")
+    return folder
+
+
+def program(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """`maxk-lab` in a process of its own, run in `folder`."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*PROGRAM, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env=environment,
+        check=False,
+    )

@@ -1,0 +1,164 @@
+"""Verbs over a real, tiny run: run, report, show, list runs, track; resuming, failing, being interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from .conftest import PROGRAM, SWEEP, program
+
+Lab = Callable[..., Result]
+
+
+@pytest.fixture
+def there(finished: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the finished run, as working directory."""
+    monkeypatch.chdir(finished)
+    return finished
+
+
+def any_cell(folder: Path) -> Path:
+    return min((folder / "results" / "tiny" / "cells").glob("*.json"))
+
+
+def test_run_reports_on_stderr_and_names_the_next_command(finished: Path) -> None:
+    view = json.loads((finished / "run.json").read_text(encoding="utf-8"))
+    assert len(view["done"]) == 20
+    assert (view["failed"], view["reused"]) == ([], [])
+    lines = (finished / "run.stderr").read_text(encoding="utf-8").splitlines()
+    assert sum("finished bandit, stage 0, seed" in line for line in lines) == 2
+    assert lines[-1] == "Next: maxk-lab report tiny"
+
+
+def test_running_again_measures_nothing(there: Path, lab: Lab) -> None:
+    before = {path: path.read_bytes() for path in (there / "results/tiny/cells").iterdir()}
+    result = lab("run", "tiny.yaml", "--json")
+    assert result.exit_code == 0
+    view = json.loads(result.stdout)
+    assert (len(view["done"]), len(view["reused"])) == (0, 20)
+    assert before == {path: path.read_bytes() for path in (there / "results/tiny/cells").iterdir()}
+
+
+def test_plan_of_a_finished_run_has_nothing_to_do(there: Path, lab: Lab) -> None:
+    assert "20 done, 0 failed, 0 missing" in lab("plan", "tiny.yaml").stdout
+    stale = json.loads(lab("plan", "tiny.yaml", "--set", "gradient.pool=64", "--json").stdout)
+    assert (stale["counts"]["missing"], len(stale["stale"])) == (20, 20)
+
+
+def test_report_prints_in_every_format(there: Path, lab: Lab) -> None:
+    for format in ("terminal", "markdown", "latex", "csv"):
+        result = lab("report", "tiny", "--format", format)
+        assert result.exit_code == 0, result.output
+        assert "centred" in result.stdout
+    assert json.loads(lab("report", "--format", "json").stdout)["header"]["name"] == "tiny"
+    assert len(json.loads(lab("report", "tiny", "tiny", "--format", "json").stdout)) == 2
+    refused = lab("report", "--format", "html")
+    assert refused.exit_code == 2
+    assert "not implemented yet" in refused.stderr
+
+
+def test_report_writes_files_with_figures(there: Path, lab: Lab, tmp_path: Path) -> None:
+    result = lab("report", "tiny", "--out", str(tmp_path / "report"))
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in (tmp_path / "report").iterdir()}
+    assert names >= {"report.md", "table.csv", "report.json", "table.tex"}
+    assert list((tmp_path / "report").rglob("*.svg"))
+    assert "report.md" in result.stderr
+
+
+def test_a_refuted_claim_makes_report_exit_with_1(there: Path, lab: Lab, tmp_path: Path) -> None:
+    claim = (
+        "claims: [{name: wrong, kind: equals, metric: scale, where: {baseline: [none, centred]},"
+        " value: 50.0, tolerance: 0.01}]\n"
+    )
+    (tmp_path / "wrong.yaml").write_text(SWEEP + claim, encoding="utf-8")
+    results = str(tmp_path / "results")
+    assert lab("run", str(tmp_path / "wrong.yaml"), "--results", results).exit_code == 0
+    result = lab("report", "--results", results, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert result.stdout.startswith("REFUTED    wrong\n")
+    assert lab("report", "--results", results).exit_code == 1
+
+
+def test_show_traces_a_cell_by_a_prefix_of_its_id(there: Path, lab: Lab) -> None:
+    path = any_cell(there)
+    view = json.loads(lab("show", path.stem[:8], "--json").stdout)
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert view["name"] == path.stem
+    assert view["metrics"] == record["metrics"]
+    assert view["provenance"] == record["provenance"]
+    baseline = record["cell"]["baseline"]
+    text = lab("show", path.stem).stdout
+    for word in (f"baseline  {baseline}", "computed by  maxk_lab.estimators.", "versions", "seconds"):
+        assert word in text
+
+
+def test_show_of_a_run_and_of_nothing(there: Path, lab: Lab) -> None:
+    assert json.loads(lab("show", "tiny", "--json").stdout)["done"] == 20
+    assert json.loads(lab("show", "results/tiny", "--json").stdout)["name"] == "tiny"
+    result = lab("show", "tinny")
+    assert result.exit_code == 2
+    assert "did you mean tiny" in result.stderr
+    assert "give more of it" in lab("show", "").stderr
+
+
+def test_list_runs(there: Path, lab: Lab) -> None:
+    (run,) = json.loads(lab("list", "runs", "--json").stdout)
+    assert (run["name"], run["done"], run["failed"]) == ("tiny", 20, 0)
+
+
+def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(
+    lab: Lab, sweep: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cells fail here because no pool can be drawn: the cache of the run is a file, not a folder."""
+    Path("results/tiny").mkdir(parents=True)
+    Path("results/tiny/cache").write_text("in the way", encoding="utf-8")
+    result = lab("run", sweep, "--only", "seed=0,baseline=none", "--jobs", "2")
+    assert result.exit_code == 1
+    retry = "maxk-lab run tiny.yaml --jobs 2 --only seed=0,baseline=none --retry-failed"
+    assert result.stderr.splitlines()[-1] == f"Next: {retry}"
+    cell = any_cell(Path.cwd())
+    assert "Traceback" in lab("show", cell.stem).stdout
+    assert lab("run", sweep, "--only", "seed=0,baseline=none").exit_code == 1
+    Path("results/tiny/cache").unlink()
+    mended = lab(*retry.split()[1:])
+    assert mended.exit_code == 0, mended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_exits_with_130_and_can_be_resumed(tmp_path: Path, number: signal.Signals) -> None:
+    """A warm-up of many steps is interrupted; the last line is the command that goes on."""
+    spec = SWEEP.replace("  pool: 32\n", "  pool: 32\n  stages: [0, 200000]\n")
+    (tmp_path / "long.yaml").write_text(spec, encoding="utf-8")
+    process = subprocess.Popen(
+        [*PROGRAM, "run", "long.yaml", "--set", "seeds=[0]"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    cells = tmp_path / "results" / "tiny" / "cells"
+    deadline = time.monotonic() + 100
+    while len(list(cells.glob("*.json"))) < 10:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert err.splitlines()[-1] == "maxk-lab run long.yaml --set 'seeds=[0]'"
+    assert "Traceback" not in err
+    counts = json.loads(program(["plan", "long.yaml", "--set", "seeds=[0]", "--json"], tmp_path).stdout)[
+        "counts"
+    ]
+    assert counts == {"done": 10, "failed": 0, "missing": 10}

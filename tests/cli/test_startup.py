@@ -1,0 +1,53 @@
+"""What must answer at once imports nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("torch", "rl4co", "wandb", "pandas", "matplotlib", "scipy")
+# Runs the program, then names the heavy libraries that it imported as its last line.
+PROBE = f"""
+import sys
+from maxk_lab.cli import app
+try:
+    app(sys.argv[1:])
+except SystemExit as exit:
+    assert exit.code in (0, None), exit.code
+print(" ".join(name for name in {HEAVY!r} if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["run", "--help"],
+        ["plan", "tiny.yaml"],
+        ["list", "estimators"],
+        ["list", "baselines"],
+        ["list", "environments"],
+        ["list", "runs"],
+        ["validate", "tiny.yaml"],
+        ["run", "tiny.yaml", "--dry-run"],
+    ],
+    ids=" ".join,
+)
+def test_quick_verbs_import_nothing_heavy(sweep: str, tmp_path: Path, arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == ""
+
+
+def test_the_probe_sees_a_heavy_import(tmp_path: Path) -> None:
+    probe = PROBE.replace("import sys\n", "import sys\nimport scipy\n", 1)
+    done = subprocess.run(
+        [sys.executable, "-c", probe, "--version"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines()[-1] == "scipy"
