@@ -35,24 +35,23 @@ class BiasVerdict:
 
 @dataclass(frozen=True)
 class _Tests:
-    """Stratified t-tests of one cell: bias along ∇J (two-sided), squared bias and squared bias off ∇J (one-sided)."""
+    """Stratified t-tests of one cell: its scale against 1 (two-sided) and its squared bias off ∇J (one-sided), relative to ‖∇J‖²."""
 
     p_scale: float
-    p_square: float
     p_direction: float
     scale_error: float
-    square_error: float
-    squared_bias: float
-    truth: float
+    direction_error: float
+    relative_squared_bias: float
     freedom: int
 
 
 def bias_verdicts(units_by_key: Mapping[Key, Units], *, alpha: float = 0.05) -> dict[Key, BiasVerdict]:
     """Judge every cell at family-wise level `alpha` (Holm 1979).
 
-    Per cell two tests are combined (Bonferroni): the bias along ∇J, ⟨E ĝ, ∇J⟩ − ‖∇J‖², which is linear in ĝ and so precise, and the
-    squared bias ‖E ĝ − ∇J‖², which sees every direction. A rejected cell is a `scale bias`
-    when nothing is left off ∇J, else `biased`.
+    Per cell two tests are combined (Bonferroni). The first asks whether the scale s = ⟨E ĝ, ∇J⟩/‖∇J‖² is 1: a ratio of means whose
+    error comes from the residuals ⟨ĝ, ∇J⟩ − s‖∇J‖², so that instances of very different ‖∇J‖ do not hide a common shrinkage. The
+    second asks whether ‖E ĝ‖² − 2s⟨E ĝ, ∇J⟩ + s²‖∇J‖² is positive, which any bias off ∇J makes it. A rejected cell whose second
+    test is not significant is a `scale bias`, any other is `biased`.
     """
     verdicts: dict[Key, BiasVerdict] = {}
     tests: dict[Key, _Tests] = {}
@@ -64,7 +63,7 @@ def bias_verdicts(units_by_key: Mapping[Key, Units], *, alpha: float = 0.05) -> 
             verdicts[key] = BiasVerdict("reference", reason="the others are judged against this estimator")
         else:
             tests[key] = _run_tests(units)
-    raw = {key: min(1.0, 2 * min(test.p_scale, test.p_square)) for key, test in tests.items()}
+    raw = {key: min(1.0, 2 * min(test.p_scale, test.p_direction)) for key, test in tests.items()}
     adjusted = holm(raw)
     for key, test in tests.items():
         verdicts[key] = _judge(test, adjusted[key], alpha, len(tests))
@@ -96,19 +95,16 @@ def _run_tests(units: Units) -> _Tests:
     _, mean_square, inner, truth = units.columns()
     members = units.members()
     freedom = len(units.stratum) - len(members)
-    scale, scale_error = _mean_and_error(inner - truth, members)
-    square, square_error = _mean_and_error(mean_square - 2 * inner + truth, members)
-    centre = stratified_mean(units.columns(), members)
-    factor = centre[2] / centre[3]
-    off, off_error = _mean_and_error(mean_square - 2 * factor * inner + factor**2 * truth, members)
+    _, mean_of_square, mean_of_inner, norm = stratified_mean(units.columns(), members)
+    scale = mean_of_inner / norm
+    _, residual_error = _mean_and_error(inner - scale * truth, members)
+    off, off_error = _mean_and_error(mean_square - 2 * scale * inner + scale**2 * truth, members)
     return _Tests(
-        p_scale=2 * _tail(abs(scale), scale_error, freedom),
-        p_square=_tail(square, square_error, freedom),
-        p_direction=_tail(off, off_error, freedom),
-        scale_error=scale_error,
-        square_error=square_error,
-        squared_bias=square,
-        truth=float(centre[3]),
+        p_scale=2 * _tail(abs(scale - 1), residual_error / norm, freedom),
+        p_direction=_tail(off / norm, off_error / norm, freedom),
+        scale_error=residual_error / norm,
+        direction_error=off_error / norm,
+        relative_squared_bias=float((mean_of_square - 2 * mean_of_inner + norm) / norm),
         freedom=freedom,
     )
 
@@ -119,16 +115,15 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
     verdict: Verdict = "no bias seen"
     if adjusted < alpha:
         verdict = "biased" if test.p_direction < corrected else "scale bias"
+    along = float((stats.t.isf(corrected / 2, test.freedom) + to_find) * test.scale_error)
+    squared_off = float((stats.t.isf(corrected, test.freedom) + to_find) * test.direction_error)
     return BiasVerdict(
         verdict=verdict,
         p_value=adjusted,
-        relative_bias=float(np.sqrt(max(0.0, test.squared_bias) / test.truth)),
-        detectable=float(
-            np.sqrt((stats.t.isf(corrected, test.freedom) + to_find) * test.square_error / test.truth)
-        ),
-        detectable_scale=float(
-            (stats.t.isf(corrected / 2, test.freedom) + to_find) * test.scale_error / test.truth
-        ),
+        relative_bias=float(np.sqrt(max(0.0, test.relative_squared_bias))),
+        # A bias that hides from both tests is smaller than `along` along ∇J and than √squared_off off it.
+        detectable=float(np.sqrt(along**2 + squared_off)),
+        detectable_scale=along,
     )
 
 

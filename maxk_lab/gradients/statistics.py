@@ -18,6 +18,8 @@ from scipy import stats
 
 Array = NDArray[np.float64]
 RESAMPLES = 2000
+# A norm that is divided by must be told from zero at this level, whatever the level of the interval asked for.
+DEFINED_LEVEL = 0.95
 FIELDS = ("m2", "mean_square", "inner", "truth")
 
 # name → formula over the means of the unit columns; ĝ is the estimate, ∇J the gradient it is judged against.
@@ -192,11 +194,14 @@ def interval(units: Units, measure: str, *, level: float = 0.95, seed: int = 0) 
     def of(name: str) -> Interval:
         return bootstrap(columns, members, STATISTICS[name], level=level, seed=seed)
 
+    def positive(name: str) -> bool:
+        return bootstrap(columns, members, STATISTICS[name], level=DEFINED_LEVEL, seed=seed).low > 0
+
     if measure == "relative_variance":
         return _inverse(of("snr"))
-    if measure in ("scale", "cosine") and not of("truth").low > 0:
+    if measure in ("scale", "cosine") and not positive("truth"):
         return undefined(level, "the norm of the gradient it is judged against cannot be told from zero")
-    if measure == "cosine" and not of("mean_square").low > 0:
+    if measure == "cosine" and not positive("mean_square"):
         return undefined(level, "the norm of the mean estimate cannot be told from zero")
     return of(measure)
 

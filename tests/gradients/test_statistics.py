@@ -128,6 +128,15 @@ def test_a_bias_as_large_as_the_detectable_one_is_found_about_four_times_in_five
     assert 0.65 <= found / 300 <= 0.95
 
 
+def test_a_common_shrinkage_is_seen_among_instances_of_very_different_gradient_norm():
+    rng = np.random.default_rng(0)
+    truth = rng.lognormal(0, 1.5, 16)
+    inner = 0.75 * truth * (1 + 0.02 * rng.standard_normal(16))
+    mean_square = 0.75**2 * truth * (1 + 0.02 * rng.standard_normal(16))
+    family = {i: noisy(i) for i in range(90)} | {"shrunk": units(mean_square + 5, mean_square, inner, truth)}
+    assert bias_verdicts(family)["shrunk"].verdict == "scale bias"
+
+
 def test_the_reference_and_the_untestable_are_named():
     same = noisy(0)
     reference = units(same.m2, same.truth, same.truth, same.truth)

@@ -80,13 +80,17 @@ FOLDER = (
         (2, "seeds:", "2:7: seeds: must be a whole number, got nothing"),
         (2, "seeds: [0]\nseeds: [1]", "3:1: seeds: key 'seeds' is given twice, first on line 2"),
         (3, "environment: bandit", "3:14: environment: must be a mapping of keys to values, got 'bandit'"),
-        (3, "environment: {arms: 4}", "3:14: environment.name: is missing; one of tsp, bandit"),
+        (
+            3,
+            "environment: {arms: 4}",
+            "3:14: environment.name: is missing; one of tsp, cvrp, sdvrp, op, pctsp, pdp, smtwtp, bandit",
+        ),
         (3, "environment: {name: 4}", "3:21: environment.name: must be a text, got 4"),
         (
             3,
             "environment: {name: bandits}",
             "3:21: environment.name: unknown environment 'bandits' (did you mean "
-            "bandit?); known: tsp, bandit",
+            "bandit?); known: tsp, cvrp, sdvrp, op, pctsp, pdp, smtwtp, bandit",
         ),
         (
             3,
