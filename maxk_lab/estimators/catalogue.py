@@ -148,7 +148,7 @@ BASELINES: Catalogue[BaselineRow] = Catalogue(
             shift_invariant=False,
             k_below_n=True,
             implementation="maxk_lab.estimators.baselines:sample_loo_weights",
-            citation="Sample-LOO of the project's seed notes",
+            citation="Sample-LOO: the plain leave-one-out value as a baseline",
         ),
         BaselineRow(
             name="pkpo_sloo",

@@ -24,7 +24,10 @@ def _sort_keys(rewards: Tensor) -> tuple[Tensor, Tensor]:
     sorts pairs; as no two keys of a group are equal, the order depends on no algorithm. NaN sorts to either end.
     """
     position = torch.arange(rewards.shape[-1])
-    keys = _order_of_bits(rewards.view(torch.int32)).long().bitwise_left_shift_(32).bitwise_or_(position)
+    # Adding 0 turns -0.0, whose bits differ, into 0.0: they are a tie.
+    keys = (
+        _order_of_bits((rewards + 0.0).view(torch.int32)).long().bitwise_left_shift_(32).bitwise_or_(position)
+    )
     keys.numpy().sort(axis=-1)
     order = keys & _LOW_HALF
     values = _order_of_bits((keys >> 32).int()).view(torch.float32)

@@ -35,7 +35,7 @@ class BiasVerdict:
 
 @dataclass(frozen=True)
 class _Tests:
-    """Stratified t-tests of one cell: its scale against 1 (two-sided) and its squared bias off ∇J (one-sided), relative to ‖∇J‖²."""
+    """Stratified t-tests of one cell: its scale against 1 (two-sided), its squared bias off ∇J (one-sided), relative to ‖∇J‖²."""
 
     p_scale: float
     p_direction: float
