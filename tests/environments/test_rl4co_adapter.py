@@ -5,7 +5,6 @@ import itertools
 import pytest
 import torch
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.errors import LabError
 
@@ -103,7 +102,7 @@ def test_instances_are_not_changed_by_use(tsp5):
     rollouts = tsp5.rollout(policy, instances, 3, seed=2)
     tsp5.log_probs(policy, instances, rollouts.actions)
     assert set(instances.keys()) == set(copy.keys())
-    assert all(torch.equal(instances[key], copy[key]) for key in copy)
+    assert all(torch.equal(instances[key], copy[key]) for key in set(copy.keys()))
 
 
 def test_rollouts_agree_with_rl4co_own_decoding(tsp5):
@@ -140,33 +139,3 @@ def test_the_score_of_one_instance_does_not_depend_on_the_others(tsp5):
     together = score(tsp5.log_probs(policy, instances, actions))
     alone = score(tsp5.log_probs(policy, tsp5.select(instances, 0), actions[:1]))
     torch.testing.assert_close(together, alone, rtol=1e-9, atol=1e-11)
-
-
-RL4CO_ROWS = [row for row in ENVIRONMENTS if "rl4co_adapter" in row.implementation]
-
-
-@pytest.mark.parametrize("row", RL4CO_ROWS, ids=lambda row: row.name)
-def test_every_rl4co_row_keeps_the_contract(row):
-    """Teacher forcing, one instance alone, padding after done, and an enumeration whose probabilities sum to one."""
-    parameters = {"name": row.name, row.size_parameter: min(row.enumerable_up_to, 6)}
-    environment = make_environment(parameters, POLICY)
-    policy, instances = environment.policy(0), environment.instances(3, 1)
-    rollouts = environment.rollout(policy, instances, 5, seed=2)
-    assert torch.equal(environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs)
-    alone = environment.select(instances, 1)
-    torch.testing.assert_close(
-        environment.log_probs(policy, alone, rollouts.actions[1:2])[0],
-        rollouts.log_probs[1],
-        rtol=1e-10,
-        atol=1e-12,
-    )
-    padded = torch.nn.functional.pad(rollouts.actions, (0, 2))
-    assert torch.equal(environment.log_probs(policy, instances, padded), rollouts.log_probs)
-    listed, rewards = environment.enumerate(alone)
-    total = environment.log_probs(policy, alone, listed.unsqueeze(0)).exp().sum().item()
-    assert total == pytest.approx(1.0, abs=1e-12)
-    width = listed.shape[1] - rollouts.actions.shape[2]
-    drawn = torch.nn.functional.pad(rollouts.actions[1], (0, max(width, 0)))[:, : listed.shape[1]]
-    match = (drawn.unsqueeze(1) == listed).all(-1)
-    assert match.sum(1).eq(1).all()
-    torch.testing.assert_close(rewards[match.long().argmax(1)], rollouts.rewards[1], rtol=1e-9, atol=1e-9)

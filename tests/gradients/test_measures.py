@@ -143,5 +143,5 @@ def test_one_failing_cell_does_not_take_the_others_with_it():
         measure_cells(pool, [cell("centred", 4, 2), cell("subloo", 4, 1), cell("none", 64, 2)], seed=0)
     )
     assert found["centred-4-2"]["variance"] > 0
-    assert isinstance(found["subloo-4-1"], ValueError | Exception)
+    assert isinstance(found["subloo-4-1"], Exception)
     assert "at least 2 are needed" in str(found["none-64-2"])

@@ -1,0 +1,93 @@
+"""Gradient studies on real TSP policies: the same bytes whatever the workers, the cache or a kill -9 in the middle."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from maxk_lab.sweeps.execute import execute
+from maxk_lab.sweeps.plan import make_plan
+from maxk_lab.sweeps.records import RunDirectory
+from maxk_lab.sweeps.spec import load_spec
+
+SWEEP = """\
+name: tsp
+seeds: [0, 1]
+environment: {name: tsp, num_loc: 9}
+policy: {embed_dim: 16, num_encoder_layers: 1, num_heads: 2, feedforward_hidden: 16}
+gradient:
+  stages: [0, 4]
+  warmup: {batch: 4, n: 4}
+  instances: 3
+  pool: 64
+  partitions: 2
+  grid: {estimator: maxk, baseline: BASELINES, n: [4], k: [2]}
+tracking: {wandb: disabled}
+"""
+RUN = """
+import sys
+from maxk_lab.sweeps.execute import execute
+from maxk_lab.sweeps.records import RunDirectory
+from maxk_lab.sweeps.spec import load_spec
+if __name__ == "__main__":
+    execute(load_spec(sys.argv[1], []), RunDirectory(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def spec(tmp_path):
+    def load(baselines="[none, centred]"):
+        path = tmp_path / "tsp.yaml"
+        path.write_text(SWEEP.replace("BASELINES", baselines))
+        return load_spec(path, [])
+
+    return load
+
+
+def metrics(spec, run):
+    return {cell.id: json.dumps(run.read(cell.id).metrics, sort_keys=True) for cell in make_plan(spec).cells}
+
+
+def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
+    one, two = RunDirectory(tmp_path / "one"), RunDirectory(tmp_path / "two")
+    assert len(execute(spec(), one, jobs=1).done) == 8
+    # The other way round: more baselines at once, in another order, with two workers.
+    assert len(execute(spec("[subloo, centred, none]"), two, jobs=2).done) == 12
+    expected = metrics(spec("[subloo, centred, none]"), two)
+    assert metrics(spec(), one).items() <= expected.items()
+    # A baseline that is added later is measured from the cached pools, without a rollout.
+    events = []
+    more = execute(
+        spec("[none, centred, subloo]"), one, on_event=lambda name, payload: events.append((name, payload))
+    )
+    assert (len(more.done), len(more.reused)) == (4, 8)
+    assert not [payload for name, payload in events if payload.get("phase") in ("warmup", "scores")]
+    assert metrics(spec("[none, centred, subloo]"), one) == expected
+
+
+def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
+    whole, killed = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "killed")
+    spec("[none, centred, subloo]")
+    script = tmp_path / "run.py"
+    script.write_text(RUN)
+    process = subprocess.Popen([sys.executable, str(script), str(tmp_path / "tsp.yaml"), str(killed.root)])
+    deadline = time.monotonic() + 120
+    while not (killed.cells_path.exists() and list(killed.cells_path.glob("*.json"))):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    time.sleep(1.0)  # the worker leaves when its parent is gone
+    wanted = load_spec(tmp_path / "tsp.yaml", [])
+    for path in killed.cache_path.glob("pool-*"):  # a cache torn in the middle is no obstacle either
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    resumed = execute(wanted, killed)
+    assert len(resumed.done) + len(resumed.reused) == 12
+    assert resumed.reused
+    execute(wanted, whole)
+    assert metrics(wanted, killed) == metrics(wanted, whole)
