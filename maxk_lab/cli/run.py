@@ -119,8 +119,11 @@ def _track(loaded: SweepSpec, directory: RunDirectory) -> list[str]:
     if loaded.tracking.wandb == "disabled":
         return []
     try:
+        from maxk_lab.report.write import write_figures
         from maxk_lab.tracking.wandb_tracker import track
 
+        say("Drawing the figures and sending the records to W&B")
+        write_figures(directory)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             places: list[str] = track(directory, loaded.tracking.wandb, loaded.tracking.project)

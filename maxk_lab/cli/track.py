@@ -33,10 +33,13 @@ def track(
     \b
     [bold]maxk-lab track tsp_sweep --mode online[/bold]
     """
+    from maxk_lab.report.write import write_figures
     from maxk_lab.sweeps.records import find_run
     from maxk_lab.tracking.wandb_tracker import track as send
 
-    places = send(find_run(run, results), mode.value)
+    directory = find_run(run, results)
+    write_figures(directory)
+    places = send(directory, mode.value)
     if json:
         emit_json(places)
         return

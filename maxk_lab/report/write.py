@@ -9,7 +9,9 @@ from pathlib import Path
 from maxk_lab.errors import LabError
 from maxk_lab.report.figures import figures
 from maxk_lab.report.model import Summary
+from maxk_lab.report.summarise import summarise
 from maxk_lab.report.tables import check_format, render
+from maxk_lab.sweeps.records import RunDirectory
 
 FILES = {"markdown": "report.md", "csv": "table.csv", "json": "report.json", "latex": "table.tex"}
 
@@ -33,6 +35,11 @@ def write_report(summary: Summary, out: Path, formats: Sequence[str] = tuple(FIL
         _replace(path, render(summary, format, images=images))
         written.append(path)
     return written + drawn
+
+
+def write_figures(run: RunDirectory) -> list[Path]:
+    """Draw the figures of a run into its own report folder, where tracking finds them."""
+    return figures(summarise(run), run.report_path / "figures")
 
 
 def _replace(path: Path, text: str) -> None:

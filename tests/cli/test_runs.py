@@ -162,3 +162,14 @@ def test_an_interrupted_run_exits_with_130_and_can_be_resumed(tmp_path: Path, nu
         "counts"
     ]
     assert counts == {"done": 10, "failed": 0, "missing": 10}
+
+
+def test_a_tracked_run_carries_the_metrics_and_the_figures(tmp_path: Path) -> None:
+    sweep = SWEEP.replace("wandb: disabled", "wandb: offline").replace("seeds: [0, 1]", "seeds: [0]")
+    (tmp_path / "tiny.yaml").write_text(sweep.replace("instances: 2", "instances: 12"), encoding="utf-8")
+    done = program(["run", "tiny.yaml", "--json"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    (place,) = json.loads(done.stdout)["tracked"]
+    folder = tmp_path / place
+    assert list(folder.glob("*.wandb"))
+    assert sorted(path.stem.split("_")[0] for path in folder.rglob("*.png")) == ["bias-stage0", "variance"]
