@@ -145,3 +145,18 @@ def test_one_failing_cell_does_not_take_the_others_with_it():
     assert found["centred-4-2"]["variance"] > 0
     assert isinstance(found["subloo-4-1"], Exception)
     assert "at least 2 are needed" in str(found["none-64-2"])
+
+
+def test_many_trajectories_take_the_exact_gradient_as_a_direction_to_the_same_numbers(monkeypatch):
+    environment = make_environment({"name": "tsp", "num_loc": 5}, TSP_POLICY)
+    policy, instances = environment.policy(0), environment.instances(12, 1)
+    table = draw_pool(environment, policy, instances, 12, 40, ks=[2, 3], seed=3)
+    monkeypatch.setattr("maxk_lab.gradients.pool.TABLE_LIMIT", 100)
+    direct = draw_pool(environment, policy, instances, 12, 40, ks=[2, 3], seed=3)
+    assert direct.gram.shape[1] < table.gram.shape[1] == 120
+    torch.testing.assert_close(direct.norm, table.norm, rtol=1e-9, atol=0)
+    cells = [cell("centred", 4, 2), cell("none", 8, 3)]
+    fast, slow = (dict(measure_cells(pool, cells, seed=0)) for pool in (table, direct))
+    for name, metrics in fast.items():
+        for measure in ("variance", "mean_square", "scale", "squared_bias", "value"):
+            assert slow[name][measure] == pytest.approx(metrics[measure], rel=1e-8, abs=1e-10)
