@@ -53,7 +53,10 @@ def plan(
     _print_totals(planned, state, directory, jobs)
     for problem in directory.problems:
         warn(problem)
-    say(f"Next: {shlex.join(['maxk-lab', 'run', str(spec), *_repeat(overrides)])}")
+    if set(state.values()) == {"done"}:
+        say(f"Next: maxk-lab report {shlex.quote(loaded.name)}")
+    else:
+        say(f"Next: {shlex.join(['maxk-lab', 'run', str(spec), *_repeat(overrides)])}")
 
 
 def _repeat(overrides: list[str] | None) -> list[str]:

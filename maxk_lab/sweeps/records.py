@@ -12,7 +12,7 @@ from typing import Any, Literal
 from maxk_lab.catalogue import nearest
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.files import write_atomically
-from maxk_lab.sweeps.identity import IDENTITY_VERSION, canonical_json, content_hash
+from maxk_lab.sweeps.identity import IDENTITY_VERSION, content_hash
 from maxk_lab.sweeps.plan import Plan
 from maxk_lab.sweeps.schema import SweepSpec
 
@@ -55,7 +55,8 @@ class Record:
 
 
 def _checksum(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical_json(body).encode()).hexdigest()
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class RunDirectory:
@@ -69,6 +70,7 @@ class RunDirectory:
         self.events_path = self.root / "events.log"
         self.report_path = self.root / "report"
         self._problems: dict[str, str] = {}
+        self._known: dict[str, tuple[tuple[int, int, int], Record]] = {}
 
     def __repr__(self) -> str:
         return f"RunDirectory({str(self.root)!r})"
@@ -133,6 +135,12 @@ class RunDirectory:
     def _read(self, cell_id: str) -> Record | None:
         path = self._path(cell_id)
         try:
+            status = path.stat()
+            # Records are replaced, never edited: a file of the same identity need not be read twice.
+            stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+            known = self._known.get(cell_id)
+            if known is not None and known[0] == stamp:
+                return known[1]
             record = Record.from_bytes(path.read_bytes())
             meaning = {key: value for key, value in record.cell.items() if key != "id"}
             if record.cell.get("id") != cell_id or content_hash(meaning) != cell_id:
@@ -144,6 +152,7 @@ class RunDirectory:
             self._problems[cell_id] = f"{path}: damaged and not used: {error}"
             return None
         self._problems.pop(cell_id, None)
+        self._known[cell_id] = (stamp, record)
         return record
 
     def _path(self, cell_id: str) -> Path:
