@@ -111,3 +111,14 @@ def test_no_lazy_name_hides_behind_a_module_of_the_same_name() -> None:
                 if package.__getattr__(path.stem) is not module:
                     hidden.append(module.__name__)
     assert not hidden
+
+
+def test_every_lazy_name_is_there() -> None:
+    """A name that a package exports lazily is only looked up when it is used; here all of them are."""
+    packages = [import_module(f"maxk_lab.{init.parent.name}") for init in ROOT.glob("*/__init__.py")]
+    names = [
+        (package, name) for package in packages if hasattr(package, "__getattr__") for name in dir(package)
+    ]
+    assert len(names) > 30
+    missing = [f"{package.__name__}.{name}" for package, name in names if not hasattr(package, name)]
+    assert not missing

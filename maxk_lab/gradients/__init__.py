@@ -7,10 +7,11 @@ __getattr__, __dir__ = lazy_exports(
     {
         "trajectory_scores": "scores",
         "score_gram": "scores",
+        "squared_norms": "scores",
         "ScorePool": "pool",
         "exact_value": "exact",
         "exact_gradient_weights": "exact",
-        "measure": "measures",
+        "measure_cells": "measures",
         "Units": "statistics",
         "interval": "statistics",
         "log_ratio": "statistics",
