@@ -16,7 +16,7 @@ from maxk_lab.errors import LabError
 
 @dataclass(frozen=True)
 class Parameter:
-    """A named parameter of a row: its type, default and allowed range or choices."""
+    """A named parameter of a row: its type, default and allowed range or choices; with `many`, a list of such values."""
 
     name: str
     kind: type
@@ -25,9 +25,23 @@ class Parameter:
     high: float | None = None
     choices: tuple[Any, ...] = ()
     meaning: str = ""
+    many: bool = False
+
+    @property
+    def type_name(self) -> str:
+        """The type as a sweep's writer knows it, e.g. `int` or `list of str`."""
+        return f"list of {self.kind.__name__}" if self.many else self.kind.__name__
 
     def parse(self, value: Any) -> Any:
-        """`value` as this parameter's type. Raises `LabError` that names the allowed values."""
+        """`value` as this parameter's type, a list of it with `many`. Raises `LabError` that names the allowed values."""
+        if not self.many:
+            return self._parse_one(value)
+        if not isinstance(value, list | tuple):
+            hint = f"; write [{value}]" if isinstance(value, self.kind) else ""
+            raise LabError(f"{self.name} must be a {self.type_name}, got {value!r}{hint}")
+        return [self._parse_one(entry) for entry in value]
+
+    def _parse_one(self, value: Any) -> Any:
         if self.kind is bool and not isinstance(value, bool):
             raise LabError(f"{self.name} must be true or false, got {value!r}")
         if isinstance(value, bool) and self.kind is not bool:

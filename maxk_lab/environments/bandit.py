@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.catalogue import EnvironmentRow
-from maxk_lab.environments.protocol import Rollouts
+from maxk_lab.environments.decisions import token_statistics
+from maxk_lab.environments.protocol import Rollouts, TokenStatistics
 from maxk_lab.environments.rng import isolated_rng
 
 
@@ -39,7 +40,7 @@ class Bandit:
         with isolated_rng(seed):
             return SoftmaxTable(self.init_std * torch.randn(self.arms, dtype=self.dtype)).eval()
 
-    def instances(self, count: int, seed: int) -> Tensor:
+    def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
         with isolated_rng(seed):
             return torch.randn(count, self.arms, dtype=torch.float64) + self.reward_shift
 
@@ -66,6 +67,18 @@ class Bandit:
     def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
         log_policy: Tensor = policy()
         return log_policy[actions[..., 0]]
+
+    def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
+        mask = torch.zeros_like(actions, dtype=torch.bool)
+        mask[..., 0] = True
+        log_policy = policy().expand(*actions.shape, -1)
+        return token_statistics(log_policy, actions, mask)
+
+    def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
+        return (actions[..., :1].reshape(-1, 1),)
+
+    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
+        return policy().gather(0, row[0]).squeeze(0)
 
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         return torch.arange(self.arms).unsqueeze(-1), instances[0]

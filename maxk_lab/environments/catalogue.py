@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from maxk_lab.catalogue import Catalogue, Parameter
+from maxk_lab.environments.language_rows import REWARDS, TASKS, TOY_LLM
+from maxk_lab.environments.rows import DTYPES, BanditRow, EnvironmentRow, RewardRow, TaskRow
 
-from maxk_lab.catalogue import Catalogue, Parameter, Row
+__all__ = ["ENVIRONMENTS", "REWARDS", "TASKS", "EnvironmentRow", "RewardRow", "TaskRow"]
 
-DTYPES = ("float32", "float64")
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnvironmentRow(Row):
-    """An environment: what a sweep may set about it and about its policy."""
-
-    reward: str
-    parameters: tuple[Parameter, ...]
-    policy_parameters: tuple[Parameter, ...]
-    # Enumerable when parameter `size_parameter` is at most `enumerable_up_to`.
-    size_parameter: str
-    enumerable_up_to: int
-    # RL4CO only: whether its decoder can share one encoding among the n samples of an instance.
-    shared_encoding: bool = True
-
-    def enumerable(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether every trajectory can be listed, so that J_K and its gradient are known exactly."""
-        return bool(parameters[self.size_parameter] <= self.enumerable_up_to)
-
-    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        """Why these parameters cannot be run together, or None."""
-        if "num_heads" in policy:
-            head = policy["embed_dim"] / policy["num_heads"]
-            if head % 8 != 0:
-                return f"embed_dim / num_heads must be a multiple of 8, got {policy['embed_dim']} / {policy['num_heads']}"
-        return None
-
+BANDIT_LIMIT = 2_000
 
 _SCALE = Parameter("init_std", float, 1.0, low=0.0, meaning="standard deviation of the initial logits")
 _DTYPE = Parameter("dtype", str, "float32", choices=DTYPES, meaning="floating-point type of the policy")
@@ -77,6 +50,8 @@ def _routing(
         citation="RL4CO, arXiv 2306.17100",
         parameters=(Parameter(size, int, default, low=2, meaning="size of an instance"),),
         policy_parameters=ATTENTION_POLICY,
+        exact_when=f"{size} ≤ {up_to}",
+        small={size: up_to},
         size_parameter=size,
         enumerable_up_to=up_to,
         shared_encoding=shared,
@@ -94,11 +69,13 @@ ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
             citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
             parameters=(Parameter("num_loc", int, 20, low=3, meaning="number of cities"),),
             policy_parameters=ATTENTION_POLICY,
+            exact_when="num_loc ≤ 8",
+            small={"num_loc": 6},
             size_parameter="num_loc",
             enumerable_up_to=8,
         ),
         *(_routing(*row) for row in _ROUTING),
-        EnvironmentRow(
+        BanditRow(
             name="bandit",
             meaning="tabular softmax bandit: one logit per arm and instance, fixed Gaussian rewards",
             reward="N(0, 1) per arm and instance, plus reward_shift",
@@ -113,9 +90,12 @@ ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
                     "dtype", str, "float64", choices=DTYPES, meaning="floating-point type of the logits"
                 ),
             ),
+            exact_when=f"arms ≤ {BANDIT_LIMIT}",
+            small={"arms": 6},
             size_parameter="arms",
-            enumerable_up_to=2_000,
+            enumerable_up_to=BANDIT_LIMIT,
         ),
+        TOY_LLM,
     ],
     "maxk_lab.environments",
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -22,6 +22,10 @@ class Rollouts:
     rewards, log_probs, entropy, logit_proxy: [B, n] floating; lengths: [B, n] decisions taken before done; actions: [B, n, T],
     padded after done. Rewards are higher-is-better. `entropy` sums the policy's entropy over steps; `logit_proxy` is
     Σ_t (1 − 2π_t + Σ_a π_t(a)²), the squared norm of the gradient with respect to the logits.
+
+    Where an environment has them: truncated [B, n] bool, cut at the longest allowed length instead of ended by the policy;
+    reward_parts [B, n, F], the value of each of F reward functions before weighting, NaN where one returned None. `rewards` is
+    NaN exactly where a reward function returned None: that trajectory is unscorable, not worth zero.
     """
 
     rewards: Tensor
@@ -30,6 +34,22 @@ class Rollouts:
     lengths: Tensor
     logit_proxy: Tensor
     entropy: Tensor
+    truncated: Tensor | None = None
+    reward_parts: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class TokenStatistics:
+    """What every decision of n trajectories per instance says; T is the width of the actions asked about.
+
+    log_probs, entropy, logit_proxy: [B, n, T] floating, zero after the end; log_probs and entropy are differentiable. mask:
+    [B, n, T] bool, whether the trajectory still took a decision there. Sums over T are the fields of `Rollouts` of the same name.
+    """
+
+    log_probs: Tensor
+    entropy: Tensor
+    logit_proxy: Tensor
+    mask: Tensor
 
 
 class Environment(Protocol):
@@ -41,8 +61,8 @@ class Environment(Protocol):
         """A freshly initialised policy in evaluation mode."""
         ...
 
-    def instances(self, count: int, seed: int) -> Instances:
-        """`count` problem instances."""
+    def instances(self, count: int, seed: int, *, held_out: bool = False) -> Instances:
+        """`count` problem instances. The held-out ones share none with the others; continuous instances never repeat anyway."""
         ...
 
     def select(self, instances: Instances, index: int) -> Instances:
@@ -57,8 +77,25 @@ class Environment(Protocol):
         """log π(actions) by teacher forcing, differentiable: actions [B, n, T] → [B, n]."""
         ...
 
+    def tokens(self, policy: nn.Module, instances: Instances, actions: Tensor) -> TokenStatistics:
+        """The same by decision: actions [B, n, T] → [B, n, T] each; its `log_probs` sum to those of `log_probs`."""
+        ...
+
     def enumerate(self, instances: Instances) -> tuple[Tensor, Tensor]:
         """Every trajectory of one instance: actions [A, T] and rewards [A]. Raises `LabError` when there are too many."""
+        ...
+
+
+@runtime_checkable
+class VectorisedEnvironment(Protocol):
+    """An environment whose log-probability is a pure function of one trajectory, so that torch.func can map its gradient."""
+
+    def trajectory_inputs(self, instances: Instances, actions: Tensor) -> tuple[Tensor, ...]:
+        """What `trajectory_log_prob` takes, a row per trajectory: actions [B, n, T] → tensors [B·n, ...], by instance."""
+        ...
+
+    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
+        """log π of one trajectory, a scalar. `policy` is the module or a function with its signature; works under vmap and grad."""
         ...
 
 

@@ -22,7 +22,8 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from maxk_lab.environments.catalogue import EnvironmentRow
-from maxk_lab.environments.protocol import Rollouts
+from maxk_lab.environments.decisions import token_statistics
+from maxk_lab.environments.protocol import Rollouts, TokenStatistics
 from maxk_lab.environments.rng import isolated_rng
 from maxk_lab.errors import LabError
 
@@ -53,7 +54,7 @@ class RL4COEnvironment:
             )
         return policy.to(self.dtype).eval()
 
-    def instances(self, count: int, seed: int) -> TensorDict:
+    def instances(self, count: int, seed: int, *, held_out: bool = False) -> TensorDict:
         with isolated_rng(seed):  # RL4CO's generators take no generator of their own
             state = self.env.reset(batch_size=[count])
         return state.apply(lambda x: x.to(self.dtype) if x.is_floating_point() else x)
@@ -63,18 +64,12 @@ class RL4COEnvironment:
 
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int) -> Rollouts:
-        state = batchify(instances.clone(), n)
-        hidden, _ = policy.encoder(instances.clone() if self.shared_encoding else state.clone())
-        shared = n if self.shared_encoding else 0
-        cache = policy.decoder._precompute_cache(hidden, num_starts=shared)
+        state, cache, shared = self._start(policy, instances, n)
         actions, chosen, entropy, proxy, running = [], [], [], [], []
         with isolated_rng(seed):
             while not state["done"].all():
                 running.append(~state["done"].reshape(-1))
-                logits, mask = policy.decoder(state, cache, shared)
-                log_policy = process_logits(
-                    logits, mask, temperature=policy.temperature, tanh_clipping=policy.tanh_clipping
-                )
+                log_policy = _log_policy(policy, state, cache, shared)
                 probabilities = log_policy.exp()
                 action = torch.multinomial(probabilities, 1).squeeze(1)
                 chosen.append(log_policy.gather(1, action.unsqueeze(1)).squeeze(1))
@@ -113,6 +108,36 @@ class RL4COEnvironment:
         )
         return _by_instance(out["log_likelihood"].sum(1), n)
 
+    def tokens(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> TokenStatistics:
+        n = actions.shape[1]
+        forced = _flat(actions)
+        state, cache, shared = self._start(policy, instances, n)
+        steps, running = [], []
+        while not state["done"].all():
+            running.append(~state["done"].reshape(-1))
+            steps.append(_log_policy(policy, state, cache, shared))
+            state.set("action", forced[:, len(steps) - 1])
+            state = self.env.step(state)["next"]
+        taken = len(steps)
+        statistics = token_statistics(torch.stack(steps, 1), forced[:, :taken], torch.stack(running, 1))
+
+        def widened(values: Tensor) -> Tensor:
+            return _by_instance(torch.nn.functional.pad(values, (0, actions.shape[2] - taken)), n)
+
+        return TokenStatistics(
+            log_probs=widened(statistics.log_probs),
+            entropy=widened(statistics.entropy),
+            logit_proxy=widened(statistics.logit_proxy),
+            mask=widened(statistics.mask),
+        )
+
+    def _start(self, policy: nn.Module, instances: TensorDict, n: int) -> tuple[TensorDict, Any, int]:
+        """The first state of n trajectories per instance, the decoder's cache, and how many share one encoding (0: none)."""
+        state = batchify(instances.clone(), n)
+        hidden, _ = policy.encoder(instances.clone() if self.shared_encoding else state.clone())
+        shared = n if self.shared_encoding else 0
+        return state, policy.decoder._precompute_cache(hidden, num_starts=shared), shared
+
     def enumerate(self, instances: TensorDict) -> tuple[Tensor, Tensor]:
         """Breadth-first expansion of the environment's action mask; finished trajectories are padded with action 0."""
         if not self.enumerable:
@@ -132,6 +157,12 @@ class RL4COEnvironment:
             state.set("action", action)
             state = self.env.step(state)["next"]
         return actions, self.env.get_reward(state, actions)
+
+
+def _log_policy(policy: nn.Module, state: TensorDict, cache: Any, shared: int) -> Tensor:
+    """Log-probabilities of the next action [(n b), actions]."""
+    logits, mask = policy.decoder(state, cache, shared)
+    return process_logits(logits, mask, temperature=policy.temperature, tanh_clipping=policy.tanh_clipping)
 
 
 def _by_instance(flat: Tensor, n: int) -> Tensor:

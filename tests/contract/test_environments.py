@@ -2,29 +2,43 @@
 
 import pytest
 import torch
+from torch.func import functional_call, grad, vmap
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.protocol import VectorisedEnvironment, make_environment
 
 SMALL = {
     "embed_dim": 16,
     "num_encoder_layers": 1,
+    "num_layers": 1,
     "num_heads": 2,
     "feedforward_hidden": 16,
     "dtype": "float64",
 }
+every_row = pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
 
 
-@pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
+def make(row, **changes):
+    parameters = (
+        {p.name: p.parse(p.default) for p in row.parameters} | {"name": row.name} | row.small | changes
+    )
+    policy_settings = {p.name: SMALL.get(p.name, p.default) for p in row.policy_parameters}
+    assert row.refusal(parameters, policy_settings) is None
+    return make_environment(parameters, policy_settings)
+
+
+def drawn(row, **changes):
+    """An environment with a policy, three instances and five trajectories of each."""
+    environment = make(row, **changes)
+    policy, instances = environment.policy(0), environment.instances(3, 1)
+    return environment, policy, instances, environment.rollout(policy, instances, 5, seed=2)
+
+
+@every_row
 def test_every_environment_keeps_the_contract(row):
     """Teacher forcing, one instance alone, padding after done, and an enumeration whose probabilities sum to one."""
-    defaults = {p.name: p.default for p in row.parameters}
-    parameters = defaults | {"name": row.name, row.size_parameter: min(row.enumerable_up_to, 6)}
-    policy_settings = {p.name: SMALL.get(p.name, p.default) for p in row.policy_parameters}
-    environment = make_environment(parameters, policy_settings)
+    environment, policy, instances, rollouts = drawn(row)
     assert environment.enumerable
-    policy, instances = environment.policy(0), environment.instances(3, 1)
-    rollouts = environment.rollout(policy, instances, 5, seed=2)
     assert torch.equal(environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs)
     alone = environment.select(instances, 1)
     torch.testing.assert_close(
@@ -39,7 +53,87 @@ def test_every_environment_keeps_the_contract(row):
     total = environment.log_probs(policy, alone, listed.unsqueeze(0)).exp().sum().item()
     assert total == pytest.approx(1.0, abs=1e-12)
     width = listed.shape[1] - rollouts.actions.shape[2]
-    drawn = torch.nn.functional.pad(rollouts.actions[1], (0, max(width, 0)))[:, : listed.shape[1]]
-    match = (drawn.unsqueeze(1) == listed).all(-1)
+    actions = torch.nn.functional.pad(rollouts.actions[1], (0, max(width, 0)))[:, : listed.shape[1]]
+    match = (actions.unsqueeze(1) == listed).all(-1)
     assert match.sum(1).eq(1).all()
     torch.testing.assert_close(rewards[match.long().argmax(1)], rollouts.rewards[1], rtol=1e-9, atol=1e-9)
+
+
+@every_row
+def test_the_statistics_of_the_tokens_sum_to_those_of_the_rollout(row):
+    environment, policy, instances, rollouts = drawn(row)
+    actions = torch.nn.functional.pad(rollouts.actions, (0, 2))
+    tokens = environment.tokens(policy, instances, actions)
+    for name in ("log_probs", "entropy", "logit_proxy"):
+        values = getattr(tokens, name)
+        assert values.shape == actions.shape
+        assert values[~tokens.mask].eq(0).all()
+        torch.testing.assert_close(values.sum(-1), getattr(rollouts, name), rtol=1e-12, atol=1e-12)
+    assert torch.equal(tokens.mask.sum(-1), rollouts.lengths)
+    assert tokens.mask.dtype == torch.bool
+    assert rollouts.lengths.min() >= 1
+    parameters = list(policy.parameters())
+    for name in ("log_probs", "entropy"):
+        gradients = torch.autograd.grad(
+            getattr(tokens, name).sum(), parameters, allow_unused=True, retain_graph=True
+        )
+        assert all(g is None or g.isfinite().all() for g in gradients)
+        assert any(g is not None and g.abs().max() > 0 for g in gradients)
+
+
+@every_row
+def test_held_out_instances_share_none_with_the_others(row):
+    environment = make(row)
+    policy = environment.policy(0)
+    held_out = environment.instances(4, 5, held_out=True)
+    assert environment.rollout(policy, held_out, 2, seed=1).rewards.shape == (4, 2)
+    if row.name == "toy_llm":
+        seen = {tuple(prompt) for prompt in environment.instances(300, 6).tolist()}
+        assert len(seen) > 10
+        assert seen.isdisjoint(
+            tuple(prompt) for prompt in environment.instances(300, 6, held_out=True).tolist()
+        )
+
+
+@every_row
+def test_a_vectorised_environment_gives_the_same_log_probabilities_and_gradients(row):
+    environment, policy, instances, rollouts = drawn(row)
+    if not isinstance(environment, VectorisedEnvironment):
+        assert row.name not in ("bandit", "toy_llm")
+        return
+    parameters = {name: parameter.detach() for name, parameter in policy.named_parameters()}
+
+    def log_prob(values, *trajectory):
+        return environment.trajectory_log_prob(
+            lambda *inputs: functional_call(policy, values, inputs), *trajectory
+        )
+
+    rows = environment.trajectory_inputs(instances, rollouts.actions)
+    in_dims = (None, *(0 for _ in rows))
+    flat = vmap(log_prob, in_dims)(parameters, *rows)
+    torch.testing.assert_close(flat.view(3, 5), rollouts.log_probs, rtol=1e-12, atol=1e-12)
+    scores = vmap(grad(log_prob), in_dims)(parameters, *rows)
+    value = environment.log_probs(policy, instances, rollouts.actions)[1, 2]
+    expected = torch.autograd.grad(value, list(policy.parameters()))
+    for name, gradient in zip(parameters, expected):
+        torch.testing.assert_close(scores[name][5 + 2], gradient, rtol=1e-9, atol=1e-12)
+
+
+@every_row
+def test_the_global_random_state_is_neither_read_nor_changed(row):
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first = drawn(row)[3]
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(99)
+    second = drawn(row)[3]
+    assert torch.equal(first.actions, second.actions)
+    assert torch.equal(first.rewards, second.rewards)
+
+
+@every_row
+def test_a_row_says_when_it_is_exact_and_how_long_a_trajectory_is(row):
+    parameters = {p.name: p.parse(p.default) for p in row.parameters}
+    assert row.exact_when
+    assert row.enumerable(parameters | row.small)
+    assert row.decisions(parameters) > 0

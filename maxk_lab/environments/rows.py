@@ -1,0 +1,86 @@
+"""What a catalogue row of an environment, a task and a reward function says. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from maxk_lab.catalogue import Parameter, Row
+
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentRow(Row):
+    """An environment: what a sweep may set about it and about its policy.
+
+    `exact_when` says in words when every trajectory can be listed; by default that is when parameter `size_parameter` is at most
+    `enumerable_up_to`. `small` are parameters of such a setting that runs in a moment.
+    """
+
+    reward: str
+    parameters: tuple[Parameter, ...]
+    policy_parameters: tuple[Parameter, ...]
+    exact_when: str
+    small: Mapping[str, Any] = field(default_factory=dict)
+    size_parameter: str = ""
+    enumerable_up_to: int = 0
+    # RL4CO only: whether its decoder can share one encoding among the n samples of an instance.
+    shared_encoding: bool = True
+
+    def enumerable(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether every trajectory can be listed, so that J_K and its gradient are known exactly."""
+        return bool(parameters[self.size_parameter] <= self.enumerable_up_to)
+
+    def decisions(self, parameters: Mapping[str, Any]) -> float:
+        """About how many decisions of a small attention model a trajectory costs, for estimates of time."""
+        return float(parameters[self.size_parameter])
+
+    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+        """Why these parameters cannot be run together, or None."""
+        if "num_heads" in policy:
+            head = policy["embed_dim"] / policy["num_heads"]
+            if head % 8 != 0:
+                return f"embed_dim / num_heads must be a multiple of 8, got {policy['embed_dim']} / {policy['num_heads']}"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BanditRow(EnvironmentRow):
+    """A bandit: one decision without a network, whatever the number of arms."""
+
+    def decisions(self, parameters: Mapping[str, Any]) -> float:
+        return 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRow(Row):
+    """A task of the toy language: its rule, the reward function it is scored with and what it needs of the vocabulary."""
+
+    reward: str
+    least_symbols: int = 2
+    least_length: int = 1
+    # Whether the answer is as long as the prompt, so that it must fit into a completion.
+    answer_of_prompt_length: bool = False
+
+    def refusal(self, symbols: int, prompt_length: int, max_length: int) -> str | None:
+        """Why the task cannot be set in this many symbols and these lengths, or None."""
+        if symbols < self.least_symbols:
+            return f"task {self.name} needs vocab_size ≥ {self.least_symbols + 1} (symbols and the end), got {symbols + 1}"
+        if max_length < self.least_length:
+            return f"task {self.name} needs max_length ≥ {self.least_length}, got {max_length}"
+        if self.answer_of_prompt_length and max_length < prompt_length:
+            return (
+                f"task {self.name} has answers as long as the prompt: max_length must be at least prompt_length = "
+                f"{prompt_length}, got {max_length}"
+            )
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardRow(Row):
+    """A reward function of completions: the columns it reads and whether it gives only 0 and 1."""
+
+    reads: tuple[str, ...] = ()
+    binary: bool = False

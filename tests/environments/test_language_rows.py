@@ -1,0 +1,119 @@
+"""What may be set about the toy language model, and everything that is refused before a run."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from maxk_lab.catalogue import Parameter
+from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
+from maxk_lab.errors import LabError
+
+ROW = ENVIRONMENTS.get("toy_llm")
+PARAMETERS = {p.name: p.parse(p.default) for p in ROW.parameters}
+POLICY = {p.name: p.parse(p.default) for p in ROW.policy_parameters}
+
+
+def test_the_defaults_run():
+    assert ROW.refusal(PARAMETERS, POLICY) is None
+    assert not ROW.enumerable(PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "edti"}, r"unknown task 'edti' \(did you mean edit\?\)"),
+        ({"rewards": ["finishd"]}, r"unknown reward function 'finishd' \(did you mean finished\?\)"),
+        ({"rewards": ["nowhere.rewards:f"]}, "cannot load the reward function 'nowhere.rewards:f'"),
+        ({"rewards": ["math:pi"]}, "'math:pi' must be a function"),
+        ({"reward_weights": [1.0, 2.0]}, r"each of the 1 reward functions \(edit_similarity\), got 2"),
+        ({"rewards": ["finished", "brevity"], "reward_weights": [1.0]}, "each of the 2 reward functions"),
+        ({"max_length": 4}, "max_length must be at least prompt_length = 8, got 4"),
+        ({"task": "modular", "max_length": 1}, "task modular needs max_length ≥ 2, got 1"),
+        ({"task": "deceptive", "max_length": 2}, "task deceptive needs max_length ≥ 3, got 2"),
+        (
+            {"task": "deceptive", "vocab_size": 4, "prompt_length": 1},
+            "the 3 prompts of prompt_length 1 are too few",
+        ),
+    ],
+    ids=str,
+)
+def test_parameters_that_cannot_run_are_refused(changes, message):
+    assert re.search(message, str(ROW.refusal(PARAMETERS | changes, POLICY)))
+
+
+def test_a_vocabulary_too_small_for_the_task_is_refused():
+    row = next(iter(TASKS))
+    assert "vocab_size ≥ 3" in row.refusal(1, 1, 4)
+    assert row.refusal(2, 1, 4) is None
+
+
+def test_the_catalogue_and_its_refusals_need_no_torch():
+    code = (
+        "import sys; from maxk_lab.environments.catalogue import ENVIRONMENTS; row = ENVIRONMENTS.get('toy_llm'); "
+        "row.refusal(*({p.name: p.parse(p.default) for p in kind} for kind in (row.parameters, row.policy_parameters))); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_problem_is_told_at_once():
+    reasons = ROW.refusal(
+        PARAMETERS | {"max_length": 4, "rewards": ["finishd"], "reward_weights": [1.0, 2.0]},
+        POLICY | {"num_heads": 5},
+    )
+    for part in ("max_length", "finishd", "reward_weights", "embed_dim must be a multiple of num_heads"):
+        assert part in reasons
+
+
+def test_a_folder_that_is_no_saved_model_is_refused(tmp_path):
+    assert "has no config.json" in ROW.refusal(PARAMETERS, POLICY | {"pretrained": str(tmp_path)})
+    (tmp_path / "config.json").write_text("{}")
+    assert ROW.refusal(PARAMETERS, POLICY | {"pretrained": str(tmp_path)}) is None
+
+
+def test_a_pretrained_policy_without_transformers_names_the_extra(tmp_path, monkeypatch):
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert "maxk-lab[llm]" in ROW.refusal(PARAMETERS, POLICY | {"pretrained": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ({"vocab_size": 4, "max_length": 3}, 1 + 3 + 9 + 27),
+        ({"vocab_size": 6, "max_length": 4}, 781),
+        ({"vocab_size": 8, "max_length": 5}, 19_608),
+    ],
+    ids=str,
+)
+def test_a_setting_is_enumerable_up_to_its_number_of_completions(changes, count):
+    parameters = PARAMETERS | changes
+    assert ROW.sequences(parameters) == count
+    assert ROW.enumerable(parameters)
+    assert not ROW.enumerable(parameters | {"top_p": 0.9})
+    assert not ROW.enumerable(parameters | {"max_length": 12})
+
+
+def test_lists_of_values_are_checked_one_by_one():
+    names = Parameter("rewards", str, (), many=True)
+    weights = Parameter("weights", float, (), many=True, low=0.0)
+    assert names.parse(names.default) == []
+    assert names.parse(["a", "b"]) == ["a", "b"]
+    assert weights.parse((1, 2.5)) == [1.0, 2.5]
+    assert weights.type_name == "list of float"
+    with pytest.raises(LabError, match=r"rewards must be a list of str, got 'edit'; write \[edit\]"):
+        names.parse("edit")
+    with pytest.raises(LabError, match=r"weights must be a list of float, got None$"):
+        weights.parse(None)
+    with pytest.raises(LabError, match=r"rewards must be a text, got 3"):
+        names.parse(["a", 3])
+    with pytest.raises(LabError, match=r"weights must be at least 0.0, got -1"):
+        weights.parse([1.0, -1])
+
+
+def test_tasks_and_rewards_say_what_they_are():
+    assert TASKS.names() == ("hidden_target", "modular", "edit", "deceptive")
+    assert all(task.reward in REWARDS and task.meaning for task in TASKS)
+    assert all(reward.meaning for reward in REWARDS)

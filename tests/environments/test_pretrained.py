@@ -1,0 +1,142 @@
+"""A pretrained policy from a local folder: random weights and a tokenizer made on the spot, nothing downloaded."""
+
+import sys
+
+import pytest
+import torch
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.protocol import VectorisedEnvironment, make_environment
+from maxk_lab.errors import LabError
+
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+
+ROW = ENVIRONMENTS.get("toy_llm")
+END, BEGIN = 0, 1
+TOKENS = ("<end>", "<begin>", "<unknown>", *"0123456789ab")
+
+
+def save_tokenizer(folder, **special):
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({token: i for i, token in enumerate(TOKENS)}, unk_token="<unknown>")
+    )
+    tokenizer.decoder = tokenizers.decoders.Fuse()
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unknown>", **special
+    ).save_pretrained(folder)
+
+
+def save_model(folder, kind):
+    state = torch.get_rng_state()
+    torch.manual_seed(0)
+    sizes = {"vocab_size": len(TOKENS), "eos_token_id": END, "bos_token_id": BEGIN}
+    if kind == "gpt2":
+        config = transformers.GPT2Config(
+            n_positions=32, n_embd=16, n_layer=1, n_head=2, initializer_range=0.5, **sizes
+        )
+        transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    else:
+        config = transformers.LlamaConfig(
+            hidden_size=16,
+            intermediate_size=32,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            initializer_range=0.5,
+            **sizes,
+        )
+        transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    torch.set_rng_state(state)
+
+
+@pytest.fixture(scope="module", params=["gpt2", "llama"])
+def folder(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp(request.param)
+    save_model(path, request.param)
+    save_tokenizer(path, eos_token="<end>", bos_token="<begin>")
+    return str(path)
+
+
+def pretrained(folder, **changes):
+    sizes = {"vocab_size": 6, "max_length": 5, "prompt_length": 4}
+    parameters = {p.name: p.parse(p.default) for p in ROW.parameters} | {"name": "toy_llm"} | sizes | changes
+    policy = {p.name: p.parse(p.default) for p in ROW.policy_parameters}
+    policy |= {"pretrained": folder, "dtype": "float64"}
+    assert ROW.refusal(parameters, policy) is None
+    return make_environment(parameters, policy)
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.7])
+def test_teacher_forcing_gives_the_log_probability_of_the_rollout(folder, top_p):
+    environment = pretrained(folder, top_p=top_p)
+    policy, instances = environment.policy(0), environment.instances(3, 1)
+    rollouts = environment.rollout(policy, instances, 8, seed=2)
+    forced = environment.log_probs(policy, instances, rollouts.actions)
+    assert torch.equal(forced, rollouts.log_probs)
+    assert rollouts.log_probs.isfinite().all()
+    gradients = torch.autograd.grad(forced.sum(), list(policy.parameters()), allow_unused=True)
+    assert all(g is None or g.isfinite().all() for g in gradients)
+    assert not environment.enumerable
+    assert not isinstance(environment, VectorisedEnvironment)
+
+
+def test_the_model_is_asked_what_follows_prompt_and_separator(folder):
+    environment = pretrained(folder)
+    policy, instances = environment.policy(0), environment.instances(1, 1)
+    actions = environment.rollout(policy, instances, 1, seed=2).actions
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).double().eval()
+    (prompt,) = environment.prompts(instances)
+    so_far, total = [*(TOKENS.index(symbol) for symbol in prompt), BEGIN], 0.0
+    for token in actions[0, 0].tolist():
+        logits = model(input_ids=torch.tensor([so_far])).logits[0, -1].detach()
+        logits[BEGIN] = -torch.inf
+        total += logits.log_softmax(-1)[token].item()
+        so_far.append(token)
+        if token == END:
+            break
+    assert environment.log_probs(policy, instances, actions).item() == pytest.approx(total, abs=1e-10)
+
+
+def test_the_separator_is_never_written_and_texts_are_the_tokenizers(folder):
+    environment = pretrained(folder, rewards=["edit_similarity", "finished"])
+    policy, instances = environment.policy(0), environment.instances(4, 1)
+    rollouts = environment.rollout(policy, instances, 64, seed=2)
+    assert not (rollouts.actions == BEGIN).any()
+    assert torch.equal(rollouts.truncated, ~(rollouts.actions == END).any(-1))
+    assert rollouts.reward_parts.shape == (4, 64, 2)
+    assert environment.texts([[3, 4, 5], [], [14]]) == ["012", "", "b"]
+
+
+def test_loading_leaves_the_global_random_state_and_every_seed_alone(folder):
+    torch.manual_seed(4)
+    before = torch.get_rng_state()
+    first, second = pretrained(folder).policy(0), pretrained(folder).policy(1)
+    assert torch.equal(torch.get_rng_state(), before)
+    for a, b in zip(first.parameters(), second.parameters()):
+        assert torch.equal(a, b)
+
+
+def test_a_folder_without_a_causal_model_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(LabError, match="holds no causal language model with its tokenizer"):
+        pretrained(str(tmp_path))
+    save_tokenizer(tmp_path, eos_token="<end>")
+    with pytest.raises(LabError, match="holds no causal language model with its tokenizer"):
+        pretrained(str(tmp_path)).policy(0)
+
+
+def test_a_tokenizer_without_the_symbols_or_an_end_is_refused(folder, tmp_path):
+    with pytest.raises(LabError, match="no single token for the symbol 'c'"):
+        pretrained(folder, vocab_size=14)
+    save_model(tmp_path, "gpt2")
+    save_tokenizer(tmp_path)
+    with pytest.raises(LabError, match="has no end-of-sequence token"):
+        pretrained(str(tmp_path))
+
+
+def test_without_transformers_the_extra_is_named(folder, monkeypatch):
+    parameters = {p.name: p.parse(p.default) for p in ROW.parameters} | {"name": "toy_llm"}
+    policy = {p.name: p.parse(p.default) for p in ROW.policy_parameters} | {"pretrained": folder}
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(LabError, match=r"pip install 'maxk-lab\[llm\]'"):
+        make_environment(parameters, policy)

@@ -1,0 +1,282 @@
+"""The toy language model: its distribution, its enumeration, its texts and what padding and the batch must not change."""
+
+import sys
+import types
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.protocol import make_environment
+from maxk_lab.errors import LabError
+
+ROW = ENVIRONMENTS.get("toy_llm")
+TINY = {"vocab_size": 4, "max_length": 3, "prompt_length": 3}
+
+
+def toy(dtype="float64", init_std=0.3, **changes):
+    parameters = {p.name: p.parse(p.default) for p in ROW.parameters} | {"name": "toy_llm"} | TINY | changes
+    policy = {p.name: p.parse(p.default) for p in ROW.policy_parameters}
+    policy |= {"dtype": dtype, "init_std": init_std, "embed_dim": 16}
+    assert ROW.refusal(parameters, policy) is None
+    return make_environment(parameters, policy)
+
+
+def log_prob_step_by_step(environment, policy, prompt, completion):
+    """log π of one completion: a pass per token over what stands before it, the distribution worked out by hand."""
+    total, so_far = 0.0, [*(prompt + 1).tolist(), environment.vocab_size]
+    for token in completion.tolist():
+        logits = policy(torch.tensor([so_far]))[0, -1] / environment.temperature
+        weights = logits.exp() / logits.exp().sum()
+        kept = torch.zeros_like(weights)
+        for index in weights.argsort(descending=True):
+            if kept.sum() >= environment.top_p:
+                break
+            kept[index] = weights[index]
+        total = total + (kept[token] / kept.sum()).log()
+        so_far.append(token)
+        if token == environment.end:
+            break
+    return total
+
+
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.5, 1.0), (2.0, 0.8), (1.0, 0.3)])
+def test_teacher_forcing_is_the_product_of_the_distributions_sampled_from(temperature, top_p):
+    environment = toy(temperature=temperature, top_p=top_p)
+    policy, instances = environment.policy(0), environment.instances(4, 1)
+    rollouts = environment.rollout(policy, instances, 6, seed=2)
+    assert rollouts.log_probs.isfinite().all()
+    with torch.no_grad():
+        for b in range(4):
+            for i in range(6):
+                slow = log_prob_step_by_step(environment, policy, instances[b], rollouts.actions[b, i])
+                assert rollouts.log_probs[b, i].item() == pytest.approx(slow.item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("top_p", [1.0, 0.7])
+def test_the_rollout_has_the_log_probability_of_teacher_forcing_bit_for_bit(dtype, top_p):
+    environment = toy(dtype=dtype, top_p=top_p, vocab_size=16, max_length=16, prompt_length=8)
+    policy, instances = environment.policy(0), environment.instances(4, 1)
+    rollouts = environment.rollout(policy, instances, 16, seed=2)
+    forced = environment.log_probs(policy, instances, rollouts.actions)
+    assert forced.requires_grad
+    assert forced.dtype == getattr(torch, dtype)
+    assert torch.equal(forced, rollouts.log_probs)
+    assert rollouts.log_probs.isfinite().all()
+
+
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.6, 1.0), (1.0, 0.75)])
+def test_samples_follow_the_probabilities_of_teacher_forcing(temperature, top_p):
+    listing = toy(temperature=temperature)
+    environment = toy(temperature=temperature, top_p=top_p)
+    policy, instance = environment.policy(0), environment.instances(1, 5)
+    listed, rewards = listing.enumerate(instance)
+    with torch.no_grad():
+        probabilities = environment.log_probs(policy, instance, listed.unsqueeze(0))[0].exp()
+    assert probabilities.sum().item() == pytest.approx(1.0, abs=1e-12)
+    rollouts = environment.rollout(policy, instance, 8_000, seed=6)
+    match = (rollouts.actions[0].unsqueeze(1) == listed).all(-1)
+    counts = match.sum(0)
+    assert counts.sum() == 8_000
+    assert counts[probabilities == 0].eq(0).all()
+    likely = probabilities > 0
+    expected = 8_000 * probabilities[likely]
+    chi_square = ((counts[likely] - expected).square() / expected).sum().item()
+    freedom = int(likely.sum()) - 1
+    # Five standard deviations of chi-square around its mean.
+    assert abs(chi_square - freedom) < 5 * (2 * freedom) ** 0.5
+    assert torch.equal(rewards[match.long().argmax(1)], rollouts.rewards[0])
+
+
+def test_the_enumeration_lists_every_completion_once_and_says_which_are_cut():
+    environment = toy()
+    instance = environment.instances(1, 0)
+    listed, _ = environment.enumerate(instance)
+    assert len(listed) == 40
+    assert len({tuple(row) for row in listed.tolist()}) == 40
+    for row in listed.tolist():
+        stop = row.index(0) if 0 in row else 3
+        assert all(1 <= token <= 3 for token in row[:stop])
+        assert set(row[stop:]) <= {0}
+    for seed in range(3):
+        log_probs = environment.log_probs(environment.policy(seed), instance, listed.unsqueeze(0))
+        assert log_probs.exp().sum().item() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("changes", [{"top_p": 0.9}, {"max_length": 12}], ids=str)
+def test_what_cannot_be_listed_is_refused(changes):
+    environment = toy(**changes)
+    assert not environment.enumerable
+    with pytest.raises(LabError, match="top_p = 1 and at most 20000 completions"):
+        environment.enumerate(environment.instances(1, 0))
+
+
+def test_columns_after_the_end_change_nothing():
+    environment = toy(max_length=6)
+    policy, instances = environment.policy(0), environment.instances(3, 1)
+    rollouts = environment.rollout(policy, instances, 20, seed=2)
+    beyond = torch.arange(6) >= rollouts.lengths.unsqueeze(-1)
+    assert beyond.any()
+    for filler in (1, 3, -1):
+        actions = rollouts.actions.masked_fill(beyond, filler)
+        assert torch.equal(environment.log_probs(policy, instances, actions), rollouts.log_probs)
+    doubled = torch.cat([rollouts.actions, rollouts.actions], -1)
+    assert torch.equal(environment.log_probs(policy, instances, doubled), rollouts.log_probs)
+
+
+def test_fewer_columns_are_the_beginning_of_a_completion():
+    environment = toy()
+    policy, instances = environment.policy(0), environment.instances(1, 1)
+    whole = torch.tensor([[[1, 2, 3], [2, 0, 0]]])
+    tokens = environment.tokens(policy, instances, whole)
+    begun = environment.tokens(policy, instances, whole[..., :2])
+    assert begun.mask.all()
+    assert torch.equal(begun.log_probs, tokens.log_probs[..., :2])
+    log_probs = environment.log_probs(policy, instances, whole[..., :2])
+    torch.testing.assert_close(log_probs, begun.log_probs.sum(-1), rtol=1e-14, atol=0)
+
+
+def test_lengths_count_the_end_and_cut_completions_are_told():
+    environment = toy(max_length=4)
+    policy, instances = environment.policy(0), environment.instances(4, 1)
+    rollouts = environment.rollout(policy, instances, 50, seed=2)
+    for row, length, cut in zip(
+        rollouts.actions.flatten(0, 1).tolist(),
+        rollouts.lengths.flatten().tolist(),
+        rollouts.truncated.flatten().tolist(),
+    ):
+        assert cut == (0 not in row)
+        assert length == (4 if cut else row.index(0) + 1)
+    assert 0 < rollouts.truncated.double().mean() < 1
+
+
+def test_the_logit_proxy_is_the_squared_gradient_with_respect_to_the_logits():
+    environment = toy(temperature=1.0)
+    policy, instances = environment.policy(0), environment.instances(2, 1)
+    rollouts = environment.rollout(policy, instances, 4, seed=2)
+    kept = []
+    handle = policy.register_forward_hook(lambda module, inputs, output: kept.append(output))
+    log_probs = environment.log_probs(policy, instances, rollouts.actions).flatten()
+    handle.remove()
+    for i, value in enumerate(log_probs):
+        (gradient,) = torch.autograd.grad(value, kept[0], retain_graph=True)
+        assert gradient[torch.arange(8) != i].abs().max() == 0
+        assert gradient.square().sum().item() == pytest.approx(
+            rollouts.logit_proxy.flatten()[i].item(), abs=1e-12
+        )
+
+
+def test_the_entropy_of_a_token_is_that_of_its_distribution():
+    environment = toy(temperature=0.7)
+    policy, instances = environment.policy(0), environment.instances(1, 1)
+    listed, _ = environment.enumerate(instances)
+    tokens = environment.tokens(policy, instances, listed.unsqueeze(0))
+    probabilities = tokens.log_probs.sum(-1)[0].exp()
+    # The entropy of whole completions is the expected sum of the entropies of their tokens (chain rule).
+    assert (probabilities * tokens.entropy.sum(-1)[0]).sum().item() == pytest.approx(
+        -(probabilities * probabilities.log()).sum().item(), abs=1e-12
+    )
+
+
+def test_every_completion_belongs_to_its_own_prompt():
+    environment = toy()
+    policy, instances = environment.policy(0), environment.instances(5, 1)
+    rollouts = environment.rollout(policy, instances, 8, seed=2)
+    for b in range(5):
+        alone = environment.select(instances, b)
+        again = environment.log_probs(policy, alone, rollouts.actions[b : b + 1])
+        torch.testing.assert_close(again[0], rollouts.log_probs[b], rtol=1e-12, atol=1e-12)
+        listed, rewards = environment.enumerate(alone)
+        match = (rollouts.actions[b].unsqueeze(1) == listed).all(-1)
+        assert torch.equal(rewards[match.long().argmax(1)], rollouts.rewards[b])
+    assert len({tuple(prompt) for prompt in instances.tolist()}) > 1
+
+
+def test_a_model_that_reads_the_future_would_be_seen():
+    """The logits of a position depend on no later token, and on every earlier one."""
+    environment = toy(vocab_size=8, max_length=5)
+    policy = environment.policy(0)
+    tokens = torch.tensor([[1, 2, 3, 8, 4, 5, 6]])
+    for changed in range(7):
+        other = tokens.clone()
+        other[0, changed] = 7
+        moved = (policy(tokens) - policy(other)).abs().amax(-1)[0] > 0
+        assert moved.tolist() == [position >= changed for position in range(7)]
+
+
+def test_the_weights_of_a_seed_do_not_depend_on_the_floating_point_type():
+    single, double = toy(dtype="float32").policy(3), toy(dtype="float64").policy(3)
+    for a, b in zip(single.parameters(), double.parameters()):
+        assert torch.equal(a.double(), b)
+
+
+@pytest.fixture
+def user_rewards(monkeypatch):
+    module = types.ModuleType("users_rewards")
+    module.seen = []
+
+    def remember(prompts, completions, **columns):
+        module.seen.append((prompts, completions, columns))
+        return [None if text == "" else float(len(text)) for text in completions]
+
+    class Model(nn.Module):
+        def forward(self, tokens, mask):
+            return (tokens * mask).double().sum(-1)
+
+    module.remember, module.model = remember, Model()
+    monkeypatch.setitem(sys.modules, "users_rewards", module)
+    return module
+
+
+def test_reward_functions_are_given_texts_and_the_columns_of_the_task(user_rewards):
+    environment = toy(rewards=["users_rewards:remember", "edit_similarity"], reward_weights=[2.0, 10.0])
+    policy, instances = environment.policy(0), environment.instances(2, 1)
+    rollouts = environment.rollout(policy, instances, 30, seed=2)
+    prompts, completions, columns = user_rewards.seen[0]
+    assert prompts == [prompt for prompt in environment.prompts(instances) for _ in range(30)]
+    assert columns["answer"] == [prompt[::-1] for prompt in prompts]
+    for text, row, cut, ids in zip(
+        completions,
+        rollouts.actions.flatten(0, 1).tolist(),
+        columns["truncated"],
+        columns["completion_ids"],
+    ):
+        stop = 3 if cut else row.index(0)
+        assert ids == row[:stop]
+        assert text == "".join("012"[token - 1] for token in row[:stop])
+    empty = torch.tensor([text == "" for text in completions]).view(2, 30)
+    assert empty.any()
+    assert torch.equal(rollouts.rewards.isnan(), empty)
+    assert torch.equal(rollouts.reward_parts[..., 0].isnan(), empty)
+    weighted = 2 * rollouts.reward_parts[..., 0] + 10 * rollouts.reward_parts[..., 1]
+    torch.testing.assert_close(weighted, rollouts.rewards, equal_nan=True)
+
+
+def test_a_reward_model_reads_prompt_and_completion_without_what_follows_the_end(user_rewards):
+    environment = toy(rewards=["users_rewards:model"])
+    policy, instances = environment.policy(0), environment.instances(2, 1)
+    rollouts = environment.rollout(policy, instances, 10, seed=2)
+    expected = (instances + 1).sum(-1, keepdim=True) + environment.vocab_size + rollouts.actions.sum(-1)
+    assert torch.equal(rollouts.rewards, expected.double())
+
+
+def test_scores_can_be_mapped_over_trajectories_with_temperature_and_nucleus():
+    environment = toy(temperature=0.5, top_p=0.7)
+    policy, instances = environment.policy(0), environment.instances(2, 1)
+    rollouts = environment.rollout(policy, instances, 3, seed=2)
+    parameters = {name: parameter.detach() for name, parameter in policy.named_parameters()}
+
+    def log_prob(values, *trajectory):
+        return environment.trajectory_log_prob(
+            lambda tokens: functional_call(policy, values, (tokens,)), *trajectory
+        )
+
+    rows = environment.trajectory_inputs(instances, rollouts.actions)
+    scores = vmap(grad(log_prob), (None, 0, 0, 0))(parameters, *rows)
+    value = environment.log_probs(policy, instances, rollouts.actions)[1, 2]
+    expected = torch.autograd.grad(value, list(policy.parameters()))
+    for name, gradient in zip(parameters, expected):
+        torch.testing.assert_close(scores[name][3 + 2], gradient, rtol=1e-9, atol=1e-12)
