@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import baselines, combinatorics, reference, rewards, weights
+from maxk_lab.estimators import reference
 from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,
@@ -17,41 +17,48 @@ from maxk_lab.estimators.catalogue import (
     choose_estimator,
     effective_k,
     expected_scale,
+    is_token_level,
     is_unbiased,
+    needed_weight,
+    needs_binary_rewards,
     refusal,
 )
+from maxk_lab.estimators.check_result import (
+    EXACT,
+    CheckResult,
+    error_of,
+    name_of,
+    settings,
+    trajectory_weights,
+    worst,
+)
+from maxk_lab.estimators.check_shared import check_functions, check_identities
 from maxk_lab.estimators.dispatch import advantages
 from maxk_lab.estimators.enumeration import TinyBandit
+from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
+from maxk_lab.estimators.tokens import token_advantages
 
-EXACT = 1e-12
-LARGE_N = 65_536
+__all__ = ["CheckResult", "check_options", "check_pair", "check_tokens", "run_checks"]
+
 BIAS_SEEN = 1e-6
 # Rewards below zero with a tie, as tour lengths have; then one rare success, as pass@K has.
 BANDITS = (
-    (TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.0)), (1, 2, 3, 5, 6)),
-    (TinyBandit((0.2, -1.1, 0.7), (0.0, 1.0, 0.0)), (4, 8)),
+    (TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.0), (2.0, 5.0, 1.0, 3.0)), (1, 2, 3, 5, 6)),
+    (TinyBandit((0.2, -1.1, 0.7), (0.0, 1.0, 0.0), (4.0, 1.0, 2.0)), (4, 8)),
 )
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """One check of one row: the worst error over its settings against its tolerance."""
-
-    name: str
-    row: str
-    detail: str
-    error: float
-    tolerance: float
-    ok: bool
+_BINARY = BANDITS[1:]
 
 
 def run_checks(estimator: str | None = None) -> list[CheckResult]:
-    """Every check, or those of one estimator's rows (and of the functions all rows share).
+    """Every check, or those of one estimator's rows (and of what all rows share).
 
     Raises `LabError` for an unknown estimator. Takes seconds on one thread; nothing is random.
     """
-    chosen = ESTIMATORS.names() if estimator is None else (choose_estimator(estimator).name,)
-    results = [*check_functions(), *check_identities()]
+    if estimator is None:
+        chosen = [one for row in ESTIMATORS for one in (choose_estimator(row.name).name, *row.examples)]
+    else:
+        chosen = [choose_estimator(estimator).name]
+    results = [*check_functions(), *check_identities(), *check_tokens(), *check_options()]
     for one in chosen:
         for row in BASELINES:
             for baseline in (choose_baseline(row.name).name, *row.examples):
@@ -64,9 +71,8 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
     """Fast against slow (where there is a twin) and exact unbiasedness, or the catalogued bias."""
     row = f"{choose_estimator(estimator).name} / {choose_baseline(baseline).name}"
     results = []
-    twin = choose_baseline(baseline).row.name in reference.TWINS and estimator in reference.TWIN_K
     checks: list[tuple[str, Callable[[], Iterator[tuple[str, float]]]]] = []
-    if twin:
+    if _twin(estimator, baseline) is not None:
         checks.append(("fast = slow", lambda: _pair_errors(estimator, baseline)))
     if is_unbiased(estimator, baseline):
         checks.append(("unbiased", lambda: _bias(estimator, baseline, scaled=False)))
@@ -76,7 +82,7 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
             checks.append(("unbiased but for scale", lambda: _bias(estimator, baseline, scaled=True)))
     for name, errors in checks:
         try:
-            results.append(_worst(name, row, errors(), BIAS_SEEN if name == "bias seen" else EXACT))
+            results.append(worst(name, row, errors(), BIAS_SEEN if name == "bias seen" else EXACT))
         except Exception as error:  # rows of other packages may raise anything: a failed check, not a crash
             results.append(
                 CheckResult(name, row, f"{type(error).__name__}: {error}", math.nan, EXACT, ok=False)
@@ -84,132 +90,111 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
     return results
 
 
-def check_functions() -> list[CheckResult]:
-    """The functions that every row shares, against their twins."""
-    ks = [(group, k) for group in settings() for k in range(1, group.shape[-1] + 1)]
-    cases: dict[str, Iterable[tuple[str, float]]] = {
-        "maxk_reward_weights": (
-            (
-                f"n={n}, K={k}",
-                _error(combinatorics.maxk_reward_weights(n, k), reference.maxk_reward_weights(n, k)),
-            )
-            for n, k in ((1, 1), (7, 3), (200, 1), (200, 2), (200, 100), (200, 199), (200, 200))
-        ),
-        "maxk_reward_estimate": (
-            (_name(g, k), _error(rewards.maxk_reward_estimate(g, k), reference.maxk_reward_estimate(g, k)))
-            for g, k in ks
-        ),
-        "maxk_curve": (
-            (_name(g, 0), _error(rewards.maxk_curve(g), reference.maxk_curve(g))) for g in settings()
-        ),
-        "sample_loo_baseline": (
-            (_name(g, k), _error(rewards.sample_loo_baseline(g, k), reference.sample_loo_baseline(g, k)))
-            for g, k in ks
-            if k < g.shape[-1]
-        ),
-        "apply_sample_loo": (
-            (
-                _name(g, k),
-                _error(
-                    baselines.apply_sample_loo(weights.maxk_gradient_weights(g, k), g, k),
-                    reference.sample_loo_weights(g, k),
-                ),
-            )
-            for g, k in ks
-            if k < g.shape[-1]
-        ),
-    }
-    return [_worst("fast = slow", function, errors, EXACT) for function, errors in cases.items()]
+def check_options() -> list[CheckResult]:
+    """Each option that rescales weights makes an unbiased pair biased."""
+    options: list[tuple[str, dict[str, Any]]] = [
+        (f"weight_normalization {how}", {"weight_normalization": how})
+        for how in WEIGHT_NORMALIZATIONS
+        if how != "none"
+    ]
+    options.append(("min_gap_scale 0.1", {"min_gap_scale": 0.1}))
+    return [
+        worst("bias seen", name, _bias("maxk", "subloo", scaled=False, **option), BIAS_SEEN)
+        for name, option in options
+    ]
 
 
-def check_identities() -> list[CheckResult]:
-    """I1: sum s = K value.
+def check_tokens() -> list[CheckResult]:
+    """The token-level baseline against its twin, and its bias for trajectories of one token."""
+    row = "reinforce / otb_token"
+    bandit, _ = BANDITS[0]
+    proxies = bandit.trajectory_weight("logit_proxy")
 
-    I2: value = s_i + (n-K)/n left-out value. I3: that left-out value, computed afresh.
-    """
-    found: dict[str, list[tuple[str, float]]] = {"I1": [], "I2": [], "I3": []}
-    for n in (2, 9, 1_000, LARGE_N):
-        group = torch.randn(n, generator=torch.Generator().manual_seed(n), dtype=torch.float64) - 6.0
-        for k in sorted({1, 2, min(17, n), max(1, n // 2), n - 1, n} - {0}):
-            value, s = rewards.maxk_reward_estimate(group, k), weights.maxk_gradient_weights(group, k)
-            setting = f"n={n}, K={k}"
-            found["I1"].append((setting, _error(s.sum(), k * value)))
-            if k == n:
-                continue
-            left_out = rewards.sample_loo_baseline(group, k)
-            found["I2"].append((setting, _error(s + (n - k) / n * left_out, value.expand(n))))
-            for i in {0, n // 3, int(group.argmax()), int(group.argmin())}:
-                afresh = rewards.maxk_reward_estimate(torch.cat([group[:i], group[i + 1 :]]), k)
-                found["I3"].append((f"{setting}, i={i}", _error(left_out[i], afresh)))
-    names = {
-        "I1": "sum s = K value",
-        "I2": "value = s + (n-K)/n left-out value",
-        "I3": "left-out value afresh",
-    }
-    return [_worst(f"identity {key}", names[key], errors, 1e-10) for key, errors in found.items()]
+    def weights(arms: Tensor, rewards: Tensor) -> Tensor:
+        one = proxies[arms].unsqueeze(-1)
+        return token_advantages(rewards, one, torch.ones_like(one, dtype=torch.bool)).squeeze(-1)
 
-
-def settings() -> Iterator[Tensor]:
-    """Small groups of rewards, `[..., n]` in float64: plain, tied, binary, shifted, tiny and huge."""
-    generator = torch.Generator().manual_seed(0)
-    for n in (1, 2, 3, 4, 6, 7):
-        plain = torch.randn(n, generator=generator, dtype=torch.float64)
-        tied = torch.randint(0, 3, (n,), generator=generator).double()
-        binary = torch.zeros(n, dtype=torch.float64)
-        binary[n // 2] = 1.0
-        yield torch.stack([plain, tied, binary])
-        yield (-1e4 + 1e-3 * plain).float().double()
-        yield torch.stack([1e-200 * plain, 1e200 * plain])
+    truth = bandit.gradient(1)
+    bias = [(f"n={n}", float((bandit.mean_of(weights, n) - truth).norm() / truth.norm())) for n in (2, 3, 5)]
+    return [
+        worst("fast = slow", row, _token_errors(), EXACT),
+        worst("bias seen", row, bias, BIAS_SEEN),
+    ]
 
 
 def _exists(estimator: str, baseline: str) -> bool:
-    """Whether the pair runs for any (n, K) at all: `reinforce / subloo`, K = 1 against K >= 2, does not."""
+    """Whether the pair gives weights per sample for any (n, K): `reinforce / subloo`, K = 1 against K >= 2, does not."""
+    alone = not choose_estimator(estimator).row.takes_baseline
+    if is_token_level(baseline) or (alone and baseline != "none"):
+        return False
     return any(refusal(estimator, baseline, n, k) is None for n in range(1, 33) for k in range(1, n + 1))
 
 
+def _ks(estimator: str, n: int) -> list[int]:
+    """The K that make a difference: 1 alone where K counts as 1."""
+    return sorted({effective_k(estimator, k) for k in range(1, n + 1)})
+
+
+def _twin(estimator: str, baseline: str) -> Callable[[Tensor, int], Tensor] | None:
+    """The slow twin of the pair, of rewards and K, or None."""
+    chosen, base = choose_estimator(estimator), choose_baseline(baseline)
+    if not chosen.row.takes_baseline:
+        alone = reference.ESTIMATOR_TWINS.get(chosen.row.name)
+        return alone and (lambda rewards, k: alone(rewards, k, **chosen.params))
+    twin, twin_k = reference.TWINS.get(base.row.name), reference.TWIN_K.get(chosen.row.name)
+    if twin is None or twin_k is None:
+        return None
+    kind = needed_weight(estimator, baseline)
+
+    def slow(rewards: Tensor, k: int) -> Tensor:
+        g = {} if kind is None else {"g": trajectory_weights(rewards)[kind]}
+        return twin(rewards, twin_k(k), **base.params, **g)
+
+    return slow
+
+
 def _pair_errors(estimator: str, baseline: str) -> Iterator[tuple[str, float]]:
-    choice = choose_baseline(baseline)
-    twin, twin_k = reference.TWINS[choice.row.name], reference.TWIN_K[estimator]
-    for group in settings():
+    twin = _twin(estimator, baseline)
+    assert twin is not None
+    for group in settings(binary=needs_binary_rewards(estimator, baseline)):
         n = group.shape[-1]
-        for k in range(1, n + 1):
+        for k in _ks(estimator, n):
             if refusal(estimator, baseline, n, k) is None:
-                fast = advantages(group, estimator=estimator, baseline=baseline, k=k)
-                yield _name(group, k), _error(fast, twin(group, twin_k(k), **choice.params))
+                fast = advantages(
+                    group,
+                    estimator=estimator,
+                    baseline=baseline,
+                    k=k,
+                    trajectory_weights=trajectory_weights(group),
+                )
+                yield name_of(group, k), error_of(fast, twin(group, k))
 
 
-def _bias(estimator: str, baseline: str, *, scaled: bool) -> Iterator[tuple[str, float]]:
+def _token_errors() -> Iterator[tuple[str, float]]:
+    """Groups whose trajectories end at different tokens, at the latest at the fifth."""
+    generator = torch.Generator().manual_seed(0)
+    for n in (2, 3, 5):
+        rewards = torch.randn(n, generator=generator, dtype=torch.float64) - 6.0
+        proxies = torch.rand(n, 5, generator=generator, dtype=torch.float64)
+        lengths = torch.randint(1, 6, (n, 1), generator=generator)
+        mask = torch.arange(5) < lengths
+        yield (
+            f"n={n}",
+            error_of(
+                token_advantages(rewards, proxies, mask), reference.token_advantages(rewards, proxies, mask)
+            ),
+        )
+
+
+def _bias(estimator: str, baseline: str, *, scaled: bool, **options: Any) -> Iterator[tuple[str, float]]:
     """Norm of E[estimate] - scale * gradient, relative to the gradient's norm, over bandits, n and K."""
-    for bandit, sizes in BANDITS:
+    for bandit, sizes in _BINARY if needs_binary_rewards(estimator, baseline) else BANDITS:
         for n in sizes:
-            for k in range(1, n + 1):
+            for k in _ks(estimator, n):
                 if refusal(estimator, baseline, n, k) is not None:
                     continue
                 truth = bandit.gradient(effective_k(estimator, k))
                 scale = expected_scale(estimator, baseline, n, k) if scaled else 1.0
-                estimate = bandit.mean_estimate(n, k, estimator=estimator, baseline=baseline)
+                estimate = bandit.mean_estimate(n, k, estimator=estimator, baseline=baseline, **options)
                 error = float((estimate - scale * truth).norm() / truth.norm())
                 yield f"{len(bandit.logits)} arms, n={n}, K={k}", error
-
-
-def _worst(name: str, row: str, errors: Iterable[tuple[str, float]], tolerance: float) -> CheckResult:
-    """The largest error of all settings, NaN above all; for `bias seen` it must exceed the tolerance."""
-    found = list(errors)
-    if not found:
-        return CheckResult(
-            name, row, "no setting of this check can run the row", math.nan, tolerance, ok=False
-        )
-    setting, error = max(found, key=lambda pair: math.inf if math.isnan(pair[1]) else pair[1])
-    ok = error > tolerance if name == "bias seen" else error <= tolerance
-    return CheckResult(name, row, f"{len(found)} settings, largest at {setting}", error, tolerance, ok)
-
-
-def _error(fast: Tensor, slow: Tensor) -> float:
-    """Largest difference within a group, relative to the group's largest value (absolute if that is 0)."""
-    scale = slow.abs().amax(dim=-1, keepdim=True) if slow.dim() else slow.abs()
-    scale = torch.where(scale == 0, torch.ones_like(scale), scale)
-    return float(((fast - slow).abs() / scale).max())
-
-
-def _name(group: Tensor, k: int) -> str:
-    return f"n={group.shape[-1]}" + (f", K={k}" if k else "")

@@ -1,26 +1,31 @@
-"""A softmax bandit so small that all A^n outcomes of n draws can be listed: means without sampling."""
+"""A softmax bandit so small that all A^n outcomes of n draws can be listed: means and variances without sampling."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from maxk_lab.estimators.catalogue import needed_weight
 from maxk_lab.estimators.dispatch import advantages
 
 
 @dataclass(frozen=True)
 class TinyBandit:
-    """Logits and rewards per arm; everything is float64.
+    """Logits, rewards and, for baselines that look at it, the length per arm; everything is float64.
 
-    The score of arm a is e_a - p, with p the probabilities.
+    The score of arm a is e_a - p, with p the probabilities. Its squared norm 1 - 2 p_a + sum p^2 is the logit
+    proxy, exactly.
     """
 
     logits: tuple[float, ...]
     rewards: tuple[float, ...]
+    lengths: tuple[float, ...] = ()
 
     def probabilities(self, logits: Tensor) -> Tensor:
         return torch.softmax(logits, dim=-1)
@@ -42,16 +47,67 @@ class TinyBandit:
         (gradient,) = torch.autograd.grad(self.objective(logits, k), logits)
         return gradient
 
-    def mean_estimate(self, n: int, k: int, *, estimator: str, baseline: str) -> Tensor:
-        """E[sum_i w_i score_i] over all outcomes of n i.i.d. draws, `[arms]`."""
+    def scores(self) -> Tensor:
+        """The gradient of log p_a with respect to the logits, `[arms, arms]`."""
         p = self.probabilities(torch.tensor(self.logits, dtype=torch.float64))
+        return torch.eye(len(self.logits), dtype=torch.float64) - p
+
+    def trajectory_weight(self, kind: str) -> Tensor:
+        """The trajectory weight g of every arm, `[arms]`: its length, or its exact squared score norm."""
+        if kind == "length":
+            return torch.tensor(self.lengths or range(1, len(self.logits) + 1), dtype=torch.float64)
+        return self.scores().square().sum(-1)
+
+    def mean_estimate(self, n: int, k: int, *, estimator: str, baseline: str, **options: Any) -> Tensor:
+        """E[sum_i w_i score_i] over all outcomes of n i.i.d. draws, `[arms]`; options go to `advantages`."""
+        return self.mean_of(self._weights(k, estimator, baseline, options), n)
+
+    def trace_variance(self, n: int, k: int, *, estimator: str, baseline: str, **options: Any) -> float:
+        """tr Cov[sum_i w_i score_i] over all outcomes of n i.i.d. draws; options go to `advantages`."""
+        by_arm, chance = self._by_arm(self._weights(k, estimator, baseline, options), n)
+        from_mean = (by_arm - (chance * by_arm).sum(dim=0)) @ self.scores()
+        return float((chance * from_mean.square()).sum())
+
+    def mean_of(self, weights: Callable[[Tensor, Tensor], Tensor], n: int) -> Tensor:
+        """E[sum_i w_i score_i] for weights `[outcomes, n]` as a function of arms and rewards, `[outcomes, n]` each."""
+        by_arm, chance = self._by_arm(weights, n)
+        return (chance * by_arm).sum(dim=0) @ self.scores()
+
+    def _weights(
+        self, k: int, estimator: str, baseline: str, options: dict[str, Any]
+    ) -> Callable[[Tensor, Tensor], Tensor]:
+        kind = needed_weight(estimator, baseline)
+        by_arm = {} if kind is None else {kind: self.trajectory_weight(kind)}
+
+        def weights(arms: Tensor, rewards: Tensor) -> Tensor:
+            g = {name: table[arms] for name, table in by_arm.items()}
+            return advantages(
+                rewards, estimator=estimator, baseline=baseline, k=k, trajectory_weights=g, **options
+            )
+
+        return weights
+
+    def _by_arm(self, weights: Callable[[Tensor, Tensor], Tensor], n: int) -> tuple[Tensor, Tensor]:
+        """The summed weight of every arm's draws, `[outcomes, arms]`, and the outcome's probability, `[outcomes, 1]`.
+
+        Draws of one arm share its score.
+        """
         arms = _outcomes(len(self.logits), n)
-        chance = p[arms].prod(dim=-1, keepdim=True)
-        rewards = torch.tensor(self.rewards, dtype=torch.float64)[arms]
-        weights = advantages(rewards, estimator=estimator, baseline=baseline, k=k)
-        scores = torch.eye(len(self.logits), dtype=torch.float64) - p
-        estimates = (weights.unsqueeze(-1) * scores[arms]).sum(dim=1)
-        return (chance * estimates).sum(dim=0)
+        w = weights(arms, _drawn(self.rewards, n))
+        return w.new_zeros(len(arms), len(self.logits)).scatter_add_(1, arms, w), _chances(self.logits, n)
+
+
+@lru_cache(maxsize=8)
+def _drawn(by_arm: tuple[float, ...], n: int) -> Tensor:
+    """The value of every draw of every n-tuple of arms, `[arms^n, n]`."""
+    return torch.tensor(by_arm, dtype=torch.float64)[_outcomes(len(by_arm), n)]
+
+
+@lru_cache(maxsize=8)
+def _chances(logits: tuple[float, ...], n: int) -> Tensor:
+    """The probability of every n-tuple of arms, `[arms^n, 1]`."""
+    p = torch.softmax(torch.tensor(logits, dtype=torch.float64), dim=-1)
+    return p[_outcomes(len(logits), n)].prod(dim=-1, keepdim=True)
 
 
 @lru_cache(maxsize=8)

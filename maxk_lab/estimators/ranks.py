@@ -57,16 +57,26 @@ def sort_rewards(rewards: Tensor, *, stable_sort: bool) -> Sorted:
     return Sorted(order, values, values.diff(dim=-1))
 
 
-def apply_rule(rule: Rule, rewards: Tensor, *, stable_sort: bool) -> Tensor:
-    """The rule's w for rewards `[..., n]`: `[..., n]`, in the samples' own order, with no gradient."""
-    ranked = sort_rewards(rewards.detach(), stable_sort=stable_sort)
+def weights_by_rank(rule: Rule, ranked: Sorted) -> Tensor:
+    """The rule's w in rank order, float64 `[..., n]`, written over `ranked.values`."""
     level = (ranked.gaps @ rule.level).unsqueeze(-1) + rule.top * ranked.top
     # In place: next to the sort, what costs time is touching fresh memory.
     by_rank = ranked.values
     by_rank[..., 0] = 0.0
     torch.mul(ranked.gaps, rule.steps, out=by_rank[..., 1:])
-    weights = by_rank.cumsum_(-1).add_(level).to(result_dtype(rewards))
+    return by_rank.cumsum_(-1).add_(level)
+
+
+def in_own_order(by_rank: Tensor, ranked: Sorted, dtype: torch.dtype) -> Tensor:
+    """Weights `[..., n]` by rank, as `dtype` and in the samples' own order."""
+    weights = by_rank.to(dtype)
     return torch.empty_like(weights).scatter_(-1, ranked.order, weights)
+
+
+def apply_rule(rule: Rule, rewards: Tensor, *, stable_sort: bool) -> Tensor:
+    """The rule's w for rewards `[..., n]`: `[..., n]`, in the samples' own order, with no gradient."""
+    ranked = sort_rewards(rewards.detach(), stable_sort=stable_sort)
+    return in_own_order(weights_by_rank(rule, ranked), ranked, result_dtype(rewards))
 
 
 def result_dtype(rewards: Tensor) -> torch.dtype:

@@ -9,28 +9,33 @@ import torch
 from torch import Tensor
 
 
-def check_rewards(rewards: Tensor, name: str = "rewards") -> int:
+def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -> int:
     """The number n of samples of rewards `[..., n]`.
 
-    Raises `TypeError` for anything but a tensor and `ValueError` for a scalar, n = 0 or complex numbers.
+    Raises `TypeError` for anything but a tensor and `ValueError` for a scalar, n < `least_n` or complex numbers.
     """
     if not isinstance(rewards, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor of shape [..., n], got {type(rewards).__name__}")
-    if rewards.dim() == 0 or rewards.shape[-1] == 0:
-        raise ValueError(f"{name} must have shape [..., n] with n >= 1, got shape {list(rewards.shape)}")
+    if rewards.dim() == 0 or rewards.shape[-1] < least_n:
+        raise ValueError(
+            f"{name} must have shape [..., n] with n >= {least_n}, got shape {list(rewards.shape)}"
+        )
     if rewards.is_complex():
         raise ValueError(f"{name} must be floating-point, integer or boolean, got dtype {rewards.dtype}")
     return int(rewards.shape[-1])
 
 
-def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False) -> int:
-    """`k` as an int. Raises `ValueError` unless `low` <= k <= n (k < n if `below_n`)."""
+def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False, most: int | None = None) -> int:
+    """`k` as an int. Raises `ValueError` unless `low` <= k <= n (k < n if `below_n`) and k <= `most`."""
+    limit = n - 1 if below_n else n
     allowed = f"an integer with {low} <= k {'<' if below_n else '<='} n = {n}"
+    if most is not None and most < limit:
+        limit, allowed = most, f"{low}" if most == low else f"an integer with {low} <= k <= {most}"
     try:
         whole = operator.index(k)
     except TypeError:
         raise ValueError(f"k must be {allowed}, got {k!r}") from None
-    if isinstance(k, bool) or not low <= whole <= (n - 1 if below_n else n):
+    if isinstance(k, bool) or not low <= whole <= limit:
         raise ValueError(f"k must be {allowed}, got {k!r}")
     return whole
 
@@ -54,3 +59,56 @@ def check_finite(low: Tensor, high: Tensor) -> None:
     raise ValueError(
         f"rewards of a group must span less than {torch.finfo(torch.float64).max:.3g}, got an overflow"
     )
+
+
+def below_top(rewards: Tensor) -> Tensor:
+    """Rewards `[..., n]` minus their group's maximum, in float64, with no gradient: exactly 0 for the best.
+
+    Raises `ValueError` where a CPU reward is not finite.
+    """
+    values = rewards.detach().double()
+    top = values.amax(dim=-1, keepdim=True)
+    check_finite(values.amin(dim=-1, keepdim=True), top)
+    return values - top
+
+
+def check_binary(rewards: Tensor) -> Tensor:
+    """Rewards `[..., n]` that are 0 or 1, in float64, with no gradient.
+
+    Raises `ValueError` for any other reward on the CPU; elsewhere it becomes NaN.
+    """
+    values = rewards.detach().double()
+    binary = (values == 0) | (values == 1)
+    if values.device.type != "cpu":
+        return torch.where(binary, values, torch.nan)
+    if not bool(binary.all()):
+        raise ValueError(f"rewards must be 0 or 1 here, got {values[~binary][0].item()}")
+    return values
+
+
+def check_trajectory_weights(g: Tensor, rewards: Tensor, *, others: bool) -> Tensor:
+    """Trajectory weights `g`, of the shape of rewards `[..., n]`, in float64 and relative to the group's largest.
+
+    Raises `TypeError` for anything but a tensor and `ValueError` for another shape and, on the CPU, where a g is
+    not finite or negative, and where a mean is undefined as all it averages over are 0: the group or, if
+    `others`, the group without one sample. Elsewhere what is wrong becomes NaN.
+    """
+    if not isinstance(g, Tensor):
+        raise TypeError(f"g must be a torch.Tensor of the shape of rewards, got {type(g).__name__}")
+    if g.shape != rewards.shape:
+        raise ValueError(f"g must have the shape of rewards {list(rewards.shape)}, got {list(g.shape)}")
+    if g.is_complex():
+        raise ValueError(f"g must be floating-point, integer or boolean, got dtype {g.dtype}")
+    own = g.detach().to(torch.float64, copy=True)
+    low, high = own.amin(dim=-1, keepdim=True), own.amax(dim=-1, keepdim=True)
+    if own.device.type != "cpu":
+        return own.div_(torch.where((low >= 0) & (high < torch.inf), high, torch.nan))
+    # NaN is neither, and shows in both ends.
+    if not bool(((low >= 0) & (high < torch.inf)).all()):
+        wrong = own[~((own >= 0) & (own < torch.inf))]
+        raise ValueError(f"g must be finite and not negative, got {wrong[0].item()}")
+    own.div_(high)
+    if not bool((low / high > 0).all()) and bool(((own > 0).sum(-1) < (2 if others else 1)).any()):
+        averaged = "the other samples of a group" if others else "the samples of a group"
+        raise ValueError(f"g must not be 0 for all {averaged}: their weighted mean is undefined")
+    return own

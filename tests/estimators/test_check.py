@@ -10,7 +10,7 @@ from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import catalogue
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
-from maxk_lab.estimators.check import check_pair, run_checks
+from maxk_lab.estimators.check import check_options, check_pair, check_tokens, run_checks
 
 
 def test_everything_holds_and_every_row_is_covered() -> None:
@@ -38,6 +38,8 @@ def test_one_estimator() -> None:
         ("group_mean", {"scale": lambda n, k: 1.0}, "unbiased but for scale"),
         ("centred", {"implementation": "maxk_lab.estimators.baselines:group_mean_weights"}, "fast = slow"),
         ("centred", {"implementation": "maxk_lab.estimators.baselines:missing"}, "unbiased"),
+        ("opo", {"unbiased": True}, "unbiased"),
+        ("eob_loo", {"implementation": "maxk_lab.estimators.weighted:weighted_mean_weights"}, "unbiased"),
     ],
 )
 def test_a_wrong_row_fails(
@@ -46,3 +48,31 @@ def test_a_wrong_row_fails(
     rows = [dataclasses.replace(row, **changes) if row.name == name else row for row in BASELINES]
     monkeypatch.setattr(catalogue, "BASELINES", Catalogue("baseline", rows, "maxk_lab.nothing"))
     assert failing in {result.name for result in check_pair("maxk", name) if not result.ok}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "failing"),
+    [
+        ("grpo", {"scale": lambda n, k: 1.0}, "unbiased but for scale"),
+        ("grpo", {"unbiased": True}, "unbiased"),
+        ("passk_analytic", {"binary_rewards": False}, "fast = slow"),
+        ("leader_reward", {"implementation": "maxk_lab.estimators.heuristics:hybrid"}, "fast = slow"),
+    ],
+)
+def test_a_wrong_estimator_fails(
+    name: str, changes: dict[str, object], failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [dataclasses.replace(row, **changes) if row.name == name else row for row in ESTIMATORS]
+    monkeypatch.setattr(catalogue, "ESTIMATORS", Catalogue("estimator", rows, "maxk_lab.nothing"))
+    assert failing in {result.name for result in check_pair(name, "none") if not result.ok}
+
+
+def test_options_and_tokens_are_checked() -> None:
+    results = [*check_options(), *check_tokens()]
+    assert all(result.ok for result in results)
+    assert {result.row for result in results if result.name == "bias seen"} == {
+        "weight_normalization zscore",
+        "weight_normalization sum_to_zero",
+        "min_gap_scale 0.1",
+        "reinforce / otb_token",
+    }

@@ -11,9 +11,18 @@ import torch
 
 from maxk_lab import estimators
 from maxk_lab.estimators import advantages, reference
-from maxk_lab.estimators.catalogue import BASELINES, choose_baseline, refusal
+from maxk_lab.estimators.catalogue import (
+    BASELINES,
+    ESTIMATORS,
+    choose_baseline,
+    choose_estimator,
+    needed_weight,
+    refusal,
+)
+from maxk_lab.estimators.check_result import settings, trajectory_weights
 
-SPELLINGS = [spelling for row in BASELINES for spelling in (row.name, *row.examples)]
+SPELLINGS = [spelling for row in BASELINES if not row.token_level for spelling in (row.name, *row.examples)]
+ALONE = [spelling for row in ESTIMATORS if not row.takes_baseline for spelling in (row.name, *row.examples)]
 
 
 def groups(n: int) -> torch.Tensor:
@@ -26,13 +35,28 @@ def groups(n: int) -> torch.Tensor:
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_weights(spelling: str, n: int) -> None:
-    choice = choose_baseline(spelling)
+    choice, kind = choose_baseline(spelling), needed_weight("maxk", spelling)
+    g = trajectory_weights(groups(n))
     for k in range(1, n + 1):
         if refusal("maxk", spelling, n, k) is None:
-            slow = reference.TWINS[choice.row.name](groups(n), k, **choice.params)
-            torch.testing.assert_close(
-                advantages(groups(n), baseline=spelling, k=k), slow, rtol=1e-12, atol=1e-14
-            )
+            params = choice.params | ({} if kind is None else {"g": g[kind]})
+            slow = reference.TWINS[choice.row.name](groups(n), k, **params)
+            fast = advantages(groups(n), baseline=spelling, k=k, trajectory_weights=g)
+            torch.testing.assert_close(fast, slow, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("spelling", ALONE)
+def test_estimators_without_baseline(spelling: str) -> None:
+    choice, compared = choose_estimator(spelling), 0
+    for rewards in settings(binary=choice.row.binary_rewards):
+        n = rewards.shape[-1]
+        for k in range(1, n + 1):
+            if refusal(spelling, "none", n, k) is None:
+                slow = reference.ESTIMATOR_TWINS[choice.row.name](rewards, k, **choice.params)
+                fast = advantages(rewards, estimator=spelling, baseline="none", k=k)
+                torch.testing.assert_close(fast, slow, rtol=1e-12, atol=1e-14)
+                compared += 1
+    assert compared >= 5
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7])

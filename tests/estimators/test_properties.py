@@ -8,12 +8,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxk_lab import estimators
-from maxk_lab.estimators import advantages
-from maxk_lab.estimators.catalogue import BASELINES, choose_baseline, refusal
+from maxk_lab.estimators.catalogue import (
+    BASELINES,
+    TRAJECTORY_WEIGHTS,
+    choose_baseline,
+    needed_weight,
+)
 
-NAMES = BASELINES.names()
+NAMES = tuple(row.name for row in BASELINES if not row.token_level)
 FEW = settings(max_examples=40, deadline=None)
 GROUPS = st.lists(st.integers(-50, 50), min_size=3, max_size=9)
+
+
+def advantages(
+    rewards: torch.Tensor, *, baseline: str, k: int, g: torch.Tensor | None = None, **options: object
+) -> torch.Tensor:
+    """The baseline's weights at K, or at 1 where it has no other, with a g by position that spans magnitudes."""
+    row = choose_baseline(baseline).row
+    if g is None:
+        g = (10.0 ** torch.arange(rewards.shape[-1])).expand(rewards.shape).to(rewards.device)
+    return estimators.advantages(
+        rewards,
+        baseline=baseline,
+        k=min(k, row.most_k or k),
+        trajectory_weights=dict.fromkeys(TRAJECTORY_WEIGHTS, g),
+        **options,
+    )
 
 
 def double(values: list[int]) -> torch.Tensor:
@@ -32,8 +52,10 @@ def test_permuting_rewards_permutes_weights(case: tuple[str, torch.Tensor, int],
     name, rewards, k = case
     order = list(range(len(rewards)))
     rng.shuffle(order)
+    g = torch.arange(1, len(rewards) + 1)
     torch.testing.assert_close(
-        advantages(rewards[order], baseline=name, k=k), advantages(rewards, baseline=name, k=k)[order]
+        advantages(rewards[order], baseline=name, k=k, g=g[order]),
+        advantages(rewards, baseline=name, k=k, g=g)[order],
     )
 
 
@@ -55,26 +77,41 @@ def test_shift_and_scale(case: tuple[str, torch.Tensor, int], shift: int, scale:
 @given(cases())
 def test_equal_rewards_get_equal_weights(case: tuple[str, torch.Tensor, int]) -> None:
     name, rewards, k = case
-    weights = advantages(rewards, baseline=name, k=k)
+    weights = advantages(rewards, baseline=name, k=k, g=torch.ones_like(rewards))
     for reward in rewards.unique():
-        assert weights[rewards == reward].unique().numel() == 1
+        found = weights[rewards == reward]
+        if needed_weight("maxk", name) is None:
+            assert found.unique().numel() == 1
+        else:  # summed in the samples' order
+            torch.testing.assert_close(found, found[:1].expand_as(found), rtol=0.0, atol=1e-13)
 
 
 @FEW
-@given(cases(), st.integers(0, 8), st.integers(-50, 50))
-def test_baseline_of_a_sample_does_not_see_its_reward(
-    case: tuple[str, torch.Tensor, int], i: int, other: int
+@given(cases(), st.integers(0, 8), st.integers(-50, 50), st.floats(0.01, 100.0))
+def test_baseline_of_a_sample_sees_neither_its_reward_nor_its_g(
+    case: tuple[str, torch.Tensor, int], i: int, other: int, other_g: float
 ) -> None:
     name, rewards, k = case
     i %= len(rewards)
-    moved = rewards.clone()
-    moved[i] = other
+    moved, g = rewards.clone(), torch.arange(1, len(rewards) + 1).double()
+    moved[i], moved_g = other, g.clone()
+    moved_g[i] = other_g
+    own_k = min(k, BASELINES.get(name).most_k or k)
 
-    def baseline(r: torch.Tensor) -> torch.Tensor:
-        return advantages(r, baseline="none", k=k)[i] - advantages(r, baseline=name, k=k)[i]
+    def baseline(r: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        s = advantages(r, baseline="none", k=own_k)
+        return s[i] - advantages(r, baseline=name, k=k, g=g)[i]
 
     if BASELINES.get(name).unbiased:
-        torch.testing.assert_close(baseline(moved), baseline(rewards), rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(baseline(moved, moved_g), baseline(rewards, g), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not BASELINES.get(name).unbiased])
+def test_biased_baselines_do_see_their_own_reward(name: str) -> None:
+    a, b, g = double([0, 1, 2, 3]), double([0, 1, 2, 9]), double([1, 3, 2, 4])
+    s = [advantages(r, baseline="none", k=1) for r in (a, b)]
+    seen = [s - advantages(r, baseline=name, k=1, g=g) for s, r in zip(s, (a, b))]
+    assert abs(float(seen[0][3] - seen[1][3])) > 0.1
 
 
 def test_group_mean_does_see_its_own_reward() -> None:
@@ -108,7 +145,7 @@ def test_dtypes(name: str, dtype: torch.dtype) -> None:
     assert torch.equal(weights, exact.to(weights.dtype))
 
 
-@pytest.mark.parametrize("name", [row.name for row in BASELINES if row.shift_invariant])
+@pytest.mark.parametrize("name", [name for name in NAMES if BASELINES.get(name).shift_invariant])
 @pytest.mark.parametrize("k", [2, 8, 15])
 def test_float32_rewards_with_a_large_shift(name: str, k: int) -> None:
     noise = torch.randn(16, generator=torch.Generator().manual_seed(3))
@@ -134,7 +171,7 @@ def test_unstable_sort_gives_the_same_weights(name: str) -> None:
 
 def test_reinforce_is_maxk_at_one() -> None:
     rewards = torch.randn(4, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
-    weights = advantages(rewards, estimator="reinforce", baseline="centred", k=5)
+    weights = estimators.advantages(rewards, estimator="reinforce", baseline="centred", k=5)
     others = (rewards.sum(-1, keepdim=True) - rewards) / 5
     torch.testing.assert_close(weights, (rewards - others) / 6)
 
@@ -158,10 +195,10 @@ def test_weights_cached_in_inference_mode_serve_autograd() -> None:
 
 
 def test_inputs_are_not_written_to() -> None:
-    rewards = torch.tensor([3.0, 1.0, 2.0])
+    rewards, g = torch.tensor([3.0, 1.0, 2.0]), double([1, 2, 4])
     for name in NAMES:
-        if refusal("maxk", name, 3, 2) is None:
-            advantages(rewards, baseline=choose_baseline(name).name, k=2)
+        advantages(rewards, baseline=name, k=2, g=g)
+    assert g.tolist() == [1.0, 2.0, 4.0]
     estimators.maxk_reward_weights(3, 2).zero_()
     assert rewards.tolist() == [3.0, 1.0, 2.0]
     assert estimators.maxk_reward_weights(3, 2).sum() == pytest.approx(1.0)
@@ -172,13 +209,15 @@ def test_inputs_are_not_written_to() -> None:
 def test_cuda_agrees_and_never_waits(name: str) -> None:
     rewards = torch.randn(8, 16, generator=torch.Generator().manual_seed(8))
     device_rewards = rewards.cuda()
-    advantages(device_rewards, baseline=name, k=3)
+    g = torch.rand(8, 16, generator=torch.Generator().manual_seed(9)) + 0.1
+    device_g = g.cuda()
+    advantages(device_rewards, baseline=name, k=3, g=device_g)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        weights = advantages(device_rewards, baseline=name, k=3)
+        weights = advantages(device_rewards, baseline=name, k=3, g=device_g)
         estimators.maxk_curve(device_rewards)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    torch.testing.assert_close(weights.cpu(), advantages(rewards, baseline=name, k=3))
+    torch.testing.assert_close(weights.cpu(), advantages(rewards, baseline=name, k=3, g=g))
     device_rewards[0, 0] = float("nan")
-    assert advantages(device_rewards, baseline=name, k=3)[0].isnan().all()
+    assert advantages(device_rewards, baseline=name, k=3, g=device_g)[0].isnan().all()

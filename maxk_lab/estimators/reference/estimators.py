@@ -1,0 +1,76 @@
+"""The definition of every estimator that takes no baseline, on a group of exact fractions; and the token weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations
+
+from maxk_lab.estimators.reference import baselines
+from maxk_lab.estimators.reference.exact import Group, deviation, mean
+
+
+def grpo(group: Group, k: int, *, eps: float = 1e-4) -> list[Fraction]:
+    """(R_i - mean) / (deviation + eps) / n; equal rewards give 0."""
+    divisor = (deviation(group) + Fraction(eps)) * len(group)
+    return [(reward - mean(group)) / divisor if divisor else Fraction(0) for reward in group]
+
+
+def leader_reward(group: Group, k: int, *, alpha: float = 1.0) -> list[Fraction]:
+    """The formula with each tied best sample in turn as the one leader, averaged."""
+    n, top, middle = len(group), max(group), mean(group)
+    leaders = [i for i in range(n) if group[i] == top]
+    totals = [Fraction(0)] * n
+    for leader in leaders:
+        for i in range(n):
+            extra = Fraction(alpha) * (top - middle) if i == leader else Fraction(0)
+            totals[i] += (group[i] - middle + extra) / n
+    return [total / len(leaders) for total in totals]
+
+
+def hybrid(group: Group, k: int, *, lambda_: float = 0.5) -> list[Fraction]:
+    """lambda * subloo + (1 - lambda) * (R_i - mean)."""
+    share, gaps = Fraction(lambda_), baselines.subloo(group, k)
+    return [share * gap + (1 - share) * (r - mean(group)) for gap, r in zip(gaps, group, strict=True)]
+
+
+def passk_analytic(group: Group, k: int) -> list[Fraction]:
+    """Success of the subsets with i, standardised over all K-subsets, over n; 0 where all are alike."""
+    n = len(group)
+    subsets = list(combinations(range(n), k))
+    success = [max(group[j] for j in subset) for subset in subsets]
+    rho = mean(success)
+    if rho * (1 - rho) == 0:
+        return [Fraction(0)] * n
+    spread = Fraction(math.sqrt(rho * (1 - rho)))
+    with_i = [
+        mean([won for won, subset in zip(success, subsets, strict=True) if i in subset]) for i in range(n)
+    ]
+    return [(share - rho) / spread / n for share in with_i]
+
+
+def grpo_passk(group: Group, k: int, *, norm: str = "std") -> list[Fraction]:
+    """The gap between the best and the second best, over deviation + 1e-6 unless norm is none, to the best."""
+    best, second = sorted(group, reverse=True)[:2]
+    divisor = deviation(group) + Fraction(1e-6) if norm == "std" else Fraction(1)
+    return [(best - second) / divisor if reward == best else Fraction(0) for reward in group]
+
+
+def maxrl(group: Group, k: int) -> list[Fraction]:
+    """(R_i - mean) / mean / n, 0 without a success."""
+    middle = mean(group)
+    return [(reward - middle) / middle / len(group) if middle else Fraction(0) for reward in group]
+
+
+def tokens(group: Group, proxies: Sequence[Group]) -> list[list[Fraction]]:
+    """Sample by sample and token by token; `proxies` are as long as the sample's trajectory."""
+    n = len(group)
+    weights: list[list[Fraction]] = [[] for _ in range(n)]
+    for t in range(max(map(len, proxies))):
+        alive = [i for i in range(n) if t < len(proxies[i])]
+        so_far = [sum(proxies[i][: t + 1], Fraction(0)) for i in alive]
+        baseline = mean([group[i] for i in alive], so_far if any(so_far) else None)
+        for i in alive:
+            weights[i].append((group[i] - baseline) / n)
+    return weights

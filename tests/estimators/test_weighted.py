@@ -1,0 +1,201 @@
+"""Laws of the norm-weighted baselines: the names they join, whose g they need, and what g may be."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from maxk_lab.estimators import advantages, reference
+from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_baseline
+from maxk_lab.estimators.enumeration import TinyBandit
+
+KINDS = ("length", "logit_proxy", "grad_norm")
+LOO = {"length": "opo_loo", "logit_proxy": "otb_loo", "grad_norm": "eob_loo"}
+NEED_G = [row.name for row in BASELINES if row.needs() is not None]
+
+
+def draw(n: int, *shape: int, seed: int = 0) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Rewards with ties, and a g of every kind over nine magnitudes."""
+    generator = torch.Generator().manual_seed(seed)
+    rewards = torch.randn(*shape, n, generator=generator, dtype=torch.float64)
+    rewards[..., 0] = rewards[..., -1]
+    g = 10.0 ** (9 * torch.rand(*shape, n, generator=generator, dtype=torch.float64))
+    return rewards, dict.fromkeys(KINDS, g)
+
+
+def close(a: torch.Tensor, b: torch.Tensor) -> None:
+    torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_optimal_at_one_is_the_loo_baseline(n: int) -> None:
+    rewards, g = draw(n, 5)
+    for kind, name in LOO.items():
+        optimal = advantages(rewards, baseline=f"optimal[{kind}]", k=1, trajectory_weights=g)
+        close(optimal, advantages(rewards, baseline=name, k=1, trajectory_weights=g))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [1, 2, 5, 9])
+def test_at_n_one_above_k_every_g_gives_centred(kind: str, k: int) -> None:
+    rewards, g = draw(k + 1, 5)
+    optimal = advantages(rewards, baseline=f"optimal[{kind}]", k=k, trajectory_weights=g)
+    close(optimal, advantages(rewards, baseline="centred", k=k))
+
+
+@pytest.mark.parametrize("n", [2, 5, 64])
+def test_equal_g_of_any_size_give_centred(n: int) -> None:
+    rewards, _ = draw(n, 5)
+    for k in {1, 2, n // 2, n - 1} - {0}:
+        if k >= n:
+            continue
+        centred = advantages(rewards, baseline="centred", k=k)
+        assert torch.equal(advantages(rewards, baseline="optimal[uniform]", k=k), centred)
+        for size in (1e-300, 1.0, 7.0, 1e300):
+            g = {"length": torch.full_like(rewards, size)}
+            found = advantages(rewards, baseline="optimal[length]", k=k, trajectory_weights=g)
+            torch.testing.assert_close(found, centred, rtol=1e-11, atol=1e-13)
+
+
+def test_with_two_samples_every_loo_baseline_is_rloo() -> None:
+    rewards, g = draw(2, 5)
+    rloo = advantages(rewards, baseline="rloo", k=1)
+    close(rloo, (rewards - rewards.flip(-1)) / 2)
+    for name in LOO.values():
+        close(advantages(rewards, baseline=name, k=1, trajectory_weights=g), rloo)
+
+
+def test_mean_and_rloo_are_group_mean_and_centred_at_one() -> None:
+    rewards, _ = draw(6, 5)
+    close(advantages(rewards, baseline="mean", k=1), (rewards - rewards.mean(-1, keepdim=True)) / 6)
+    assert torch.equal(
+        advantages(rewards, baseline="mean", k=1), advantages(rewards, baseline="group_mean", k=1)
+    )
+    assert torch.equal(
+        advantages(rewards, baseline="rloo", k=1), advantages(rewards, baseline="centred", k=1)
+    )
+
+
+def test_in_group_and_leave_one_out_by_hand() -> None:
+    rewards, lengths = torch.tensor([1.0, 4.0, 2.0]), {"length": torch.tensor([2, 1, 5])}
+    opo = advantages(rewards, baseline="opo", k=1, trajectory_weights=lengths)
+    torch.testing.assert_close(opo, (rewards - 16 / 8) / 3)
+    opo_loo = advantages(rewards, baseline="opo_loo", k=1, trajectory_weights=lengths)
+    torch.testing.assert_close(opo_loo, (rewards - torch.tensor([14 / 6, 12 / 7, 6 / 3])) / 3)
+
+
+def test_on_a_tabular_softmax_otb_is_eob() -> None:
+    bandit = TinyBandit((0.3, -0.8, 0.5, 0.1), (1.0, 0.2, 0.0, 0.7))
+    p = torch.softmax(torch.tensor(bandit.logits, dtype=torch.float64), 0)
+    close(1 - 2 * p + p.square().sum(), bandit.trajectory_weight("grad_norm"))
+    for otb, eob in (("otb", "eob"), ("otb_loo", "eob_loo"), ("optimal[logit_proxy]", "optimal[grad_norm]")):
+        means = [bandit.mean_estimate(4, 1, estimator="maxk", baseline=name) for name in (otb, eob)]
+        assert torch.equal(*means)
+
+
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_one_g_above_all_others_loses_nothing(k: int) -> None:
+    """The baseline of the sample with the great g rests on the others alone; summed with it, they would be lost."""
+    rewards, _ = draw(10)
+    g = torch.ones_like(rewards)
+    g[4] = 1e30
+    exact = reference.optimal_weights(rewards, k, g=g)
+    found = advantages(rewards, baseline="optimal", k=k, trajectory_weights={"grad_norm": g})
+    torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("k", [1, 2, 17, 58, 59])
+def test_optimal_at_60_is_the_direct_sum_over_the_others(k: int) -> None:
+    n = 60
+    rewards, g = draw(n)
+    w = g["grad_norm"]
+    baseline = torch.zeros(n, dtype=torch.float64)
+    for i in range(n):
+        keep = torch.arange(n) != i
+        s = advantages(rewards[keep], baseline="none", k=k)
+        baseline[i] = (n - 1) / n * (w[keep] * s).sum() / w[keep].sum()
+    expected = advantages(rewards, baseline="none", k=k) - baseline
+    found = advantages(rewards, baseline="optimal", k=k, trajectory_weights=g)
+    torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-12 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("n", [65, 4_096])
+def test_blocks_of_groups_agree_with_single_groups(n: int) -> None:
+    rewards, g = draw(n, 600 if n < 100 else 5)
+    found = advantages(rewards, baseline="optimal", k=8, trajectory_weights=g)
+    for row in (0, 4, len(rewards) - 1):
+        one = {"grad_norm": g["grad_norm"][row]}
+        close(found[row], advantages(rewards[row], baseline="optimal", k=8, trajectory_weights=one))
+
+
+def test_optimal_at_65536_is_finite_and_shift_invariant() -> None:
+    rewards, g = draw(65_536)
+    for k in (1, 2, 300, 32_768, 65_535):
+        found = advantages(rewards, baseline="optimal", k=k, trajectory_weights=g)
+        assert torch.isfinite(found).all()
+        moved = advantages(rewards - 5.0, baseline="optimal", k=k, trajectory_weights=g)
+        torch.testing.assert_close(found, moved, rtol=1e-9, atol=1e-12 * float(found.abs().max()))
+
+
+@pytest.mark.parametrize("name", NEED_G)
+@pytest.mark.parametrize("change", [lambda r: r + 1000.0, lambda r: r * 1e-4, lambda r: 1e-3 * r - 1e4])
+def test_float32_agrees_with_float64_for_shifts_scales_and_near_ties(name: str, change) -> None:  # type: ignore[no-untyped-def]
+    drawn, g = draw(16, 4)
+    rewards = change(drawn).float()
+    single = advantages(rewards, baseline=name, k=1, trajectory_weights=g)
+    exact = advantages(rewards.double(), baseline=name, k=1, trajectory_weights=g)
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single, exact.float(), rtol=1e-6, atol=0.0)
+    assert float(single.abs().max()) <= float((rewards.max() - rewards.min()) / 16) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("name", NEED_G)
+def test_the_missing_kind_is_named(name: str) -> None:
+    choice = choose_baseline(name)
+    needed = choice.row.needs(**choice.params)
+    for given, words in ((None, "none"), ({"other": torch.ones(3)}, "other")):
+        message = f"needs trajectory_weights['{needed}'], one positive number per sample, got {words}"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            advantages(torch.ones(3), baseline=name, k=1, trajectory_weights=given)
+
+
+@pytest.mark.parametrize("name", NEED_G)
+@pytest.mark.parametrize(
+    ("g", "message"),
+    [
+        (torch.ones(2), "g must have the shape of rewards [3], got [2]"),
+        (torch.tensor([1.0, float("nan"), 1.0]), "g must be finite and not negative, got nan"),
+        (torch.tensor([1.0, float("inf"), 1.0]), "g must be finite and not negative, got inf"),
+        (torch.tensor([1.0, -2.0, 1.0]), "g must be finite and not negative, got -2.0"),
+        (torch.zeros(3), "g must not be 0 for all"),
+        (torch.ones(3, dtype=torch.complex64), "g must be floating-point, integer or boolean"),
+    ],
+)
+def test_bad_g_is_refused(name: str, g: torch.Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        advantages(torch.ones(3), baseline=name, k=1, trajectory_weights=dict.fromkeys(KINDS, g))
+
+
+def test_g_must_be_a_tensor() -> None:
+    with pytest.raises(TypeError, match=r"g must be a torch\.Tensor of the shape of rewards, got list"):
+        advantages(torch.ones(2), baseline="opo", k=1, trajectory_weights={"length": [1, 2]})  # type: ignore[dict-item]
+
+
+def test_a_single_positive_g_has_a_group_mean_but_no_mean_of_the_others() -> None:
+    rewards, g = torch.tensor([1.0, 2.0, 4.0]), {"length": torch.tensor([0, 3, 0])}
+    found = advantages(rewards, baseline="opo", k=1, trajectory_weights=g)
+    torch.testing.assert_close(found, (rewards - 2.0) / 3)
+    with pytest.raises(ValueError, match="g must not be 0 for all the other samples of a group"):
+        advantages(rewards, baseline="opo_loo", k=1, trajectory_weights=g)
+
+
+def test_optimal_knows_its_kinds() -> None:
+    from maxk_lab.estimators import optimal_weights
+
+    assert BASELINES.get("optimal").parameter.choices == tuple(TRAJECTORY_WEIGHTS)  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="kind must be one of uniform, length, logit_proxy, grad_norm"):
+        optimal_weights(torch.ones(3), 1, kind="norm")
+    with pytest.raises(ValueError, match="g must be given for kind 'length'"):
+        optimal_weights(torch.ones(3), 1, kind="length")
