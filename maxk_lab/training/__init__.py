@@ -1,1 +1,18 @@
-"""Training: plain policy-gradient optimisation that takes a policy from one stage to the next."""
+"""Training: the policy-gradient step with every option, its trainer and evaluation, and the plain warm-up of gradient studies."""
+
+from maxk_lab.lazy import lazy_exports
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Settings": "settings",
+        "Weighting": "settings",
+        "Step": "step",
+        "Trainer": "trainer",
+        "train": "trainer",
+        "evaluate": "evaluation",
+        "METRICS": "metrics",
+        "WarmUp": "warmup",
+        "train_until": "warmup",
+    },
+)

@@ -1,0 +1,122 @@
+"""What each way of weighting costs a training step of the default toy LLM, over plain RLOO: side by side, one torch thread.
+
+Two views of the same question: whole steps in turns, whose ratio is noisy on a busy machine, and the weighting alone, whose
+extra time over RLOO's, as a share of a whole step, is the overhead without that noise. The limit is on the second.
+
+Usage: python benchmarks/bench_training.py
+"""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.protocol import make_environment
+from maxk_lab.estimators.catalogue import (
+    BASELINES,
+    ESTIMATORS,
+    choose_baseline,
+    is_token_level,
+    needed_weight,
+    refusal,
+)
+from maxk_lab.gradients.trajectories import trajectory_squared_norms
+from maxk_lab.training.settings import Settings, Weighting
+from maxk_lab.training.step import Step
+from maxk_lab.training.trainer import Trainer
+from maxk_lab.training.weights import group_weights, token_weights
+
+N, K, BATCH, ROUNDS = 16, 4, 256, 15
+RLOO = Weighting("reinforce", "centred", N, 1)
+ALLOWED = 0.02
+
+
+def weightings() -> list[Weighting]:
+    """Every pair of the catalogue that weights rewards of any kind at n = N, with K as near to the K above as it takes."""
+    found = []
+    spellings = [choose_baseline(name).name for row in BASELINES for name in (row.name, *row.examples)]
+    baselines = list(dict.fromkeys(spellings))
+    for estimator in ESTIMATORS:
+        for baseline in baselines if estimator.takes_baseline else ["none"]:
+            usable = [k for k in (K, 1, N) if refusal(estimator.name, baseline, N, k) is None]
+            if usable and not estimator.binary_rewards and estimator.fixed_k is None:
+                found.append(Weighting(estimator.name, baseline, N, usable[0]))
+    return found
+
+
+def in_turns(functions: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:
+    """Seconds of every call; the functions take turns, so that a slow moment hits them all alike."""
+    times: list[list[float]] = [[] for _ in functions]
+    for turn in range(rounds + 1):
+        for seconds, function in zip(times, functions, strict=True):
+            start = time.perf_counter()
+            function()
+            if turn:  # the first fills caches
+                seconds.append(time.perf_counter() - start)
+    return times
+
+
+def main() -> None:
+    """Print the overhead of every weighting; those that need every trajectory's gradient come last, without a limit."""
+    torch.set_num_threads(1)
+    row = ENVIRONMENTS.get("toy_llm")
+    environment = make_environment(
+        {"name": row.name} | {p.name: p.default for p in row.parameters},
+        {p.name: p.default for p in row.policy_parameters},
+    )
+    policy = environment.policy(0)
+    # So small a rate that all policies stay what they are, and all steps do the same work.
+    settings = Settings.from_mapping({"batch": BATCH, "learning_rate": 1e-15})
+
+    def step_of(weighting: Weighting) -> Callable[[], None]:
+        method = Step(environment, settings, weighting, partial(trajectory_squared_norms, environment))
+        return Trainer.start(method, copy.deepcopy(policy), seed=0).advance
+
+    instances = environment.instances(BATCH // N, 0)
+    rollouts = environment.rollout(policy, instances, N, seed=1)
+    tokens = environment.tokens(policy, instances, rollouts.actions)
+    usable = torch.ones_like(rollouts.rewards, dtype=torch.bool)
+    g = {"length": rollouts.lengths.double(), "logit_proxy": rollouts.logit_proxy.clamp(min=1e-7)}
+    g["grad_norm"] = g["logit_proxy"]
+
+    def weighting_alone(weighting: Weighting) -> Callable[[], object]:
+        if is_token_level(weighting.baseline):
+            arguments = (rollouts.rewards, usable, weighting, tokens.logit_proxy.detach(), tokens.mask)
+            return lambda: token_weights(*arguments)
+        return lambda: group_weights(rollouts.rewards, usable, weighting, trajectory_weights=g)
+
+    everything = [RLOO, *weightings()]
+    free = [w for w in everything if needed_weight(w.estimator, w.baseline) != "grad_norm"]
+    dear = [w for w in everything if w not in free]
+    # RLOO comes twice, so that the ratio of the same thing to itself shows the noise; the dear ones in turns of their own.
+    plain, *others = in_turns([step_of(w) for w in (RLOO, *free)], ROUNDS)
+    own_plain, *own = in_turns([weighting_alone(w) for w in (RLOO, *free)], 20 * ROUNDS)
+    step, alone = statistics.median(plain), statistics.median(own_plain)
+    print(
+        f"a step of RLOO: {1e3 * step:.1f} ms, its weighting {1e3 * alone:.3f} ms; {BATCH} rollouts, n = {N}"
+    )
+    print(f"  {'weighting':30s} {'whole step':>12s} {'overhead':>10s}   limit {ALLOWED:.0%}")
+    for weighting, seconds, mine in zip(free, others, own, strict=True):
+        ratio = statistics.median(a / b for a, b in zip(seconds, plain, strict=True))
+        overhead = (statistics.median(mine) - alone) / step
+        verdict = "ok" if overhead <= ALLOWED else "TOO SLOW"
+        print(f"  {_name(weighting):30s} {ratio:10.3f} x {overhead:9.2%}   {verdict}")
+    print("  with the exact gradient norm of every trajectory, on top of the weighting:")
+    plain, *others = in_turns([step_of(w) for w in (RLOO, *dear)], ROUNDS // 3)
+    for weighting, seconds in zip(dear, others, strict=True):
+        ratio = statistics.median(a / b for a, b in zip(seconds, plain, strict=True))
+        print(f"  {_name(weighting):30s} {ratio:10.3f} x")
+
+
+def _name(weighting: Weighting) -> str:
+    return f"{weighting.estimator}/{weighting.baseline} K={weighting.k}"
+
+
+if __name__ == "__main__":
+    main()

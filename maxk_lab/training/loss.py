@@ -1,0 +1,82 @@
+"""The clipped surrogate loss of a batch, by sequence or by token, added up in one of four ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from maxk_lab.training.settings import LossSettings
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """The loss to minimise, and which fraction of the ratios in it lies below and above the clip range (NaN without any)."""
+
+    loss: Tensor
+    below: Tensor
+    above: Tensor
+
+
+def surrogate(
+    log_probs: Tensor, old_log_probs: Tensor, weights: Tensor, mask: Tensor, settings: LossSettings
+) -> Surrogate:
+    """−Σ_i c_i Σ_t min(r w, clip(r, 1 − ε_low, 1 + ε_high) w) of P instances with n sequences of at most T tokens.
+
+    log_probs, old_log_probs: [P, n, T]; mask: [P, n, T], the tokens that are in the loss; weights: [P, n], one per sequence, or
+    [P, n, T], one per token, as `advantages` gives them (they carry 1/n) and used without gradient. The ratio r is that of each
+    token, or that of the whole sequence, whose term then stands for its sum over t; with one weight per token the sequence's ratio
+    scales each token's own gradient, so that at r = 1 both ratios have the same gradient, always. The factors c:
+
+        seq_sum     1 / P               unbiased: at r = 1 the gradient is −mean over instances of Σ_i w_i ∇log π_i
+        seq_mean    1 / (P |y_i|)       each sequence's mean over its tokens: biased where lengths differ
+        token_mean  n / Σ_i |y_i|       the mean over all tokens of n w_i: biased, for the divisor is random
+        fixed       1 / (P divisor)     the unbiased gradient, divided by a constant
+
+    With dual_clip c, terms of negative weight are at least c w. Clipping biases as soon as r leaves 1.
+    """
+    instances, n, _ = mask.shape
+    weights = weights.detach().to(log_probs)
+    difference = torch.where(mask, log_probs - old_log_probs, 0.0)
+    if settings.ratio == "token":
+        ratio, counted = difference.exp(), mask
+        weights = weights if weights.dim() == 3 else weights.unsqueeze(-1)
+    elif weights.dim() == 2:
+        ratio, counted = difference.sum(-1).exp(), mask.any(-1)
+    else:
+        whole = difference.sum(-1, keepdim=True).exp().detach()
+        ratio, counted = whole * (difference - difference.detach()).exp(), mask
+    clipped = ratio.clamp(1 - settings.epsilon_low, 1 + settings.epsilon_high)
+    terms = torch.minimum(ratio * weights, clipped * weights)
+    if settings.dual_clip is not None:
+        terms = torch.where(weights < 0, torch.maximum(terms, settings.dual_clip * weights), terms)
+    terms = torch.where(counted, terms, 0.0)
+    per_sequence = terms if terms.dim() == 2 else terms.sum(-1)
+    lengths = mask.sum(-1)
+    if settings.aggregation == "seq_sum":
+        loss = -per_sequence.sum() / instances
+    elif settings.aggregation == "seq_mean":
+        loss = -(per_sequence / lengths.clamp(min=1)).sum() / instances
+    elif settings.aggregation == "token_mean":
+        loss = -per_sequence.sum() * n / lengths.sum().clamp(min=1)
+    elif settings.aggregation == "fixed" and settings.divisor is not None:
+        loss = -per_sequence.sum() / (instances * settings.divisor)
+    else:
+        raise ValueError(f"no such aggregation, or no divisor for it: {settings}")
+    inside = ratio.detach()[counted]
+    return Surrogate(
+        loss,
+        (inside < 1 - settings.epsilon_low).double().mean(),
+        (inside > 1 + settings.epsilon_high).double().mean(),
+    )
+
+
+def token_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean of `values` [..., T] over the tokens of `mask`; 0 where there is none."""
+    return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
+
+
+def sequence_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean over the sequences with a token in `mask` of the sum of `values` [..., T] over its tokens; 0 without any."""
+    return torch.where(mask, values, 0.0).sum() / mask.any(-1).sum().clamp(min=1)

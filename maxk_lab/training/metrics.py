@@ -1,0 +1,73 @@
+"""What a training step reports: each name has one meaning, and what is undefined is NaN."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from maxk_lab.training.weights import GroupWeights
+
+# name → meaning. All are over the whole batch; "scored" leaves out the samples to which a reward function gave None.
+METRICS: dict[str, str] = {
+    "reward/mean": "mean raw reward of the scored completions",
+    "reward/std": "standard deviation (ddof 1) of the raw rewards within a group, mean over groups of at least two scored",
+    "reward_with_kl/mean": "mean reward that the advantages see: after the clip and the KL penalty",
+    "advantage/mean": "mean of n w_i (of n w_it over all tokens, at token level); 0 for completions that are left out",
+    "kl/sequence": "the KL estimate of the settings, summed over a completion's tokens, mean over completions",
+    "kl/token": "the KL estimate of the settings, mean over all tokens",
+    "entropy": "entropy of the policy, summed over a completion's tokens, mean over completions",
+    "clip_ratio/low": "fraction of the ratios in the loss below 1 - epsilon_low, mean over inner epochs",
+    "clip_ratio/high": "fraction of the ratios in the loss above 1 + epsilon_high, mean over inner epochs",
+    "frac_reward_zero_std": "fraction of the groups of at least two scored whose raw rewards are all equal",
+    "frac_unscorable": "fraction of the completions to which a reward function gave None",
+    "frac_truncated": "fraction of the completions cut off before their end",
+    "frac_unusable_groups": "fraction of the groups with too few completions left for their weights",
+    "length/mean": "mean number of tokens of a completion",
+    "length/min": "least number of tokens of a completion",
+    "length/max": "largest number of tokens of a completion",
+    "grad_norm": "norm of the gradient before it is clipped, mean over inner epochs",
+    "loss": "the whole loss: surrogate, KL and entropy terms, mean over inner epochs",
+}
+
+
+def reward_metrics(raw: Tensor, shaped: Tensor) -> dict[str, float]:
+    """The metrics of raw and shaped rewards, both [P, n] with NaN for unscorable samples."""
+    scored = ~raw.isnan()
+    enough = scored.sum(1) >= 2
+    groups, filled = scored[enough], raw.double()[enough].nan_to_num(0.0)
+    counts = groups.sum(1)
+    means = filled.sum(1) / counts
+    squares = torch.where(groups, (filled - means.unsqueeze(1)).square(), 0.0).sum(1)
+    highest = filled.masked_fill(~groups, -torch.inf).amax(1)
+    lowest = filled.masked_fill(~groups, torch.inf).amin(1)
+    return {
+        "reward/mean": _mean(raw[scored]),
+        "reward/std": _mean((squares / (counts - 1)).sqrt()),
+        "reward_with_kl/mean": _mean(shaped[scored]),
+        "frac_reward_zero_std": _mean(highest == lowest),
+        "frac_unscorable": _mean(~scored),
+    }
+
+
+def batch_metrics(
+    found: GroupWeights, mask: Tensor, truncated: Tensor, entropy: Tensor, kl: Tensor | None
+) -> dict[str, float]:
+    """The metrics of weights, lengths, truncation, entropy and KL; mask, entropy and kl are [P, n, T], truncated [P, n]."""
+    n, lengths = mask.shape[1], mask.sum(-1).double()
+    weights = found.weights if found.weights.dim() == 2 else found.weights[mask]
+    return {
+        "advantage/mean": n * _mean(weights),
+        "kl/sequence": float("nan") if kl is None else _mean(torch.where(mask, kl, 0.0).sum(-1)),
+        "kl/token": float("nan") if kl is None else _mean(kl[mask]),
+        "entropy": _mean(torch.where(mask, entropy, 0.0).sum(-1)),
+        "frac_truncated": _mean(truncated),
+        "frac_unusable_groups": _mean(found.unusable),
+        "length/mean": _mean(lengths),
+        "length/min": lengths.min().item(),
+        "length/max": lengths.max().item(),
+    }
+
+
+def _mean(values: Tensor) -> float:
+    """The mean in float64; NaN of nothing."""
+    return values.detach().double().mean().item()

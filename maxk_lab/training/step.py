@@ -1,0 +1,180 @@
+"""One optimisation step: rollouts → shaped rewards → weights → surrogate loss → Adam, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.environments.protocol import Environment, Instances, Rollouts, TokenStatistics
+from maxk_lab.estimators.catalogue import is_token_level, needed_weight
+from maxk_lab.seeds import derive_seed
+from maxk_lab.training.kl import kl_tokens
+from maxk_lab.training.loss import sequence_mean, surrogate, token_mean
+from maxk_lab.training.metrics import batch_metrics, reward_metrics
+from maxk_lab.training.settings import Settings, Weighting
+from maxk_lab.training.shaping import shape_rewards
+from maxk_lab.training.weights import GroupWeights, group_weights, normalized, token_weights
+
+# ‖∇ log π(y_i)‖² of every trajectory: (policy, instances, actions [P, n, T]) → [P, n].
+SquaredNorms = Callable[[nn.Module, Instances, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What was drawn for a step, under the policy as it was then: its tokens, and their log-probabilities under the reference."""
+
+    instances: Instances
+    rollouts: Rollouts
+    tokens: TokenStatistics
+    reference_log_probs: Tensor | None
+
+    @property
+    def old_log_probs(self) -> Tensor:
+        """[P, n, T]: the rollouts are the policy's own, so its first pass gives them, and a ratio of exactly 1."""
+        return self.tokens.log_probs.detach()
+
+    @property
+    def truncated(self) -> Tensor:
+        """[P, n]; an environment that says nothing of it cuts nothing off."""
+        if self.rollouts.truncated is None:
+            return torch.zeros(self.rollouts.rewards.shape, dtype=torch.bool)
+        return self.rollouts.truncated
+
+
+@dataclass(frozen=True)
+class Step:
+    """How a step is taken: what stays the same from step to step."""
+
+    environment: Environment
+    settings: Settings
+    weighting: Weighting
+    squared_norms: SquaredNorms | None = None
+
+    def take(
+        self, policy: nn.Module, optimizer: torch.optim.Optimizer, reference: nn.Module | None, *, seed: int
+    ) -> dict[str, float]:
+        """Draw a batch that depends on the policy and `seed` only, update the policy and return `METRICS`.
+
+        Raises `FloatingPointError` when the loss, its gradient or the KL estimate of a drawn token is not finite.
+        """
+        batch = self._draw(policy, reference, seed)
+        kl, mask = self._kl(batch), batch.tokens.mask
+        rewards = self._shaped(batch, kl)
+        usable = ~rewards.isnan()
+        if self.settings.truncated == "mask_all":
+            usable &= ~batch.truncated
+        found = self._weights(policy, batch, rewards, usable)
+        metrics = reward_metrics(batch.rollouts.rewards, rewards)
+        metrics |= batch_metrics(found, mask, batch.truncated, batch.tokens.entropy, kl)
+        epochs = [
+            self._update(policy, optimizer, batch, found.weights, first=epoch == 0)
+            for epoch in range(self.settings.inner_epochs)
+        ]
+        return metrics | {name: sum(epoch[name] for epoch in epochs) / len(epochs) for name in epochs[0]}
+
+    def _draw(self, policy: nn.Module, reference: nn.Module | None, seed: int) -> Batch:
+        environment, n = self.environment, self.weighting.n
+        instances = environment.instances(self.settings.batch // n, derive_seed("instances", seed))
+        rollouts = environment.rollout(policy, instances, n, seed=derive_seed("rollouts", seed))
+        tokens = environment.tokens(policy, instances, rollouts.actions)
+        if reference is None:
+            return Batch(instances, rollouts, tokens, None)
+        with torch.no_grad():
+            under_reference = environment.tokens(reference, instances, rollouts.actions).log_probs
+        return Batch(instances, rollouts, tokens, under_reference)
+
+    def _kl(self, batch: Batch) -> Tensor | None:
+        """The KL estimate of every token, without gradient, or None without a reference."""
+        if batch.reference_log_probs is None:
+            return None
+        kl = kl_tokens(batch.old_log_probs, batch.reference_log_probs, self.settings.kl.type)
+        if not torch.isfinite(kl[batch.tokens.mask]).all():
+            raise FloatingPointError(
+                "the KL estimate of a token is not finite: the reference gives it no chance (top_p below 1?)"
+            )
+        return kl
+
+    def _shaped(self, batch: Batch, kl: Tensor | None) -> Tensor:
+        settings, penalty = self.settings, None
+        if kl is not None and settings.kl.place == "reward":
+            penalty = settings.kl.beta * torch.where(batch.tokens.mask, kl, 0.0).sum(-1)
+        return shape_rewards(
+            batch.rollouts.rewards, penalty=penalty, clip=settings.reward_clip, order=settings.reward_order
+        )
+
+    def _weights(self, policy: nn.Module, batch: Batch, rewards: Tensor, usable: Tensor) -> GroupWeights:
+        settings, weighting, tokens = self.settings, self.weighting, batch.tokens
+        if is_token_level(weighting.baseline):
+            found = token_weights(rewards, usable, weighting, tokens.logit_proxy, tokens.mask)
+            counted = tokens.mask & usable.unsqueeze(-1) & ~found.unusable[:, None, None]
+        else:
+            found = group_weights(
+                rewards,
+                usable,
+                weighting,
+                trajectory_weights=self._trajectory_weights(policy, batch),
+                weight_normalization=settings.weight_normalization,
+                min_gap_scale=settings.min_gap_scale,
+            )
+            counted = usable & ~found.unusable.unsqueeze(-1)
+        if settings.normalize_advantages:
+            return GroupWeights(normalized(found.weights, counted, weighting.n), found.unusable)
+        return found
+
+    def _trajectory_weights(self, policy: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        needed = needed_weight(self.weighting.estimator, self.weighting.baseline)
+        if needed == "length":
+            return {needed: batch.rollouts.lengths.to(batch.rollouts.rewards)}
+        if needed == "logit_proxy":
+            return {needed: _positive(batch.rollouts.logit_proxy)}
+        if needed == "grad_norm":
+            if self.squared_norms is None:
+                raise ValueError(f"{self.weighting.baseline} needs squared_norms, got None")
+            return {needed: _positive(self.squared_norms(policy, batch.instances, batch.rollouts.actions))}
+        return {}
+
+    def _update(
+        self,
+        policy: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        batch: Batch,
+        weights: Tensor,
+        *,
+        first: bool,
+    ) -> dict[str, float]:
+        """One inner epoch: the whole batch once more, but for the first, whose pass was made when it was drawn."""
+        settings, tokens = self.settings, batch.tokens
+        if not first:
+            tokens = self.environment.tokens(policy, batch.instances, batch.rollouts.actions)
+        in_loss = tokens.mask
+        if settings.truncated != "keep":
+            in_loss = in_loss & ~batch.truncated.unsqueeze(-1)
+        found = surrogate(tokens.log_probs, batch.old_log_probs, weights, in_loss, settings.loss)
+        loss = found.loss
+        if batch.reference_log_probs is not None and settings.kl.place == "loss":
+            kl = kl_tokens(tokens.log_probs, batch.reference_log_probs, settings.kl.type)
+            loss = loss + settings.kl.beta * token_mean(kl, in_loss)
+        if settings.entropy_bonus > 0:
+            loss = loss - settings.entropy_bonus * sequence_mean(tokens.entropy, in_loss)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        limit = float("inf") if settings.max_grad_norm is None else settings.max_grad_norm
+        norm = torch.nn.utils.clip_grad_norm_(policy.parameters(), limit)
+        for name, value in (("loss", loss), ("gradient's norm", norm)):
+            if not torch.isfinite(value):
+                raise FloatingPointError(f"the training {name} is {value.item()}")
+        optimizer.step()
+        return {
+            "clip_ratio/low": found.below.item(),
+            "clip_ratio/high": found.above.item(),
+            "grad_norm": norm.item(),
+            "loss": loss.item(),
+        }
+
+
+def _positive(g: Tensor) -> Tensor:
+    """Trajectory weights of at least one rounding error: smaller ones are noise, and may come out negative."""
+    return g.detach().clamp(min=torch.finfo(g.dtype).eps)

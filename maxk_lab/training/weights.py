@@ -1,0 +1,108 @@
+"""The weights of a batch whose groups may hold samples that cannot be scored: those never touch their siblings' baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators import advantages, token_advantages
+from maxk_lab.training.settings import Weighting
+
+
+@dataclass(frozen=True)
+class GroupWeights:
+    """weights: [P, n], or [P, n, T] at token level, 0 for samples left out; unusable: [P], groups with too few samples left."""
+
+    weights: Tensor
+    unusable: Tensor
+
+
+def group_weights(
+    rewards: Tensor,
+    usable: Tensor,
+    weighting: Weighting,
+    *,
+    trajectory_weights: Mapping[str, Tensor] | None = None,
+    weight_normalization: str = "none",
+    min_gap_scale: float | None = None,
+) -> GroupWeights:
+    """The weights of P groups of n samples: rewards, usable and every trajectory weight are [P, n].
+
+    Of each group, the m usable samples are weighted as a group of m (their weights carry 1/m), so that the others enter no
+    baseline; the others' weights are 0, and so are all weights of a group whose m the pair (or `zscore`: m = 1) refuses.
+    With `centred`, whose weights sum to 0, the estimate is then unbiased for J_K *among usable trajectories*; with others there
+    is also a pull towards being usable, of the size of the sum.
+    """
+
+    def weigh(rows: Tensor, columns: Tensor) -> Tensor:
+        chosen = {name: g[rows.unsqueeze(1), columns] for name, g in (trajectory_weights or {}).items()}
+        weights: Tensor = advantages(
+            rewards[rows.unsqueeze(1), columns],
+            estimator=weighting.estimator,
+            baseline=weighting.baseline,
+            k=weighting.k,
+            trajectory_weights=chosen,
+            weight_normalization=weight_normalization,
+            min_gap_scale=min_gap_scale,
+        )
+        return weights
+
+    least = 2 if weight_normalization == "zscore" else 1
+    return _by_size(usable, weighting, torch.zeros_like(rewards), weigh, least=least)
+
+
+def token_weights(
+    rewards: Tensor, usable: Tensor, weighting: Weighting, logit_proxies: Tensor, mask: Tensor
+) -> GroupWeights:
+    """One weight per token, [P, n, T], of a token-level baseline; logit_proxies and mask are [P, n, T], else as `group_weights`."""
+
+    def weigh(rows: Tensor, columns: Tensor) -> Tensor:
+        at = rows.unsqueeze(1), columns
+        weights: Tensor = token_advantages(rewards[at], logit_proxies[at], mask[at])
+        return weights
+
+    start = torch.zeros(mask.shape, dtype=rewards.dtype)
+    return _by_size(usable, weighting, start, weigh)
+
+
+def normalized(weights: Tensor, counted: Tensor, n: int) -> Tensor:
+    """Weights w whose advantages A = n w are standardised over the batch: (A − mean) / (std + 1e-4), ddof 1.
+
+    `counted` (as `weights`) says which entries are advantages at all; the others stay as they are. Fewer than two have no spread
+    and stay, too. This is biased: the scale of the whole batch enters each weight.
+    """
+    values = n * weights[counted]
+    if len(values) < 2:
+        return weights
+    result = weights.clone()
+    result[counted] = (values - values.mean()) / (values.std() + 1e-4) / n
+    return result
+
+
+def _by_size(
+    usable: Tensor,
+    weighting: Weighting,
+    weights: Tensor,
+    weigh: Callable[[Tensor, Tensor], Tensor],
+    *,
+    least: int = 1,
+) -> GroupWeights:
+    """`weigh(rows, columns)` of all groups with equally many usable samples at once; columns [rows, m] are these samples."""
+    unusable = torch.zeros(len(usable), dtype=torch.bool)
+    for size, rows in _sizes(usable):
+        if size < least or weighting.refusal(size) is not None:
+            unusable[rows] = True
+            continue
+        columns = (~usable[rows]).long().argsort(dim=1, stable=True)[:, :size]
+        weights[rows.unsqueeze(1), columns] = weigh(rows, columns).to(weights)
+    return GroupWeights(weights, unusable)
+
+
+def _sizes(usable: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Each number of usable samples that occurs, with the groups that have it."""
+    sizes = usable.sum(1)
+    for size in sorted(set(sizes.tolist())):
+        yield size, (sizes == size).nonzero().squeeze(1)

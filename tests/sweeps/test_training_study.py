@@ -1,0 +1,280 @@
+"""Training studies: metrics that say what was measured, the same after any interruption, and failures that stay in their cell."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.protocol import make_environment
+from maxk_lab.sweeps import training_study
+from maxk_lab.sweeps.training_schema import TrainingStudy
+from maxk_lab.sweeps.training_study import measure_training
+from maxk_lab.training.metrics import METRICS
+from maxk_lab.training.settings import Settings
+
+TRAINING = {
+    "steps": 7,
+    "batch": 16,
+    "learning_rate": 0.01,
+    "inner_epochs": 2,
+    "kl": {"place": "reward", "reference": "moving", "reference_every": 2},
+    "checkpoint_every": 3,
+    "evaluate": {"every": 3, "instances": 5, "samples": 6},
+}
+
+
+def defaults(name, **values):
+    """Every parameter of an environment and of its policy."""
+    row = ENVIRONMENTS.get(name)
+    parameters, policy = ({p.name: p.default for p in ps} for ps in (row.parameters, row.policy_parameters))
+    for key, value in values.items():
+        (parameters if key in parameters else policy)[key] = value
+    return {"name": name} | parameters, policy
+
+
+def unit(name="toy_llm", seed=0, training=TRAINING, **values):
+    if name == "toy_llm":
+        values = {
+            "vocab_size": 6,
+            "max_length": 4,
+            "prompt_length": 4,
+            "embed_dim": 16,
+            "num_layers": 1,
+        } | values
+    environment, policy = defaults(name, **values)
+    return {"environment": environment, "policy": policy, "seed": seed, "training": training}
+
+
+def cell(estimator="reinforce", baseline="centred", n=4, k=1):
+    return {
+        "id": f"{estimator}-{baseline}-{n}-{k}",
+        "estimator": estimator,
+        "baseline": baseline,
+        "n": n,
+        "k": k,
+    }
+
+
+def quiet(name, payload):
+    pass
+
+
+def measured(about, *cells, cache=None, event=quiet):
+    results = dict(measure_training(about, cells, cache=cache, event=event))
+    for result in results.values():
+        if isinstance(result, Exception):
+            raise result
+    return results
+
+
+def untimed(results):
+    """The bytes of the metrics but for the clock's."""
+    return json.dumps(
+        {name: {k: v for k, v in m.items() if k != "timings"} for name, m in results.items()}, sort_keys=True
+    )
+
+
+def test_a_sweep_file_and_the_trainer_have_the_same_settings_and_defaults():
+    study = TrainingStudy(grid={"estimator": "maxk", "baseline": "centred", "n": 4, "k": 2})
+    assert Settings.from_mapping(study.settings()) == Settings()
+
+
+CELLS = (cell(), cell("maxk", "subloo", 4, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("toy_llm", {}), ("bandit", {}), ("tsp", {"num_loc": 5, "embed_dim": 16, "num_heads": 2})],
+)
+def test_the_metrics_of_every_kind_of_environment(name, values):
+    found = measured(unit(name, **values), *CELLS)
+    assert list(found) == [c["id"] for c in CELLS]
+    metrics = found["maxk-subloo-4-3"]
+    json.dumps(metrics, allow_nan=False)
+    assert (metrics["steps"], metrics["rollouts"]) == (7, 7 * 16)
+    series, final = metrics["evaluations"], metrics["final"]
+    assert series["step"] == [0, 3, 6, 7]
+    assert series["rollouts"] == [0, 48, 96, 112]
+    assert series["ks"] == final["ks"] == [1, 2, 3, 4, 6]
+    for key in ("value", "low", "high"):
+        assert [len(row) for row in series[key]] == [5] * 4
+        assert len(final[key]) == 6
+        assert series[key][-1] == [final[key][k - 1] for k in final["ks"]]
+    assert all(a <= v <= b for a, v, b in zip(final["low"], final["value"], final["high"]))
+    assert final["value"] == sorted(final["value"])
+    for k, values_at_k in zip(final["ks"], final["per_instance"]):
+        assert sum(values_at_k) / 5 == pytest.approx(final["value"][k - 1], rel=1e-9)
+    assert set(metrics["log"]) == {"step", *METRICS}
+    assert {len(values) for values in metrics["log"].values()} == {7}
+    assert metrics["undefined"] == {}
+    seconds = metrics["timings"]["evaluations_seconds"]
+    assert seconds[0] == 0
+    assert seconds == sorted(seconds)
+
+
+def test_all_cells_of_a_seed_start_alike_and_part_ways():
+    found = list(measured(unit(), *CELLS).values())
+    starts = [metrics["evaluations"]["value"][0] for metrics in found]
+    assert starts[0][:2] == starts[1][:2]
+    assert found[0]["log"]["reward/mean"][0] == found[1]["log"]["reward/mean"][0]
+    assert found[0]["final"]["value"] != found[1]["final"]["value"]
+    other = measured(unit(seed=1), CELLS[0])[CELLS[0]["id"]]
+    assert other["evaluations"]["value"][0] != starts[0]
+
+
+def test_cells_are_trained_on_the_training_instances_and_evaluated_on_the_held_out_ones(monkeypatch):
+    asked = []
+
+    def spied(*arguments):
+        environment = make_environment(*arguments)
+        draw = environment.instances
+
+        def instances(count, seed, *, held_out=False):
+            asked.append((count, seed, held_out))
+            return draw(count, seed, held_out=held_out)
+
+        monkeypatch.setattr(environment, "instances", instances)
+        return environment
+
+    monkeypatch.setattr(training_study, "make_environment", spied)
+    measured(unit(), *CELLS)
+    first, second = asked[: len(asked) // 2], asked[len(asked) // 2 :]
+    assert first == second
+    assert [call for call in first if call[2]] == first[:1]
+    assert first[0][0] == 5
+    assert [count for count, _, _ in first[1:]] == [16 // 4] * 7
+
+
+def test_a_cell_alone_has_the_bytes_it_has_among_others():
+    assert untimed(measured(unit(), CELLS[1])) == untimed(
+        {CELLS[1]["id"]: measured(unit(), *CELLS)[CELLS[1]["id"]]}
+    )
+
+
+class KilledError(BaseException):
+    """What no study may catch."""
+
+
+def test_an_interrupted_cell_goes_on_to_the_same_bytes(tmp_path):
+    whole = untimed(measured(unit(), CELLS[0]))
+    steps = []
+
+    def stop(name, payload):
+        steps.append((name, payload["step"], payload["steps"]))
+        if payload["step"] == 5:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        measured(unit(), CELLS[0], cache=tmp_path, event=stop)
+    assert steps == [("training", step, 7) for step in range(1, 6)]
+    resumed = []
+    found = measured(
+        unit(), CELLS[0], cache=tmp_path, event=lambda name, payload: resumed.append(payload["step"])
+    )
+    assert untimed(found) == whole
+    assert resumed == [4, 5, 6, 7]
+
+
+def test_a_damaged_checkpoint_is_no_obstacle(tmp_path):
+    whole = untimed(measured(unit(), CELLS[0], cache=tmp_path))
+    path = tmp_path / f"training-{CELLS[0]['id']}.pt"
+    for damaged in (path.read_bytes()[: path.stat().st_size // 2], b"", b"no checkpoint"):
+        path.write_bytes(damaged)
+        assert untimed(measured(unit(), CELLS[0], cache=tmp_path)) == whole
+    torch.save({"policy": {}}, path)
+    assert untimed(measured(unit(), CELLS[0], cache=tmp_path)) == whole
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_checkpoints_change_no_number(tmp_path):
+    often = unit(training=TRAINING | {"checkpoint_every": 1})
+    assert untimed(measured(often, CELLS[0], cache=tmp_path)) == untimed(measured(unit(), CELLS[0]))
+
+
+def test_the_trained_policy_is_kept(tmp_path):
+    about = unit()
+    found = measured(about, CELLS[0], cache=tmp_path)[CELLS[0]["id"]]
+    state = torch.load(tmp_path / f"training-{CELLS[0]['id']}.pt", weights_only=True)
+    policy = make_environment(about["environment"], about["policy"]).policy(0)
+    policy.load_state_dict(state["policy"])
+    assert state["steps"] == found["steps"]
+
+
+RUN = """
+import json, sys
+from pathlib import Path
+from maxk_lab.sweeps.training_study import measure_training
+unit, cell = json.loads(sys.argv[1])
+list(measure_training(unit, [cell], cache=Path(sys.argv[2]), event=lambda name, payload: None))
+"""
+
+
+def test_a_study_killed_in_the_middle_goes_on_to_the_same_bytes(tmp_path):
+    about = unit(training=TRAINING | {"steps": 100})
+    process = subprocess.Popen([sys.executable, "-c", RUN, json.dumps([about, CELLS[0]]), str(tmp_path)])
+    path = tmp_path / f"training-{CELLS[0]['id']}.pt"
+    deadline = time.monotonic() + 120
+    while not (path.exists() and torch.load(path, weights_only=True)["steps"] >= 6):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    left_at = torch.load(path, weights_only=True)["steps"]
+    assert left_at < 100
+    steps = []
+    resumed = measured(
+        about, CELLS[0], cache=tmp_path, event=lambda name, payload: steps.append(payload["step"])
+    )
+    assert steps[0] == left_at + 1
+    assert untimed(resumed) == untimed(measured(about, CELLS[0]))
+
+
+@pytest.mark.parametrize("baseline", ["opo_loo", "otb_loo", "eob_loo", "optimal[grad_norm]", "otb_token"])
+def test_baselines_that_weight_trajectories_are_trained_with(baseline):
+    found = measured(unit(), cell("maxk", baseline, 4, 1))
+    assert all(math.isfinite(x) for metrics in found.values() for x in metrics["log"]["loss"])
+
+
+def test_a_cell_that_fails_leaves_the_others_alone():
+    results = dict(measure_training(unit(), [cell("maxk", "subloo", 3, 2), cell()], cache=None, event=quiet))
+    first, second = results.values()
+    assert "n must divide batch: 16 / 3" in str(first)
+    assert second["steps"] == 7
+
+
+def test_completions_without_a_score_are_left_out_and_said(tmp_path, monkeypatch):
+    (tmp_path / "picky_rewards.py").write_text(
+        "def sometimes(prompts, completions, **columns):\n"
+        "    return [float(len(c)) if len(c) > 1 else None for c in completions]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = measured(unit(rewards=("picky_rewards:sometimes",)), cell())[cell()["id"]]
+    json.dumps(found, allow_nan=False)
+    assert 0 < found["log"]["frac_unscorable"][0] < 1
+    assert "fewer than K scorable samples" in found["undefined"]["value"]
+
+
+def test_the_log_is_thinned_evenly():
+    settings = {
+        "steps": 220,
+        "batch": 4,
+        "kl": {},
+        "inner_epochs": 1,
+        "evaluate": {"every": 500, "instances": 2, "samples": 2},
+    }
+    log = measured(unit("bandit", training=settings), cell("reinforce", "none", 4))["reinforce-none-4-1"][
+        "log"
+    ]
+    assert len(log["step"]) == 200
+    assert (log["step"][0], log["step"][-1]) == (0, 219)
+    assert {b - a for a, b in zip(log["step"], log["step"][1:])} == {1, 2}
+    assert {len(values) for values in log.values()} == {200}
+    assert log["kl/token"] == [None] * 200

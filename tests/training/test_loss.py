@@ -1,0 +1,186 @@
+"""The surrogate loss against values computed by hand, and its gradient against −Σ w ∇log π."""
+
+import pytest
+import torch
+
+from maxk_lab.training.loss import sequence_mean, surrogate, token_mean
+from maxk_lab.training.settings import LossSettings
+
+RATIOS = ("sequence", "token")
+AGGREGATIONS = ("seq_sum", "seq_mean", "token_mean", "fixed")
+# Two instances with two sequences of 1, 3, 2 and 2 tokens.
+MASK = torch.tensor([[[1, 0, 0], [1, 1, 1]], [[1, 1, 0], [1, 1, 0]]], dtype=torch.bool)
+WEIGHTS = torch.tensor([[0.5, -0.5], [1.0, 0.25]], dtype=torch.float64)
+
+
+def logs(ratios):
+    return torch.tensor(ratios, dtype=torch.float64).log()
+
+
+def loss(ratios, weights, mask, **settings):
+    log_ratios = logs(ratios)
+    found = surrogate(
+        log_ratios, torch.zeros_like(log_ratios), torch.tensor(weights), mask, LossSettings(**settings)
+    )
+    return found.loss.item(), found.below.item(), found.above.item()
+
+
+ONE = torch.ones(1, 1, 1, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize(
+    ("at", "weight", "settings", "expected"),
+    [
+        (1.1, 2.0, {}, -2.2),  # inside the range: r w
+        (1.5, 2.0, {}, -2.4),  # above, positive weight: 1.2 w
+        (1.5, -2.0, {}, 3.0),  # above, negative weight: r w is the smaller
+        (0.5, 2.0, {}, -1.0),  # below, positive weight: r w is the smaller
+        (0.5, -2.0, {}, 1.6),  # below, negative weight: 0.8 w
+        (1.5, 2.0, {"epsilon_high": 0.4}, -2.8),
+        (0.5, -2.0, {"epsilon_low": 0.4}, 1.2),
+        (1.5, 2.0, {"epsilon_low": 0.4}, -2.4),  # each end has its own epsilon
+        (5.0, -2.0, {}, 10.0),
+        (5.0, -2.0, {"dual_clip": 3.0}, 6.0),  # negative weight: at least 3 w
+        (5.0, 2.0, {"dual_clip": 3.0}, -2.4),  # positive weight: as without
+        (2.0, -2.0, {"dual_clip": 3.0}, 4.0),
+    ],
+)
+def test_clipping_by_hand(ratio, at, weight, settings, expected):
+    value, _, _ = loss([[[at]]], [[weight]], ONE, ratio=ratio, **settings)
+    assert value == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_clipped_term_has_no_gradient():
+    for at, weight, expected in [(1.5, 2.0, 0.0), (1.5, -2.0, 3.0), (0.5, -2.0, 0.0), (0.5, 2.0, -1.0)]:
+        log_probs = logs([[[at]]]).requires_grad_()
+        surrogate(
+            log_probs, torch.zeros(1, 1, 1), torch.tensor([[weight]]), ONE, LossSettings()
+        ).loss.backward()
+        assert log_probs.grad.item() == pytest.approx(expected)
+
+
+# r w of sequence (0, 0): 0.5; of sequence (0, 1): ratio 1.1 · 1 · 1, w = −0.5; the rest at ratio 1.
+@pytest.mark.parametrize(
+    ("aggregation", "by_sequence", "by_token"),
+    [
+        # sum / 2 instances
+        ("seq_sum", -(0.5 - 0.55 + 1.0 + 0.25) / 2, -(0.5 - 1.55 + 2.0 + 0.5) / 2),
+        # each sequence over its length, then as seq_sum
+        ("seq_mean", -(0.5 - 0.55 / 3 + 0.5 + 0.125) / 2, -(0.5 - 1.55 / 3 + 1.0 + 0.25) / 2),
+        # mean over 8 tokens of 2 w
+        ("token_mean", -2 * (0.5 - 0.55 + 1.0 + 0.25) / 8, -2 * (0.5 - 1.55 + 2.0 + 0.5) / 8),
+        # mean over 4 sequences of 2 w, divided by 10
+        ("fixed", -2 * (0.5 - 0.55 + 1.0 + 0.25) / 40, -2 * (0.5 - 1.55 + 2.0 + 0.5) / 40),
+    ],
+)
+def test_aggregation_by_hand(aggregation, by_sequence, by_token):
+    ratios = [[[1.0, 7.0, 7.0], [1.1, 1.0, 1.0]], [[1.0, 1.0, 7.0], [1.0, 1.0, 7.0]]]
+    settings = {"aggregation": aggregation, "divisor": 10.0}
+    value, _, above = loss(ratios, WEIGHTS.tolist(), MASK, ratio="sequence", **settings)
+    assert value == pytest.approx(by_sequence, rel=1e-12)
+    assert above == 0
+    value, _, above = loss(ratios, WEIGHTS.tolist(), MASK, ratio="token", **settings)
+    assert value == pytest.approx(by_token, rel=1e-12)
+    assert above == 0
+
+
+def test_the_sequence_ratio_is_the_product_over_its_tokens():
+    mask = torch.ones(1, 1, 3, dtype=torch.bool)
+    settings = {"epsilon_low": 0.9, "epsilon_high": 9.0}
+    value, _, _ = loss([[[1.1, 1.2, 1.3]]], [[1.0]], mask, ratio="sequence", **settings)
+    assert value == pytest.approx(-1.1 * 1.2 * 1.3)
+    value, _, _ = loss([[[1.1, 1.2, 1.3]]], [[1.0]], mask, ratio="token", **settings)
+    assert value == pytest.approx(-3.6)
+
+
+def test_clip_fractions_count_the_ratios_in_the_loss():
+    ratios = [[[1.5, 9.0, 9.0], [0.5, 1.0, 1.0]], [[0.1, 1.0, 9.0], [1.0, 1.0, 9.0]]]
+    _, below, above = loss(ratios, WEIGHTS.tolist(), MASK, ratio="token")
+    assert (below, above) == (2 / 8, 1 / 8)
+    _, below, above = loss(ratios, WEIGHTS.tolist(), MASK, ratio="sequence")
+    assert (below, above) == (2 / 4, 1 / 4)
+    _, below, above = loss(ratios, WEIGHTS.tolist(), torch.zeros_like(MASK), ratio="token")
+    assert below != below
+    assert above != above
+
+
+def scores_loss(weights, mask, **settings):
+    """The loss at ratio 1 and its gradient with respect to the log-probability of every token."""
+    log_probs = torch.randn(mask.shape, dtype=torch.float64).requires_grad_()
+    found = surrogate(log_probs, log_probs.detach(), weights, mask, LossSettings(**settings))
+    found.loss.backward()
+    return log_probs.grad
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize("token_level", [False, True], ids=["sequence weights", "token weights"])
+def test_at_ratio_one_the_gradient_is_that_of_weighted_log_probs(ratio, aggregation, token_level):
+    """Each token's gradient is −c w, whatever the ratio: 1/2 per instance, by the length, by all tokens or by the divisor."""
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(2, 2, 3, generator=generator, dtype=torch.float64) if token_level else WEIGHTS
+    lengths = MASK.sum(-1, keepdim=True).double()
+    factor = {
+        "seq_sum": 1 / 2,
+        "seq_mean": 1 / (2 * lengths),
+        "token_mean": 2 / 8,
+        "fixed": 1 / (2 * 10.0),
+    }[aggregation]
+    expected = -factor * (weights if token_level else weights.unsqueeze(-1)) * MASK
+    found = scores_loss(weights, MASK, ratio=ratio, aggregation=aggregation, divisor=10.0)
+    torch.testing.assert_close(found, expected.expand_as(found), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_weights_are_constants(ratio):
+    weights = WEIGHTS.clone().requires_grad_()
+    log_probs = torch.zeros(MASK.shape, dtype=torch.float64, requires_grad=True)
+    surrogate(log_probs, torch.zeros(MASK.shape), weights, MASK, LossSettings(ratio=ratio)).loss.backward()
+    assert weights.grad is None
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_padding_changes_nothing(ratio, aggregation):
+    generator = torch.Generator().manual_seed(1)
+    log_probs, old = (torch.randn(2, 2, 3, generator=generator, dtype=torch.float64) / 5 for _ in range(2))
+    settings = LossSettings(ratio=ratio, aggregation=aggregation, divisor=10.0)
+
+    def value(width):
+        noise = 1e6 * torch.ones(2, 2, width, dtype=torch.float64)
+        more = torch.zeros(2, 2, width, dtype=torch.bool)
+        found = surrogate(
+            torch.cat([log_probs, noise], -1),
+            torch.cat([old, -noise], -1),
+            WEIGHTS,
+            torch.cat([MASK, more], -1),
+            settings,
+        )
+        return found.loss, found.below, found.above
+
+    assert value(0) == value(4)
+
+
+def test_a_sequence_out_of_the_loss_counts_for_nothing():
+    mask = MASK.clone()
+    mask[0, 1] = False
+    for aggregation in AGGREGATIONS:
+        grad = scores_loss(WEIGHTS, mask, aggregation=aggregation, divisor=10.0)
+        assert (grad[0, 1] == 0).all()
+        assert (grad[0, 0, 0] != 0).all()
+
+
+def test_nothing_in_the_loss_is_a_loss_of_zero():
+    nothing = torch.zeros_like(MASK)
+    for aggregation in AGGREGATIONS:
+        assert (scores_loss(WEIGHTS, nothing, aggregation=aggregation, divisor=10.0) == 0).all()
+
+
+def test_means_by_hand():
+    values = torch.arange(12, dtype=torch.float64).view(2, 2, 3)
+    assert token_mean(values, MASK).item() == (0 + 3 + 4 + 5 + 6 + 7 + 9 + 10) / 8
+    assert sequence_mean(values, MASK).item() == (0 + 3 + 4 + 5 + 6 + 7 + 9 + 10) / 4
+    mask = MASK.clone()
+    mask[1] = False
+    assert sequence_mean(values, mask).item() == (0 + 3 + 4 + 5) / 2
