@@ -1,4 +1,4 @@
-"""Bias verdicts: does E ĝ differ from ∇J, tested over all cells together, with the smallest bias the test could have seen."""
+"""Bias verdicts: does E ĝ differ from ∇J, proven where every group was enumerated, else tested over all cells together."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from maxk_lab.gradients.statistics import Array, Units, stratified_mean
 
 POWER = 0.8
 Key = TypeVar("Key", bound=Hashable)
-Verdict = Literal["no bias seen", "scale bias", "biased", "reference", "undefined"]
+Verdict = Literal["unbiased", "no bias seen", "scale bias", "biased", "reference", "undefined"]
+# A gradient below this share of the size of its estimates is known no better than to rounding of that size.
+LEAST_SIGNAL = 1e-4
 
 
 @dataclass(frozen=True)
 class BiasVerdict:
     """The verdict on one cell.
 
-    `p_value` is Holm-adjusted over all cells judged together. `relative_bias` is √max(0, ‖E ĝ − ∇J‖²)/‖∇J‖. `detectable` is the
+    `p_value` is Holm-adjusted over all cells judged by a test. `relative_bias` is √max(0, ‖E ĝ − ∇J‖²)/‖∇J‖. `detectable` is the
     smallest relative bias, in any direction, that the test would have found with probability 0.8 at its corrected level;
-    `detectable_scale` the same for a bias along ∇J. All are NaN where undefined, with the reason.
+    `detectable_scale` the same for a bias along ∇J. Where every group was enumerated, "unbiased" is proven, there is no p-value
+    and both are the tolerance that rounding explains. All are NaN where undefined, with the reason.
     """
 
     verdict: Verdict
@@ -52,10 +55,15 @@ def bias_verdicts(units_by_key: Mapping[Key, Units], *, alpha: float = 0.05) -> 
     error comes from the residuals ⟨ĝ, ∇J⟩ − s‖∇J‖², so that instances of very different ‖∇J‖ do not hide a common shrinkage. The
     second asks whether ‖E ĝ‖² − 2s⟨E ĝ, ∇J⟩ + s²‖∇J‖² is positive, which any bias off ∇J makes it. A rejected cell whose second
     test is not significant is a `scale bias`, any other is `biased`.
+
+    Cells whose groups were all enumerated are judged by their tolerance instead, and take no part in the correction.
     """
     verdicts: dict[Key, BiasVerdict] = {}
     tests: dict[Key, _Tests] = {}
     for key, units in units_by_key.items():
+        if units.tolerance is not None:
+            verdicts[key] = _judge_enumerated(units, units.tolerance)
+            continue
         reason = _why_untestable(units)
         if reason:
             verdicts[key] = BiasVerdict("undefined", reason=reason)
@@ -124,6 +132,35 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
         # A bias that hides from both tests is smaller than `along` along ∇J and than √squared_off off it.
         detectable=float(np.sqrt(along**2 + squared_off)),
         detectable_scale=along,
+    )
+
+
+def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
+    """By the largest relative bias of any instance; of scale alone if one factor mends all instances."""
+    assert units.squared_bias is not None
+    assert units.off_direction is not None
+    size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
+    members = units.members()
+    squared, inner, truth = stratified_mean(np.stack([units.squared_bias, units.inner, units.truth]), members)
+    if not truth > 0:
+        return BiasVerdict("undefined", reason="the gradient is zero on every instance")
+
+    def worst(squared: Array) -> float:
+        return float(np.sqrt(np.divide(squared, size, out=np.zeros_like(size), where=size > 0).max()))
+
+    # ‖E ĝ_i − s ∇J_i‖² with the same s for all instances, split so that nothing cancels.
+    scales = np.divide(units.inner, units.truth, out=np.zeros_like(size), where=units.truth > 0)
+    after_scaling = units.off_direction + (scales - inner / truth) ** 2 * units.truth
+    verdict: Verdict = "biased"
+    if worst(units.squared_bias) <= tolerance:
+        verdict = "unbiased"
+    elif worst(after_scaling) <= tolerance:
+        verdict = "scale bias"
+    return BiasVerdict(
+        verdict=verdict,
+        relative_bias=float(np.sqrt(squared / truth)),
+        detectable=tolerance,
+        detectable_scale=tolerance,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,12 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators import advantages, maxk_reward_estimate
-from maxk_lab.estimators.catalogue import effective_k
+from maxk_lab.estimators.catalogue import effective_k, needed_weight
+from maxk_lab.gradients.enumerated import measure_enumerated
+from maxk_lab.gradients.points import point_estimates
 from maxk_lab.gradients.pool import ScorePool
-from maxk_lab.gradients.statistics import FIELDS, STATISTICS, Units, stratified_mean
+from maxk_lab.gradients.proxies import proxy_correlations
+from maxk_lab.gradients.statistics import FIELDS, Units
 from maxk_lab.seeds import derive_seed
 
 # With fewer instances than this, blocks of the pool are resampled instead.
@@ -66,19 +69,21 @@ def measure_cells(
     pool: ScorePool, cells: Sequence[Mapping[str, Any]], *, seed: int
 ) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
     """(id, metrics) of every cell, or (id, exception) of one that failed; all cells of one n share groups and gathered products."""
-    for n in sorted({cell["n"] for cell in cells}):
-        of_n = [cell for cell in cells if cell["n"] == n]
+    proxies = proxy_correlations(pool)
+
+    @lru_cache(maxsize=1)
+    def groups(n: int, partitions: int) -> tuple[Layout, list[GroupedForms]]:
+        layout = pool_layout(pool, n, partitions, seed)
+        return layout, [GroupedForms(pool, order) for order in layout.order]
+
+    for cell in sorted(cells, key=lambda cell: int(cell["n"])):
         try:
-            layout = pool_layout(pool, n, of_n[0]["partitions"], seed)
-            forms = [GroupedForms(pool, order) for order in layout.order]
+            metrics = measure_enumerated(pool, cell) if cell.get("complete") else None
+            if metrics is None:
+                metrics = _measure(pool, *groups(cell["n"], cell["partitions"]), cell)
+            yield cell["id"], metrics | {"proxies": proxies}
         except Exception as error:
-            yield from ((cell["id"], error) for cell in of_n)
-            continue
-        for cell in of_n:
-            try:
-                yield cell["id"], _measure(pool, layout, forms, cell)
-            except Exception as error:
-                yield cell["id"], error
+            yield cell["id"], error
 
 
 class GroupedForms:
@@ -93,6 +98,20 @@ class GroupedForms:
         distinct = pool.gram.shape[1]
         pairs = (self.rows.unsqueeze(-1) * distinct + self.rows.unsqueeze(-2)).reshape(instances, -1)
         self.gram = pool.gram.view(instances, -1).gather(1, pairs).view(*order.shape, self.n)
+        self._pool, self._flat = pool, flat
+
+    def weights(self, estimator: str, baseline: str, k: int) -> Tensor:
+        """The weights of every group, [I, U, Rep, n]."""
+        kind = needed_weight(estimator, baseline)
+        g = {} if kind is None else {kind: self._pool.trajectory_weight(kind).gather(1, self._flat)}
+        weights: Tensor = advantages(
+            self.rewards,
+            estimator=estimator,
+            baseline=baseline,
+            k=k,
+            trajectory_weights={kind: values.view(self.rewards.shape) for kind, values in g.items()},
+        )
+        return weights
 
     def within(self, a: Tensor, b: Tensor) -> Tensor:
         """Σ_r ⟨ĝ_r(a), ĝ_r(b)⟩ per unit: weights [I, U, Rep, n] → [I, U]."""
@@ -129,14 +148,14 @@ def _measure(
         else float(pool.value[:, position].mean()),
         "undefined": {},
     }
-    return metrics | _points(units, metrics["undefined"])
+    return metrics | point_estimates(units, metrics["undefined"])
 
 
 def _unit_columns(
     pool: ScorePool, form: GroupedForms, cell: Mapping[str, Any], k: int, reference: str
 ) -> Tensor:
     """m2, mean square, inner and truth of every unit: [4, I·U]."""
-    weights = advantages(form.rewards, estimator=cell["estimator"], baseline=cell["baseline"], k=cell["k"])
+    weights = form.weights(cell["estimator"], cell["baseline"], cell["k"])
     within, total = form.within(weights, weights), form.totals(weights)
     mean_square = form.across(total, total, within)
     if pool.exact:
@@ -144,29 +163,8 @@ def _unit_columns(
         inner = torch.einsum("iua,ia->iu", total, pool.inner[..., position]) / form.replicates
         truth = pool.norm[:, position : position + 1].expand_as(inner)
     else:
-        against = advantages(form.rewards, estimator="maxk", baseline=reference, k=k)
+        against = form.weights("maxk", reference, k)
         total_against = form.totals(against)
         inner = form.across(total, total_against, form.within(weights, against))
         truth = form.across(total_against, total_against, form.within(against, against))
     return torch.stack([within / form.replicates, mean_square, inner, truth]).flatten(1)
-
-
-def _points(units: Units, undefined: dict[str, str]) -> dict[str, float | None]:
-    """The point estimates; None with its reason where a norm that is divided by is not positive."""
-    means = stratified_mean(units.columns(), units.members())
-    points: dict[str, float | None] = {}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for name in ("variance", "snr", "mean_square", "squared_bias", "scale", "cosine"):
-            points[name] = float(STATISTICS[name](means))
-        points["relative_variance"] = 1 / points["snr"] if points["snr"] else math.nan
-    positive = {
-        "relative_variance": means[1] > 0,
-        "scale": means[3] > 0,
-        "cosine": means[1] > 0 and means[3] > 0,
-        "snr": means[0] > means[1],
-    }
-    for name, fine in positive.items():
-        if not fine:
-            points[name] = None
-            undefined[name] = "the estimated squared norm it divides by is not positive"
-    return points

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,33 +35,53 @@ MEASURES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Units:
-    """Unbiased per-unit estimates, all [U]: E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`), ‖∇J‖² (`truth`)."""
+    """Unbiased per-unit estimates, all [U]: E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`), ‖∇J‖² (`truth`).
+
+    Where every group was enumerated the four are exact, and so are ‖E ĝ − ∇J‖² (`squared_bias`) and its least value over multiples
+    of ∇J (`off_direction`), both [U]; a relative bias up to `tolerance` is then rounding. Elsewhere these are None.
+    """
 
     stratum: NDArray[np.int64]
     m2: Array
     mean_square: Array
     inner: Array
     truth: Array
+    squared_bias: Array | None = None
+    off_direction: Array | None = None
+    tolerance: float | None = None
 
     @classmethod
     def from_metrics(cls, metrics: Mapping[str, Any]) -> Units:
         """The units a finished record carries."""
-        units = metrics["units"]
-        return cls(
-            np.asarray(units["stratum"], dtype=np.int64),
-            *(np.asarray(units[name], dtype=float) for name in FIELDS),
+        units, bias = metrics["units"], metrics.get("bias")
+        m2, mean_square, inner, truth = (np.asarray(units[name], dtype=float) for name in FIELDS)
+        found = cls(np.asarray(units["stratum"], dtype=np.int64), m2, mean_square, inner, truth)
+        if bias is None:
+            return found
+        return replace(
+            found,
+            squared_bias=np.asarray(bias["squared"], dtype=float),
+            off_direction=np.asarray(bias["off_direction"], dtype=float),
+            tolerance=float(metrics["tolerance"]),
         )
 
     @staticmethod
     def pool(parts: Sequence[Units]) -> Units:
-        """Units of several seeds together; strata of different parts stay apart."""
+        """Units of several seeds together; strata of different parts stay apart. Enumerated only if all parts are."""
         strata, offset = [], 0
         for part in parts:
             strata.append(part.stratum + offset)
             offset += int(part.stratum.max()) + 1
-        return Units(
-            np.concatenate(strata),
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS),
+        m2, mean_square, inner, truth = np.concatenate([part.columns() for part in parts], axis=1)
+        pooled = Units(np.concatenate(strata), m2, mean_square, inner, truth)
+        tolerances = [part.tolerance for part in parts if part.tolerance is not None]
+        if len(tolerances) < len(parts):
+            return pooled
+        return replace(
+            pooled,
+            squared_bias=np.concatenate([part.squared_bias for part in parts]),
+            off_direction=np.concatenate([part.off_direction for part in parts]),
+            tolerance=max(tolerances),
         )
 
     def columns(self) -> Array:
@@ -191,10 +211,15 @@ def interval(units: Units, measure: str, *, level: float = 0.95, seed: int = 0) 
             return undefined(level, "no gradient to judge against")
         columns = np.nan_to_num(columns)
 
+    if measure == "squared_bias" and units.squared_bias is not None:
+        return bootstrap(units.squared_bias[np.newaxis], members, lambda m: m[0], level=level, seed=seed)
+
     def of(name: str) -> Interval:
         return bootstrap(columns, members, STATISTICS[name], level=level, seed=seed)
 
     def positive(name: str) -> bool:
+        if units.tolerance is not None:  # known exactly, however few the units
+            return bool(STATISTICS[name](stratified_mean(columns, members)) > 0)
         return bootstrap(columns, members, STATISTICS[name], level=DEFINED_LEVEL, seed=seed).low > 0
 
     if measure == "relative_variance":

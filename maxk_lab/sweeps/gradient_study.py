@@ -14,8 +14,9 @@ from torch import nn
 
 from maxk_lab.environments.protocol import Environment, make_environment
 from maxk_lab.estimators.catalogue import effective_k
+from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells
-from maxk_lab.gradients.pool import ScorePool, draw_pool
+from maxk_lab.gradients.pool import ScorePool
 from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.identity import IDENTITY_VERSION, content_hash
 from maxk_lab.training.warmup import WarmUp, train_until
@@ -47,9 +48,9 @@ def _pool(
     event: Event,
 ) -> ScorePool:
     ks = sorted({effective_k(cell["estimator"], cell["k"]) for cell in cells})
-    meaning = {key: value for key, value in unit.items() if key != "partitions"} | {
-        "version": IDENTITY_VERSION
-    }
+    # How a pool is cut into groups, or whether groups are enumerated instead, does not change the pool.
+    axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
+    meaning = axes | {"version": IDENTITY_VERSION}
     path = None if cache is None else cache / f"pool-{content_hash(meaning)}.npz"
     cached = _read_pool(path)
     if cached is not None and (not cached.exact or set(ks) <= set(cached.ks)):

@@ -1,47 +1,123 @@
-"""Every estimator and baseline of the catalogue, called exactly as a sweep calls them."""
+"""Every estimator and baseline of the catalogue, called exactly as a sweep calls them, sampled and by complete enumeration."""
 
 import math
 
 import pytest
 
-from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator, refusal
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.estimators.catalogue import (
+    BASELINES,
+    ESTIMATORS,
+    choose_baseline,
+    choose_estimator,
+    expected_scale,
+    is_token_level,
+    is_unbiased,
+    needs_binary_rewards,
+    refusal,
+)
+from maxk_lab.gradients.bias import bias_verdicts
 from maxk_lab.gradients.statistics import MEASURES, Units, interval
 from maxk_lab.sweeps.gradient_study import measure_unit
 
+
+def spellings(catalogue, choose):
+    """Every row with its default parameter, and with the further ones that it names."""
+    return [choose(name).name for row in catalogue for name in (row.name, *row.examples)]
+
+
 PAIRS = [
-    (choose_estimator(e).name, choose_baseline(b).name) for e in ESTIMATORS.names() for b in BASELINES.names()
+    (e, b) for e in spellings(ESTIMATORS, choose_estimator) for b in spellings(BASELINES, choose_baseline)
 ]
-UNIT = {
+STUDY = {"warmup": {}, "stage": 0, "seed": 0, "instances": 16, "pool": 4096}
+BANDIT = STUDY | {
     "environment": {"name": "bandit", "arms": 4, "reward_shift": 0.0},
     "policy": {"init_std": 0.5, "dtype": "float64"},
-    "warmup": {},
-    "stage": 0,
-    "seed": 0,
-    "instances": 16,
-    "pool": 4096,
 }
+TOY_LLM = ENVIRONMENTS.get("toy_llm")
 
 
-def measured(estimator, baseline, n, k):
-    cell = {"id": "c", "estimator": estimator, "baseline": baseline, "n": n, "k": k, "partitions": 1}
-    ((name, result),) = measure_unit(UNIT, [cell], cache=None, event=lambda name, payload: None)
-    assert name == "c"
-    return result
+def toy_llm(task, vocab_size, max_length):
+    """Completions of several lengths."""
+    sizes = {"task": task, "vocab_size": vocab_size, "max_length": max_length, "prompt_length": 3}
+    return STUDY | {
+        "environment": {p.name: p.default for p in TOY_LLM.parameters} | {"name": "toy_llm"} | sizes,
+        "policy": {p.name: p.default for p in TOY_LLM.policy_parameters}
+        | {"dtype": "float64", "embed_dim": 8},
+    }
 
 
-@pytest.mark.parametrize(("estimator", "baseline"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
-def test_a_pair_runs_where_the_catalogue_says_and_fails_where_it_does_not(estimator, baseline):
-    k = choose_estimator(estimator).row.fixed_k or 2
-    result = measured(estimator, baseline, 8, k)
-    if refusal(estimator, baseline, 8, k):
-        assert isinstance(result, Exception)
-        assert baseline.partition("[")[0] in str(result)
+GRADED, BINARY = toy_llm("edit", 3, 2), toy_llm("hidden_target", 4, 3)
+
+
+def k_of(estimator, baseline, n):
+    """A K at which the pair runs, or 2 where it runs at none."""
+    return next((k for k in (2, 1, n) if refusal(estimator, baseline, n, k) is None), 2)
+
+
+def results(n, graded, **options):
+    """The result of every pair, all pairs of a unit together, as in a sweep."""
+    found = {}
+    for unit, binary in ((graded, False), (BINARY, True)):
+        cells = [
+            {"id": f"{e}-{b}", "estimator": e, "baseline": b, "n": n, "k": k_of(e, b, n), "partitions": 1}
+            | options
+            for e, b in PAIRS
+            if needs_binary_rewards(e, b) == binary
+        ]
+        found |= dict(measure_unit(unit, cells, cache=None, event=lambda name, payload: None))
+    return found
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    return results(8, BANDIT)
+
+
+@pytest.fixture(scope="module")
+def enumerated():
+    return results(4, GRADED, complete=True)
+
+
+each_pair = pytest.mark.parametrize(("estimator", "baseline"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
+
+
+def fails_as_catalogued(result, estimator, baseline, n):
+    """Whether the catalogue says that the pair does not run; its result must then be an error that names it."""
+    if refusal(estimator, baseline, n, k_of(estimator, baseline, n)) is None and not is_token_level(baseline):
+        if isinstance(result, Exception):
+            raise result
+        return False
+    assert isinstance(result, Exception)
+    assert baseline.partition("[")[0] in str(result)
+    return True
+
+
+@each_pair
+def test_a_pair_runs_where_the_catalogue_says_and_fails_where_it_does_not(sampled, estimator, baseline):
+    result = sampled[f"{estimator}-{baseline}"]
+    if fails_as_catalogued(result, estimator, baseline, 8):
         return
     assert set(MEASURES) <= set(result)
     assert result["undefined"] == {}
     assert all(math.isfinite(result[name]) for name in MEASURES)
-    scale = choose_estimator(estimator).row.expected_scale(8, k) * choose_baseline(
-        baseline
-    ).row.expected_scale(8, k)
-    found = interval(Units.from_metrics(result), "scale", level=0.999)
-    assert found.low <= scale <= found.high
+    scale = expected_scale(estimator, baseline, 8, k_of(estimator, baseline, 8))
+    if math.isfinite(scale):
+        found = interval(Units.from_metrics(result), "scale", level=0.999)
+        assert found.low <= scale <= found.high
+
+
+@each_pair
+def test_complete_enumeration_proves_what_the_catalogue_says_of_the_bias(enumerated, estimator, baseline):
+    result = enumerated[f"{estimator}-{baseline}"]
+    if fails_as_catalogued(result, estimator, baseline, 4):
+        return
+    assert result["against"] == "complete"
+    scale = expected_scale(estimator, baseline, 4, k_of(estimator, baseline, 4))
+    verdict = bias_verdicts({0: Units.from_metrics(result)})[0].verdict
+    if is_unbiased(estimator, baseline):
+        assert verdict == "unbiased"
+    else:
+        assert verdict == ("scale bias" if math.isfinite(scale) else "biased")
+    if math.isfinite(scale):
+        assert result["scale"] == pytest.approx(scale, rel=1e-9)

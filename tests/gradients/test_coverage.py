@@ -7,8 +7,8 @@ import torch
 
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.estimators import advantages
+from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells
-from maxk_lab.gradients.pool import draw_pool
 from maxk_lab.gradients.statistics import Units, interval
 
 TRIALS = 300

@@ -1,6 +1,7 @@
 """Measures from Gram matrices against the gradients written out, and against exact moments by complete enumeration."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ import torch
 
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.estimators import advantages
+from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells, pool_layout
-from maxk_lab.gradients.pool import ScorePool, draw_pool
 from maxk_lab.gradients.statistics import Units
 
 TSP_POLICY = {
@@ -102,8 +103,8 @@ def test_reference_mode_judges_without_the_exact_gradient():
     environment = bandit()
     policy, instances = environment.policy(0), environment.instances(12, 1)
     exact = draw_pool(environment, policy, instances, 12, 20_000, ks=[2], seed=3)
-    blind = ScorePool(
-        exact.rewards, exact.rows, exact.gram, (), exact.inner[..., :0], exact.norm[:, :0], exact.value[:, :0]
+    blind = replace(
+        exact, ks=(), inner=exact.inner[..., :0], norm=exact.norm[:, :0], value=exact.value[:, :0]
     )
     cells = [cell("centred", 4, 2), cell("group_mean", 4, 2), cell("subloo", 4, 2)]
     found = dict(measure_cells(blind, cells, seed=0))
@@ -151,7 +152,7 @@ def test_many_trajectories_take_the_exact_gradient_as_a_direction_to_the_same_nu
     environment = make_environment({"name": "tsp", "num_loc": 5}, TSP_POLICY)
     policy, instances = environment.policy(0), environment.instances(12, 1)
     table = draw_pool(environment, policy, instances, 12, 40, ks=[2, 3], seed=3)
-    monkeypatch.setattr("maxk_lab.gradients.pool.TABLE_LIMIT", 100)
+    monkeypatch.setattr("maxk_lab.gradients.draw.TABLE_LIMIT", 100)
     direct = draw_pool(environment, policy, instances, 12, 40, ks=[2, 3], seed=3)
     assert direct.gram.shape[1] < table.gram.shape[1] == 120
     torch.testing.assert_close(direct.norm, table.norm, rtol=1e-9, atol=0)

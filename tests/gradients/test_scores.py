@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.protocol import make_environment
-from maxk_lab.gradients.scores import score_gram, squared_norms
+from maxk_lab.gradients.scores import BatchedScores, score_gram, squared_norms
 
 POLICY = {
     "embed_dim": 16,
@@ -46,7 +46,7 @@ def test_gram_matrix_is_the_product_of_the_scores(setting, chunk, memory_bytes):
     log_probs, parameters, scores = setting
     directions = torch.randn(3, scores.shape[1], generator=torch.Generator().manual_seed(0)).double()
     gram, products = score_gram(
-        log_probs, 11, parameters, directions=directions, chunk=chunk, memory_bytes=memory_bytes
+        BatchedScores(log_probs, chunk), 11, parameters, directions=directions, memory_bytes=memory_bytes
     )
     torch.testing.assert_close(gram, scores @ scores.T, rtol=1e-9, atol=1e-10)
     torch.testing.assert_close(products, scores @ directions.T, rtol=1e-9, atol=1e-10)
@@ -70,7 +70,7 @@ def test_only_one_block_of_scores_is_held(setting, monkeypatch):
         return empty(*size, **keywords)
 
     monkeypatch.setattr(torch, "empty", spy)
-    score_gram(log_probs, 11, parameters, memory_bytes=8 * 11 * 300)
+    score_gram(BatchedScores(log_probs), 11, parameters, memory_bytes=8 * 11 * 300)
     largest = max(p.numel() for p in parameters)
     assert sum(widths) == sum(p.numel() for p in parameters)
     assert len(widths) > 1

@@ -1,5 +1,7 @@
 """Intervals and verdicts: coverage by simulation on bandits whose variance is known exactly, family-wise error, power."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -26,6 +28,17 @@ def noisy(seed, count=24, scale=1.0, noise=0.2, off=0.0):
     inner = scale * truth + noise * rng.standard_normal(count)
     mean_square = (scale**2 + off) * truth + 2 * noise * rng.standard_normal(count)
     return units(mean_square + 10, mean_square, inner, truth)
+
+
+def enumerated(squared_bias, off_direction, scale=1.0, tolerance=1e-9, truth=(1.0, 4.0)):
+    truth = np.asarray(truth)
+    found = units(truth + 3, scale**2 * truth + np.asarray(off_direction), scale * truth, truth)
+    return replace(
+        found,
+        squared_bias=np.asarray(squared_bias, dtype=float),
+        off_direction=np.asarray(off_direction, dtype=float),
+        tolerance=tolerance,
+    )
 
 
 def test_points_follow_the_formulas():
@@ -145,3 +158,54 @@ def test_the_reference_and_the_untestable_are_named():
     assert verdicts["reference"].verdict == "reference"
     assert verdicts["one"].verdict == "undefined"
     assert "one resampling unit" in verdicts["one"].reason
+
+
+def test_enumerated_cells_are_judged_by_the_worst_instance_and_their_tolerance():
+    rounding = enumerated([1e-20, 4e-20], [1e-20, 4e-20])
+    verdicts = bias_verdicts(
+        {
+            "rounding": rounding,
+            "one instance": enumerated([1e-20, 1e-10], [1e-20, 1e-10]),
+            "single precision": enumerated([1e-20, 1e-10], [1e-20, 1e-10], tolerance=1e-4),
+            "scale": enumerated([0.25, 1.0], [0.0, 0.0], scale=0.5),
+            "direction": enumerated([0.25, 1.0], [0.0, 0.1], scale=0.5),
+            "a scale for each": enumerated([0.25, 0.0], [0.0, 0.0], scale=np.array([0.5, 1.0])),
+        }
+    )
+    expected = ["unbiased", "biased", "unbiased", "scale bias", "biased", "biased"]
+    assert [verdict.verdict for verdict in verdicts.values()] == expected
+    assert verdicts["scale"].relative_bias == pytest.approx(0.5)
+    assert verdicts["scale"].detectable == verdicts["scale"].detectable_scale == 1e-9
+
+
+def test_an_instance_without_a_gradient_is_judged_by_the_size_of_its_estimates():
+    flat = enumerated([1e-20, 1e-30], [1e-20, 1e-30], truth=(1.0, 0.0))
+    assert bias_verdicts({0: flat})[0].verdict == "unbiased"
+    moved = enumerated([1e-20, 1e-10], [1e-20, 1e-10], truth=(1.0, 0.0))
+    assert bias_verdicts({0: moved})[0].verdict == "biased"
+    nothing = enumerated([0.0, 0.0], [0.0, 0.0], truth=(0.0, 0.0))
+    assert "zero on every instance" in bias_verdicts({0: nothing})[0].reason
+
+
+def test_enumerated_cells_take_no_part_in_the_correction():
+    alone = {i: noisy(i) for i in range(3)}
+    with_proven = alone | {f"proven {i}": enumerated([0.0, 0.0], [0.0, 0.0]) for i in range(50)}
+    found = bias_verdicts(with_proven)
+    assert {key: found[key] for key in alone} == bias_verdicts(alone)
+
+
+def test_pooled_units_are_enumerated_only_if_all_parts_are():
+    part = enumerated([1.0, 2.0], [0.5, 0.5])
+    both = Units.pool([part, replace(part, tolerance=1e-4)])
+    assert both.squared_bias.tolist() == [1.0, 2.0, 1.0, 2.0]
+    assert both.off_direction.tolist() == [0.5] * 4
+    assert both.tolerance == 1e-4
+    mixed = Units.pool([part, units([1.0, 2.0])])
+    assert (mixed.squared_bias, mixed.off_direction, mixed.tolerance) == (None, None, None)
+
+
+def test_an_enumerated_squared_bias_is_not_a_difference_of_large_numbers():
+    squared = [1e-30, 3e-30] * 8
+    found = interval(enumerated(squared, squared, truth=[1e6, 4e6] * 8), "squared_bias")
+    assert found.value == pytest.approx(2e-30, rel=1e-12, abs=0)
+    assert 1e-30 < found.low < found.value < found.high < 3e-30

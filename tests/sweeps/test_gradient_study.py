@@ -10,6 +10,7 @@ import time
 import pytest
 
 from maxk_lab.sweeps.execute import execute
+from maxk_lab.sweeps.gradient_study import measure_unit
 from maxk_lab.sweeps.plan import make_plan
 from maxk_lab.sweeps.records import RunDirectory
 from maxk_lab.sweeps.spec import load_spec
@@ -91,3 +92,32 @@ def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
     assert resumed.reused
     execute(wanted, whole)
     assert metrics(wanted, killed) == metrics(wanted, whole)
+
+
+def test_enumerated_and_sampled_cells_share_a_pool(tmp_path):
+    unit = {
+        "environment": {"name": "bandit", "arms": 4, "reward_shift": 0.0},
+        "policy": {"init_std": 0.5, "dtype": "float64"},
+        "warmup": {},
+        "stage": 0,
+        "seed": 0,
+        "instances": 12,
+        "pool": 64,
+    }
+    axes = {"estimator": "reinforce", "baseline": "eob", "n": 4, "k": 1, "partitions": 1}
+    drawn = []
+
+    def measured(asked):
+        cells = [{"id": "c"} | axes | asked]
+        found = measure_unit(
+            unit | asked, cells, cache=tmp_path, event=lambda name, payload: drawn.append(name)
+        )
+        return dict(found)["c"]
+
+    sampled, enumerated, again = measured({}), measured({"complete": True}), measured({})
+    assert drawn.count("scores") == 12
+    assert len(list(tmp_path.glob("pool-*"))) == 1
+    assert (sampled["against"], enumerated["against"]) == ("exact", "complete")
+    assert sampled == again
+    assert sampled["proxies"] == enumerated["proxies"]
+    json.dumps(enumerated, allow_nan=False)

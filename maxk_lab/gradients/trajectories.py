@@ -1,0 +1,83 @@
+"""The scores of an environment's trajectories, by the fastest exact way that the environment allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from maxk_lab.environments.protocol import Environment, Instances, VectorisedEnvironment
+from maxk_lab.gradients.scores import BatchedScores, Scores, norms_of_scores
+
+# Trajectories whose gradients are made together, and the most memory their scores may take.
+VECTORISED_CHUNK = 64
+CHUNK_BYTES = 64 * 2**20
+
+
+def instance_scores(
+    environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
+) -> Scores:
+    """The scores of the trajectories actions [M, T] of one instance (a batch of one)."""
+    actions = actions.unsqueeze(0)
+    if isinstance(environment, VectorisedEnvironment):
+        return VectorisedScores(environment, policy, environment.trajectory_inputs(instance, actions))
+    return BatchedScores(lambda i, j: environment.log_probs(policy, instance, actions[:, i:j])[0])
+
+
+def trajectory_squared_norms(
+    environment: Environment, policy: nn.Module, instances: Instances, actions: Tensor
+) -> Tensor:
+    """‖∇_θ log π_θ(τ)‖² of every trajectory, exact: actions [B, n, T] of B instances → [B, n] float64.
+
+    θ are the parameters of `policy` that require a gradient; the policy may be any torch module. Where the environment is
+    vectorised this costs about as much as two or three backward passes of the whole batch, elsewhere as many as trajectories.
+    """
+    parameters = [p for p in policy.parameters() if p.requires_grad]
+    count, n = actions.shape[:2]
+    if isinstance(environment, VectorisedEnvironment):
+        inputs = environment.trajectory_inputs(instances, actions)
+        scores = VectorisedScores(environment, policy, inputs)
+        return norms_of_scores(scores, count * n, parameters).view(count, n)
+    return torch.stack(
+        [
+            norms_of_scores(
+                instance_scores(environment, policy, environment.select(instances, b), actions[b]),
+                n,
+                parameters,
+            )
+            for b in range(count)
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class VectorisedScores:
+    """Scores by differentiating one trajectory's log π, mapped over trajectories: `inputs` [M, ...] hold a row of each."""
+
+    environment: VectorisedEnvironment
+    policy: nn.Module
+    inputs: tuple[Tensor, ...]
+
+    @property
+    def chunk(self) -> int:
+        width = sum(p.numel() * p.element_size() for p in self.policy.parameters() if p.requires_grad)
+        return max(1, min(VECTORISED_CHUNK, CHUNK_BYTES // max(width, 1)))
+
+    def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
+        names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
+        values = {names[id(parameter)]: parameter.detach() for parameter in block}
+
+        def log_prob(values: dict[str, Tensor], *row: Tensor) -> Tensor:
+            def policy(*args: Any, **kwargs: Any) -> Any:
+                return functional_call(self.policy, values, args, kwargs)
+
+            return self.environment.trajectory_log_prob(policy, *row)
+
+        mapped = vmap(grad(log_prob), in_dims=(None, *[0] * len(self.inputs)))
+        with torch.no_grad():  # the parameters outside the block are constants
+            gradients = mapped(values, *[rows[i:j] for rows in self.inputs])
+        return [gradients[name].flatten(1) for name in values]
