@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,32 +10,43 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan import Plan
     from maxk_lab.sweeps.records import RunDirectory
 
-# Cost of one trajectory step in warm-up (a backward per batch) and in scoring (a gradient per trajectory).
+# Cost of one trajectory step in warm-up (a backward per batch), in scoring (a gradient per trajectory), in
+# training and in evaluating (no gradient, but larger batches, which small caches do not like).
 WARMUP_COST = 1.0
 SCORE_COST = 2.0
+TRAINING_COST = 1.0
+EVALUATION_COST = 1.0
 # Seconds per unit of work where nothing has been timed yet: a small attention policy on one slow core.
 FIRST_GUESS = 1.5e-4
 
 
 def unit_work(unit: Mapping[str, Any]) -> dict[str, float]:
-    """The work of the phases "warmup" and "scores" of a unit (`Unit.as_dict()`)."""
+    """The work of the phases of a unit (`Unit.as_dict()` or `TrainingUnit.as_dict()`), in their order."""
+    steps = _steps(unit["environment"])
+    if "training" in unit:
+        return {"training": steps * _training_work(unit["training"])}
     warmup = unit["warmup"]
     trained = unit["stage"] * warmup["batch"] * warmup["n"] if warmup else 0
-    steps = _steps(unit["environment"])
     return {
         "warmup": WARMUP_COST * steps * trained,
         "scores": SCORE_COST * steps * unit["instances"] * unit["pool"],
     }
 
 
+def _training_work(settings: Mapping[str, Any]) -> float:
+    """Trajectories drawn, weighted with what each costs."""
+    evaluate = settings["evaluate"]
+    times = 1 + math.ceil(settings["steps"] / evaluate["every"])
+    learnt: float = settings["steps"] * settings["batch"] * settings["inner_epochs"]
+    evaluated: float = times * evaluate["instances"] * evaluate["samples"]
+    return TRAINING_COST * learnt + EVALUATION_COST * evaluated
+
+
 def _steps(environment: Mapping[str, Any]) -> float:
     """Decisions per trajectory, as far as the environment's size tells."""
     from maxk_lab.environments.catalogue import ENVIRONMENTS
 
-    # A bandit's trajectory is one decision without a network, whatever the number of arms.
-    if environment["name"] == "bandit":
-        return 0.05
-    return float(environment[ENVIRONMENTS.get(environment["name"]).size_parameter])
+    return ENVIRONMENTS.get(environment["name"]).decisions(environment)
 
 
 def seconds_left(plan: Plan, run: RunDirectory, jobs: int) -> tuple[float, bool]:

@@ -1,16 +1,19 @@
-"""`maxk-lab list`: the catalogues of estimators, baselines and environments, and the runs on disk."""
+"""`maxk-lab list`: everything that a sweep can name, and the runs on disk."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maxk_lab.catalogue import Parameter
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json, say
+
+if TYPE_CHECKING:
+    from maxk_lab.estimators.catalogue import MethodRow
 
 
 class What(StrEnum):
@@ -19,6 +22,8 @@ class What(StrEnum):
     estimators = "estimators"
     baselines = "baselines"
     environments = "environments"
+    tasks = "tasks"
+    rewards = "rewards"
     runs = "runs"
 
 
@@ -37,6 +42,8 @@ def list_(
         rows = _runs(results)
     elif what is What.environments:
         rows = _environments()
+    elif what in (What.tasks, What.rewards):
+        rows = _plain(what)
     else:
         rows = _estimators(what)
     if json:
@@ -50,7 +57,7 @@ def list_(
 def _estimators(what: What) -> list[dict[str, Any]]:
     from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 
-    rows = ESTIMATORS if what is What.estimators else BASELINES
+    rows: list[MethodRow] = [*(ESTIMATORS if what is What.estimators else BASELINES)]
     return [
         {
             "name": row.name,
@@ -61,11 +68,47 @@ def _estimators(what: What) -> list[dict[str, Any]]:
             "condition": row.condition,
             "shift invariant": row.shift_invariant,
             "constraint": row.constraint,
+            "binary rewards": row.binary_rewards or None,
+            **_of_a_baseline(row),
             "parameter": _parameter(row.parameter) if row.parameter else None,
             "computed by": row.implementation,
             "citation": row.citation,
         }
         for row in rows
+    ]
+
+
+def _of_a_baseline(row: MethodRow) -> dict[str, Any]:
+    """What a baseline needs besides the rewards: a weight of each trajectory, and of which kind."""
+    from maxk_lab.estimators.catalogue import BaselineRow
+
+    if not isinstance(row, BaselineRow):
+        return {}
+    kind = (
+        row.parameter.name
+        if row.trajectory_weight is None and row.needs() is not None and row.parameter
+        else None
+    )
+    return {
+        "needs g": f"as {kind} says" if kind else row.needs(),
+        "token level": "one weight per token: training studies only" if row.token_level else None,
+    }
+
+
+def _plain(what: What) -> list[dict[str, Any]]:
+    """Tasks or reward functions: every field of their rows."""
+    from dataclasses import fields
+
+    from maxk_lab.environments.catalogue import REWARDS, TASKS
+
+    return [
+        {
+            {"implementation": "computed by"}.get(field.name, field.name.replace("_", " ")): getattr(
+                row, field.name
+            )
+            for field in fields(row)
+        }
+        for row in (TASKS if what is What.tasks else REWARDS)
     ]
 
 
@@ -79,7 +122,7 @@ def _environments() -> list[dict[str, Any]]:
             "reward": row.reward,
             "parameters": [_parameter(parameter) for parameter in row.parameters],
             "policy": [_parameter(parameter) for parameter in row.policy_parameters],
-            "exact": f"{row.size_parameter} ≤ {row.enumerable_up_to}",
+            "exact": row.exact_when,
             "computed by": row.implementation,
             "citation": row.citation,
         }
@@ -90,8 +133,8 @@ def _environments() -> list[dict[str, Any]]:
 def _parameter(parameter: Parameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
-        "type": parameter.kind.__name__,
-        "default": parameter.default,
+        "type": parameter.type_name,
+        "default": list(parameter.default) if parameter.many else parameter.default,
         "low": parameter.low,
         "high": parameter.high,
         "choices": list(parameter.choices),
@@ -117,7 +160,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
         out.print(Text(str(row["name"]), "bold"), Text(str(row.get("meaning", ""))))
         width = max(len(key) for key in row) + 2
         for key, value in row.items():
-            if key not in ("name", "meaning") and value not in ("", None, []):
+            if key not in ("name", "meaning") and value not in ("", None, [], ()):
                 lines = _lines(value)
                 out.print(Text(f"  {key:<{width}}", "dim") + Text(lines[0]))
                 for line in lines[1:]:
@@ -127,6 +170,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
 def _lines(value: Any) -> list[str]:
     if isinstance(value, bool):
         return ["yes" if value else "no"]
+    if isinstance(value, tuple):
+        return [", ".join(map(str, value))]
     parameters = value if isinstance(value, list) else [value]
     if all(isinstance(parameter, dict) for parameter in parameters):
         return [_describe(parameter) for parameter in parameters]
@@ -135,11 +180,13 @@ def _lines(value: Any) -> list[str]:
 
 def _describe(parameter: dict[str, Any]) -> str:
     """One parameter in a line, e.g. `num_loc: int = 20, at least 3; number of cities`."""
-    text = f"{parameter['name']}: {parameter['type']} = {parameter['default']}"
+    text = f"{parameter['name']}: {parameter['type']}"
+    text += f" = {parameter['default']}" if parameter["default"] != "" else ""
     if parameter["choices"]:
         text += f", one of {', '.join(map(str, parameter['choices']))}"
+    each = "each " if isinstance(parameter["default"], list) else ""
     if parameter["low"] is not None:
-        text += f", at least {parameter['low']}"
+        text += f", {each}at least {parameter['low']}"
     if parameter["high"] is not None:
-        text += f", at most {parameter['high']}"
+        text += f", {each}at most {parameter['high']}"
     return f"{text}; {parameter['meaning']}" if parameter["meaning"] else text

@@ -14,7 +14,8 @@ from maxk_lab.cli.console import console, duration, emit_json, say, warn
 from maxk_lab.cli.effort import seconds_left
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan import Cell, Plan
+    from maxk_lab.sweeps.cells import AnyUnit, Cell
+    from maxk_lab.sweeps.plan import Plan
     from maxk_lab.sweeps.records import RunDirectory
 
 STATUSES = ("done", "failed", "missing")
@@ -72,7 +73,10 @@ def _as_json(planned: Plan, state: dict[str, str], directory: RunDirectory, jobs
     return {
         "name": directory.name,
         "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in planned.cells],
-        "skipped": [{"point": dict(skip.point), "reason": skip.reason} for skip in planned.skipped],
+        "skipped": [
+            {"study": skip.study, "point": dict(skip.point), "reason": skip.reason}
+            for skip in planned.skipped
+        ],
         "stale": directory.stale(planned),
         "counts": {status: _count(state, status, planned.cells) for status in STATUSES},
         "seconds_left": seconds,
@@ -84,12 +88,15 @@ def _print_units(planned: Plan, state: dict[str, str]) -> None:
     from rich.table import Table
 
     table = Table("environment", "stage", "seed", "cells", *STATUSES, box=None, pad_edge=False)
+    # Each cell of a training study is a unit of its own: those of a seed share a line.
+    lines: dict[tuple[int | None, int], list[AnyUnit]] = {}
     for unit in planned.units:
-        numbers = [len(unit.cells), *(_count(state, status, unit.cells) for status in STATUSES)]
-        environment = _describe(unit.environment)
-        table.add_row(
-            environment, str(unit.stage), str(unit.seed), *(str(number or "·") for number in numbers)
-        )
+        lines.setdefault((unit.stage, unit.seed), []).append(unit)
+    for (stage, seed), units in lines.items():
+        cells = [cell for unit in units for cell in unit.cells]
+        numbers = [len(cells), *(_count(state, status, cells) for status in STATUSES)]
+        place = [_describe(units[0].environment), "training" if stage is None else str(stage), str(seed)]
+        table.add_row(*place, *(str(number or "·") for number in numbers))
     console().print(table)
 
 
@@ -104,7 +111,8 @@ def _print_cells(planned: Plan, state: dict[str, str]) -> None:
         # Text of the user's own, such as affine[0.5], must not be read as markup.
         baseline = escape(cell.baseline)
         numbers = [str(cell.n), str(cell.k)]
-        place = [str(cell.stage), str(cell.seed), escape(cell.estimator)]
+        stage = cell.study if cell.stage is None else str(cell.stage)
+        place = [stage, str(cell.seed), escape(cell.estimator)]
         table.add_row(cell.id, *place, baseline, *numbers, state[cell.id])
     console().print()
     console().print(table)
@@ -133,6 +141,8 @@ def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory,
 
 
 def _describe(environment: Mapping[str, Any]) -> str:
-    """`tsp num_loc=20`."""
-    settings = (f"{key}={value}" for key, value in environment.items() if key != "name")
+    """`tsp num_loc=20`; settings that are empty say nothing."""
+    settings = (
+        f"{key}={value}" for key, value in environment.items() if key != "name" and value not in ([], "")
+    )
     return " ".join([environment["name"], *settings])

@@ -179,7 +179,7 @@ def _dry_run(
         return
     for cell in to_do:
         point = f"{cell.estimator} {cell.baseline} n={cell.n} k={cell.k}"
-        typer.echo(f"{cell.id}  stage {cell.stage}  seed {cell.seed}  {point}")
+        typer.echo(f"{cell.id}  {cell.place}  seed {cell.seed}  {point}")
     say(f"{len(to_do)} cells would run; nothing was written")
 
 
@@ -193,7 +193,10 @@ def _as_json(
         "failed": outcome.failed,
         "reused": outcome.reused,
         "stale": outcome.stale,
-        "skipped": [{"point": dict(skip.point), "reason": skip.reason} for skip in outcome.skipped],
+        "skipped": [
+            {"study": skip.study, "point": dict(skip.point), "reason": skip.reason}
+            for skip in outcome.skipped
+        ],
         "seconds": outcome.seconds,
         "tracked": tracked,
     }

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 
     from maxk_lab.sweeps.records import Record, RunDirectory
 
-# The per-instance arrays behind an interval: in --json only.
-BULKY = "units"
+# Arrays behind an interval or a figure: in --json only.
+BULKY = ("units", "bias", "proxies", "log", "evaluations")
+
+CURVE = {
+    "formula": "rho(K) = sum over the K-subsets of the samples of their max R, divided by C(samples,K)",
+    "computed by": "maxk_lab.estimators.rewards:maxk_curve",
+    "citation": "mean over held-out instances; K = 1 is the mean reward",
+}
 
 
 def show(
@@ -81,7 +87,9 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
 
 
 def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
-    metrics = {key: value for key, value in (record.metrics or {}).items() if key != BULKY}
+    metrics = {key: value for key, value in (record.metrics or {}).items() if key not in BULKY}
+    if record.cell["study"] == "training" and "final" in metrics:
+        metrics["final"] = _final_curve(metrics["final"])
     return {
         "name": record.cell["id"],
         "run": str(directory.root),
@@ -95,18 +103,32 @@ def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
     }
 
 
+def _final_curve(final: dict[str, Any]) -> dict[str, str]:
+    """The Max@K of the trained policy with its interval, at the K that the report knows."""
+    curves = [final[name] for name in ("value", "low", "high")]
+    points = {k: [curve[k - 1] for curve in curves] for k in final["ks"]}
+    return {
+        f"max@{k}": "undefined" if None in point else "{:.4g} [{:.4g}, {:.4g}]".format(*point)
+        for k, point in points.items()
+    }
+
+
 def _formulas(cell: dict[str, Any]) -> dict[str, Any]:
-    """For the estimator and the baseline of a cell: formula, the function that computes it, source."""
+    """For the estimator and the baseline of a cell: formula, the function that computes it, source.
+
+    Of a trained policy also what its curve is: the unbiased estimate of Max@K on held-out instances.
+    """
     from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 
     rows = {
         "estimator": choose_estimator(cell["estimator"]).row,
         "baseline": choose_baseline(cell["baseline"]).row,
     }
-    return {
+    formulas = {
         kind: {"formula": row.formula, "computed by": row.implementation, "citation": row.citation}
         for kind, row in rows.items()
     }
+    return formulas | ({"max@K": CURVE} if cell["study"] == "training" else {})
 
 
 def _latest_provenance(run: RunDirectory) -> dict[str, Any]:

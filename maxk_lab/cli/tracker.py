@@ -20,7 +20,7 @@ PHASES = {"warmup": "warm-up"}
 
 @dataclass
 class UnitState:
-    """How far one unit is: its work per phase, and the share of each phase that is done."""
+    """How far one unit is: its work per phase in their order, and the share of each phase that is done."""
 
     work: Mapping[str, float]
     shares: dict[str, float] = field(default_factory=dict)
@@ -34,11 +34,13 @@ class UnitState:
     @property
     def done(self) -> float:
         """The work done. A later phase means that the earlier ones are done, or were in the cache."""
-        if self.finished:
-            return self.total
-        scores = 1.0 if "cells" in self.shares else self.shares.get("scores", 0.0)
-        warmup = 1.0 if scores else self.shares.get("warmup", 0.0)
-        return warmup * self.work["warmup"] + scores * self.work["scores"]
+        # Cells are measured when all the work that counts is done.
+        later = self.finished or "cells" in self.shares
+        done = 0.0
+        for phase, work in reversed(list(self.work.items())):
+            done += work * (1.0 if later else self.shares.get(phase, 0.0))
+            later = later or phase in self.shares
+        return done
 
 
 class Tracker:

@@ -1,76 +1,30 @@
-"""What a sweep file must satisfy beyond its shape: known parameters, a grid that runs, claims that match."""
+"""What the studies of a sweep file must satisfy beyond their shape: grids that run, settings that fit them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 from typing import Any
 
-from maxk_lab.catalogue import Parameter
-from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.errors import LabError
-from maxk_lab.sweeps.claims import EqualsClaim, evaluate_value
+from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS
+from maxk_lab.environments.language_rows import TOY_LLM, reward_names, reward_weights
+from maxk_lab.estimators.catalogue import choose_estimator, is_token_level
+from maxk_lab.sweeps.fields import Grid
 from maxk_lab.sweeps.plan import Skipped, describe, grid_points
-from maxk_lab.sweeps.problems import unknown_key
-from maxk_lab.sweeps.schema import GradientStudy, Grid
 from maxk_lab.sweeps.source import Source, TreePath
+from maxk_lab.sweeps.training_schema import TrainingStudy
 
 
-def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """(environment, policy) with all parameters parsed or defaulted; None if there are problems."""
-    environment, policy = source.tree.get("environment"), source.tree.get("policy", {})
-    if not isinstance(environment, dict) or not isinstance(policy, dict):
-        return None
-    path: TreePath = ("environment", "name")
-    name = environment.get("name")
-    if name is None:
-        source.add(path, f"is missing; one of {', '.join(ENVIRONMENTS.names())}")
-        return None
-    if not isinstance(name, str):
-        source.add(path, f"must be a text, got {name!r}")
-        return None
-    try:
-        row = ENVIRONMENTS.get(name)
-    except LabError as error:
-        source.add(path, str(error))
-        return None
-    before = len(source.problems)
-    given = {key: value for key, value in environment.items() if key != "name"}
-    parameters = _parse(given, row.parameters, ("environment",), source)
-    policy_parameters = _parse(policy, row.policy_parameters, ("policy",), source)
-    if len(source.problems) > before:
-        return None
-    reason = row.refusal(parameters, policy_parameters)
-    if reason is not None:
-        source.add(("policy",) if "policy" in source.tree else ("environment",), reason)
-        return None
-    return {"name": name, **parameters}, policy_parameters
-
-
-def _parse(
-    given: Mapping[str, Any], known: Iterable[Parameter], path: TreePath, source: Source
-) -> dict[str, Any]:
-    parameters = {parameter.name: parameter for parameter in known}
-    for key in given:
-        if key not in parameters:
-            source.add((*path, key), unknown_key(key, parameters), key=True)
-    parsed: dict[str, Any] = {}
-    for name, parameter in parameters.items():
-        try:
-            parsed[name] = parameter.parse(given.get(name, parameter.default))
-        except LabError as error:
-            source.add((*path, name), str(error))
-    return parsed
-
-
-def check_grid(grid: Grid, source: Source) -> None:
+def check_grid(study: str, grid: Grid, source: Source) -> None:
     """Note a problem if no point of the grid can run; single points that cannot are the plan's to list."""
-    points, skipped = grid_points(grid)
+    points, skipped = grid_points(grid, study)
     if points:
         return
     first: Skipped = skipped[0]
-    path: TreePath = ("gradient", "grid")
+    path: TreePath = (study, "grid")
     if len(skipped) == 1:
-        source.add((*path, "k"), f"{describe(first.point)} cannot run: {first.reason}")
+        axis = "baseline" if is_token_level(first.point["baseline"]) and study == "gradient" else "k"
+        source.add((*path, axis), f"{describe(first.point)} cannot run: {first.reason}")
         return
     reasons = "; ".join(dict.fromkeys(point.reason for point in skipped[:3]))
     more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
@@ -87,38 +41,93 @@ def check_pool(pool: Any, grid: Grid, source: Source) -> None:
         )
 
 
-def check_claims(claims: Iterable[Any], study: GradientStudy, source: Source) -> None:
-    """Note claims of equal names, that match no point of the grid, or whose value is undefined at a point."""
-    points = [point | {"stage": stage} for point in grid_points(study.grid)[0] for stage in study.stages]
-    names: set[str] = set()
-    for number, claim in enumerate(claims):
-        path = ("claims", str(number))
-        if claim.name in names:
-            source.add((*path, "name"), f"two claims are named {claim.name!r}")
-        names.add(claim.name)
-        met = list(claim.points(points))
-        if not met:
-            what = (
-                "no two points of the grid that can run"
-                if len(_sides(claim)) == 2
-                else "no point of the grid that can run"
-            )
+def check_complete(environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source) -> None:
+    """Note a problem if complete enumeration is asked of an environment too large to list its trajectories."""
+    row = ENVIRONMENTS.get(environment["name"])
+    if not row.enumerable({**environment, **policy}):
+        source.add(
+            ("gradient", "complete"),
+            f"needs an environment whose trajectories can all be listed: {row.name} with {row.exact_when}",
+        )
+
+
+def check_rewards(study: str, grid: Grid, environment: Mapping[str, Any], source: Source) -> None:
+    """Note estimators for rewards of 0 and 1 where the environment's reward functions are known to give others."""
+    binary = [name for name in grid.estimator if choose_estimator(name).row.binary_rewards]
+    reason = _other_rewards(environment)
+    if binary and reason is not None:
+        source.add(
+            (study, "grid", "estimator"),
+            f"{', '.join(binary)} {'needs' if len(binary) == 1 else 'need'} rewards of 0 and 1, but {reason}",
+        )
+
+
+def _other_rewards(environment: Mapping[str, Any]) -> str | None:
+    """Why rewards are not all 0 or 1; None if they are, or if only the run can tell."""
+    if environment["name"] != TOY_LLM.name:
+        return None
+    names, weights = reward_names(environment), reward_weights(environment)
+    if len(names) > 1:
+        return f"{' and '.join(names)} are added up"
+    if weights != [1.0]:
+        return f"{names[0]} has the weight {weights[0]:g}"
+    if names[0] in REWARDS and not REWARDS.get(names[0]).binary:
+        return f"{names[0]} gives others"
+    return None
+
+
+def check_training(study: TrainingStudy, source: Source) -> None:
+    """Note settings that contradict each other, or that do not fit the training study's grid."""
+    _check_batch(study, source)
+    _check_loss(study, source)
+    points, _ = grid_points(study.grid, "training")
+    largest = max((point["k"] for point in points), default=1)
+    if study.evaluate.samples < largest:
+        source.add(
+            ("training", "evaluate", "samples"),
+            f"must be at least {largest}, the largest K of the grid, got {study.evaluate.samples}",
+        )
+    _check_weights(study, source)
+
+
+def _check_batch(study: TrainingStudy, source: Source) -> None:
+    odd = [n for n in dict.fromkeys(study.grid.n) if study.batch % n]
+    if not odd:
+        return
+    common = math.lcm(*study.grid.n)
+    below = study.batch // common * common
+    near = [str(size) for size in (below, below + common) if size > 0]
+    source.add(
+        ("training", "batch"),
+        f"must be a multiple of every n of the grid; {', '.join(map(str, odd))} "
+        f"{'does' if len(odd) == 1 else 'do'} not divide {study.batch}; the nearest that fit all: {' and '.join(near)}",
+    )
+
+
+def _check_loss(study: TrainingStudy, source: Source) -> None:
+    fixed, divisor = study.loss.aggregation == "fixed", study.loss.divisor
+    path: TreePath = ("training", "loss", "divisor")
+    if fixed and divisor is None:
+        source.add(path, "is missing: the aggregation fixed divides the sum over all tokens by it")
+    if not fixed and divisor is not None:
+        source.add(path, f"is read by the aggregation fixed only, got aggregation {study.loss.aggregation}")
+
+
+def _check_weights(study: TrainingStudy, source: Source) -> None:
+    """Options that some of the weightings of the grid cannot be combined with."""
+    tokens = [name for name in study.grid.baseline if is_token_level(name)]
+    for name, given in (
+        ("weight_normalization", study.weight_normalization != "none"),
+        ("min_gap_scale", study.min_gap_scale is not None),
+    ):
+        if tokens and given:
             source.add(
-                (*path, _sides(claim)[0]) if _sides(claim)[0] in source.tree["claims"][number] else path,
-                f"matches {what}",
+                ("training", name),
+                f"needs one weight per trajectory, but {', '.join(tokens)} gives one per token",
             )
-        if isinstance(claim, EqualsClaim):
-            _check_value(claim, met, (*path, "value"), source)
-
-
-def _sides(claim: Any) -> tuple[str, ...]:
-    return ("of", "over") if claim.kind == "ratio" else ("where",)
-
-
-def _check_value(claim: EqualsClaim, met: list[Any], path: TreePath, source: Source) -> None:
-    for (point,) in met:
-        try:
-            evaluate_value(claim.value, point["n"], point["k"])
-        except LabError as error:
-            source.add(path, str(error))
-            return
+    binary = [name for name in study.grid.estimator if choose_estimator(name).row.binary_rewards]
+    if binary and study.kl.place == "reward":
+        source.add(
+            ("training", "kl", "place"),
+            f"reward leaves no rewards of 0 and 1, which {', '.join(binary)} needs; place it in the loss",
+        )

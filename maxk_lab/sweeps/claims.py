@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.fields import AtLeastOne, BaselineName, EstimatorName, OneOrMore, WholeNumber
+from maxk_lab.sweeps.fields import AtLeastOne, BaselineName, EstimatorName, Model, OneOrMore, WholeNumber
 
 # Axes of the grid that a claim may speak of; seeds are pooled before any verdict.
-AXES = ("estimator", "baseline", "n", "k", "stage")
+TRAINING_AXES = ("estimator", "baseline", "n", "k")
+AXES = (*TRAINING_AXES, "stage")
 Metric = Literal["variance", "relative_variance", "snr", "squared_bias", "scale", "cosine"]
 RatioMetric = Literal["variance", "relative_variance", "snr"]
 Point = Mapping[str, Any]
@@ -76,10 +78,8 @@ def _check_name(name: str) -> str:
     return name
 
 
-class Where(BaseModel):
+class Where(Model):
     """A region of the grid: each axis that is given equals the value, or one of the values, given for it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     estimator: OneOrMore[EstimatorName] | None = None
     baseline: OneOrMore[BaselineName] | None = None
@@ -96,8 +96,9 @@ class Where(BaseModel):
         return all(point[axis] in values for axis, values in self.given().items())
 
 
-class _Claim(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+class _Claim(Model):
+    # The study whose rows the claim speaks of.
+    study: ClassVar[Literal["gradient", "training"]] = "gradient"
 
     name: Annotated[str, AfterValidator(_check_name)]
     where: Where = Where()
@@ -114,6 +115,13 @@ class UnbiasedClaim(_Claim):
     detectable: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
+class BiasedClaim(_Claim):
+    """A bias is there: of the direction too, or (`scale`) of the length alone."""
+
+    kind: Literal["biased"]
+    bias: Literal["direction", "scale"]
+
+
 class EqualsClaim(_Claim):
     """A measure equals a value within a tolerance."""
 
@@ -123,20 +131,16 @@ class EqualsClaim(_Claim):
     tolerance: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class RatioClaim(_Claim):
-    """A measure at `of` is at least, or at most, so many times that at `over`, all other axes equal."""
+class _PairClaim(_Claim):
+    """A measure at `of` compared with that at `over`, all other axes equal."""
 
-    kind: Literal["ratio"]
-    metric: RatioMetric
+    axes: ClassVar[tuple[str, ...]] = AXES
+
     of: Where
     over: Where
-    at_least: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    at_most: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
-    def _sides(self) -> RatioClaim:
-        if (self.at_least is None) == (self.at_most is None):
-            raise ValueError("needs exactly one of at_least and at_most")
+    def _two_sides(self) -> Self:
         if not self.of.given() or set(self.of.given()) != set(self.over.given()):
             raise ValueError(
                 "of and over must give the same axes, e.g. of: {baseline: subloo}, over: {baseline: none}"
@@ -148,7 +152,7 @@ class RatioClaim(_Claim):
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
         """Pairs (of, over) that differ only in the axes that `of` and `over` give."""
         swapped = self.over.given()
-        shared = [axis for axis in AXES if axis not in swapped]
+        shared = [axis for axis in self.axes if axis not in swapped]
         where = {axis: values for axis, values in self.where.given().items() if axis in shared}
         partners = {tuple(p[axis] for axis in shared): p for p in points if self.over.contains(p)}
         for point in points:
@@ -158,5 +162,65 @@ class RatioClaim(_Claim):
                     yield point, partner
 
 
-Claim = Annotated[UnbiasedClaim | EqualsClaim | RatioClaim, Field(discriminator="kind")]
-CLAIM_KINDS: dict[str, type[_Claim]] = {"unbiased": UnbiasedClaim, "equals": EqualsClaim, "ratio": RatioClaim}
+def _one_bound(claim: RatioClaim | DifferenceClaim) -> None:
+    if (claim.at_least is None) == (claim.at_most is None):
+        raise ValueError("needs exactly one of at_least and at_most")
+
+
+class RatioClaim(_PairClaim):
+    """A measure at `of` is at least, or at most, so many times that at `over`, all other axes equal."""
+
+    kind: Literal["ratio"]
+    metric: RatioMetric
+    at_least: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    at_most: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @model_validator(mode="after")
+    def _bound(self) -> Self:
+        _one_bound(self)
+        return self
+
+
+def _check_final(metric: str) -> str:
+    if metric != "mean" and re.fullmatch(r"max@[1-9][0-9]{0,8}", metric) is None:
+        raise ValueError(f"must be mean, or max@K such as max@8, got {metric!r}")
+    return metric
+
+
+class DifferenceClaim(_PairClaim):
+    """The trained policy's Max@K (or mean reward) at `of` less that at `over` is at least, or at most, a number.
+
+    Policies are compared in pairs: of the same seed, on the same held-out instances.
+    """
+
+    study: ClassVar[Literal["gradient", "training"]] = "training"
+    axes: ClassVar[tuple[str, ...]] = TRAINING_AXES
+
+    kind: Literal["difference"]
+    metric: Annotated[str, AfterValidator(_check_final)]
+    at_least: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    at_most: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+    @property
+    def at_k(self) -> int:
+        """The K of the curve that the claim speaks of; the mean reward is its value at K = 1."""
+        return 1 if self.metric == "mean" else int(self.metric.removeprefix("max@"))
+
+    @model_validator(mode="after")
+    def _bound(self) -> Self:
+        _one_bound(self)
+        if any(region.stage is not None for region in (self.of, self.over, self.where)):
+            raise ValueError("a training study has no stage: give estimator, baseline, n or k")
+        return self
+
+
+Claim = Annotated[
+    UnbiasedClaim | BiasedClaim | EqualsClaim | RatioClaim | DifferenceClaim, Field(discriminator="kind")
+]
+CLAIM_KINDS: dict[str, type[_Claim]] = {
+    "unbiased": UnbiasedClaim,
+    "biased": BiasedClaim,
+    "equals": EqualsClaim,
+    "ratio": RatioClaim,
+    "difference": DifferenceClaim,
+}

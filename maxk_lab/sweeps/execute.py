@@ -19,7 +19,10 @@ from maxk_lab.sweeps.schema import SweepSpec
 from maxk_lab.sweeps.selection import select
 from maxk_lab.sweeps.worker import Task
 
-MEASURE = "maxk_lab.sweeps.gradient_study:measure_unit"
+MEASURES = {
+    "gradient": "maxk_lab.sweeps.gradient_study:measure_unit",
+    "training": "maxk_lab.sweeps.training_study:measure_training",
+}
 BACKENDS = ("local",)
 
 
@@ -50,14 +53,15 @@ def execute(
     retry_failed: bool = False,
     on_event: OnEvent = _ignore,
     backend: str = "local",
-    measure: str = MEASURE,
+    measure: str | None = None,
 ) -> Outcome:
     """Measure the cells of `spec` that `run` lacks, in `jobs` worker processes; keep each as it finishes.
 
     Records are reused, failed ones too unless `retry_failed`; `force` measures everything that `only` selects
     again and replaces each record once its successor is there. `measure` names the `module:function` that
-    measures a unit. `on_event(name, payload)` is called in this process. Raises `LabError` for what the user
-    can mend. On KeyboardInterrupt workers are stopped; the same call later goes on from there.
+    measures a unit, in place of that of its study. `on_event(name, payload)` is called in this process. Raises
+    `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped; the same call later goes on
+    from there.
     """
     _check(jobs, backend)
     started = time.monotonic()
@@ -71,6 +75,9 @@ def execute(
         before = {cell_id: state for cell_id, state in statuses(plan, run).items() if cell_id in selected}
         keep = {"done"} if retry_failed else {"done", "failed"}
         to_do = {cell_id for cell_id, state in before.items() if force or state not in keep}
+        for cell_id in to_do:
+            if before[cell_id] != "missing":
+                _forget(run, cell_id)
         stale = tuple(run.stale(plan))
         tasks = _tasks(plan, to_do, run, measure)
         tell = _Teller(run, on_event)
@@ -124,7 +131,13 @@ def _check(jobs: int, backend: str) -> None:
         raise LabError(f"--backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
 
 
-def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str) -> list[Task]:
+def _forget(run: RunDirectory, cell_id: str) -> None:
+    """Remove what the cache keeps of this cell alone, such as its trained policy: to be measured anew is not to resume."""
+    for path in run.cache_path.glob(f"*{cell_id}*"):
+        path.unlink(missing_ok=True)
+
+
+def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str | None) -> list[Task]:
     units = [replace(unit, cells=tuple(c for c in unit.cells if c.id in to_do)) for unit in plan.units]
     units = [unit for unit in units if unit.cells]
     provenance = collect_provenance() if units else {}
@@ -135,7 +148,7 @@ def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str) -> list
             unit=unit.as_dict(),
             cells=tuple(cell.as_dict() for cell in unit.cells),
             root=str(run.root),
-            measure=measure,
+            measure=measure or MEASURES[unit.study],
             provenance=provenance,
         )
         for key, unit in enumerate(units)

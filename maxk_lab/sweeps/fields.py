@@ -1,11 +1,11 @@
-"""Field types that the sweep file's models share: strict numbers, catalogue names, one or several values."""
+"""What the sweep file's models share: strict numbers, catalogue names, one or several values, a grid."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
@@ -13,7 +13,7 @@ from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 Item = TypeVar("Item")
 
 
-def _as_tuple(value: Any) -> Any:
+def as_tuple(value: Any) -> Any:
     """A scalar stands for a list of one; models hold tuples, which are frozen."""
     if isinstance(value, list | tuple):
         return tuple(value)
@@ -45,10 +45,26 @@ WholeNumber = Annotated[int, Field(ge=0, lt=2**63)]
 AtLeastOne = Annotated[int, Field(ge=1, lt=2**63)]
 AtLeastTwo = Annotated[int, Field(ge=2, lt=2**63)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 EstimatorName = Annotated[str, AfterValidator(_canonical(choose_estimator))]
 BaselineName = Annotated[str, AfterValidator(_canonical(choose_baseline))]
-OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Distinct = Annotated[
-    tuple[WholeNumber, ...], BeforeValidator(_as_tuple), Field(min_length=1), AfterValidator(_distinct)
+    tuple[WholeNumber, ...], BeforeValidator(as_tuple), Field(min_length=1), AfterValidator(_distinct)
 ]
 DistinctAscending = Annotated[Distinct, AfterValidator(_ascending)]
+
+
+class Model(BaseModel):
+    """A part of a sweep file: frozen, every key known, every number strict."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Grid(Model):
+    """What is compared; every combination is a point of the grid."""
+
+    estimator: OneOrMore[EstimatorName]
+    baseline: OneOrMore[BaselineName]
+    n: OneOrMore[AtLeastOne]
+    k: OneOrMore[AtLeastOne]

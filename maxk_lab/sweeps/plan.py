@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from maxk_lab.estimators.catalogue import choose_estimator, effective_k, refusal
-from maxk_lab.sweeps.identity import IDENTITY_VERSION, content_hash
-from maxk_lab.sweeps.schema import Grid, SweepSpec
-
-GRID_AXES = ("estimator", "baseline", "n", "k")
+from maxk_lab.estimators.catalogue import choose_estimator, effective_k, is_token_level, refusal
+from maxk_lab.sweeps.cells import GRID_AXES, AnyUnit, Cell, TrainingUnit, Unit
+from maxk_lab.sweeps.fields import Grid
+from maxk_lab.sweeps.schema import SweepSpec
 
 
 @dataclass(frozen=True)
@@ -22,89 +20,17 @@ class Skipped:
     point: Mapping[str, Any]
     reason: str
     repeats: Mapping[str, Any] | None = None
+    study: str = "gradient"
 
     def __str__(self) -> str:
         return f"{describe(self.point)}: {self.reason}"
-
-
-@dataclass(frozen=True, eq=False)
-class Unit:
-    """Cells of one environment, policy, stage and seed: they share one score pool and run in one worker."""
-
-    environment: Mapping[str, Any]
-    policy: Mapping[str, Any]
-    warmup: Mapping[str, Any]
-    stage: int
-    seed: int
-    instances: int
-    pool: int
-    partitions: int
-    cells: tuple[Cell, ...] = field(default=(), repr=False)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything that the shared pool depends on, and the number of partitions: plain JSON."""
-        shared = ("environment", "policy", "warmup")
-        single = ("stage", "seed", "instances", "pool", "partitions")
-        return {name: dict(getattr(self, name)) for name in shared} | {
-            name: getattr(self, name) for name in single
-        }
-
-    @property
-    def label(self) -> str:
-        """A few words for people, e.g. `tsp, stage 200, seed 1`."""
-        return f"{self.environment['name']}, stage {self.stage}, seed {self.seed}"
-
-
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """One point of the grid at one stage and seed; equal and hashed by its `id`."""
-
-    unit: Unit = field(repr=False)
-    estimator: str
-    baseline: str
-    n: int
-    k: int
-
-    @cached_property
-    def _meaning(self) -> dict[str, Any]:
-        return {
-            "identity_version": IDENTITY_VERSION,
-            "study": "gradient",
-            **self.unit.as_dict(),
-            **{axis: getattr(self, axis) for axis in GRID_AXES},
-        }
-
-    @cached_property
-    def id(self) -> str:
-        """16 hex digits that depend on the resolved meaning of the cell and on nothing else."""
-        return content_hash(self._meaning)
-
-    @property
-    def stage(self) -> int:
-        """Steps of warm-up before measuring."""
-        return self.unit.stage
-
-    @property
-    def seed(self) -> int:
-        """The seed of the spec that all randomness of the cell derives from."""
-        return self.unit.seed
-
-    def as_dict(self) -> dict[str, Any]:
-        """The cell as plain JSON, with its id."""
-        return {"id": self.id, **self._meaning}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cell) and self.id == other.id
-
-    def __hash__(self) -> int:
-        return hash(self.id)
 
 
 @dataclass(frozen=True)
 class Plan:
     """What a sweep measures, in the order in which it does, and what it leaves out."""
 
-    units: tuple[Unit, ...]
+    units: tuple[AnyUnit, ...]
     skipped: tuple[Skipped, ...]
 
     @property
@@ -118,42 +44,59 @@ def describe(point: Mapping[str, Any]) -> str:
     return " ".join(f"{axis}={point[axis]}" for axis in GRID_AXES)
 
 
-def grid_points(grid: Grid) -> tuple[list[dict[str, Any]], list[Skipped]]:
-    """The points of a grid that are measured, and those that cannot run or repeat another, with why."""
+def grid_points(grid: Grid, study: str = "gradient") -> tuple[list[dict[str, Any]], list[Skipped]]:
+    """The points of a study's grid that are measured, and those that cannot run or repeat another, with why."""
     points: dict[tuple[Any, ...], dict[str, Any]] = {}
     skipped: list[Skipped] = []
     for values in product(grid.estimator, grid.baseline, grid.n, grid.k):
         asked: dict[str, Any] = dict(zip(GRID_AXES, values, strict=True))
-        reason = refusal(*values)
+        reason = _refusal(asked, study)
         # An estimator that takes no baseline runs once, whatever baselines the others are compared with.
         alone = not choose_estimator(asked["estimator"]).row.takes_baseline and "none" in grid.baseline
         if reason is not None and not alone:
-            skipped.append(Skipped(asked, reason))
+            skipped.append(Skipped(asked, reason, study=study))
             continue
         point = (
             asked
             | {"k": effective_k(asked["estimator"], asked["k"])}
             | ({"baseline": "none"} if alone else {})
         )
-        if alone and (reason := refusal(*point.values())) is not None:
-            skipped.append(Skipped(asked, reason))
+        if alone and (reason := _refusal(point, study)) is not None:
+            skipped.append(Skipped(asked, reason, study=study))
             continue
         key = tuple(point.values())
         if key in points:
-            skipped.append(Skipped(asked, f"repeats {describe(point)}", repeats=point))
+            skipped.append(Skipped(asked, f"repeats {describe(point)}", repeats=point, study=study))
         else:
             points[key] = point
     return list(points.values()), skipped
 
 
+def _refusal(point: Mapping[str, Any], study: str) -> str | None:
+    if study == "gradient" and is_token_level(point["baseline"]):
+        return f"{point['baseline']} gives one weight per token: training studies only"
+    return refusal(**point)
+
+
 def make_plan(spec: SweepSpec) -> Plan:
-    """The plan of a validated spec: all seeds of a stage before the next, points in the order of the file."""
-    points, skipped = grid_points(spec.gradient.grid)
-    return Plan(tuple(_units(spec, points)), tuple(skipped))
+    """The plan of a validated spec: the gradient study, then the training study, each in the file's order."""
+    units: list[AnyUnit] = []
+    skipped: list[Skipped] = []
+    if spec.gradient is not None:
+        points, left_out = grid_points(spec.gradient.grid)
+        units += _gradient_units(spec, points)
+        skipped += left_out
+    if spec.training is not None:
+        points, left_out = grid_points(spec.training.grid, "training")
+        units += _training_units(spec, points)
+        skipped += left_out
+    return Plan(tuple(units), tuple(skipped))
 
 
-def _units(spec: SweepSpec, points: list[dict[str, Any]]) -> Iterator[Unit]:
+def _gradient_units(spec: SweepSpec, points: list[dict[str, Any]]) -> Iterator[Unit]:
+    """All seeds of a stage before the next stage."""
     study = spec.gradient
+    assert study is not None
     for stage, seed in product(study.stages, spec.seeds):
         settings: dict[str, Any] = {
             "environment": dict(spec.environment),
@@ -165,6 +108,16 @@ def _units(spec: SweepSpec, points: list[dict[str, Any]]) -> Iterator[Unit]:
             "instances": study.instances,
             "pool": study.pool,
             "partitions": study.partitions,
+            "complete": study.complete,
         }
         bare = Unit(**settings)
         yield Unit(**settings, cells=tuple(Cell(bare, **point) for point in points))
+
+
+def _training_units(spec: SweepSpec, points: list[dict[str, Any]]) -> Iterator[TrainingUnit]:
+    """All points of a seed before the next seed, so that an unfinished sweep has whole seeds to compare."""
+    assert spec.training is not None
+    training = spec.training.settings()
+    for seed, point in product(spec.seeds, points):
+        bare = TrainingUnit(dict(spec.environment), dict(spec.policy), seed, training)
+        yield TrainingUnit(bare.environment, bare.policy, seed, training, cells=(Cell(bare, **point),))

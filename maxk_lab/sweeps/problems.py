@@ -9,21 +9,28 @@ from pydantic import BaseModel, ValidationError
 
 from maxk_lab.catalogue import nearest
 from maxk_lab.sweeps.claims import CLAIM_KINDS, Where
-from maxk_lab.sweeps.schema import GradientStudy, Grid, SweepSpec, Tracking, WarmUp
+from maxk_lab.sweeps.fields import Grid
+from maxk_lab.sweeps.schema import GradientStudy, SweepSpec, Tracking, WarmUp
 from maxk_lab.sweeps.source import Source, TreePath
+from maxk_lab.sweeps.training_schema import KL, Evaluation, Loss, TrainingStudy
 
 _MODELS: dict[TreePath, type[BaseModel]] = {
     (): SweepSpec,
     ("gradient",): GradientStudy,
     ("gradient", "warmup"): WarmUp,
     ("gradient", "grid"): Grid,
+    ("training",): TrainingStudy,
+    ("training", "kl"): KL,
+    ("training", "loss"): Loss,
+    ("training", "evaluate"): Evaluation,
+    ("training", "grid"): Grid,
     ("tracking",): Tracking,
 }
-_NOT_YET = {"training": "training studies are not implemented yet; this version runs gradient studies only"}
 _WORDS = {
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
     "float_type": "must be a number",
+    "bool_type": "must be true or false",
     "finite_number": "must be a finite number",
     "string_type": "must be a text",
     "string_too_short": "must not be empty",
@@ -55,8 +62,6 @@ def note_problems(error: ValidationError, source: Source) -> None:
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
     """What to say of a key that nothing reads."""
-    if key in _NOT_YET:
-        return _NOT_YET[key]
     known = list(known)
     hint = nearest(key, known)
     return f"unknown key {key!r}" + (f" (did you mean {hint}?)" if hint else f"; known: {', '.join(known)}")

@@ -10,6 +10,7 @@ from maxk_lab.sweeps.plan import Plan
 from maxk_lab.sweeps.records import RunDirectory
 
 State = Literal["done", "failed", "missing"]
+Kind = tuple[str, int | None]
 
 
 def statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
@@ -22,22 +23,22 @@ def estimate_seconds(plan: Plan, run: RunDirectory) -> float | None:
     """Seconds that one worker needs for the missing cells; None as long as nothing has been measured.
 
     Cells of a unit share the pool, which dominates: a unit with anything missing counts as a whole one,
-    at the mean time of the units of its stage, or of all stages where its own has none.
+    at the mean time of the units of its study and stage, or of all units where its own have none.
     """
     seconds = {
         record.cell["id"]: float(record.timings["seconds"])
         for record in run.records(plan)
         if record.status == "done" and "seconds" in record.timings
     }
-    spent: dict[int, list[float]] = defaultdict(list)
-    missing: list[int] = []
+    spent: dict[Kind, list[float]] = defaultdict(list)
+    missing: list[Kind] = []
     state = statuses(plan, run)
     for unit in plan.units:
         if any(state[cell.id] == "missing" for cell in unit.cells):
-            missing.append(unit.stage)
+            missing.append((unit.study, unit.stage))
         if any(cell.id in seconds for cell in unit.cells):
-            spent[unit.stage].append(sum(seconds.get(cell.id, 0.0) for cell in unit.cells))
+            spent[unit.study, unit.stage].append(sum(seconds.get(cell.id, 0.0) for cell in unit.cells))
     if not spent:
         return None
     overall = fmean(value for values in spent.values() for value in values)
-    return sum(fmean(spent[stage]) if stage in spent else overall for stage in missing)
+    return sum(fmean(spent[kind]) if kind in spent else overall for kind in missing)

@@ -5,25 +5,21 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from maxk_lab.sweeps.claims import Claim
 from maxk_lab.sweeps.fields import (
     AtLeastOne,
     AtLeastTwo,
-    BaselineName,
     Distinct,
     DistinctAscending,
-    EstimatorName,
-    OneOrMore,
+    Grid,
+    Model,
     Positive,
 )
+from maxk_lab.sweeps.training_schema import TrainingStudy
 
 WANDB_MODES = ("offline", "online", "disabled")
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def _wandb_mode(value: Any) -> Any:
@@ -44,6 +40,12 @@ def _folder_name(name: str) -> str:
     return name
 
 
+def _is_given(value: Any) -> Any:
+    if value is None:
+        raise ValueError("must be a mapping of keys to values, got nothing")
+    return value
+
+
 def _is_mapping(value: Any) -> Any:
     if not isinstance(value, dict):
         raise ValueError(
@@ -52,7 +54,7 @@ def _is_mapping(value: Any) -> Any:
     return value
 
 
-class WarmUp(_Model):
+class WarmUp(Model):
     """Plain policy gradient that takes a policy to later stages: `batch` instances of `n` samples a step."""
 
     batch: AtLeastOne = 32
@@ -61,20 +63,12 @@ class WarmUp(_Model):
     clip: Positive = 1.0
 
 
-class Grid(_Model):
-    """What is compared; every combination is a point of the grid."""
-
-    estimator: OneOrMore[EstimatorName]
-    baseline: OneOrMore[BaselineName]
-    n: OneOrMore[AtLeastOne]
-    k: OneOrMore[AtLeastOne]
-
-
-class GradientStudy(_Model):
+class GradientStudy(Model):
     """Gradient estimates of policies frozen at `stages` steps of warm-up.
 
     All cells of a stage and seed share `pool` i.i.d. trajectories on each of `instances` instances, which are
-    cut `partitions` times into replicates of n.
+    cut `partitions` times into replicates of n. With `complete`, and as far as all groups of n trajectories can
+    be listed, means and variances are sums over these groups, exact and without replicates.
     """
 
     stages: DistinctAscending = (0,)
@@ -82,10 +76,11 @@ class GradientStudy(_Model):
     instances: AtLeastOne = 16
     pool: AtLeastTwo = 256
     partitions: AtLeastOne = 8
+    complete: bool = False
     grid: Grid
 
 
-class Tracking(_Model):
+class Tracking(Model):
     """Where the finished records are tracked."""
 
     wandb: Annotated[Literal["offline", "online", "disabled"], BeforeValidator(_wandb_mode)] = "offline"
@@ -95,14 +90,15 @@ class Tracking(_Model):
 Parameters = Annotated[dict[str, Any], BeforeValidator(_is_mapping)]
 
 
-class SweepSpec(_Model):
-    """A whole sweep file. `environment` and `policy` hold every parameter, defaults filled in."""
+class SweepSpec(Model):
+    """A whole sweep file: one study or both. `environment` and `policy` hold every parameter, defaults too."""
 
     name: Annotated[str, AfterValidator(_folder_name)]
     description: str = ""
     seeds: Distinct
     environment: Parameters
     policy: Parameters = Field(default_factory=dict)
-    gradient: GradientStudy
+    gradient: Annotated[GradientStudy | None, BeforeValidator(_is_given)] = None
+    training: Annotated[TrainingStudy | None, BeforeValidator(_is_given)] = None
     tracking: Tracking = Tracking()
     claims: tuple[Claim, ...] = Field(default=(), strict=False)

@@ -7,9 +7,10 @@ from typing import Any
 from maxk_lab.catalogue import nearest
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.sweeps.plan import Cell, Plan
+from maxk_lab.sweeps.cells import Cell
+from maxk_lab.sweeps.plan import Plan
 
-AXES = ("estimator", "baseline", "n", "k", "stage", "seed")
+AXES = ("estimator", "baseline", "n", "k", "stage", "seed", "study")
 
 
 def select(plan: Plan, only: str | None) -> frozenset[str]:
@@ -42,7 +43,10 @@ def _parse(plan: Plan, only: str) -> dict[str, set[Any]]:
 
 
 def _value(plan: Plan, axis: str, text: str) -> Any:
-    known = list(dict.fromkeys(getattr(cell, axis) for cell in plan.cells))
+    found = dict.fromkeys(getattr(cell, axis) for cell in plan.cells)
+    known = [value for value in found if value is not None]  # cells of a training study have no stage
+    if not known:
+        raise LabError(f"--only: no cell of this sweep has a {axis}, got {axis} = {text}")
     value = text
     if axis in ("estimator", "baseline"):
         try:

@@ -85,7 +85,7 @@ def read_source(path: str | Path) -> Source:
         node = loader.get_single_node()
         if node is None:
             raise SpecError(
-                [source.problem((), "is empty; a sweep needs name, seeds, environment and gradient")]
+                [source.problem((), "is empty; a sweep needs name, seeds, environment and a study")]
             )
         source.tree = _build(loader, node, (), source, ())
     except yaml.MarkedYAMLError as error:

@@ -9,15 +9,20 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from maxk_lab.errors import Problem, SpecError
-from maxk_lab.sweeps.checks import check_claims, check_grid, check_pool, resolve_environment
+from maxk_lab.sweeps.checks import check_complete, check_grid, check_pool, check_rewards, check_training
+from maxk_lab.sweeps.claim_checks import check_claims
 from maxk_lab.sweeps.claims import Claim
+from maxk_lab.sweeps.environment_check import resolve_environment
+from maxk_lab.sweeps.fields import Grid
 from maxk_lab.sweeps.overrides import FILE, apply_overrides
 from maxk_lab.sweeps.problems import note_problems
-from maxk_lab.sweeps.schema import GradientStudy, Grid, SweepSpec
+from maxk_lab.sweeps.schema import GradientStudy, SweepSpec
 from maxk_lab.sweeps.source import Source, read_source
+from maxk_lab.sweeps.training_schema import TrainingStudy
 
 __all__ = ["SweepSpec", "load_spec", "spec_to_yaml"]
 
+STUDIES: dict[str, type[BaseModel]] = {"gradient": GradientStudy, "training": TrainingStudy}
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -35,7 +40,7 @@ def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> SweepSpec:
     except ValidationError as error:
         note_problems(error, source)
     resolved = resolve_environment(source)
-    _check_study(spec, source)
+    _check_studies(source, resolved)
     if source.problems or spec is None or resolved is None:
         raise SpecError(sorted(set(source.problems), key=_by_place))
     return spec.model_copy(update={"environment": resolved[0], "policy": resolved[1]})
@@ -45,25 +50,36 @@ def spec_to_yaml(spec: SweepSpec) -> str:
     """The resolved spec as a sweep file that `load_spec` reads back to the same spec."""
     import yaml
 
-    return yaml.safe_dump(
-        spec.model_dump(mode="json", exclude_none=True), sort_keys=False, allow_unicode=True, width=110
-    )
+    tree = spec.model_dump(mode="json")
+    # What a claim or a sweep does not speak of is left out; a setting that is null says so.
+    tree["claims"] = [claim.model_dump(mode="json", exclude_none=True) for claim in spec.claims]
+    for study in STUDIES:
+        if tree[study] is None:
+            del tree[study]
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _check_study(spec: SweepSpec | None, source: Source) -> None:
-    """The checks of the grid, pool and claims, as far as these are of the right shape."""
-    study = source.tree.get("gradient")
-    if not isinstance(study, Mapping):
-        return
-    grid = spec.gradient.grid if spec else _valid(Grid, study.get("grid"))
-    if grid is None:
-        return
-    check_grid(grid, source)
-    check_pool(spec.gradient.pool if spec else study.get("pool"), grid, source)
-    whole = spec.gradient if spec else _valid(GradientStudy, study)
-    claims = spec.claims if spec else _valid_claims(source.tree.get("claims", ()))
-    if whole is not None:
-        check_claims(claims, whole, source)
+def _check_studies(source: Source, resolved: tuple[dict[str, Any], dict[str, Any]] | None) -> None:
+    """The checks of the studies and the claims, as far as these are of the right shape."""
+    written = {name: source.tree[name] for name in STUDIES if name in source.tree}
+    if not written:
+        source.add((), f"needs a study: {' or '.join(STUDIES)}, or both")
+    for name, study in written.items():
+        grid = _valid(Grid, study.get("grid")) if isinstance(study, Mapping) else None
+        if grid is not None:
+            check_grid(name, grid, source)
+            if resolved is not None:
+                check_rewards(name, grid, resolved[0], source)
+            if name == "gradient":
+                check_pool(study.get("pool", GradientStudy.model_fields["pool"].default), grid, source)
+    gradient = _valid(GradientStudy, written.get("gradient"))
+    training = _valid(TrainingStudy, written.get("training"))
+    if gradient is not None and gradient.complete and resolved is not None:
+        check_complete(*resolved, source)
+    if training is not None:
+        check_training(training, source)
+    if len([study for study in (gradient, training) if study is not None]) == len(written) > 0:
+        check_claims(_valid_claims(source.tree.get("claims", ())), gradient, training, source)
 
 
 def _valid(model: type[Model], value: Any) -> Model | None:

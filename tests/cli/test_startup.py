@@ -20,6 +20,13 @@ except SystemExit as exit:
 print(" ".join(name for name in {HEAVY!r} if name in sys.modules))
 """
 
+LANGUAGE = """\
+name: language
+seeds: [0]
+environment: {name: toy_llm, rewards: [exact_match, brevity], reward_weights: [1, 0.1]}
+training: {grid: {estimator: maxk, baseline: [otb_token, eob_loo], n: 8, k: 1}}
+"""
+
 
 @pytest.mark.parametrize(
     "arguments",
@@ -34,10 +41,15 @@ print(" ".join(name for name in {HEAVY!r} if name in sys.modules))
         ["list", "runs"],
         ["validate", "tiny.yaml"],
         ["run", "tiny.yaml", "--dry-run"],
+        ["list", "tasks"],
+        ["list", "rewards"],
+        ["plan", "language.yaml"],
+        ["validate", "language.yaml"],
     ],
     ids=" ".join,
 )
 def test_quick_verbs_import_nothing_heavy(sweep: str, tmp_path: Path, arguments: list[str]) -> None:
+    Path("language.yaml").write_text(LANGUAGE, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from maxk_lab import __version__
+from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
 from maxk_lab.estimators.catalogue import BASELINES
 
 Lab = Callable[..., Result]
@@ -138,6 +139,30 @@ def test_list_says_what_the_catalogue_says(lab: Lab) -> None:
         "bandit",
     }
     assert lab("list", "envs").exit_code == 2
+
+
+def test_list_says_which_baselines_need_a_weight_of_each_trajectory(lab: Lab) -> None:
+    rows = {row["name"]: row for row in json.loads(lab("list", "baselines", "--json").stdout)}
+    needs = {name: row["needs g"] for name, row in rows.items() if row["needs g"]}
+    assert needs["opo_loo"] == "length"
+    assert needs["otb"] == "logit_proxy"
+    assert needs["eob"] == "grad_norm"
+    assert set(needs) == {row.name for row in BASELINES if row.trajectory_weight or row.needs()}
+    assert [name for name, row in rows.items() if row["token level"]] == ["otb_token"]
+
+
+def test_list_has_tasks_and_reward_functions_and_says_when_an_environment_is_exact(lab: Lab) -> None:
+    for what, catalogue in (("tasks", TASKS), ("rewards", REWARDS)):
+        rows = json.loads(lab("list", what, "--json").stdout)
+        assert [(row["name"], row["meaning"]) for row in rows] == [
+            (row.name, row.meaning) for row in catalogue
+        ]
+        assert all(row.implementation in lab("list", what).stdout for row in catalogue)
+    exact = {row["name"]: row["exact"] for row in json.loads(lab("list", "environments", "--json").stdout)}
+    assert exact == {row.name: row.exact_when for row in ENVIRONMENTS}
+    text = lab("list", "environments").stdout
+    assert "rewards: list of str = []; " in text
+    assert "pretrained: str; " in text
 
 
 def test_no_runs_yet(lab: Lab, sweep: str) -> None:

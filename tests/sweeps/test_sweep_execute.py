@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.sweeps.execute import Outcome, execute
 from maxk_lab.sweeps.plan import Plan, make_plan
 from maxk_lab.sweeps.progress import statuses
@@ -97,6 +98,36 @@ def test_one_and_two_workers_give_the_same_bytes(
     metrics = [[json.dumps(record.metrics) for record in each.records(plan)] for each in (run, other)]
     assert metrics[0] == metrics[1]
     assert len(set(metrics[0])) == 8
+
+
+def test_what_a_clock_said_is_kept_with_the_timings_and_not_with_the_metrics(
+    go: Go, run: RunDirectory, plan: Plan, tmp_path: Path
+) -> None:
+    other = RunDirectory(tmp_path / "other")
+    go("timed")
+    go("timed", run=other)
+    for first, second in zip(run.records(plan), other.records(plan), strict=True):
+        assert first.metrics == second.metrics
+        assert set(first.metrics or {}) == {"value", "undefined"}
+        assert first.timings["evaluations_seconds"] != second.timings["evaluations_seconds"]
+        assert first.timings["seconds"] >= 0
+
+
+def test_measuring_again_does_not_resume_from_what_the_cache_keeps_of_a_cell(
+    go: Go, run: RunDirectory, plan: Plan
+) -> None:
+    go(only="seed=0")
+    cell = run.cache_path / f"training-{plan.cells[0].id}.pt"
+    missing = run.cache_path / f"training-{plan.cells[-1].id}.pt"
+    shared = run.cache_path / "pool-of-a-seed.npz"
+    run.cache_path.mkdir()
+    for path in (cell, missing, shared):
+        path.write_text("kept", encoding="utf-8")
+    go()
+    assert [path.exists() for path in (cell, missing, shared)] == [True, True, True]
+    (run.cells_path / f"{plan.cells[-1].id}.json").unlink()
+    go(force=True)
+    assert [path.exists() for path in (cell, missing, shared)] == [False, True, True]
 
 
 def test_records_carry_their_provenance(go: Go, run: RunDirectory, plan: Plan) -> None:
@@ -296,9 +327,9 @@ def test_only_selects(plan: Plan, only: str | None, count: int) -> None:
     ("only", "message"),
     [
         ("baselin=none", "--only: unknown axis 'baselin' (did you mean baseline?); "
-         "known: estimator, baseline, n, k, stage, seed"),
+         "known: estimator, baseline, n, k, stage, seed, study"),
         ("baseline=centered", "--only: unknown baseline 'centered' (did you mean centred?); "
-         "known: none, group_mean, centred, sample_loo, pkpo_sloo, subloo, affine"),
+         f"known: {', '.join(BASELINES.names())}"),
         ("baseline=subloo", "--only: no cell has baseline = subloo; the sweep has none, centred"),
         ("n=16", "--only: no cell has n = 16; the sweep has 4, 8"),
         ("n", "--only must read axis=value,axis=value, got 'n' in 'n'"),

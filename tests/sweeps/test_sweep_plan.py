@@ -135,3 +135,23 @@ def test_planning_imports_nothing_heavy(small: str) -> None:
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def test_ids_of_earlier_runs_are_kept(small: str) -> None:
+    """Written down when only sampled gradient studies existed: their records must stay in use."""
+    found = {
+        (cell.stage, cell.seed, cell.baseline, cell.n): cell.id
+        for cell in plan_of(small, "gradient.stages=[0, 20]").cells
+    }
+    assert found[0, 0, "none", 4] == "2c39713fa2e01e91"
+    assert found[0, 1, "centred", 8] == "5406678eabe7d5c4"
+    assert found[20, 0, "none", 4] == "7c765b9e8adbf4df"
+    assert found[20, 1, "centred", 8] == "83eaa7f08ebdf691"
+
+
+def test_complete_enumeration_is_part_of_the_meaning_only_where_it_is_asked_for(small: str) -> None:
+    assert ids(small, "gradient.complete=false") == ids(small)
+    complete = plan_of(small, "gradient.complete=true").cells[0].as_dict()
+    assert complete["complete"] is True
+    assert "complete" not in plan_of(small).cells[0].as_dict()
+    assert not ids(small, "gradient.complete=true") & ids(small)

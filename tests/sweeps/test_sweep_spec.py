@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, SpecError
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.sweeps.claims import evaluate_value
 from maxk_lab.sweeps.spec import load_spec, spec_to_yaml
 
@@ -58,7 +60,10 @@ def test_resolved_spec_reads_back_to_itself(write: Write) -> None:
 
 
 BANDIT_KEYS = "known: arms, reward_shift"
-BASELINES = "known: none, group_mean, centred, sample_loo, pkpo_sloo, subloo, affine"
+KNOWN_BASELINES = f"known: {', '.join(BASELINES.names())}"
+KNOWN_ESTIMATORS = f"known: {', '.join(ESTIMATORS.names())}"
+KNOWN_ENVIRONMENTS = ", ".join(ENVIRONMENTS.names())
+KINDS = "unbiased, biased, equals, ratio, difference"
 FOLDER = (
     "names the folder of results: at most 100 letters, digits, '.', '_' and '-', "
     "beginning with a letter or digit and not ending with '.'"
@@ -83,14 +88,14 @@ FOLDER = (
         (
             3,
             "environment: {arms: 4}",
-            "3:14: environment.name: is missing; one of tsp, cvrp, sdvrp, op, pctsp, pdp, smtwtp, bandit",
+            f"3:14: environment.name: is missing; one of {KNOWN_ENVIRONMENTS}",
         ),
         (3, "environment: {name: 4}", "3:21: environment.name: must be a text, got 4"),
         (
             3,
             "environment: {name: bandits}",
             "3:21: environment.name: unknown environment 'bandits' (did you mean "
-            "bandit?); known: tsp, cvrp, sdvrp, op, pctsp, pdp, smtwtp, bandit",
+            f"bandit?); known: {KNOWN_ENVIRONMENTS}",
         ),
         (
             3,
@@ -133,13 +138,12 @@ FOLDER = (
         (
             8,
             "  grid: {estimator: maxk, baseline: [none, sublo], n: 4, k: 2}",
-            f"8:44: gradient.grid.baseline.1: unknown baseline 'sublo' (did you mean subloo?); {BASELINES}",
+            f"8:44: gradient.grid.baseline.1: unknown baseline 'sublo' (did you mean subloo?); {KNOWN_BASELINES}",
         ),
         (
             8,
             "  grid: {estimator: mxk, baseline: none, n: 4, k: 2}",
-            "8:21: gradient.grid.estimator: unknown estimator 'mxk' (did you mean "
-            "maxk?); known: maxk, reinforce",
+            f"8:21: gradient.grid.estimator: unknown estimator 'mxk' (did you mean maxk?); {KNOWN_ESTIMATORS}",
         ),
         (
             8,
@@ -165,8 +169,7 @@ FOLDER = (
         (
             8,
             f"{SMALL_LINES[7]}\ntraining: {{steps: 3}}",
-            "9:1: training: training studies are not implemented yet; this version runs "
-            "gradient studies only",
+            "9:11: training.grid: is missing",
         ),
         (
             8,
@@ -194,11 +197,10 @@ def test_one_problem(write: Write, line: int, text: str, expected: str) -> None:
             "{name: c, kind: unbiased, where: {baseline: centred}}",
             "10:5: claims.0.detectable: is missing",
         ),
-        ("{name: c, detectable: 1}", "10:5: claims.0.kind: is missing; one of unbiased, equals, ratio"),
+        ("{name: c, detectable: 1}", f"10:5: claims.0.kind: is missing; one of {KINDS}"),
         (
             "{name: c, kind: equal}",
-            "10:21: claims.0.kind: must be one of unbiased, equals, ratio, got 'equal' "
-            "(did you mean equals?)",
+            f"10:21: claims.0.kind: must be one of {KINDS}, got 'equal' (did you mean equals?)",
         ),
         (
             "{name: c, kind: equals, metric: cosin, value: 1, tolerance: 1}",
@@ -259,8 +261,8 @@ def test_all_problems_at_once_in_the_order_of_the_file(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "1:1: (file): is empty; a sweep needs name, seeds, environment and gradient"),
-        ("# nothing\n", "1:1: (file): is empty; a sweep needs name, seeds, environment and gradient"),
+        ("", "1:1: (file): is empty; a sweep needs name, seeds, environment and a study"),
+        ("# nothing\n", "1:1: (file): is empty; a sweep needs name, seeds, environment and a study"),
         ("- a\n- b\n", "1:1: (file): must be a mapping of keys to values, got ['a', 'b']"),
         (
             "name: a\nseeds: [0\nenvironment: {}\n",

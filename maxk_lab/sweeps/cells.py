@@ -1,0 +1,137 @@
+"""Cells, the points of a sweep that each get a record, and the units of work that a worker measures at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+from maxk_lab.sweeps.identity import IDENTITY_VERSION, content_hash
+
+STUDIES = ("gradient", "training")
+GRID_AXES = ("estimator", "baseline", "n", "k")
+# Settings of a training study that change nothing that is measured.
+WITHOUT_MEANING = ("checkpoint_every",)
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """Cells of one environment, policy, stage and seed: they share one score pool and run in one worker."""
+
+    study: ClassVar[str] = "gradient"
+    environment: Mapping[str, Any]
+    policy: Mapping[str, Any]
+    warmup: Mapping[str, Any]
+    stage: int
+    seed: int
+    instances: int
+    pool: int
+    partitions: int
+    complete: bool = False
+    cells: tuple[Cell, ...] = field(default=(), repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that the shared pool depends on, and how it is measured: plain JSON."""
+        shared = ("environment", "policy", "warmup")
+        # Only where it is asked for, so that all other cells are what they were before it could be.
+        single = ("stage", "seed", "instances", "pool", "partitions", *["complete"] * self.complete)
+        return {name: dict(getattr(self, name)) for name in shared} | {
+            name: getattr(self, name) for name in single
+        }
+
+    def meaning(self) -> dict[str, Any]:
+        """The part of the unit that tells its cells from those of others."""
+        return self.as_dict()
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `tsp, stage 200, seed 1`."""
+        return f"{self.environment['name']}, stage {self.stage}, seed {self.seed}"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingUnit:
+    """One policy to train, which is one cell: workers train different ones side by side."""
+
+    study: ClassVar[str] = "training"
+    stage: ClassVar[None] = None
+    environment: Mapping[str, Any]
+    policy: Mapping[str, Any]
+    seed: int
+    training: Mapping[str, Any]
+    cells: tuple[Cell, ...] = field(default=(), repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that the training depends on but its point of the grid: plain JSON."""
+        names = ("environment", "policy", "training")
+        return {name: dict(getattr(self, name)) for name in names} | {"seed": self.seed}
+
+    def meaning(self) -> dict[str, Any]:
+        """The part of the unit that tells its cell from others."""
+        settings = {name: value for name, value in self.training.items() if name not in WITHOUT_MEANING}
+        return self.as_dict() | {"training": settings}
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `toy_llm, maxk/centred n=16 k=8, seed 1`."""
+        points = ", ".join(f"{c.estimator}/{c.baseline} n={c.n} k={c.k}" for c in self.cells)
+        return f"{self.environment['name']}, {points}, seed {self.seed}"
+
+
+AnyUnit = Unit | TrainingUnit
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One point of a grid at one seed (and stage of a gradient study); equal and hashed by its `id`."""
+
+    unit: AnyUnit = field(repr=False)
+    estimator: str
+    baseline: str
+    n: int
+    k: int
+
+    @cached_property
+    def _meaning(self) -> dict[str, Any]:
+        return {
+            "identity_version": IDENTITY_VERSION,
+            "study": self.study,
+            **self.unit.meaning(),
+            **{axis: getattr(self, axis) for axis in GRID_AXES},
+        }
+
+    @cached_property
+    def id(self) -> str:
+        """16 hex digits that depend on the resolved meaning of the cell and on nothing else."""
+        return content_hash(self._meaning)
+
+    @property
+    def study(self) -> str:
+        """`gradient` or `training`."""
+        return self.unit.study
+
+    @property
+    def stage(self) -> int | None:
+        """Steps of warm-up before measuring; None in a training study."""
+        return self.unit.stage
+
+    @property
+    def seed(self) -> int:
+        """The seed of the spec that all randomness of the cell derives from."""
+        return self.unit.seed
+
+    @property
+    def place(self) -> str:
+        """Where in the sweep the cell is, but for its point of the grid: `stage 200` or `training`."""
+        return self.study if self.stage is None else f"stage {self.stage}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The cell as plain JSON, with its id."""
+        return {"id": self.id, **self._meaning}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cell) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)

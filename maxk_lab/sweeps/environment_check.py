@@ -1,0 +1,97 @@
+"""The environment of a sweep file and its policy: known parameters, allowed values, defaults filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from maxk_lab.catalogue import Parameter
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.errors import LabError
+from maxk_lab.sweeps.problems import unknown_key
+from maxk_lab.sweeps.source import Source, TreePath
+
+
+def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """(environment, policy) with all parameters parsed or defaulted; None if there are problems."""
+    environment, policy = source.tree.get("environment"), source.tree.get("policy", {})
+    if not isinstance(environment, dict) or not isinstance(policy, dict):
+        return None
+    path: TreePath = ("environment", "name")
+    name = environment.get("name")
+    if name is None:
+        source.add(path, f"is missing; one of {', '.join(ENVIRONMENTS.names())}")
+        return None
+    if not isinstance(name, str):
+        source.add(path, f"must be a text, got {name!r}")
+        return None
+    try:
+        row = ENVIRONMENTS.get(name)
+    except LabError as error:
+        source.add(path, str(error))
+        return None
+    before = len(source.problems)
+    given = {key: value for key, value in environment.items() if key != "name"}
+    parameters = _parse(given, row.parameters, ("environment",), source)
+    policy_parameters = _parse(policy, row.policy_parameters, ("policy",), source)
+    if len(source.problems) > before:
+        return None
+    reason = row.refusal(parameters, policy_parameters)
+    if reason is not None:
+        source.add(_culprit(reason, parameters, policy_parameters), reason)
+        return None
+    return {"name": name, **parameters}, policy_parameters
+
+
+def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that tell a resolved environment from others of its name, by name.
+
+    Those that are empty or as the catalogue has them by default stay out, but for its size and its task. Of an
+    environment that the catalogue does not know, all that are not empty.
+    """
+    given = {name: value for name, value in sorted(environment.items()) if name != "name"}
+    filled = {name: value for name, value in given.items() if value not in ([], "", None)}
+    if environment["name"] not in ENVIRONMENTS:
+        return filled
+    row = ENVIRONMENTS.get(environment["name"])
+    defaults = {parameter.name: parameter.parse(parameter.default) for parameter in row.parameters}
+    return {
+        name: value
+        for name, value in filled.items()
+        if name in (row.size_parameter, "task") or name not in defaults or value != defaults[name]
+    }
+
+
+def _culprit(reason: str, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> TreePath:
+    """Where to point for a refusal: at the value that it quotes, or else at the first parameter that it names."""
+    blocks = {"environment": parameters, "policy": policy}
+    for block, given in blocks.items():
+        for name, value in given.items():
+            if isinstance(value, str) and value and repr(value) in reason:
+                return (block, name)
+            if isinstance(value, list):
+                for number, item in enumerate(value):
+                    if repr(item) in reason:
+                        return (block, name, str(number))
+    for word in re.findall(r"\w+", reason):
+        for block, given in blocks.items():
+            if word in given:
+                return (block, word)
+    return ("environment",)
+
+
+def _parse(
+    given: Mapping[str, Any], known: Iterable[Parameter], path: TreePath, source: Source
+) -> dict[str, Any]:
+    parameters = {parameter.name: parameter for parameter in known}
+    for key in given:
+        if key not in parameters:
+            source.add((*path, key), unknown_key(key, parameters), key=True)
+    parsed: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        try:
+            parsed[name] = parameter.parse(given.get(name, parameter.default))
+        except LabError as error:
+            source.add((*path, name), str(error))
+    return parsed

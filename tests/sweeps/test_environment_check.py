@@ -1,0 +1,102 @@
+"""Refusals of the environment's own row, at the place in the sweep file that they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from maxk_lab.errors import SpecError
+from maxk_lab.sweeps.spec import load_spec
+
+Write = Callable[[str | bytes], str]
+SWEEP = """\
+name: language
+seeds: [0]
+environment:
+  name: toy_llm
+  task: edit
+  vocab_size: 5
+  max_length: 3
+  prompt_length: 3
+  rewards: [exact_match, brevity]
+  reward_weights: [1, 0.5]
+policy:
+  embed_dim: 16
+  num_heads: 2
+gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
+"""
+
+
+def test_lists_are_parsed_and_filled_in(write: Write) -> None:
+    environment = load_spec(write(SWEEP)).environment
+    assert environment["rewards"] == ["exact_match", "brevity"]
+    assert environment["reward_weights"] == [1.0, 0.5]
+    bare = load_spec(
+        write(SWEEP.replace("  rewards: [exact_match, brevity]\n  reward_weights: [1, 0.5]\n", ""))
+    )
+    assert bare.environment["rewards"] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("task: edit", "task: edti", "5:9: environment.task: unknown task 'edti' (did you mean edit?)"),
+        ("[exact_match, brevity]", "[exact_match, brevty]", "9:26: environment.rewards.1: unknown reward function "
+         "'brevty' (did you mean brevity?)"),
+        ("[exact_match, brevity]", "[nowhere:reward, brevity]", "9:13: environment.rewards.0: cannot load"),
+        ("[exact_match, brevity]", "brevity", "9:12: environment.rewards: rewards must be a list of str"),
+        ("reward_weights: [1, 0.5]", "reward_weights: [1]", "10:19: environment.reward_weights: reward_weights must "
+         "hold one weight for each of the 2 reward functions"),
+        ("max_length: 3", "max_length: 2", "max_length must be at least prompt_length = 3, got 2"),
+        ("num_heads: 2", "num_heads: 3", "12:14: policy.embed_dim: embed_dim must be a multiple of num_heads"),
+        ("pool: 16", "pool: 16, complete: true", None),
+        ("vocab_size: 5", "vocab_size: 40", None),
+    ],
+)  # fmt: skip
+def test_a_refusal_points_at_what_it_speaks_of(write: Write, old: str, new: str, place: str | None) -> None:
+    assert old in SWEEP
+    path = write(SWEEP.replace(old, new))
+    if place is None:
+        load_spec(path)
+        return
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    (problem,) = caught.value.problems
+    assert place in str(problem)
+
+
+def test_complete_enumeration_is_refused_where_trajectories_cannot_be_listed(write: Write) -> None:
+    large = SWEEP.replace("vocab_size: 5", "vocab_size: 40").replace("pool: 16", "pool: 16, complete: true")
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(large))
+    (problem,) = caught.value.problems
+    assert str(problem).startswith(
+        "sweep.yaml:14:46: gradient.complete: needs an environment whose trajectories can all be listed: toy_llm with "
+    )
+
+
+@pytest.mark.parametrize(
+    ("rewards", "reason"),
+    [
+        ("", "edit_similarity gives others"),
+        ("rewards: [exact_match]", None),
+        ("rewards: [exact_match, finished]", "exact_match and finished are added up"),
+        ("rewards: [exact_match]\n  reward_weights: [2]", "exact_match has the weight 2"),
+        ("rewards: [math:comb]", None),
+    ],
+)
+def test_estimators_for_binary_rewards_are_refused_where_rewards_are_others(
+    write: Write, rewards: str, reason: str | None
+) -> None:
+    """A function of the user's own may give 0 and 1: only the run can tell."""
+    text = SWEEP.replace("rewards: [exact_match, brevity]\n  reward_weights: [1, 0.5]", rewards)
+    path = write(text.replace("estimator: maxk", "estimator: [maxrl, maxk]"))
+    if reason is None:
+        load_spec(path)
+        return
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    (problem,) = caught.value.problems
+    assert problem.path == "gradient.grid.estimator"
+    assert problem.message == f"maxrl needs rewards of 0 and 1, but {reason}"
