@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -75,5 +77,10 @@ def callback(
 
 
 def main() -> None:
-    """Entry point of the console script `maxk-lab`."""
+    """Entry point of the console script `maxk-lab`.
+
+    A dotted path in a sweep file may name a module of the current folder. The folder comes last, so that no file in it
+    takes the place of a library; workers inherit the path.
+    """
+    sys.path.append(os.getcwd())
     app(prog_name="maxk-lab")

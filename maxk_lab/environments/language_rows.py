@@ -110,7 +110,7 @@ def load_reward_object(name: str) -> Any:
     try:
         found = load(name)
     except Exception as error:  # the user's module may raise anything when it is imported
-        hint = "a file of this folder is found with PYTHONPATH=."
+        hint = "looked for among the installed packages and in the folder where maxk-lab was started"
         raise LabError(f"cannot load the reward function {name!r}: {error} ({hint})") from error
     if isinstance(found, type) or not callable(found):
         raise LabError(

@@ -87,9 +87,9 @@ class RunDirectory:
 
     def spec(self) -> SweepSpec:
         """The resolved spec of the latest run. Raises `LabError` when there is none."""
-        from maxk_lab.sweeps.spec import load_spec
+        from maxk_lab.sweeps.spec import read_spec
 
-        return load_spec(self.spec_path)
+        return read_spec(self.spec_path)
 
     def write_spec(self, spec: SweepSpec) -> None:
         """Keep the resolved spec, in place of that of an earlier run."""

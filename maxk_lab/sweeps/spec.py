@@ -20,7 +20,7 @@ from maxk_lab.sweeps.schema import GradientStudy, SweepSpec
 from maxk_lab.sweeps.source import Source, read_source
 from maxk_lab.sweeps.training_schema import TrainingStudy
 
-__all__ = ["SweepSpec", "load_spec", "spec_to_yaml"]
+__all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
 
 STUDIES: dict[str, type[BaseModel]] = {"gradient": GradientStudy, "training": TrainingStudy}
 Model = TypeVar("Model", bound=BaseModel)
@@ -46,8 +46,21 @@ def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> SweepSpec:
     return spec.model_copy(update={"environment": resolved[0], "policy": resolved[1]})
 
 
+def read_spec(path: str | Path) -> SweepSpec:
+    """The resolved spec that `spec_to_yaml` wrote, as it is: what it names need not be installed to report on a run.
+
+    Raises `SpecError` where it is not of the shape of a spec, and `LabError` if there is no readable file.
+    """
+    source = read_source(path)
+    try:
+        return SweepSpec.model_validate(source.tree)
+    except ValidationError as error:
+        note_problems(error, source)
+        raise SpecError(sorted(set(source.problems), key=_by_place)) from None
+
+
 def spec_to_yaml(spec: SweepSpec) -> str:
-    """The resolved spec as a sweep file that `load_spec` reads back to the same spec."""
+    """The resolved spec as a sweep file that `load_spec` and `read_spec` read back to the same spec."""
     import yaml
 
     tree = spec.model_dump(mode="json")

@@ -57,11 +57,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def program(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def program(
+    arguments: list[str], folder: Path, command: list[str] = PROGRAM
+) -> subprocess.CompletedProcess[str]:
     """`maxk-lab` in a process of its own, run in `folder`."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [*PROGRAM, *arguments],
+        [*command, *arguments],
         cwd=folder,
         capture_output=True,
         text=True,

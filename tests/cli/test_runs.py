@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -177,3 +178,27 @@ def test_a_tracked_run_carries_the_metrics_and_the_figures(tmp_path: Path) -> No
         "heat-map-stage0",
         "variance",
     ]
+
+
+def test_a_reward_function_of_the_folder_is_found_and_reporting_does_without_it(tmp_path: Path) -> None:
+    """The program finds `rewards_here.py` where it is started; a run is reported from its records alone."""
+    (tmp_path / "rewards_here.py").write_text(
+        "def short(prompts, completions, **columns):\n    return [1.0 / (1 + len(text)) for text in completions]\n"
+    )
+    (tmp_path / "own.yaml").write_text(
+        "name: own\nseeds: [0]\n"
+        "environment: {name: toy_llm, task: edit, vocab_size: 4, max_length: 2, rewards: ['rewards_here:short']}\n"
+        "policy: {embed_dim: 4, num_layers: 1, num_heads: 1}\n"
+        "gradient: {instances: 2, pool: 32, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}\n"
+        "tracking: {wandb: disabled}\n"
+    )
+    # As the installed program: without the folder on the path, as `python -c` would put it there.
+    installed = [sys.executable, "-P", *PROGRAM[1:]]
+    ran = program(["run", "own.yaml"], tmp_path, installed)
+    assert ran.returncode == 0, ran.stderr
+    (tmp_path / "rewards_here.py").unlink()
+    told = program(["report", "own"], tmp_path, installed)
+    assert told.returncode == 0, told.stderr
+    again = program(["run", "own.yaml"], tmp_path, installed)
+    assert again.returncode == 2
+    assert "rewards_here:short" in again.stderr

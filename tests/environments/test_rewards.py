@@ -174,7 +174,7 @@ def test_rewards_load_by_name_and_by_dotted_path(user_module):
     [
         ("exact_mtch", r"did you mean exact_match\?.*dotted path"),
         ("users_rewards:nothing", "cannot load the reward function 'users_rewards:nothing'"),
-        ("no_such_package.rewards:f", "PYTHONPATH"),
+        ("no_such_package.rewards:f", "folder where maxk-lab was started"),
         ("users_rewards:Model", "got the class TokenSum"),
         ("users_rewards:number", "got 3"),
     ],
