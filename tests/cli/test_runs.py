@@ -187,7 +187,7 @@ def test_a_reward_function_of_the_folder_is_found_and_reporting_does_without_it(
     )
     (tmp_path / "own.yaml").write_text(
         "name: own\nseeds: [0]\n"
-        "environment: {name: toy_llm, task: edit, vocab_size: 4, max_length: 2, rewards: ['rewards_here:short']}\n"
+        "environment: {name: toy_llm, vocab_size: 4, max_length: 2, prompt_length: 2, rewards: ['rewards_here:short']}\n"
         "policy: {embed_dim: 4, num_layers: 1, num_heads: 1}\n"
         "gradient: {instances: 2, pool: 32, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}\n"
         "tracking: {wandb: disabled}\n"
