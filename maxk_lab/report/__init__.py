@@ -7,6 +7,8 @@ __getattr__, __dir__ = lazy_exports(
     {
         "Summary": "model",
         "SummaryRow": "model",
+        "TrainingRow": "model",
+        "ProxyRow": "model",
         "ClaimVerdict": "model",
         "FORMATS": "tables",
         "render": "tables",

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from maxk_lab.gradients.statistics import log_ratio
+from maxk_lab.gradients.statistics import Interval, log_ratio
 from maxk_lab.report.model import SummaryRow
 
 
@@ -17,7 +17,8 @@ def mark_best(rows: Iterable[SummaryRow], *, alpha: float = 0.05) -> list[Summar
     Candidates are catalogued unbiased and were not found biased. The one of least variance is marked when the
     paired interval of its log-ratio to every other candidate lies below 0. The level is Bonferroni over all
     these comparisons of the sweep, so the probability of any wrong mark is at most `alpha`. A group with an
-    incomplete candidate gets no mark: the missing row could have been better.
+    incomplete candidate gets no mark: the missing row could have been better. Nor does one where a ratio is
+    undefined, as of cells that rest on different resampling units: `best_note` of the least then says why.
     """
     rows = list(rows)
     groups: dict[tuple[object, ...], list[SummaryRow]] = defaultdict(list)
@@ -26,32 +27,46 @@ def mark_best(rows: Iterable[SummaryRow], *, alpha: float = 0.05) -> list[Summar
             groups[row.key.group].append(row)
     comparisons = sum(max(0, len(_candidates(group)) - 1) for group in groups.values())
     level = 1 - alpha / max(1, comparisons)
-    winners = {}
+    marks = {}
     for group in groups.values():
-        winner = _winner(group, level, alpha)
-        if winner is not None:
-            winners[winner.key] = f"least variance of {len(_candidates(group))} unbiased baselines"
-    return [replace(row, best=row.key in winners, best_note=winners.get(row.key, "")) for row in rows]
+        least = _least(group)
+        if least is not None:
+            marks[least[0].key] = _judge(*least, level, alpha)
+    return [_marked(row, *marks.get(row.key, (False, ""))) for row in rows]
+
+
+def _marked(row: SummaryRow, best: bool, note: str) -> SummaryRow:
+    return replace(row, best=best, best_note=note)
 
 
 def _candidates(group: list[SummaryRow]) -> list[SummaryRow]:
     return [row for row in group if row.bias.verdict not in ("biased", "scale bias")]
 
 
-def _winner(group: list[SummaryRow], level: float, alpha: float) -> SummaryRow | None:
+def _least(group: list[SummaryRow]) -> tuple[SummaryRow, list[SummaryRow]] | None:
+    """The candidate of least variance and the others; None where there is nothing to compare."""
     candidates = _candidates(group)
     # An incomplete row has no variance either.
     if len(candidates) < 2 or any(math.isnan(row.intervals["variance"].value) for row in candidates):
         return None
     first, *others = sorted(candidates, key=lambda row: row.intervals["variance"].value)
+    return first, others
+
+
+def _judge(first: SummaryRow, others: list[SummaryRow], level: float, alpha: float) -> tuple[bool, str]:
+    """Whether `first` is clearly the best, and a note on why it is or cannot be said to be."""
     # The wide interval of the corrected level is costly: ask for it only where the narrow one excludes zero.
     for asked in (1 - alpha, level):
-        if not all(_less(first, other, asked) for other in others):
-            return None
-    return first
+        for other in others:
+            ratio = _log_ratio(first, other, asked)
+            if math.isnan(ratio.value):
+                return False, f"undecided against {other.key.baseline}: {ratio.reason}"
+            if not ratio.high < 0:
+                return False, ""
+    return True, f"least variance of {len(others) + 1} unbiased baselines"
 
 
-def _less(first: SummaryRow, other: SummaryRow, level: float) -> bool:
+def _log_ratio(first: SummaryRow, other: SummaryRow, level: float) -> Interval:
     assert first.units is not None
     assert other.units is not None
-    return log_ratio(first.units, other.units, level=level).high < 0
+    return log_ratio(first.units, other.units, level=level)

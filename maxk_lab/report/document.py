@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.gradients.statistics import Interval
-from maxk_lab.report.model import Header, Summary
+from maxk_lab.report.model import Header, Summary, SummaryRow, TrainingRow
 
 UNDEFINED = "—"
 
@@ -117,9 +117,10 @@ def _absent(summary: Summary) -> list[str]:
         for failure in summary.failed
     ]
     missing = set(summary.missing)
+    rows: tuple[SummaryRow | TrainingRow, ...] = (*summary.rows, *summary.training)
     unfinished = [
         f"not finished: {row.key.path} seed {seed} (cell {cell})"
-        for row in summary.rows
+        for row in rows
         for seed, cell in row.cells.items()
         if cell in missing
     ]

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from maxk_lab.estimators.catalogue import BASELINES, choose_baseline
 from maxk_lab.gradients.bias import POWER
 from maxk_lab.gradients.statistics import MEASURES
 from maxk_lab.report.document import (
@@ -24,6 +23,7 @@ from maxk_lab.report.document import (
     number,
 )
 from maxk_lab.report.model import Summary, SummaryRow
+from maxk_lab.report.order import ALONE, family, place, sorted_rows, table
 
 HEADINGS = {
     "variance": "variance",
@@ -37,11 +37,11 @@ _LISTED = 4
 
 
 def gradient_section(summary: Summary) -> Section:
-    """Sheets per (environment, stage, estimator): the best baselines, variance and bias; then notes."""
+    """Sheets per (environment, stage, family): the best baselines, variance and bias; then notes."""
     blocks: list[Block] = []
     if not summary.rows:
         return Section("gradient", (), ())
-    for _, found in groupby(sorted_rows(summary.rows), key=lambda row: row.key.table):
+    for _, found in groupby(sorted_rows(summary.rows), key=table):
         blocks += _sheets(tuple(found), summary)
     notes = undefined_notes(summary.rows)
     if notes:
@@ -50,51 +50,45 @@ def gradient_section(summary: Summary) -> Section:
     return Section("gradient", tuple(blocks), tuple(record(row) for row in sorted_rows(summary.rows)))
 
 
-def sorted_rows(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    """By environment, estimator, stage, K, n and the catalogue's order of baselines, never by value."""
-    return sorted(
-        rows,
-        key=lambda row: (
-            row.key.environment,
-            row.key.estimator,
-            row.key.stage,
-            row.key.k,
-            row.key.n,
-            baseline_order(row.key.baseline),
-        ),
-    )
-
-
-def baseline_order(baseline: str) -> tuple[int, str]:
-    """Sorts baselines as the catalogue lists them."""
-    return BASELINES.names().index(choose_baseline(baseline).row.name), baseline
-
-
-def place(row: SummaryRow) -> str:
-    """`tsp(num_loc=20), stage 200, estimator maxk`."""
-    return f"{row.key.environment}, stage {row.key.stage}, estimator {row.key.estimator}"
-
-
 def basis(rows: Sequence[SummaryRow], summary: Summary) -> tuple[str, ...]:
     """What the numbers rest on: seeds, samples, what is resampled, and what bias is judged against."""
-    first = next((row for row in rows if row.complete), rows[0])
+    complete = [row for row in rows if row.complete]
+    first = (complete or rows)[0]
     seeds = sorted({seed for row in rows for seed in row.cells})
     many = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} ({', '.join(map(str, seeds))})"
     units = {
         "instance": f"bootstrap over instances ({first.units_per_seed} per seed)",
         "block": f"bootstrap over pool blocks ({first.units_per_seed} per seed)",
     }.get(first.unit, "none yet")
-    against = {
-        "exact": "the exact gradient",
-        "": "nothing yet",
-    }.get(first.against, f"the estimator {first.against.removeprefix('reference:')} (no exact gradient here)")
-    judged = sum(row.bias.verdict in ("no bias seen", "scale bias", "biased") for row in summary.rows)
-    return (
+    judged = sum(
+        row.bias.verdict in ("no bias seen", "scale bias", "biased") and not row.exact for row in summary.rows
+    )
+    enumerated = any(row.exact for row in rows)
+    against = [
+        _against(name) for name in dict.fromkeys(row.against for row in complete) if name != "complete"
+    ]
+    lines = [
         f"{many}; {first.instances} instance{'s' if first.instances > 1 else ''}, "
         f"pool of {first.pool} trajectories each.",
         f"Intervals: {summary.level:.0%}, {units}, stratified by seed; policies are held fixed.",
-        f"Bias against {against}; Holm-corrected over {judged} rows at {summary.alpha:g}.",
-    )
+    ]
+    if enumerated:
+        lines.append(
+            "Complete enumeration: mean and variance are sums over every possible group of n samples, so bias and "
+            "variance of each instance are exact: the verdict unbiased is proven there, to the tolerance of its row."
+        )
+    if against or not enumerated:
+        which = "Rows too large for that, bias" if enumerated else "Bias"
+        lines.append(
+            f"{which} against {' and '.join(against) or 'nothing yet'}; "
+            f"Holm-corrected over {judged} rows at {summary.alpha:g}."
+        )
+    return tuple(lines)
+
+
+def _against(name: str) -> str:
+    reference = f"the estimator {name.removeprefix('reference:')} (no exact gradient here)"
+    return {"exact": "the exact gradient"}.get(name, reference)
 
 
 def undefined_notes(rows: Sequence[SummaryRow]) -> list[str]:
@@ -131,21 +125,37 @@ def record(row: SummaryRow) -> dict[str, Any]:
 
 
 def _sheets(rows: tuple[SummaryRow, ...], summary: Summary) -> list[Block]:
-    rules = tuple(i for i in range(1, len(rows)) if rows[i].key.group != rows[i - 1].key.group)
+    sizes = [(row.key.k, row.key.n) for row in rows]
+    rules = tuple(i for i in range(1, len(rows)) if sizes[i] != sizes[i - 1])
     caption = basis(rows, summary)
+    alone = family(rows[0]) == ALONE
     star = (
         "★: least variance of the baselines derived unbiased and not found biased, by paired comparison "
         f"with each (Bonferroni over the sweep at {summary.alpha:g}).",
     )
-    seen = (
+    seen = [
         "derived: by the catalogue; could see: the smallest bias, relative to ‖∇J‖ and in any direction, "
         f"that the test finds with probability {POWER:g}.",
-    )
-    key = tuple(column for column in _KEY if column.heading != "estimator")
+    ]
+    key = tuple(column for column in _KEY if column.heading != ("baseline" if alone else "estimator"))
+    bias = list(_BIAS)
+    if any(row.exact for row in rows):
+        bias.insert(-1, _EXACT_BIAS)
+        seen.append(
+            "bias: √(mean ‖E ĝ − ∇J‖² / mean ‖∇J‖²) over these instances where it is enumerated; "
+            "could see is its tolerance there."
+        )
+    bias_sheet = Sheet(f"Bias: {place(rows[0])}", (*key[:3], *bias), rows, (*caption, *seen), rules)
+    if alone:
+        # There is no baseline to choose.
+        return [
+            Sheet(f"Variance: {place(rows[0])}", (*key, *_VARIANCE[1:]), rows, caption, rules),
+            bias_sheet,
+        ]
     return [
         _best_sheet(rows, caption + star),
         Sheet(f"Variance: {place(rows[0])}", (*key, *_VARIANCE), rows, caption + star, rules),
-        Sheet(f"Bias: {place(rows[0])}", (*key[:3], *_BIAS), rows, caption + seen, rules),
+        bias_sheet,
     ]
 
 
@@ -223,4 +233,11 @@ _BIAS = (
         },
         numeric=True,
     ),
+)
+# Exact for these instances, and so the one value that is printed without an interval.
+_EXACT_BIAS = Column(
+    "bias",
+    lambda row: number(row.bias.relative_bias) if row.exact else UNDEFINED,
+    lambda row: {},
+    numeric=True,
 )

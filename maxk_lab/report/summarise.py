@@ -10,10 +10,13 @@ import numpy as np
 
 from maxk_lab.estimators.catalogue import is_unbiased
 from maxk_lab.gradients.bias import BiasVerdict, bias_verdicts
-from maxk_lab.gradients.statistics import MEASURES, Interval, Units, interval, undefined
+from maxk_lab.gradients.statistics import MEASURES, Interval, interval, undefined
+from maxk_lab.gradients.units import Units
 from maxk_lab.report.best import mark_best
 from maxk_lab.report.claims import judge_claims
 from maxk_lab.report.model import Failure, Header, RowKey, Summary, SummaryRow, environment_label
+from maxk_lab.report.proxies import proxy_rows
+from maxk_lab.report.training_rows import training_key, training_rows
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.claims import Claim
@@ -56,19 +59,25 @@ def summarise_records(
     """The summary of planned cells and what is known of them; see `summarise`."""
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
-    grouped: dict[RowKey, list[Mapping[str, Any]]] = {}
+    studies: dict[str, list[Mapping[str, Any]]] = {"gradient": [], "training": []}
     for cell in cells:
+        studies[cell["study"]].append(cell)
+    grouped: dict[RowKey, list[Mapping[str, Any]]] = {}
+    for cell in studies["gradient"]:
         grouped.setdefault(_key(cell), []).append(cell)
     rows = [_pooled_row(key, members, done, level) for key, members in grouped.items()]
     judged = bias_verdicts({row.key: row.units for row in rows if row.units is not None}, alpha=alpha)
     rows = [replace(row, bias=judged.get(row.key, row.bias)) for row in rows]
     rows = mark_best(rows, alpha=alpha)
+    training = training_rows(studies["training"], done, level)
     return Summary(
         header=_header(name, description, cells, list(by_id.values())),
         rows=tuple(rows),
-        claims=tuple(judge_claims(claims, rows, alpha=alpha)),
+        training=tuple(training),
+        proxies=tuple(proxy_rows(studies["gradient"], done, level)),
+        claims=tuple(judge_claims(claims, rows, training, alpha=alpha)),
         failed=tuple(
-            Failure(cell["id"], _key(cell).path, cell["seed"], _last_line(by_id[cell["id"]].error))
+            Failure(cell["id"], _path(cell), cell["seed"], _last_line(by_id[cell["id"]].error))
             for cell in cells
             if cell["id"] in by_id and by_id[cell["id"]].status != "done"
         ),
@@ -84,6 +93,10 @@ def _key(cell: Mapping[str, Any]) -> RowKey:
     return RowKey(
         environment_label(cell), cell["stage"], cell["estimator"], cell["baseline"], cell["n"], cell["k"]
     )
+
+
+def _path(cell: Mapping[str, Any]) -> str:
+    return training_key(cell).path if cell["study"] == "training" else _key(cell).path
 
 
 def _pooled_row(
@@ -103,7 +116,7 @@ def _pooled_row(
         pool=cells[0]["pool"],
         unit=" and ".join(sorted({m["unit"] for m in metrics})),
         units_per_seed=min((len(m["units"]["m2"]) for m in metrics), default=0),
-        against=" and ".join(sorted({m["against"] for m in metrics})),
+        against=_against({m["against"] for m in metrics}),
     )
     reason = _why_not_pooled(row, metrics)
     if reason:
@@ -116,10 +129,15 @@ def _pooled_row(
     return replace(row, intervals={name: _measure(units, name, level) for name in MEASURES}, units=units)
 
 
+def _against(ways: set[str]) -> str:
+    """What the seeds are judged against; near the limit of enumeration some of their groups are enumerated and some sampled."""
+    return "exact" if ways == {"complete", "exact"} else " and ".join(sorted(ways))
+
+
 def _why_not_pooled(row: SummaryRow, metrics: Sequence[Mapping[str, Any]]) -> str:
     if not row.complete:
         return f"incomplete: {len(row.finished)} of {len(row.cells)} seeds finished"
-    if len({m["against"] for m in metrics}) > 1 or len({m["unit"] for m in metrics}) > 1:
+    if " and " in row.against or " and " in row.unit:
         return "the seeds were measured in different ways and cannot be pooled"
     if row.units_per_seed == 0:
         return "; ".join(sorted({text for m in metrics for text in m["undefined"].values()})) or "no units"

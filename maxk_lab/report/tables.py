@@ -15,14 +15,17 @@ from maxk_lab.report.gradient_section import basis, gradient_section, undefined_
 from maxk_lab.report.latex import latex
 from maxk_lab.report.markdown import markdown
 from maxk_lab.report.model import Summary
+from maxk_lab.report.proxies import proxy_section
 from maxk_lab.report.terminal import terminal
+from maxk_lab.report.training_section import training_basis, training_notes, training_section
 
 FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 
 
 def sections(summary: Summary) -> list[Section]:
     """The studies of a summary, in reading order. A new kind of study adds its section here."""
-    return [section for section in (gradient_section(summary),) if section.records]
+    studies = (gradient_section(summary), proxy_section(summary), training_section(summary))
+    return [section for section in studies if section.records]
 
 
 def render(
@@ -68,9 +71,10 @@ def as_dict(summary: Summary) -> dict[str, Any]:
         "level": summary.level,
         "alpha": summary.alpha,
         "basis": basis(summary.rows, summary) if summary.rows else (),
+        "training_basis": training_basis(summary.training, summary) if summary.training else (),
         "claims": [asdict(claim) for claim in summary.claims],
         **{section.name: section.records for section in sections(summary)},
-        "undefined": undefined_notes(summary.rows),
+        "undefined": [*undefined_notes(summary.rows), *training_notes(summary.training)],
         "failed": [asdict(failure) for failure in summary.failed],
         "missing": summary.missing,
         "stale": summary.stale,
@@ -79,14 +83,18 @@ def as_dict(summary: Summary) -> dict[str, Any]:
 
 
 def _csv(summary: Summary) -> str:
-    """One line per row with every column; cell ids are joined by spaces, undefined is empty."""
+    """One line per row with every column; cell ids are joined by spaces, undefined is empty.
+
+    The studies stand below each other, told apart by `section`: a column that another study does not have is empty.
+    """
     import pandas as pd
 
     lines = [
-        {
+        {"section": section.name}
+        | {
             name: " ".join(value.values()) if name == "cells" else value
             for name, value in record.items()
-            if name != "undefined"
+            if name not in ("undefined", "evaluations")
         }
         for section in sections(summary)
         for record in section.records

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import nearest
 from maxk_lab.errors import LabError
-from maxk_lab.tracking.payload import COLUMNS, Payload, payloads
+from maxk_lab.tracking.payload import Payload, payloads
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.records import RunDirectory
@@ -90,11 +90,16 @@ def _send(payload: Payload, mode: str, project: str, group: str, folder: Path, f
         ),
     )
     try:
-        table = wandb.Table(
-            columns=list(COLUMNS), data=[list(line) for line in payload.table], allow_mixed_types=True
-        )
+        tables = {
+            name: wandb.Table(
+                columns=list(table.columns),
+                data=[list(line) for line in table.lines],
+                allow_mixed_types=True,
+            )
+            for name, table in payload.tables.items()
+        }
         images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in figures}
-        run.log({**payload.metrics, "cells": table, **images})
+        run.log({**payload.metrics, **tables, **images})
         return str(run.url if mode == "online" else Path(run.settings.sync_dir))
     finally:
         run.finish()

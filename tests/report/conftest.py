@@ -81,13 +81,30 @@ def make_metrics(cell, against="exact", bias_off_gradient=0.0, noise=None):
     }
 
 
-def make_record(cell, status="done", **how):
+def make_exact_metrics(cell, scale=1.0, off=0.0, tolerance=1e-9):
+    """Metrics of a cell by complete enumeration: E ĝ = scale · ∇J, and `off` · ‖∇J‖ across it."""
+    sampled = make_metrics(cell, against="complete")
+    truth = np.array(sampled["units"]["truth"])
+    square = (scale**2 + off**2) * truth
+    units = {"m2": 2 * truth + square, "mean_square": square, "inner": scale * truth, "truth": truth}
+    return sampled | {
+        "units": {"stratum": [0] * len(truth), **{name: unit.tolist() for name, unit in units.items()}},
+        "replicates": 0,
+        "bias": {
+            "squared": (((scale - 1) ** 2 + off**2) * truth).tolist(),
+            "off_direction": (off**2 * truth).tolist(),
+        },
+        "tolerance": tolerance,
+    }
+
+
+def make_record(cell, status="done", make=make_metrics, **how):
     """A record with the attributes of `sweeps.records.Record`."""
     done = status == "done"
     return SimpleNamespace(
         cell=cell,
         status=status,
-        metrics=make_metrics(cell, **how) if done else None,
+        metrics=make(cell, **how) if done else None,
         error=None
         if done
         else "Traceback (most recent call last):\n  ...\nMemoryError: the pool did not fit",
@@ -96,7 +113,119 @@ def make_record(cell, status="done", **how):
     )
 
 
+# What is trained: (estimator, baseline, n, K).
+POINTS = (("reinforce", "centred", 8, 1), ("maxk", "centred", 8, 8), ("maxk", "subloo", 8, 8))
+SAMPLES = 16
+KS = (1, 2, 4, 8, 16)
+
+
+def make_training_cells(points=POINTS, seeds=(0, 1, 2), **settings):
+    """Cell dicts of a training study as the plan makes them."""
+    return [
+        {
+            "id": f"training-{estimator}-{baseline}-{n}-{k}-{seed}",
+            "identity_version": 1,
+            "study": "training",
+            "seed": seed,
+            "environment": {"name": "toy_llm", "task": "deceptive"},
+            "policy": {"embed_dim": 32},
+            "training": {
+                "steps": 100,
+                "batch": 64,
+                "evaluate": {"every": 50, "instances": 12, "samples": SAMPLES},
+                **settings,
+            },
+            "estimator": estimator,
+            "baseline": baseline,
+            "n": n,
+            "k": k,
+        }
+        for estimator, baseline, n, k in points
+        for seed in seeds
+    ]
+
+
+def final_value(cell, at_k, step=100):
+    """What a trained policy is worth in truth: training for K > 1 gains at large K and loses at K = 1."""
+    trained = step / 100
+    return 0.4 + 0.05 * np.log2(at_k) + trained * (0.1 * np.log2(at_k) - 0.1 if cell["k"] > 1 else 0.05)
+
+
+def make_log(cell):
+    """The training log of a cell: the truth of its reward with noise, and metrics that do not vary or are undefined."""
+    own = np.random.default_rng(np.frombuffer(f"log {cell['id']}".encode(), dtype=np.uint8))
+    steps = list(range(0, 100, 5))
+    reward = [final_value(cell, 1, step) + own.normal(0, 0.01) for step in steps]
+    return {
+        "step": steps,
+        "reward/mean": reward,
+        "entropy": [5 - step / 50 + own.normal(0, 0.1) for step in steps],
+        "grad_norm": own.gamma(20, 1 / 20, len(steps)).tolist(),
+        "frac_truncated": [step / 200 for step in steps],
+        "clip_ratio/high": [0.0] * len(steps),
+        "kl/token": [None] * len(steps),
+        "length/mean": [4.0] * len(steps),
+        "loss": own.normal(0, 1e-3, len(steps)).tolist(),
+    }
+
+
+def make_training_metrics(cell, noise=0.01, shared=0.1):
+    """Metrics of one trained cell: the truth, plus what all cells of a seed share, plus its own noise."""
+    common = np.random.default_rng([7, cell["seed"]])
+    own = np.random.default_rng(np.frombuffer(cell["id"].encode(), dtype=np.uint8))
+    difficulty = common.normal(0, shared, 12)
+    luck = own.normal(0, noise, 12)
+
+    def instances(at_k, step=100):
+        return final_value(cell, at_k, step) + difficulty + luck * step / 100
+
+    curve = np.array([instances(at_k).mean() for at_k in range(1, SAMPLES + 1)])
+    steps = [0, 50, 100]
+    values = np.array([[instances(at_k, step).mean() for at_k in KS] for step in steps])
+    return {
+        "steps": 100,
+        "rollouts": 6400,
+        "evaluations": {
+            "step": steps,
+            "rollouts": [64 * step for step in steps],
+            "ks": list(KS),
+            "value": values.tolist(),
+            "low": (values - 0.02).tolist(),
+            "high": (values + 0.02).tolist(),
+        },
+        "final": {
+            "value": curve.tolist(),
+            "low": (curve - 0.02).tolist(),
+            "high": (curve + 0.02).tolist(),
+            "ks": list(KS),
+            "per_instance": [instances(at_k).tolist() for at_k in KS],
+        },
+        "log": make_log(cell),
+        "undefined": {},
+    }
+
+
+def make_training_record(cell, status="done", **how):
+    """A record of a training cell, with its clock."""
+    done = status == "done"
+    return SimpleNamespace(
+        cell=cell,
+        status=status,
+        metrics=make_training_metrics(cell, **how) if done else None,
+        error=None if done else "Traceback (most recent call last):\nFloatingPointError: loss at step 3",
+        provenance={"git": {"commit": "0123abcd", "dirty": False}, "versions": {"torch": "2.13.0"}},
+        timings={"seconds": 9.0, "evaluations_seconds": [0.0, 4.0 + cell["seed"], 8.0]},
+    )
+
+
 @pytest.fixture(scope="session")
 def lab():
     """The makers above."""
-    return SimpleNamespace(cells=make_cells, record=make_record)
+    return SimpleNamespace(
+        cells=make_cells,
+        record=make_record,
+        exact=make_exact_metrics,
+        training_cells=make_training_cells,
+        training_record=make_training_record,
+        final_value=final_value,
+    )

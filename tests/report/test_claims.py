@@ -85,3 +85,151 @@ def test_an_incomplete_partner_leaves_a_ratio_undecided(verdict):
     }
     assert verdict(**claim, at_least=2, where={"n": 8})[0] == "undecided"
     assert verdict(**claim, at_least=2, where={"n": 16})[0] == "supported"
+
+
+@pytest.fixture(scope="module")
+def enumerated(lab):
+    """(verdict, detail) of one claim on rows whose bias is known: by enumeration, and `sampled` by a test."""
+    cells = lab.cells(
+        baselines=("centred", "group_mean", "pkpo_sloo", "none", "sample_loo"), ns=(8,), ks=(2,)
+    )
+    known = {
+        "centred": {"make": lab.exact},
+        "group_mean": {"make": lab.exact, "scale": 0.75},
+        "pkpo_sloo": {"make": lab.exact, "off": 0.25},
+        "none": {},
+        "sample_loo": {"bias_off_gradient": 1.0, "noise": 1.0},
+    }
+    records = [lab.record(cell, **known[cell["baseline"]]) for cell in cells]
+
+    def judge(**claim):
+        model = TypeAdapter(Claim).validate_python({"name": "it", **claim})
+        (found,) = summarise_records(cells, records, name="study", claims=[model]).claims
+        return found.verdict, found.detail
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("baseline", "bias", "expected", "said"),
+    [
+        ("pkpo_sloo", "direction", "supported", "biased, relative bias 0.250 by complete enumeration"),
+        ("pkpo_sloo", "scale", "refuted", "biased, relative bias 0.250"),
+        ("group_mean", "scale", "supported", "scale bias, relative bias 0.250 by complete enumeration"),
+        ("group_mean", "direction", "refuted", "scale bias"),
+        ("centred", "direction", "refuted", "unbiased, relative bias 0.00 by complete enumeration"),
+        ("centred", "scale", "refuted", "unbiased"),
+        # Where nothing was enumerated, not to see a bias refutes nothing.
+        ("none", "direction", "undecided", "no bias seen, p ="),
+        ("none", "scale", "undecided", "no bias seen"),
+        ("sample_loo", "direction", "supported", "biased, p ="),
+        ("sample_loo", "scale", "refuted", "biased, p ="),
+        (["pkpo_sloo", "sample_loo"], "direction", "supported", "2 of 2 rows"),
+        (["pkpo_sloo", "none"], "direction", "undecided", "1 of 2 rows"),
+        (["pkpo_sloo", "centred"], "direction", "refuted", "1 of 2 rows, e.g. stage0/maxk/centred/n8/k2"),
+        ("subloo", "direction", "undecided", "no row of this run matches"),
+    ],
+)
+def test_biased(enumerated, baseline, bias, expected, said):
+    found, detail = enumerated(kind="biased", bias=bias, where={"baseline": baseline})
+    assert (found, said in detail) == (expected, True), detail
+
+
+@pytest.mark.parametrize(
+    ("baseline", "detectable", "expected", "said"),
+    [
+        ("centred", 1e-6, "supported", "unbiased by complete enumeration in 1 rows, to a relative bias of at most 1e-09"),
+        ("centred", 1e-12, "undecided", "more than the 1e-12 asked for"),
+        (["centred", "pkpo_sloo"], 1e-6, "refuted", "1 of 2 rows biased, most clearly stage0/maxk/pkpo_sloo"),
+        (["pkpo_sloo", "sample_loo"], 0.9, "refuted", "pkpo_sloo/n8/k2: biased, relative bias 0.250 by complete"),
+        (["centred", "none"], 0.9, "supported", "no bias seen in 2 rows"),
+    ],
+)  # fmt: skip
+def test_unbiased_by_enumeration(enumerated, baseline, detectable, expected, said):
+    found, detail = enumerated(kind="unbiased", where={"baseline": baseline}, detectable=detectable)
+    assert (found, said in detail) == (expected, True), detail
+
+
+@pytest.fixture(scope="module")
+def trained(lab):
+    """(verdict, detail) of one claim on trained rows; training for K = 8 gains 0.15 at Max@8 and loses 0.15 at Max@1."""
+
+    def judge(seeds=(0, 1, 2), lost=(), **claim):
+        cells = lab.training_cells(seeds=seeds)
+        records = [lab.training_record(c, status="failed" if c["id"] in lost else "done") for c in cells]
+        gradient = lab.cells(baselines=("none",), ns=(8,), ks=(2,))
+        model = TypeAdapter(Claim).validate_python({"name": "it", "kind": "difference", **claim})
+        both = cells + gradient, records + [lab.record(cell) for cell in gradient]
+        (found,) = summarise_records(*both, name="study", claims=[model]).claims
+        return found.verdict, found.detail
+
+    return judge
+
+
+EIGHT = {"of": {"estimator": "maxk", "k": 8}, "over": {"estimator": "reinforce", "k": 1}}
+CENTRED = EIGHT | {"where": {"baseline": "centred"}}
+
+
+@pytest.mark.parametrize(
+    ("metric", "side", "expected"),
+    [
+        ("max@8", {"at_least": 0}, "supported"),
+        ("max@8", {"at_least": 0.1}, "supported"),
+        ("max@8", {"at_least": 0.15}, "undecided"),
+        ("max@8", {"at_least": 0.2}, "refuted"),
+        ("max@8", {"at_most": 0.2}, "supported"),
+        ("max@8", {"at_most": 0}, "refuted"),
+        ("mean", {"at_most": 0}, "supported"),
+        ("mean", {"at_least": 0}, "refuted"),
+        ("max@1", {"at_most": -0.1}, "supported"),
+        ("max@3", {"at_least": 0.14}, "refuted"),  # between the K at which evaluations are kept
+        ("max@64", {"at_least": 0}, "undecided"),
+    ],
+)
+def test_difference(trained, metric, side, expected):
+    found, detail = trained(metric=metric, **CENTRED, **side)
+    assert found == expected, detail
+    if metric != "max@64":
+        assert "training/maxk/centred/n8/k8 minus training/reinforce/centred/n8/k1" in detail
+        assert "over 3 seeds" in detail
+
+
+def test_a_difference_at_its_bound_is_not_beyond_it(lab):
+    """The whole interval is the bound itself: no claim of a difference rests on that."""
+    cells = lab.training_cells()
+    records = [lab.training_record(cell, noise=0.0, shared=0.0) for cell in cells]
+    for record in records:
+        record.metrics["final"]["value"] = [0.5] * 16
+    model = TypeAdapter(Claim).validate_python(
+        {"name": "it", "kind": "difference", "metric": "max@8", "at_least": 0, **CENTRED}
+    )
+    (found,) = summarise_records(cells, records, name="equal", claims=[model]).claims
+    assert found.verdict == "undecided"
+
+
+def test_a_difference_needs_all_seeds_of_both_rows(trained):
+    found, detail = trained(metric="max@8", at_least=0, **CENTRED, lost=["training-reinforce-centred-8-1-1"])
+    assert found == "undecided"
+    assert "training/reinforce/centred/n8/k1: 2 of 3 seeds finished" in detail
+
+
+def test_one_seed_decides_no_difference(trained):
+    found, detail = trained(metric="max@8", at_least=0, **CENTRED, seeds=(0,))
+    assert found == "undecided"
+    assert "one seed" in detail
+
+
+def test_a_claim_in_words(lab):
+    """The words name the axes: 8 minus 1 would say little."""
+    cells = lab.training_cells()
+    claims = [
+        {"kind": "difference", "metric": "max@8", "at_least": 0, **CENTRED},
+        {"kind": "biased", "bias": "scale", "where": {"baseline": "mean"}},
+    ]
+    models = [TypeAdapter(Claim).validate_python({"name": "it", **claim}) for claim in claims]
+    words = [claim.text for claim in summarise_records(cells, [], name="it", claims=models).claims]
+    assert words == [
+        "final max@8 of estimator = maxk; k = 8, minus that of estimator = reinforce; k = 1, "
+        "is at least 0 where baseline = centred",
+        "biased in scale only where baseline = mean",
+    ]

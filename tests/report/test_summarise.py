@@ -1,16 +1,25 @@
 """Pooling, bias verdicts and best marks: what was put into the records comes out, and no more."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
-from maxk_lab.gradients.statistics import MEASURES, Units, interval
+from maxk_lab.gradients.statistics import MEASURES, interval
+from maxk_lab.gradients.units import Units
 from maxk_lab.report.summarise import summarise_records
 
 
 def rows_of(summary, **axes):
     """The rows whose key has these values."""
     return [row for row in summary.rows if all(getattr(row.key, axis) == v for axis, v in axes.items())]
+
+
+def in_units(record, unit="instance", stratum=None):
+    """The record with its resampling units called and cut otherwise."""
+    stratum = stratum or record.metrics["units"]["stratum"]
+    metrics = record.metrics | {"unit": unit, "units": record.metrics["units"] | {"stratum": stratum}}
+    return SimpleNamespace(**(vars(record) | {"metrics": metrics}))
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +83,34 @@ def test_equal_baselines_have_no_winner(lab):
     cells = lab.cells(baselines=("centred", "subloo"), ns=(16,), ks=(2,))
     summary = summarise_records(cells, [lab.record(cell, noise=1.0) for cell in cells], name="equal")
     assert not any(row.best for row in summary.rows)
+
+
+def test_a_cell_with_other_resampling_units_is_neither_beaten_nor_best(lab):
+    """Near the limit of enumeration one baseline may be enumerated, by instance, and another sampled, by block."""
+    cells = lab.cells(baselines=("centred", "subloo"), ns=(16,), ks=(2,))
+    records = []
+    for cell in cells:
+        changes = {} if cell["baseline"] == "centred" else {"unit": "block", "stratum": [0] * 8 + [1] * 8}
+        records.append(in_units(lab.record(cell, noise=1.0 if changes else 50.0), **changes))
+    least, other = sorted(
+        summarise_records(cells, records, name="mixed").rows, key=lambda row: row.key.baseline, reverse=True
+    )
+    assert not least.best
+    assert not other.best
+    assert "against centred: the two rest on different resampling units" in least.best_note
+
+
+def test_enumerated_and_sampled_seeds_are_pooled_as_sampled_ones_if_their_units_are_alike(lab):
+    cells = lab.cells(baselines=("centred",), ns=(16,), ks=(2,))
+    records = [lab.record(cells[0], make=lab.exact), lab.record(cells[1])]
+    (row,) = summarise_records(cells, records, name="mixed").rows
+    assert (row.against, row.exact, row.unit) == ("exact", False, "instance")
+    assert row.units.tolerance is None
+    assert row.bias.verdict == "no bias seen"
+    assert not math.isnan(row.intervals["variance"].low)
+    blocks = [records[0], in_units(records[1], unit="block")]
+    (row,) = summarise_records(cells, blocks, name="unlike").rows
+    assert "different ways" in row.bias.reason
 
 
 def test_a_row_without_all_its_seeds_is_not_averaged(lab):

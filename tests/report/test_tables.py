@@ -137,3 +137,65 @@ def test_a_run_without_any_record(lab):
     empty = summarise_records(lab.cells(), [], name="empty")
     for format in FORMATS:
         assert "centred" in render(empty, format)
+
+
+def test_what_bias_is_judged_against_is_said_for_every_kind_of_row(lab):
+    """Some rows enumerated, others too large: both are explained, and the correction counts the tested ones."""
+    cells = lab.cells(baselines=("none", "centred", "group_mean"), ns=(8, 16), ks=(2,))
+    small = {"make": lab.exact}
+    records = [
+        lab.record(
+            cell,
+            **(
+                (small | {"scale": 0.75} if cell["baseline"] == "group_mean" else small)
+                if cell["n"] == 8
+                else {}
+            ),
+        )
+        for cell in cells
+    ]
+    summary = summarise_records(cells, records, name="both")
+    text = " ".join(render(summary, "terminal", width=200).split())
+    assert "Complete enumeration: mean and variance are sums over every possible group of n samples" in text
+    assert "Rows too large for that, bias against the exact gradient; Holm-corrected over 3 rows" in text
+    lines = [line for line in render(summary, "terminal", width=200).splitlines() if "1.00e-09" in line]
+    assert [re.split(r" {2,}", line.strip())[0] for line in lines] == ["none", "group_mean", "centred"]
+    assert [re.split(r" {2,}", line.strip())[-3:] for line in lines] == [
+        ["unbiased", "0.00", "1.00e-09"],
+        ["scale bias", "0.250", "1.00e-09"],
+        ["unbiased", "0.00", "1.00e-09"],
+    ]
+    sampled = summarise_records(cells, [lab.record(cell) for cell in cells], name="sampled")
+    assert "enumeration" not in render(sampled, "terminal")
+
+
+def test_enumeration_alone_needs_no_correction(lab):
+    cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,))
+    text = render(
+        summarise_records(cells, [lab.record(c, make=lab.exact) for c in cells], name="it"), "terminal"
+    )
+    assert "Complete enumeration" in text
+    assert "Holm" not in text
+
+
+def test_estimators_without_a_baseline_share_a_table(lab):
+    cells = lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
+    alone = [
+        cell | {"estimator": name, "id": f"{name}-{cell['n']}-{cell['seed']}"}
+        for name in ("grpo", "leader_reward[0.5]")
+        for cell in cells
+        if cell["baseline"] == "none"
+    ]
+    summary = summarise_records(cells + alone, [lab.record(cell) for cell in cells + alone], name="it")
+    text = render(summary, "terminal", width=150)
+    assert text.count("Best baseline: ") == 1
+    table = text.split("Variance: tsp(num_loc=20), stage 0, estimators without baseline\n")[1].split("Bias:")[
+        0
+    ]
+    assert "★" not in table
+    assert [line.split()[:2] for line in table.splitlines() if line.startswith(("grpo", "leader"))] == [
+        ["grpo", "8"],
+        ["leader_reward[0.5]", "8"],
+        ["grpo", "16"],
+        ["leader_reward[0.5]", "16"],
+    ]

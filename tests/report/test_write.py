@@ -1,11 +1,15 @@
 """The report folder: every file asked for, figures that say what they show, the same bytes each time."""
 
 import json
+import re
 
 import pytest
 
 from maxk_lab.errors import LabError
+from maxk_lab.report.document import number
 from maxk_lab.report.figures import figures
+from maxk_lab.report.heat_map import heat_map_figure, relative_to_best
+from maxk_lab.report.model import environment_label
 from maxk_lab.report.summarise import summarise, summarise_records
 from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.plan import make_plan
@@ -77,7 +81,7 @@ def test_the_folder(summary, tmp_path):
     assert names[:4] == ["report.md", "table.csv", "report.json", "table.tex"]
     pictures = [
         f"figures/{name}.{kind}"
-        for name in ("variance", "bias-stage0", "bias-stage5")
+        for name in ("variance", "bias-stage0", "bias-stage5", "heat-map-stage0", "heat-map-stage5")
         for kind in ("png", "svg")
     ]
     assert names[4:] == pictures
@@ -96,6 +100,131 @@ def test_figures_say_what_they_show_and_do_not_change(summary, tmp_path):
         assert said in variance, said
     for said in ("stage 5", "no bias seen", "scale bias", "group_mean  n = 16"):
         assert said in bias, said
+
+
+def test_the_heat_map_has_every_number_and_marks_what_is_biased(lab, tmp_path):
+    cells = lab.cells(baselines=("none", "centred", "group_mean", "subloo"), ns=(8, 16), ks=(2, 4))
+    lost = [c["id"] for c in cells if c["baseline"] == "subloo" and c["n"] == 16 and c["seed"] == 1]
+    records = [lab.record(cell, status="failed" if cell["id"] in lost else "done") for cell in cells]
+    summary = summarise_records(cells, records, name="it")
+    svg = next(path for path in figures(summary, tmp_path) if path.name == "heat-map-stage0.svg").read_text()
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    biased = 0
+    for row in summary.rows:
+        found = row.bias.verdict in ("biased", "scale bias")
+        biased += found
+        if row.units is not None:
+            assert number(row.intervals["relative_variance"].value) + "†" * found in texts, row.key.path
+    assert biased == 4
+    assert texts.count("—") == 2, "one for each K of the row that lost a seed"
+    assert sum(text.endswith("†") for text in texts) == biased
+    for label in ("maxk  none", "maxk  centred", "maxk  group_mean (biased)", "maxk  subloo"):
+        assert label in texts
+    assert [texts.count(tick) for tick in ("K=2", "K=4", "n=8", "n=16")] == [2] * 4
+    assert "†: found biased" in svg
+
+
+def test_colours_of_the_heat_map_are_relative_to_the_best_unbiased_of_the_column(lab):
+    cells = lab.cells(baselines=("none", "centred", "group_mean"), ns=(8,), ks=(2, 4))
+    # The biased one has the least, and is passed over.
+    noise = {"none": 40.0, "centred": 4.0, "group_mean": 0.4}
+    records = [lab.record(cell, noise=noise[cell["baseline"]]) for cell in cells]
+    rows = summarise_records(cells, records, name="it").rows
+    ratios = relative_to_best(rows)
+    for row in rows:
+        wanted = {"none": 10, "centred": 1, "group_mean": 0.1}[row.key.baseline]
+        assert ratios[row.key] == pytest.approx(wanted, rel=0.3)
+        assert row.key.baseline != "centred" or ratios[row.key] == 1
+
+
+def test_neither_a_bias_that_was_derived_nor_one_that_was_found_is_the_best_of_a_column(lab):
+    cells = lab.cells(baselines=("group_mean", "centred", "none"), ns=(64,), ks=(1,))
+    # By what is seen `group_mean` could be unbiased, by what is catalogued `none` could.
+    noise = {"group_mean": 100.0, "centred": 200.0, "none": 1.0}
+    records = [
+        lab.record(c, noise=noise[c["baseline"]], bias_off_gradient=float(c["baseline"] == "none"))
+        for c in cells
+    ]
+    rows = summarise_records(cells, records, name="it").rows
+    verdicts = {row.key.baseline: row.bias.verdict for row in rows}
+    assert verdicts == {"group_mean": "no bias seen", "centred": "no bias seen", "none": "biased"}
+    ratios = {key.baseline: ratio for key, ratio in relative_to_best(rows).items()}
+    assert ratios["centred"] == 1
+    assert ratios["group_mean"] < 1
+    assert ratios["none"] < 1
+
+
+def test_twenty_methods_are_told_apart_and_fit(lab, tmp_path):
+    """No two lines have the same colour and marker, and the legend does not squeeze the panels."""
+    from maxk_lab.report.drawing import COLOURS, MARKERS, finish, look, panels
+
+    looks = [tuple(look(index).values()) for index in range(len(COLOURS) * len(MARKERS))]
+    assert len(set(looks)) == len(looks)
+    heights = []
+    for lines in (4, 24):
+        figure, axes = panels(1, 1, (5.0, 3.3))
+        for index in range(lines):
+            axes[0][0].plot([0, 1], [0, index], label=f"optimal[baseline_{index}] (biased)", **look(index))
+        finish(figure, axes, "a title\nof two lines")
+        figure.draw_without_rendering()
+        heights.append(axes[0][0].get_window_extent().height)
+        (legend,) = figure.legends
+        extent = legend.get_window_extent()
+        assert extent.x0 >= 0
+        assert extent.x1 <= figure.bbox.width
+    assert heights[1] >= 0.85 * heights[0]
+
+
+@pytest.mark.parametrize("parameters", [1, 6, 40])
+def test_titles_take_three_lines_at_most_and_fit(lab, tmp_path, monkeypatch, parameters):
+    """A figure is as wide as a long name of its environment needs."""
+    environment = {"name": "someone_elses", **{f"parameter_{i}": i for i in range(parameters)}}
+    training, gradient = lab.training_cells(seeds=(0,)), lab.cells(ns=(8,), ks=(2,), seeds=(0,))
+    for cell in (*training, *gradient):
+        cell["environment"] = environment
+    records = [lab.training_record(cell) for cell in training] + [lab.record(cell) for cell in gradient]
+    drawn = {}
+
+    def keep(figure, out, name):
+        drawn[name] = figure
+        return [out / f"{name}.svg"]
+
+    monkeypatch.setattr("maxk_lab.report.figures.save", keep)
+    figures(summarise_records([*training, *gradient], records, name="long"), tmp_path)
+    assert set(drawn) == {
+        "variance",
+        "bias-stage0",
+        "heat-map-stage0",
+        "training",
+        "max-at-k",
+        "training-log",
+    }
+    for figure in drawn.values():
+        title = figure.get_suptitle()
+        assert " ".join(environment_label(training[0]).split()) in " ".join(title.split())
+        assert title.count("\n") <= 2
+        figure.draw_without_rendering()
+        extent = figure._suptitle.get_window_extent()
+        assert extent.x0 >= 0
+        assert extent.x1 <= figure.bbox.width
+
+
+@pytest.mark.parametrize(("ns", "ks"), [((16,), (4,)), ((16,), (1, 2, 4)), ((8, 16, 32), (2, 4))])
+def test_a_heat_map_of_any_shape_is_compact(lab, ns, ks):
+    """Its size is that of its cells and labels: few columns make no wide figure, and each pair takes a fifth of an inch."""
+    cells = lab.cells(ns=ns, ks=ks)
+    rows = summarise_records(cells, [lab.record(cell) for cell in cells], name="it").rows
+    figure = heat_map_figure(rows, "Relative variance, stage 0: tsp(num_loc=20)")
+    width, height = figure.get_size_inches()
+    pairs, columns = len({row.key.baseline for row in rows}), len(ns) * len(ks)
+    assert width <= max(4.5, 3.0 + 0.52 * columns)
+    assert height <= 1.4 + 0.2 * pairs
+    figure.draw_without_rendering()
+    axes, bar = figure.axes
+    texts = [text.get_window_extent() for text in axes.texts]
+    one = axes.get_window_extent().width / columns
+    assert all(text.width < one for text in texts)
+    assert bar.get_window_extent().width < 0.3 * figure.dpi
 
 
 def test_figures_of_nothing(lab, tmp_path):

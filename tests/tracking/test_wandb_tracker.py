@@ -127,6 +127,121 @@ def test_the_run_id_says_what_was_studied(run):
     assert not set(ids) & {payload.run_id for payload in payloads("other", {}, records)}
 
 
+def trained(seed, k, status="done"):
+    """A record of a training cell: two evaluations at K = 1, 2 and 3 samples each."""
+    cell = {
+        "id": f"{seed}-{k}",
+        "identity_version": 1,
+        "study": "training",
+        "seed": seed,
+        "environment": {"name": "toy_llm"},
+        "policy": {},
+        "training": {"steps": 10},
+        "estimator": "maxk",
+        "baseline": "centred",
+        "n": 8,
+        "k": k,
+    }
+    metrics = {
+        "steps": 10,
+        "rollouts": 640,
+        "evaluations": {
+            "step": [0, 10],
+            "rollouts": [0, 640],
+            "ks": [1, 2],
+            "value": [[0.1, 0.2], [0.3, None]],
+            "low": [[0.0, 0.1], [0.2, None]],
+            "high": [[0.2, 0.3], [0.4, None]],
+        },
+        "final": {"value": [0.3, None, 0.5], "low": [0.2, None, 0.4], "high": [0.4, None, 0.6], "ks": [1, 2, 3],
+                  "per_instance": [[0.3]] * 3},
+        "log": {"step": [0, 9], "loss": [0.5, 0.25], "kl/token": [None, 0.1]},
+    }  # fmt: skip
+    return Record(
+        cell, status, metrics, error=None if status == "done" else "Traceback\nMemoryError: no room"
+    )
+
+
+def test_a_training_study_sends_its_curves_as_tables():
+    """The value at the end for each K, and every evaluation; of a failed cell the status and nothing else."""
+    records = [trained(0, 2), trained(1, 2), trained(1, 4, status="failed")]
+    first, second = payloads("small", {}, records)
+    assert (first.name, second.name) == ("small-training-seed0", "small-training-seed1")
+    assert first.metrics == {
+        "cells_done": 1,
+        "cells_failed": 0,
+        "training/maxk/centred/n8/k2/status": "done",
+        "training/maxk/centred/n8/k2/final/max@1": 0.3,
+        "training/maxk/centred/n8/k2/final/max@3": 0.5,
+    }
+    assert second.metrics["training/maxk/centred/n8/k4/status"] == "failed"
+    assert "training/maxk/centred/n8/k4/final/max@1" not in second.metrics
+
+    def lines(table):
+        return [dict(zip(table.columns, line, strict=True)) for line in table.lines]
+
+    assert [(c["k"], c["status"], c["steps"]) for c in lines(second.tables["cells"])] == [
+        (2, "done", 10),
+        (4, "failed", None),
+    ]
+    assert [
+        (line["at_k"], line["value"], line["low"], line["high"]) for line in lines(first.tables["final"])
+    ] == [
+        (1, 0.3, 0.2, 0.4),
+        (2, None, None, None),
+        (3, 0.5, 0.4, 0.6),
+    ]
+    evaluations = [
+        (e["step"], e["rollouts"], e["at_k"], e["value"], e["low"], e["high"])
+        for e in lines(first.tables["evaluations"])
+    ]
+    assert evaluations == [
+        (0, 0, 1, 0.1, 0.0, 0.2),
+        (0, 0, 2, 0.2, 0.1, 0.3),
+        (10, 640, 1, 0.3, 0.2, 0.4),
+        (10, 640, 2, None, None, None),
+    ]
+
+
+def test_the_training_log_is_a_table_with_a_column_per_metric():
+    """A line per cell and step; what one cell did not log, and a failed cell altogether, has no value."""
+    other, lost = trained(0, 4), trained(0, 8, status="failed")
+    other.metrics["log"] = {"step": [5], "loss": [0.75], "entropy": [2.0]}
+    (payload,) = payloads("small", {}, [trained(0, 2), other, lost])
+    log = payload.tables["log"]
+    place = ("cell", "seed", "estimator", "baseline", "n", "k", "step", "rollouts")
+    assert log.columns == (*place, "entropy", "kl/token", "loss")
+    first, second = ("0-2", 0, "maxk", "centred", 8, 2), ("0-4", 0, "maxk", "centred", 8, 4)
+    assert [tuple(line) for line in log.lines] == [
+        (*first, 0, 0, None, None, 0.5),
+        (*first, 9, 576, None, 0.1, 0.25),
+        (*second, 5, 320, 2.0, None, 0.75),
+    ]
+
+
+def test_a_training_study_without_a_log_has_an_empty_table():
+    record = trained(0, 2)
+    del record.metrics["log"]
+    (payload,) = payloads("small", {}, [record])
+    assert payload.tables["log"].lines == []
+
+
+def test_two_studies_of_one_seed_are_two_runs(run):
+    gradient = run.records(make_plan(run.spec()))
+    found = payloads("small", {}, [*gradient, trained(0, 2)])
+    assert [payload.name for payload in found] == [
+        "small-gradient-seed0",
+        "small-gradient-seed1",
+        "small-training-seed0",
+    ]
+    assert len({payload.run_id for payload in found}) == 3
+    assert [sorted(payload.tables) for payload in found] == [
+        ["cells"],
+        ["cells"],
+        ["cells", "evaluations", "final", "log"],
+    ]
+
+
 @pytest.mark.parametrize("error", [RuntimeError("server on fire"), SystemExit(1)])
 def test_a_failing_wandb_is_a_warning(run, monkeypatch, error):
     import wandb

@@ -1,0 +1,130 @@
+"""What all figures share: colours that every eye tells apart, panels, one legend, files that do not change."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from maxk_lab.gradients.statistics import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, told apart with every kind of colour vision; markers do it without colour.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "maxk-lab",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+}
+_TITLE_SIZE = 9.5
+_LEGEND_SIZE = 8.5
+_TITLE_LINES = 3
+# Inches per letter of text of one point, on average, in titles and in legends, and per line of the legend.
+_LETTER = 0.0078
+_LABEL_LETTER = 0.0072
+_LEGEND_LINE = 0.19
+
+
+def look(index: int) -> dict[str, Any]:
+    """Colour and marker of the line of that number; no pair of them comes twice in the first 64."""
+    turn = index // len(COLOURS)
+    return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[(index + turn) % len(MARKERS)]}
+
+
+def panels(
+    rows: int,
+    columns: int,
+    size: tuple[float, float],
+    *,
+    sharex: Literal["all", "row"] = "all",
+    sharey: bool = True,
+) -> tuple[Figure, Any]:
+    """A figure of that size in inches and its axes [rows, columns], with common y axes unless told otherwise."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+
+
+def finish(figure: Figure, axes: Any, title: str) -> None:
+    """Title above, one legend for all panels below; the figure grows by what they take beyond two lines each.
+
+    It is as wide as it was made, or as a title of three lines needs.
+    """
+    handles: dict[str, Any] = {}
+    for panel in axes.flat:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    width, height = figure.get_size_inches()
+    width = wide_enough(title, width)
+    columns = _legend_columns(list(handles), width)
+    lines = wrapped(title, width)
+    extra = max(0, lines.count("\n") - 1) + max(0, -(-len(handles) // columns) - 2)
+    figure.set_size_inches(width, height + _LEGEND_LINE * extra)
+    figure.suptitle(lines, fontsize=_TITLE_SIZE)
+    if handles:
+        figure.legend(
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=columns,
+            columnspacing=1.2,
+            fontsize=_LEGEND_SIZE,
+            frameon=False,
+        )
+
+
+def wide_enough(title: str, width: float) -> float:
+    """The inches in which the title takes at most three lines, no fewer than `width`."""
+    while wrapped(title, width).count("\n") >= _TITLE_LINES:
+        width += 0.1
+    return width
+
+
+def wrapped(title: str, width: float) -> str:
+    """The lines of a title broken where they would leave a figure of that many inches."""
+    letters = max(20, int(0.95 * width / (_LETTER * _TITLE_SIZE)))
+    return "\n".join(textwrap.fill(line, letters) for line in title.splitlines())
+
+
+def _legend_columns(labels: Sequence[str], width: float) -> int:
+    longest = max(map(len, labels), default=0)
+    fitting = int(width / (0.5 + longest * _LABEL_LETTER * _LEGEND_SIZE))
+    return max(1, min(len(labels), fitting, 6))
+
+
+def bars(values: Sequence[Interval]) -> Any:
+    """Distances [2, len] from each value to its ends, never negative (a point may lie outside)."""
+    return np.maximum(0.0, [[v.value - v.low for v in values], [v.high - v.value for v in values]])
+
+
+def save(figure: Figure, out: Path, name: str) -> list[Path]:
+    """Write `<name>.png` and `<name>.svg`, the same bytes each time."""
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [out / f"{name}.png", out / f"{name}.svg"]
+    figure.savefig(paths[0], dpi=150, metadata={"Software": None})
+    figure.savefig(paths[1], metadata={"Date": None})
+    return paths
+
+
+def unused(name: str, drawn: Sequence[Path]) -> str:
+    """`name` as a file name, numbered if a figure drawn before has it."""
+    taken = {path.stem for path in drawn}
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+    if safe not in taken:
+        return safe
+    return next(f"{safe}-{i}" for i in range(2, 1000) if f"{safe}-{i}" not in taken)

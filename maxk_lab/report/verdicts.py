@@ -1,0 +1,48 @@
+"""What all verdicts on claims share: a side of a bound, several parts put together, an interval in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from maxk_lab.gradients.statistics import Interval
+from maxk_lab.report.document import number
+from maxk_lab.report.model import Verdict
+
+Judged = tuple[Verdict, str]
+
+
+def side(found: Interval, at_least: float | None, at_most: float | None) -> Verdict:
+    """Supported where no end of the interval is beyond the bound, refuted where all of it is; else undecided."""
+    if at_least is not None:
+        return _verdict(found.low >= at_least, found.high < at_least)
+    assert at_most is not None
+    return _verdict(found.high <= at_most, found.low > at_most)
+
+
+def strict_side(found: Interval, at_least: float | None, at_most: float | None) -> Verdict:
+    """The same, supported only where the interval excludes the bound itself."""
+    if at_least is not None:
+        return _verdict(found.low > at_least, found.high < at_least)
+    assert at_most is not None
+    return _verdict(found.high < at_most, found.low > at_most)
+
+
+def _verdict(supported: bool, refuted: bool) -> Verdict:
+    return "supported" if supported else "refuted" if refuted else "undecided"
+
+
+def together(verdicts: Sequence[Judged], what: str) -> Judged:
+    """One refutation refutes; else every part must support."""
+    counts = [verdict for verdict, _ in verdicts]
+    order: tuple[Verdict, ...] = ("refuted", "undecided", "supported")
+    overall = next(verdict for verdict in order if verdict in counts)
+    example = verdicts[counts.index(overall)][1]
+    if len(counts) == 1:
+        return overall, example
+    return overall, f"{counts.count(overall)} of {len(counts)} {what}, e.g. {example}"
+
+
+def shown(found: Interval) -> str:
+    """`12.3 [11.0, 13.9]`, with the reason where it has one."""
+    text = f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
+    return f"{text} ({found.reason})" if found.reason else text

@@ -1,0 +1,55 @@
+"""What a report calls an environment: what tells it from others, and no more."""
+
+import pytest
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.report.model import environment_label
+from maxk_lab.sweeps.environment_check import telling_parameters
+
+
+def resolved(name, **given):
+    """An environment block with its defaults filled in, as a cell has it."""
+    defaults = {p.name: p.parse(p.default) for p in ENVIRONMENTS.get(name).parameters}
+    assert set(given) <= set(defaults)
+    return {"name": name, **defaults, **given}
+
+
+@pytest.mark.parametrize(
+    ("environment", "label"),
+    [
+        (resolved("tsp"), "tsp(num_loc=20)"),
+        (resolved("smtwtp", num_job=5), "smtwtp(num_job=5)"),
+        (resolved("bandit"), "bandit(arms=10)"),
+        (resolved("bandit", reward_shift=2.5), "bandit(arms=10, reward_shift=2.5)"),
+        (resolved("toy_llm"), "toy_llm(task=edit)"),
+        (
+            resolved("toy_llm", task="deceptive", vocab_size=6, max_length=4),
+            "toy_llm(max_length=4, task=deceptive, vocab_size=6)",
+        ),
+        (resolved("toy_llm", temperature=1), "toy_llm(task=edit)"),
+        (
+            resolved("toy_llm", rewards=["finished"], top_p=0.9),
+            "toy_llm(rewards=['finished'], task=edit, top_p=0.9)",
+        ),
+    ],
+)
+def test_defaults_stay_out_but_for_size_and_task(environment, label):
+    assert environment_label({"environment": environment}) == label
+
+
+def test_of_an_unknown_environment_all_is_shown_but_what_is_empty():
+    environment = {"name": "someone_elses", "top_p": 1.0, "num_loc": 20, "extra": "", "rewards": []}
+    assert environment_label({"environment": environment}) == "someone_elses(num_loc=20, top_p=1.0)"
+    assert environment_label({"environment": {"name": "bare"}}) == "bare"
+
+
+@pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
+def test_environments_that_differ_have_different_labels(row):
+    plain = resolved(row.name)
+    labels = {environment_label({"environment": plain})}
+    for parameter in row.parameters:
+        other = {str: "else", int: 3, float: 0.5}[parameter.kind]
+        changed = {**plain, parameter.name: [other] if parameter.many else other}
+        assert telling_parameters(changed)[parameter.name] == changed[parameter.name]
+        labels.add(environment_label({"environment": changed}))
+    assert len(labels) == 1 + len(row.parameters)

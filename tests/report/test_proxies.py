@@ -1,0 +1,98 @@
+"""Correlations of the proxies come out as they went in, over all instances of all seeds, or not at all."""
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+
+from maxk_lab.report.document import compact
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.tables import render
+
+LENGTH = {0: [0.1, 0.2, 0.3, 0.4], 1: [0.5, None, 0.7, 0.6]}
+LOGIT = {0: [1.0] * 4, 1: [1.0] * 4}
+
+
+@pytest.fixture
+def study(lab):
+    """Cells of two baselines and two stages, and a maker of their records; only stage 0 has proxies."""
+    cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,), stages=(0, 200), instances=4)
+
+    def records(lost=()):
+        made = [lab.record(c, status="failed" if c["id"] in lost else "done") for c in cells]
+        for record in made:
+            if record.metrics is not None and record.cell["stage"] == 0:
+                seed = record.cell["seed"]
+                record.metrics["proxies"] = {"length": LENGTH[seed], "logit_proxy": LOGIT[seed]}
+        return made
+
+    return cells, records
+
+
+def test_the_mean_is_over_the_instances_of_each_seed_alike(study):
+    cells, records = study
+    length, logit = summarise_records(cells, records(), name="it").proxies
+    assert (length.environment, length.stage, length.proxy) == ("tsp(num_loc=20)", 0, "length")
+    assert (length.seeds, length.instances, length.without) == (2, 8, 1)
+    assert length.correlation.value == pytest.approx((0.25 + 0.6) / 2)
+    assert length.correlation.low < length.correlation.value < length.correlation.high
+    assert (logit.correlation.low, logit.correlation.high) == (1.0, 1.0)
+
+
+def test_any_cell_of_the_seed_tells_them(study):
+    cells, records = study
+    lost = [cell["id"] for cell in cells if cell["baseline"] == "none"]
+    whole, part = (summarise_records(cells, records(gone), name="it").proxies for gone in ((), lost))
+    assert whole == part
+
+
+def test_a_seed_without_any_cell_leaves_them_undefined(study):
+    cells, records = study
+    lost = [cell["id"] for cell in cells if cell["seed"] == 1]
+    summary = summarise_records(cells, records(lost), name="it")
+    assert {row.correlation.reason for row in summary.proxies} == {"incomplete: 1 of 2 seeds finished"}
+    assert "—: incomplete: 1 of 2 seeds finished" in render(summary, "terminal")
+
+
+def test_a_proxy_that_never_varies_has_no_correlation(study):
+    cells, records = study
+    made = records()
+    for record in made:
+        if "proxies" in record.metrics:
+            record.metrics["proxies"] = {"length": [None] * 4}
+    (row,) = summarise_records(cells, made, name="it").proxies
+    assert math.isnan(row.correlation.value)
+    assert "constant" in row.correlation.reason
+
+
+def test_the_interval_is_over_instances_with_the_seeds_held_fixed(lab):
+    """Two seeds of very different correlation: resampling within each does not see the gap between them."""
+    cells = lab.cells(baselines=("none",), ns=(8,), ks=(2,), instances=50)
+    records = [lab.record(cell) for cell in cells]
+    noise = np.random.default_rng(0).normal(0, 0.01, (2, 50))
+    for record in records:
+        seed = record.cell["seed"]
+        record.metrics["proxies"] = {"length": (0.8 * seed + noise[seed]).tolist()}
+    (row,) = summarise_records(cells, records, name="it").proxies
+    assert row.correlation.width == pytest.approx(2 * 1.96 * 0.01 / 10, rel=0.3)
+
+
+def test_every_format_has_them(study):
+    cells, records = study
+    summary = summarise_records(cells, records(), name="it")
+    for format in ("terminal", "markdown", "latex"):
+        text = render(summary, format)
+        assert compact(summary.proxies[0].correlation) in text
+        assert "How well the proxies track" in text
+    lines = [line for line in csv.DictReader(io.StringIO(render(summary, "csv"))) if line["proxy"]]
+    (in_json, _) = json.loads(render(summary, "json"))["proxies"]
+    assert [(line["section"], line["proxy"], line["stage"]) for line in lines] == [
+        ("proxies", "length", "0"),
+        ("proxies", "logit_proxy", "0"),
+    ]
+    for name, value in (("", "value"), ("_low", "low"), ("_high", "high")):
+        wanted = getattr(summary.proxies[0].correlation, value)
+        assert float(lines[0][f"correlation{name}"]) == in_json[f"correlation{name}"] == wanted

@@ -1,0 +1,185 @@
+"""The training log: pooled over seeds like everything else, and a panel for what has something to tell."""
+
+import re
+
+import numpy as np
+import pytest
+
+from maxk_lab.report.figures import figures
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.training_log import log_figure, shown_metrics
+from maxk_lab.report.training_rows import over_seeds
+
+MANY = [
+    *(
+        ("reinforce", name, 8, 1)
+        for name in ("none", "centred", "rloo", "opo", "opo_loo", "otb_loo", "eob", "eob_loo")
+    ),
+    *(
+        ("maxk", name, 8, k)
+        for name in ("centred", "subloo", "optimal[length]", "optimal[logit_proxy]")
+        for k in (2, 4)
+    ),
+]
+
+
+def made(lab, change=lambda log, cell: None, **which):
+    """Records of training cells whose logs were changed."""
+    cells = lab.training_cells(**which)
+    records = [lab.training_record(cell) for cell in cells]
+    for record in records:
+        change(record.metrics["log"], record.cell)
+    return cells, records
+
+
+def rows(lab, change=lambda log, cell: None, **which):
+    """The rows of these records."""
+    return summarise_records(*made(lab, change, **which), name="logged").training
+
+
+def svg(lab, out, change=lambda log, cell: None, **which):
+    """The texts of the figure of these records."""
+    paths = figures(summarise_records(*made(lab, change, **which), name="logged"), out)
+    text = next(path for path in paths if path.name == "training-log.svg").read_text()
+    return re.findall(r"<text[^>]*>([^<]*)</text>", text)
+
+
+def test_each_step_is_the_mean_over_seeds_with_their_interval(lab):
+    cells, records = made(lab)
+    row = summarise_records(cells, records, name="logged").training[-1]
+    own = [record.metrics["log"] for record in records if record.cell["id"] in row.cells.values()]
+    assert len(own) == 3
+    found = row.log["reward/mean"]
+    for i, step in enumerate(own[0]["step"]):
+        wanted = over_seeds([log["reward/mean"][i] for log in own], 0.95)
+        # 64 rollouts per step, and those of the step itself come after.
+        assert found.rollouts[i] == 64 * step
+        assert (found.values[i], found.low[i], found.high[i]) == pytest.approx(
+            (wanted.value, wanted.low, wanted.high)
+        )
+
+
+def test_one_seed_has_values_and_no_intervals(lab):
+    row = rows(lab, seeds=(4,))[0]
+    found = row.log["entropy"]
+    assert not np.isnan(found.values).any()
+    assert np.isnan([*found.low, *found.high]).all()
+
+
+def test_a_value_that_one_seed_lacks_is_undefined_there(lab):
+    def change(log, cell):
+        if cell["seed"] == 1:
+            log["reward/mean"][3] = None
+
+    found = rows(lab, change)[0].log["reward/mean"]
+    assert np.flatnonzero(np.isnan(found.values)).tolist() == [3]
+    assert np.flatnonzero(np.isnan(found.low)).tolist() == [3]
+
+
+def test_seeds_are_pooled_by_step_not_by_position(lab):
+    """Logs may be thinned differently: only what was logged at the same step is averaged."""
+
+    def change(log, cell):
+        log["reward/mean"] = [float(step) for step in log["step"]]
+        if cell["seed"] == 1:
+            for name, values in log.items():
+                log[name] = values[::2]
+
+    found = rows(lab, change)[0].log["reward/mean"]
+    assert found.rollouts == tuple(64 * step for step in range(0, 100, 10))
+    assert found.values == tuple(float(step) for step in range(0, 100, 10))
+
+
+def test_a_row_without_all_its_seeds_has_no_log(lab):
+    cells = lab.training_cells()
+    records = [lab.training_record(cell, status="failed" if cell["seed"] == 2 else "done") for cell in cells]
+    assert all(row.log == {} for row in summarise_records(cells, records, name="young").training)
+
+
+def test_a_record_without_a_log_has_no_figure_of_it(lab, tmp_path):
+    cells, records = made(lab)
+    for record in records:
+        del record.metrics["log"]
+    summary = summarise_records(cells, records, name="old")
+    assert summary.training[0].curve
+    assert summary.training[0].log == {}
+    assert {path.stem for path in figures(summary, tmp_path)} == {"training", "max-at-k"}
+
+
+def test_metrics_that_are_undefined_or_never_vary_have_no_panel(lab, tmp_path):
+    assert shown_metrics(rows(lab)) == ["reward/mean", "entropy", "grad_norm", "frac_truncated"]
+    texts = svg(lab, tmp_path)
+    assert {"reward/mean", "entropy", "grad_norm", "frac_truncated", "rollouts"} <= set(texts)
+    assert not {"kl/token", "clip_ratio/high", "length/mean", "loss"} & set(texts)
+
+
+def test_one_row_that_varies_is_enough_for_a_panel(lab, tmp_path):
+    def change(log, cell):
+        if cell["baseline"] == "subloo":
+            log["kl/token"][-1] = 0.5
+            log["kl/token"][0] = 0.25
+            log["length/mean"][2] = 3.0
+
+    assert {"kl/token", "length/mean"} <= set(shown_metrics(rows(lab, change)))
+    texts = svg(lab, tmp_path, change)
+    assert {"kl/token", "length/mean"} <= set(texts)
+    assert "clip_ratio/high" not in texts
+
+
+def test_what_every_training_has_is_shown_even_where_it_is_constant(lab):
+    def change(log, cell):
+        log["grad_norm"] = [1.0] * len(log["step"])
+        log["entropy"] = [None] * len(log["step"])
+
+    assert shown_metrics(rows(lab, change)) == ["reward/mean", "grad_norm", "frac_truncated"]
+
+
+def test_the_figure_says_what_its_bands_are(lab, tmp_path):
+    assert "bands: 95% intervals over 3 seeds" in " ".join(svg(lab, tmp_path / "3"))
+    assert "one seed: no bands" in " ".join(svg(lab, tmp_path / "1", seeds=(0,)))
+    many = svg(lab, tmp_path / "many", points=MANY)
+    assert "mean over 3 seeds (too many lines for bands)" in " ".join(many)
+    assert "maxk optimal[logit_proxy], K = 4" in many
+
+
+def test_bands_are_drawn_where_the_figure_says_so(lab):
+    def bands(found):
+        return [len(panel.collections) for panel in log_figure(found, "a title", 0.95).axes]
+
+    assert bands(rows(lab)) == [3] * 4
+    assert bands(rows(lab, points=MANY)) == [0] * 4
+
+
+def test_a_wide_band_does_not_squeeze_the_lines(lab):
+    def change(log, cell):
+        log["grad_norm"] = [1.0 + 50 * (cell["seed"] == 1) * (i == 0) for i in range(len(log["step"]))]
+
+    found = rows(lab, change, seeds=(0, 1))
+    values = [value for row in found for value in row.log["grad_norm"].values]
+    ends = [end for row in found for end in row.log["grad_norm"].high]
+    panel = next(axes for axes in log_figure(found, "", 0.95).axes if axes.get_title() == "grad_norm")
+    low, high = panel.get_ylim()
+    assert low < min(values) < max(values) < high
+    assert high - low < 2.2 * (max(values) - min(values)) < max(ends) - min(values)
+
+
+def test_sixteen_lines_are_told_apart_and_fit(lab):
+    def change(log, cell):
+        for name in ("kl/token", "clip_ratio/high", "frac_reward_zero_std", "length/mean"):
+            log[name] = [float(step) for step in log["step"]]
+
+    found = rows(lab, change, points=MANY)
+    figure = log_figure(found, "a title", 0.95)
+    figure.draw_without_rendering()
+    shown = [panel for panel in figure.axes if panel.lines]
+    assert len(shown) == 8
+    looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in shown[0].lines}
+    assert len(looks) == len(shown[0].lines) == 16
+    (legend,) = figure.legends
+    extent = legend.get_window_extent()
+    assert extent.x0 >= 0
+    assert extent.x1 <= figure.bbox.width
+    # The lowest panel of every column says what its axis is.
+    assert [panel.xaxis.get_tick_params()["labelbottom"] for panel in shown] == [False] * 5 + [True] * 3
+    heights = [panel.get_window_extent().height / figure.dpi for panel in shown]
+    assert min(heights) > 0.9
