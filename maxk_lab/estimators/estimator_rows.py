@@ -89,7 +89,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         meaning="standardised pass@K of all K-subsets: group_mean over K times the deviation of their success",
         formula="w_i = (mean of max R over the K-subsets with i - rho) / sqrt(rho (1 - rho)) / n; 0 where rho is 0 or 1",
         unbiased=False,
-        condition="biased: every group has its own scale",
+        condition="biased from n = 3 on: every group has its own scale; at n = 2 it is rloo",
         constraint="1 <= K < n and rewards 0 or 1",
         shift_invariant=False,
         k_below_n=True,

@@ -8,6 +8,9 @@ import operator
 import torch
 from torch import Tensor
 
+# What a trajectory weight of 0 counts as, next to the largest of its group.
+LEAST_WEIGHT = 1e-200
+
 
 def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -> int:
     """The number n of samples of rewards `[..., n]`.
@@ -86,12 +89,14 @@ def check_binary(rewards: Tensor) -> Tensor:
     return values
 
 
-def check_trajectory_weights(g: Tensor, rewards: Tensor, *, others: bool) -> Tensor:
+def check_trajectory_weights(g: Tensor, rewards: Tensor) -> Tensor:
     """Trajectory weights `g`, of the shape of rewards `[..., n]`, in float64 and relative to the group's largest.
 
+    A 0 becomes `LEAST_WEIGHT`: it counts for nothing next to a positive g, and where all that a mean averages
+    over are 0, the mean is the plain one.
+
     Raises `TypeError` for anything but a tensor and `ValueError` for another shape and, on the CPU, where a g is
-    not finite or negative, and where a mean is undefined as all it averages over are 0: the group or, if
-    `others`, the group without one sample. Elsewhere what is wrong becomes NaN.
+    not finite or negative. Elsewhere what is wrong becomes NaN.
     """
     if not isinstance(g, Tensor):
         raise TypeError(f"g must be a torch.Tensor of the shape of rewards, got {type(g).__name__}")
@@ -101,14 +106,10 @@ def check_trajectory_weights(g: Tensor, rewards: Tensor, *, others: bool) -> Ten
         raise ValueError(f"g must be floating-point, integer or boolean, got dtype {g.dtype}")
     own = g.detach().to(torch.float64, copy=True)
     low, high = own.amin(dim=-1, keepdim=True), own.amax(dim=-1, keepdim=True)
-    if own.device.type != "cpu":
-        return own.div_(torch.where((low >= 0) & (high < torch.inf), high, torch.nan))
     # NaN is neither, and shows in both ends.
-    if not bool(((low >= 0) & (high < torch.inf)).all()):
+    fine = (low >= 0) & (high < torch.inf)
+    if own.device.type == "cpu" and not bool(fine.all()):
         wrong = own[~((own >= 0) & (own < torch.inf))]
         raise ValueError(f"g must be finite and not negative, got {wrong[0].item()}")
-    own.div_(high)
-    if not bool((low / high > 0).all()) and bool(((own > 0).sum(-1) < (2 if others else 1)).any()):
-        averaged = "the other samples of a group" if others else "the samples of a group"
-        raise ValueError(f"g must not be 0 for all {averaged}: their weighted mean is undefined")
-    return own
+    own.div_(torch.where(fine, torch.where(high > 0, high, 1.0), torch.nan))
+    return own.clamp_(min=LEAST_WEIGHT)

@@ -1,9 +1,9 @@
 """Baselines that are weighted means: each sample counts with a positive number g, such as its squared score norm.
 
 `g` is `[..., n]` like the rewards, on the same device, of any real dtype and any scale: only ratios matter. It
-must be finite and not negative, and not all of what is averaged may be zero, for then the mean is undefined: the
-whole group's g with the own sample included, the other samples' g without it. What is wrong raises `ValueError`
-for CPU tensors; elsewhere the check would wait for the device, and the weights come out as NaN instead.
+must be finite and not negative. What is wrong raises `ValueError` for CPU tensors; elsewhere the check would wait
+for the device, and the weights come out as NaN instead. Where all that is averaged has g = 0, as for a policy so
+sure of itself that its squared scores round to 0, the mean is the plain one.
 
 Every sum here has terms of one sign, as rewards count from the group's maximum: nothing cancels.
 """
@@ -43,7 +43,7 @@ def weighted_mean_weights(rewards: Tensor, k: int, *, g: Tensor, stable_sort: bo
     Biased by O(1/n) in direction too: sample i is part of its own baseline.
     """
     n = _check_one(rewards, k)
-    g = check_trajectory_weights(g, rewards, others=False)
+    g = check_trajectory_weights(g, rewards)
     x = below_top(rewards)
     mean = (g * x).sum(-1, keepdim=True) / g.sum(-1, keepdim=True)
     return ((x - mean) / n).to(result_dtype(rewards))
@@ -52,7 +52,7 @@ def weighted_mean_weights(rewards: Tensor, k: int, *, g: Tensor, stable_sort: bo
 def weighted_loo_weights(rewards: Tensor, k: int, *, g: Tensor, stable_sort: bool = True) -> Tensor:
     """(R_i - sum_{j!=i} g_j R_j / sum_{j!=i} g_j) / n, K = 1 and n >= 2. Unbiased."""
     n = _check_one(rewards, k)
-    g = check_trajectory_weights(g, rewards, others=True)
+    g = check_trajectory_weights(g, rewards)
     x = below_top(rewards)
     mean = _sum_of_others(g * x) / _sum_of_others(g)
     return ((x - mean) / n).to(result_dtype(rewards))
@@ -76,7 +76,7 @@ def optimal_weights(
         return baselines.centred_weights(rewards, k, stable_sort=stable_sort)
     if g is None:
         raise ValueError(f"g must be given for kind {kind!r}: one positive number per sample")
-    g = check_trajectory_weights(g, rewards, others=True)
+    g = check_trajectory_weights(g, rewards)
     groups, weights_of = rewards.detach().reshape(-1, n), g.reshape(-1, n)
     weights = torch.empty(groups.shape, dtype=result_dtype(rewards), device=rewards.device)
     # On the CPU in blocks whose temporaries stay in the cache: next to the sort, fresh memory is what costs time.

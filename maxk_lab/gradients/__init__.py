@@ -16,7 +16,7 @@ __getattr__, __dir__ = lazy_exports(
         "complete_moments": "complete",
         "proxy_correlations": "proxies",
         "measure_cells": "measures",
-        "Units": "statistics",
+        "Units": "units",
         "interval": "statistics",
         "log_ratio": "statistics",
         "bias_verdicts": "bias",

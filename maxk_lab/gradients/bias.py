@@ -9,7 +9,8 @@ from typing import Literal, TypeVar
 import numpy as np
 from scipy import stats
 
-from maxk_lab.gradients.statistics import Array, Units, stratified_mean
+from maxk_lab.gradients.statistics import stratified_mean
+from maxk_lab.gradients.units import Array, Units
 
 POWER = 0.8
 Key = TypeVar("Key", bound=Hashable)

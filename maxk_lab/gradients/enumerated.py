@@ -15,7 +15,7 @@ from maxk_lab.gradients.complete import MULTISETS, Outcomes, complete_moments
 from maxk_lab.gradients.exact import exact_gradient_weights, exact_value
 from maxk_lab.gradients.points import point_estimates
 from maxk_lab.gradients.pool import ScorePool
-from maxk_lab.gradients.statistics import FIELDS, Units
+from maxk_lab.gradients.units import FIELDS, Units
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from maxk_lab.gradients.enumerated import measure_enumerated
 from maxk_lab.gradients.points import point_estimates
 from maxk_lab.gradients.pool import ScorePool
 from maxk_lab.gradients.proxies import proxy_correlations
-from maxk_lab.gradients.statistics import FIELDS, Units
+from maxk_lab.gradients.units import FIELDS, Units
 from maxk_lab.seeds import derive_seed
 
 # With fewer instances than this, blocks of the pool are resampled instead.

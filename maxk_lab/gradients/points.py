@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from maxk_lab.gradients.statistics import STATISTICS, Units, stratified_mean
+from maxk_lab.gradients.statistics import STATISTICS, stratified_mean
+from maxk_lab.gradients.units import Units
 
 
 def point_estimates(units: Units, undefined: dict[str, str]) -> dict[str, float | None]:

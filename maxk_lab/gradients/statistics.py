@@ -8,19 +8,18 @@ weighing the same. The bootstrap is SciPy's BCa (Efron 1987), resampling units w
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-Array = NDArray[np.float64]
+from maxk_lab.gradients.units import Array, Units
+
 RESAMPLES = 2000
 # A norm that is divided by must be told from zero at this level, whatever the level of the interval asked for.
 DEFINED_LEVEL = 0.95
-FIELDS = ("m2", "mean_square", "inner", "truth")
 
 # name → formula over the means of the unit columns; ĝ is the estimate, ∇J the gradient it is judged against.
 MEASURES: dict[str, str] = {
@@ -31,66 +30,6 @@ MEASURES: dict[str, str] = {
     "scale": "⟨E ĝ, ∇J⟩ / ‖∇J‖²",
     "cosine": "⟨E ĝ, ∇J⟩ / (‖E ĝ‖ ‖∇J‖)",
 }
-
-
-@dataclass(frozen=True)
-class Units:
-    """Unbiased per-unit estimates, all [U]: E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`), ‖∇J‖² (`truth`).
-
-    Where every group was enumerated the four are exact, and so are ‖E ĝ − ∇J‖² (`squared_bias`) and its least value over multiples
-    of ∇J (`off_direction`), both [U]; a relative bias up to `tolerance` is then rounding. Elsewhere these are None.
-    """
-
-    stratum: NDArray[np.int64]
-    m2: Array
-    mean_square: Array
-    inner: Array
-    truth: Array
-    squared_bias: Array | None = None
-    off_direction: Array | None = None
-    tolerance: float | None = None
-
-    @classmethod
-    def from_metrics(cls, metrics: Mapping[str, Any]) -> Units:
-        """The units a finished record carries."""
-        units, bias = metrics["units"], metrics.get("bias")
-        m2, mean_square, inner, truth = (np.asarray(units[name], dtype=float) for name in FIELDS)
-        found = cls(np.asarray(units["stratum"], dtype=np.int64), m2, mean_square, inner, truth)
-        if bias is None:
-            return found
-        return replace(
-            found,
-            squared_bias=np.asarray(bias["squared"], dtype=float),
-            off_direction=np.asarray(bias["off_direction"], dtype=float),
-            tolerance=float(metrics["tolerance"]),
-        )
-
-    @staticmethod
-    def pool(parts: Sequence[Units]) -> Units:
-        """Units of several seeds together; strata of different parts stay apart. Enumerated only if all parts are."""
-        strata, offset = [], 0
-        for part in parts:
-            strata.append(part.stratum + offset)
-            offset += int(part.stratum.max()) + 1
-        m2, mean_square, inner, truth = np.concatenate([part.columns() for part in parts], axis=1)
-        pooled = Units(np.concatenate(strata), m2, mean_square, inner, truth)
-        tolerances = [part.tolerance for part in parts if part.tolerance is not None]
-        if len(tolerances) < len(parts):
-            return pooled
-        return replace(
-            pooled,
-            squared_bias=np.concatenate([part.squared_bias for part in parts]),
-            off_direction=np.concatenate([part.off_direction for part in parts]),
-            tolerance=max(tolerances),
-        )
-
-    def columns(self) -> Array:
-        """[4, U] in the order of `FIELDS`."""
-        return np.stack([getattr(self, name) for name in FIELDS])
-
-    def members(self) -> list[NDArray[np.int64]]:
-        """The unit indices of each stratum."""
-        return [np.flatnonzero(self.stratum == s) for s in np.unique(self.stratum)]
 
 
 @dataclass(frozen=True)
@@ -237,7 +176,7 @@ def _inverse(snr: Interval) -> Interval:
     return Interval(
         1 / snr.value,
         1 / snr.high if snr.high > 0 else float("nan"),
-        1 / snr.low if snr.low > 0 else float("inf"),
+        float("inf") if snr.low <= 0 else 1 / snr.low,
         snr.level,
         snr.reason,
     )
@@ -248,10 +187,10 @@ def log_ratio(
 ) -> Interval:
     """Paired interval of log(measure of a / measure of b), both from the same instances and pools.
 
-    Raises `ValueError` when the units of the two do not match.
+    NaN with a reason where the two have different units, as when every group of one was enumerated and the other was sampled.
     """
     if not np.array_equal(a.stratum, b.stratum):
-        raise ValueError("log_ratio compares cells of the same instances and pools only")
+        return undefined(level, "the two rest on different resampling units: no paired comparison")
     columns, members = np.concatenate([a.columns(), b.columns()]), a.members()
     statistic = STATISTICS["snr" if measure == "relative_variance" else measure]
     sign = -1.0 if measure == "relative_variance" else 1.0

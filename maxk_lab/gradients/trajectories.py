@@ -22,9 +22,16 @@ def instance_scores(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> Scores:
     """The scores of the trajectories actions [M, T] of one instance (a batch of one)."""
-    actions = actions.unsqueeze(0)
     if isinstance(environment, VectorisedEnvironment):
-        return VectorisedScores(environment, policy, environment.trajectory_inputs(instance, actions))
+        inputs = environment.trajectory_inputs(instance, actions.unsqueeze(0))
+        return VectorisedScores(environment, policy, inputs)
+    return _batched_scores(environment, policy, instance, actions)
+
+
+def _batched_scores(
+    environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
+) -> BatchedScores:
+    actions = actions.unsqueeze(0)
     return BatchedScores(lambda i, j: environment.log_probs(policy, instance, actions[:, i:j])[0])
 
 
@@ -34,18 +41,23 @@ def trajectory_squared_norms(
     """‖∇_θ log π_θ(τ)‖² of every trajectory, exact: actions [B, n, T] of B instances → [B, n] float64.
 
     θ are the parameters of `policy` that require a gradient; the policy may be any torch module. Where the environment is
-    vectorised this costs about as much as two or three backward passes of the whole batch, elsewhere as many as trajectories.
+    vectorised and torch.func can map the policy this costs about as much as two or three backward passes of the whole batch,
+    elsewhere as many as trajectories.
     """
     parameters = [p for p in policy.parameters() if p.requires_grad]
     count, n = actions.shape[:2]
     if isinstance(environment, VectorisedEnvironment):
         inputs = environment.trajectory_inputs(instances, actions)
         scores = VectorisedScores(environment, policy, inputs)
-        return norms_of_scores(scores, count * n, parameters).view(count, n)
+        try:
+            return norms_of_scores(scores, count * n, parameters).view(count, n)
+        except (RuntimeError, ValueError, IndexError):
+            # No batch dimension, or an operation that cannot be mapped (a GRU's): below goes any policy, or says what is wrong.
+            pass
     return torch.stack(
         [
             norms_of_scores(
-                instance_scores(environment, policy, environment.select(instances, b), actions[b]),
+                _batched_scores(environment, policy, environment.select(instances, b), actions[b]),
                 n,
                 parameters,
             )

@@ -17,7 +17,8 @@ from maxk_lab.estimators.catalogue import (
     refusal,
 )
 from maxk_lab.gradients.bias import bias_verdicts
-from maxk_lab.gradients.statistics import MEASURES, Units, interval
+from maxk_lab.gradients.statistics import MEASURES, interval
+from maxk_lab.gradients.units import Units
 from maxk_lab.sweeps.gradient_study import measure_unit
 
 

@@ -13,7 +13,8 @@ from maxk_lab.gradients.bias import bias_verdicts
 from maxk_lab.gradients.complete import Outcomes, complete_moments
 from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells
-from maxk_lab.gradients.statistics import MEASURES, Units, interval
+from maxk_lab.gradients.statistics import MEASURES, interval
+from maxk_lab.gradients.units import Units
 
 PAIRS = [
     ("maxk", "none", 2),

@@ -9,7 +9,8 @@ from maxk_lab.environments.protocol import make_environment
 from maxk_lab.estimators import advantages
 from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells
-from maxk_lab.gradients.statistics import Units, interval
+from maxk_lab.gradients.statistics import interval
+from maxk_lab.gradients.units import Units
 
 TRIALS = 300
 CELL = {"id": "c", "estimator": "maxk", "baseline": "subloo", "n": 4, "k": 2, "partitions": 2}

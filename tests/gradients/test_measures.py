@@ -11,7 +11,7 @@ from maxk_lab.environments.protocol import make_environment
 from maxk_lab.estimators import advantages
 from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells, pool_layout
-from maxk_lab.gradients.statistics import Units
+from maxk_lab.gradients.units import Units
 
 TSP_POLICY = {
     "embed_dim": 16,

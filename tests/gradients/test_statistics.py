@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from maxk_lab.gradients.bias import bias_verdicts, holm
-from maxk_lab.gradients.statistics import MEASURES, Units, interval, log_ratio
+from maxk_lab.gradients.statistics import MEASURES, interval, log_ratio
+from maxk_lab.gradients.units import Units
 
 
 def units(m2, mean_square=None, inner=None, truth=None, stratum=None):
@@ -78,6 +79,8 @@ def test_undefined_measures_say_why():
     single = interval(units([1.0], [0.5]), "variance")
     assert np.isnan(single.low)
     assert "one resampling unit" in single.reason
+    ends = interval(units([1.0], [0.5]), "relative_variance")
+    assert (ends.value, np.isnan([ends.low, ends.high]).all()) == (1.0, True)
 
 
 def test_log_ratio_is_paired_and_antisymmetric():
@@ -87,8 +90,12 @@ def test_log_ratio_is_paired_and_antisymmetric():
     assert forward.value == pytest.approx(np.log(2), rel=1e-9)
     assert forward.width < 1e-6
     assert forward.value == pytest.approx(-backward.value)
-    with pytest.raises(ValueError, match="same instances"):
-        log_ratio(a, units([1.0, 2.0]))
+
+
+def test_the_ratio_of_cells_with_different_units_is_undefined_and_says_why():
+    found = log_ratio(noisy(0), units([1.0, 2.0]))
+    assert np.isnan([found.value, found.low, found.high]).all()
+    assert "different resampling units" in found.reason
 
 
 def test_the_interval_is_reproducible():

@@ -94,6 +94,31 @@ def test_the_scores_of_a_chunk_fit_the_memory(monkeypatch):
     assert VectorisedScores(environment, policy, ()).chunk == 1
 
 
+class Recurrent(torch.nn.Module):
+    """A policy of another make: it needs a batch dimension, and torch.func cannot map it."""
+
+    def __init__(self):
+        super().__init__()
+        self.token = torch.nn.Embedding(17, 6)
+        self.memory = torch.nn.GRU(6, 6, batch_first=True)
+        self.head = torch.nn.Linear(6, 16)
+
+    def forward(self, tokens):
+        if tokens.dim() != 2:
+            raise ValueError("tokens must be [N, L]")
+        return self.head(self.memory(self.token(tokens))[0])
+
+
+def test_a_policy_that_cannot_be_mapped_has_its_norms_one_by_one():
+    environment = toy_llm()
+    torch.manual_seed(0)
+    policy, instances = Recurrent().double(), environment.instances(2, 1)
+    actions = environment.rollout(policy, instances, 3, seed=2).actions
+    expected = one_by_one(environment, policy, instances, actions).square().sum(2)
+    found = trajectory_squared_norms(environment, policy, instances, actions)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+
+
 def test_frozen_parameters_have_no_score():
     environment = toy_llm()
     policy, instances = environment.policy(0), environment.instances(2, 1)

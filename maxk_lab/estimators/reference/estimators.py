@@ -70,7 +70,7 @@ def tokens(group: Group, proxies: Sequence[Group]) -> list[list[Fraction]]:
     for t in range(max(map(len, proxies))):
         alive = [i for i in range(n) if t < len(proxies[i])]
         so_far = [sum(proxies[i][: t + 1], Fraction(0)) for i in alive]
-        baseline = mean([group[i] for i in alive], so_far if any(so_far) else None)
+        baseline = mean([group[i] for i in alive], so_far)
         for i in alive:
             weights[i].append((group[i] - baseline) / n)
     return weights

@@ -51,8 +51,8 @@ def minus(weights: Sequence[Fraction], baseline: Sequence[Fraction]) -> list[Fra
 
 
 def mean(group: Group, g: Group | None = None) -> Fraction:
-    """The mean, each value counting with its g."""
-    g = [Fraction(1)] * len(group) if g is None else g
+    """The mean, each value counting with its g, or all alike where every g is 0."""
+    g = g if g is not None and any(g) else [Fraction(1)] * len(group)
     return sum((x * y for x, y in zip(g, group, strict=True)), Fraction(0)) / sum(g, Fraction(0))
 
 
