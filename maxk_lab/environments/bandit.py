@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.catalogue import EnvironmentRow
-from maxk_lab.environments.decisions import token_statistics
+from maxk_lab.environments.decisions import logit_proxy, token_statistics
 from maxk_lab.environments.protocol import Rollouts, TokenStatistics
 from maxk_lab.environments.rng import isolated_rng
 
@@ -60,7 +60,7 @@ class Bandit:
             log_probs=chosen,
             actions=arms.unsqueeze(-1),
             lengths=torch.ones_like(arms),
-            logit_proxy=1 - 2 * chosen.exp() + probabilities.square().sum(),
+            logit_proxy=logit_proxy(log_policy.expand(*arms.shape, -1), arms),
             entropy=entropy.expand_as(chosen),
         )
 

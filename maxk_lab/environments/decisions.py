@@ -8,6 +8,15 @@ from torch import Tensor
 from maxk_lab.environments.protocol import TokenStatistics
 
 
+def logit_proxy(log_policy: Tensor, actions: Tensor) -> Tensor:
+    """1 − 2π_c + Σ_a π_a² of the actions c [...] under log_policy [..., A], without gradient: never negative.
+
+    As (Σ_{a≠c} π_a)² + Σ_{a≠c} π_a², for the first form cancels: a confident float32 policy would leave nothing of it.
+    """
+    others = log_policy.detach().exp().scatter(-1, actions.unsqueeze(-1), 0.0)
+    return others.sum(-1).square() + others.square().sum(-1)
+
+
 def token_statistics(log_policy: Tensor, actions: Tensor, mask: Tensor) -> TokenStatistics:
     """Of the distributions log_policy [..., T, A] the actions [..., T] were drawn from, where `mask` [..., T] is True.
 
@@ -17,10 +26,9 @@ def token_statistics(log_policy: Tensor, actions: Tensor, mask: Tensor) -> Token
     probabilities = log_policy.exp()
     finite = log_policy.masked_fill(log_policy == -torch.inf, 0.0)
     entropy = -(probabilities * finite).sum(-1)
-    proxy = 1 - 2 * chosen.detach().exp() + probabilities.detach().square().sum(-1)
     return TokenStatistics(
         log_probs=chosen.masked_fill(~mask, 0.0),
         entropy=entropy.masked_fill(~mask, 0.0),
-        logit_proxy=proxy.masked_fill(~mask, 0.0),
+        logit_proxy=logit_proxy(log_policy, actions).masked_fill(~mask, 0.0),
         mask=mask,
     )

@@ -22,7 +22,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from maxk_lab.environments.catalogue import EnvironmentRow
-from maxk_lab.environments.decisions import token_statistics
+from maxk_lab.environments.decisions import logit_proxy, token_statistics
 from maxk_lab.environments.protocol import Rollouts, TokenStatistics
 from maxk_lab.environments.rng import isolated_rng
 from maxk_lab.errors import LabError
@@ -74,7 +74,7 @@ class RL4COEnvironment:
                 action = torch.multinomial(probabilities, 1).squeeze(1)
                 chosen.append(log_policy.gather(1, action.unsqueeze(1)).squeeze(1))
                 entropy.append(-torch.special.xlogy(probabilities, probabilities).sum(-1))
-                proxy.append(1 - 2 * chosen[-1].exp() + probabilities.square().sum(-1))
+                proxy.append(logit_proxy(log_policy, action))
                 actions.append(action)
                 state.set("action", action)
                 state = self.env.step(state)["next"]
