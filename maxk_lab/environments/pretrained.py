@@ -53,6 +53,13 @@ class PretrainedLLM(LanguageEnvironment):
     def policy(self, seed: int) -> nn.Module:
         """The model of the folder, the same for every seed."""
         model = _load("AutoModelForCausalLM", self.folder)
+        limit = getattr(model.config, "max_position_embeddings", None)
+        longest = self.prompt_length + len(self.separator) + self.max_length - 1
+        if limit is not None and longest > limit:
+            raise LabError(
+                f"the model of {self.folder!r} reads at most {limit} tokens; prompt_length {self.prompt_length} and max_length "
+                f"{self.max_length} take {longest}"
+            )
         return PretrainedPolicy(model.to(self.dtype), self.separator).eval()
 
     def texts(self, completions: Sequence[Sequence[int]]) -> list[str]:

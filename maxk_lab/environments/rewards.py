@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -61,7 +61,7 @@ def _function_values(
     function: RewardFunction, prompts: Sequence[str], completions: Sequence[str], columns: dict[str, Any]
 ) -> Tensor:
     try:
-        values = function.call(prompts, completions, **columns)
+        values = _call(function, prompts, completions, columns)
     except Exception as error:
         culprit = _culprit(function, prompts, completions, columns)
         raise LabError(
@@ -78,7 +78,7 @@ def _function_values(
             f"reward function {function.name!r} returned {len(values)} values for {len(prompts)} completions"
         )
     for index, value in enumerate(values):
-        if value is not None and not (isinstance(value, Real) and math.isfinite(value)):
+        if not _is_reward(value):
             raise LabError(
                 f"reward function {function.name!r} returned {value!r} for sample {index}, prompt {prompts[index]!r}, completion "
                 f"{completions[index]!r}; a reward is a finite number, or None where there is none"
@@ -88,6 +88,22 @@ def _function_values(
     )
 
 
+def _call(
+    function: RewardFunction, prompts: Sequence[str], completions: Sequence[str], columns: dict[str, Any]
+) -> Any:
+    """What the function gives for lists of its own, which it may change; a generator runs here, where it may raise."""
+    own = {name: list(column) for name, column in columns.items()}
+    values = function.call(list(prompts), list(completions), **own)
+    return list(values) if isinstance(values, Iterator) else values
+
+
+def _is_reward(value: Any) -> bool:
+    try:
+        return value is None or (isinstance(value, Real) and math.isfinite(value))
+    except OverflowError:  # an integer beyond every float
+        return False
+
+
 def _culprit(
     function: RewardFunction, prompts: Sequence[str], completions: Sequence[str], columns: dict[str, Any]
 ) -> str:
@@ -95,7 +111,7 @@ def _culprit(
     for index in range(len(prompts)):
         own = {name: column[index : index + 1] for name, column in columns.items()}
         try:
-            function.call(prompts[index : index + 1], completions[index : index + 1], **own)
+            _call(function, prompts[index : index + 1], completions[index : index + 1], own)
         except Exception:
             return f"for sample {index}, prompt {prompts[index]!r}, completion {completions[index]!r}"
     return f"for {len(prompts)} samples together, for none of them alone"

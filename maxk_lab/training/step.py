@@ -155,6 +155,11 @@ class Step:
         found = surrogate(tokens.log_probs, batch.old_log_probs, weights, in_loss, settings.loss)
         loss = found.loss
         if batch.reference_log_probs is not None and settings.kl.place == "loss":
+            if torch.isneginf(tokens.log_probs[in_loss]).any():
+                raise FloatingPointError(
+                    "the KL estimate of a token is not finite: after an inner epoch the policy gives it no chance "
+                    "(top_p below 1?)"
+                )
             kl = kl_tokens(tokens.log_probs, batch.reference_log_probs, settings.kl.type)
             loss = loss + settings.kl.beta * token_mean(kl, in_loss)
         if settings.entropy_bonus > 0:

@@ -140,3 +140,13 @@ def test_without_transformers_the_extra_is_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(LabError, match=r"pip install 'maxk-lab\[llm\]'"):
         make_environment(parameters, policy)
+
+
+def test_completions_beyond_the_positions_of_the_model_are_refused(tmp_path):
+    save_model(tmp_path, "gpt2")  # 32 positions; the last token of a completion is not read
+    save_tokenizer(tmp_path, eos_token="<end>", bos_token="<begin>")
+    fitting = pretrained(str(tmp_path), max_length=28)
+    prompts = fitting.instances(1, 0)
+    assert fitting.rollout(fitting.policy(0), prompts, 2, seed=0).rewards.shape == (1, 2)
+    with pytest.raises(LabError, match="at most 32 tokens; prompt_length 4 and max_length 29 take 33"):
+        pretrained(str(tmp_path), max_length=29).policy(0)

@@ -75,7 +75,33 @@ def test_a_function_that_raises_only_for_a_batch_says_so():
         scored(alone)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, "1", 1j, [1.0]], ids=repr)
+def test_a_generator_that_raises_midway_is_named_with_its_sample():
+    def lazy(prompts, completions, **columns):
+        return (1 / len(text) for text in completions)
+
+    with pytest.raises(LabError, match="'lazy' raised ZeroDivisionError for sample 2, prompt 'c'"):
+        scored(lazy)
+
+
+def test_a_function_that_changes_its_lists_changes_them_for_no_other():
+    def careless(prompts, completions, *, answer, **columns):
+        for texts in (prompts, completions, answer):
+            texts.reverse()
+        return [0.0] * len(prompts)
+
+    def right(prompts, completions, *, answer, **columns):
+        return [text == one for text, one in zip(completions, answer)]
+
+    answers, prompts, completions = ["x", "no", ""], list(PROMPTS), list(COMPLETIONS)
+    functions = [RewardFunction(call.__name__, call) for call in (careless, right)]
+    rewards, _ = score(functions, [1.0, 1.0], prompts, completions, answer=answers)
+    assert rewards.tolist() == [1.0, 0.0, 1.0]
+    assert (prompts, completions, answers) == (PROMPTS, COMPLETIONS, ["x", "no", ""])
+
+
+@pytest.mark.parametrize(
+    "bad", [math.nan, math.inf, -math.inf, 10**400, "1", 1j, [1.0]], ids=lambda bad: repr(bad)[:9]
+)
 def test_a_value_that_is_no_finite_number_is_named_with_its_sample(bad):
     def odd(prompts, completions, **columns):
         return [0.0, bad, 0.0]

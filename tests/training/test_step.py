@@ -225,6 +225,21 @@ def test_a_reference_that_excludes_a_drawn_token_is_an_error(sequences):
         take(environment, reference=reference, kl={"place": "reward"})
 
 
+def test_a_policy_that_excludes_a_drawn_token_after_an_inner_epoch_is_an_error(sequences):
+    environment = sequences()
+    policy = environment.policy(0)
+
+    class Excluding(torch.optim.SGD):
+        def step(self, closure=None):
+            with torch.no_grad():
+                policy.logits[0, :, 1] = -torch.inf
+
+    settings = Settings.from_mapping({"batch": BATCH, "inner_epochs": 2, "kl": {"place": "loss"}})
+    step = Step(environment, settings, RLOO)
+    with pytest.raises(FloatingPointError, match="after an inner epoch the policy gives it no chance"):
+        step.take(policy, Excluding(policy.parameters(), lr=1.0), environment.policy(0), seed=SEED)
+
+
 def test_k1_in_the_reward_with_a_leave_one_out_baseline_is_unbiased_for_the_divergence(sequences):
     """Over all pairs of sequences: E[Σ w ∇log π] = −β ∇KL(π‖ref); that of k3 is another direction."""
     environment = sequences(reward=zero)
