@@ -90,6 +90,16 @@ def check_training(study: TrainingStudy, source: Source) -> None:
     _check_weights(study, source)
 
 
+def check_kl(study: TrainingStudy, environment: Mapping[str, Any], source: Source) -> None:
+    """Note a KL term under a nucleus, where the divergence is infinite as soon as the two nuclei differ."""
+    top_p = environment.get("top_p", 1.0)
+    if study.kl.place != "none" and top_p < 1:
+        source.add(
+            ("training", "kl", "place"),
+            f"needs top_p = 1, got {top_p}: a token outside the reference's nucleus has an infinite KL term",
+        )
+
+
 def _check_batch(study: TrainingStudy, source: Source) -> None:
     odd = [n for n in dict.fromkeys(study.grid.n) if study.batch % n]
     if not odd:

@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from maxk_lab.errors import Problem, SpecError
-from maxk_lab.sweeps.checks import check_complete, check_grid, check_pool, check_rewards, check_training
+from maxk_lab.sweeps.checks import (
+    check_complete,
+    check_grid,
+    check_kl,
+    check_pool,
+    check_rewards,
+    check_training,
+)
 from maxk_lab.sweeps.claim_checks import check_claims
 from maxk_lab.sweeps.claims import Claim
 from maxk_lab.sweeps.environment_check import resolve_environment
@@ -23,6 +30,8 @@ from maxk_lab.sweeps.training_schema import TrainingStudy
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
 
 STUDIES: dict[str, type[BaseModel]] = {"gradient": GradientStudy, "training": TrainingStudy}
+# Names that stand in for misspelt ones: they go with every setting.
+NEUTRAL_NAMES = {"estimator": "maxk", "baseline": "none"}
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -89,10 +98,31 @@ def _check_studies(source: Source, resolved: tuple[dict[str, Any], dict[str, Any
     training = _valid(TrainingStudy, written.get("training"))
     if gradient is not None and gradient.complete and resolved is not None:
         check_complete(*resolved, source)
-    if training is not None:
-        check_training(training, source)
+    checked = training or _as_far_as_valid(written.get("training"))
+    if checked is not None:
+        check_training(checked, source)
+        if resolved is not None:
+            check_kl(checked, resolved[0], source)
     if len([study for study in (gradient, training) if study is not None]) == len(written) > 0:
         check_claims(_valid_claims(source.tree.get("claims", ())), gradient, training, source)
+
+
+def _as_far_as_valid(study: Any) -> TrainingStudy | None:
+    """A training study without its misspelt settings and names, so that one mistake does not hide the next."""
+    if not isinstance(study, Mapping):
+        return None
+    kept, grid = dict(study), study.get("grid")
+    kept["grid"] = dict(grid) if isinstance(grid, Mapping) else grid
+    try:
+        return TrainingStudy.model_validate(kept)
+    except ValidationError as error:
+        for finding in error.errors():
+            key, *rest = finding["loc"]
+            if key == "grid" and rest and rest[0] in NEUTRAL_NAMES:
+                kept["grid"][rest[0]] = NEUTRAL_NAMES[str(rest[0])]
+            elif key != "grid":
+                kept.pop(key, None)
+    return _valid(TrainingStudy, kept)
 
 
 def _valid(model: type[Model], value: Any) -> Model | None:

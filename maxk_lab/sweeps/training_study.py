@@ -121,8 +121,13 @@ def _interval(curves: Tensor, k: int, reasons: dict[str, str]) -> Interval:
     values = curves[:, k - 1].numpy()
     defined = values[~np.isnan(values)]
     if len(defined) < len(values):
-        reasons["value"] = (
-            "at the larger K, held-out instances with fewer than K scorable samples are left out"
+        # K = 1 comes first.
+        none = k == 1 and len(defined) == 0
+        reasons.setdefault(
+            "value",
+            "no sample of the held-out instances can be scored"
+            if none
+            else "at the larger K, held-out instances with fewer than K scorable samples are left out",
         )
     if len(defined) == 0:
         return undefined(LEVEL, "no instance has K scorable samples")

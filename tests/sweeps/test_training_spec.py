@@ -181,6 +181,26 @@ def test_all_problems_of_both_studies_at_once(write: Write) -> None:
     ]  # fmt: skip
 
 
+def test_a_misspelt_name_hides_no_other_problem(write: Write) -> None:
+    text = (
+        with_line(5, "  batch: 7")
+        .replace("estimator: maxk", "estimator: maks")
+        .replace("loss: {}", "loss: {ratio: x}")
+    )
+    found = [problem.split(": ")[1] for problem in problems(write(text))]
+    assert found == ["training.batch", "training.loss.ratio", "training.grid.estimator"]
+
+
+def test_a_penalty_under_a_nucleus_is_refused(write: Write) -> None:
+    environment = (
+        "environment: {name: toy_llm, task: edit, vocab_size: 4, max_length: 3, prompt_length: 2, top_p: 0.9}"
+    )
+    with_kl = with_line(3, environment).replace("kl: {}", "kl: {place: loss}")
+    (problem,) = problems(write(with_kl))
+    assert problem.startswith("sweep.yaml:7:15: training.kl.place: needs top_p = 1, got 0.9")
+    assert load_spec(write(with_line(3, environment))).environment["top_p"] == 0.9
+
+
 def test_rewards_with_a_penalty_are_not_binary(write: Write) -> None:
     grid = "  grid: {estimator: maxrl, baseline: none, n: 4, k: 1}"
     text = with_line(9, grid).replace("kl: {}", "kl: {place: reward}")

@@ -262,6 +262,16 @@ def test_completions_without_a_score_are_left_out_and_said(tmp_path, monkeypatch
     assert "fewer than K scorable samples" in found["undefined"]["value"]
 
 
+def test_rewards_that_are_never_a_score_give_no_value_and_say_so(tmp_path, monkeypatch):
+    (tmp_path / "mute_rewards.py").write_text(
+        "def never(prompts, completions, **columns):\n    return [None] * len(completions)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = measured(unit(rewards=("mute_rewards:never",)), cell())[cell()["id"]]
+    assert set(found["final"]["value"]) == {None}
+    assert found["undefined"]["value"] == "no sample of the held-out instances can be scored"
+
+
 def test_the_log_is_thinned_evenly():
     settings = {
         "steps": 220,
