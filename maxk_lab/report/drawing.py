@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, told apart with every kind of colour vision; markers do it without colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_METHOD_MARKERS = (*MARKERS, "<", ">", "p", "h")
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "maxk-lab",
@@ -41,6 +42,22 @@ def look(index: int) -> dict[str, Any]:
     """Colour and marker of the line of that number; no pair of them comes twice in the first 64."""
     turn = index // len(COLOURS)
     return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[(index + turn) % len(MARKERS)]}
+
+
+def looks(ks: Sequence[int], methods: Sequence[str]) -> list[dict[str, Any]]:
+    """Colour and marker of lines with these K and methods: a colour per K and a marker per method, where both vary.
+
+    What most figures of trainings show first is the K that was trained for. Where one of the two does not vary, or there are
+    more than there are colours or markers, each line has its own `look`.
+    """
+    colours, markers = sorted(set(ks)), list(dict.fromkeys(methods))
+    one_varies = min(len(colours), len(markers)) < 2
+    if one_varies or len(colours) > len(COLOURS) or len(markers) > len(_METHOD_MARKERS):
+        return [look(index) for index in range(len(ks))]
+    return [
+        {"color": COLOURS[colours.index(k)], "marker": _METHOD_MARKERS[markers.index(method)]}
+        for k, method in zip(ks, methods, strict=True)
+    ]
 
 
 def panels(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.report.drawing import finish, look, panels
+from maxk_lab.report.drawing import finish, panels
 from maxk_lab.report.model import Logged, TrainingRow
-from maxk_lab.report.training_figures import MANY, rollout_ticks
+from maxk_lab.report.training_figures import MANY, rollout_ticks, row_looks
 from maxk_lab.report.training_section import labels
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def shown_metrics(rows: Sequence[TrainingRow]) -> list[str]:
 
 def log_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
     """Metrics of the training steps against the rollouts before them, a thin line per row, each panel its own scale."""
-    shown, names = shown_metrics(rows), labels(rows)
+    shown, names, styles = shown_metrics(rows), labels(rows), row_looks(rows)
     lines = -(-len(shown) // _COLUMNS)
     columns = -(-len(shown) // lines)
     figure, axes = panels(lines, columns, (max(4.8, 1.0 + 2.2 * columns), 1.0 + 1.75 * lines), sharey=False)
     for panel, metric in zip(axes.flat, shown, strict=False):
         for index, row in enumerate(rows):
             if metric in row.log:
-                _line(panel, row.log[metric], row, index, len(rows), names[index])
+                _line(panel, row.log[metric], row, index, styles, names[index])
         logged = [row.log[metric] for row in rows if metric in row.log]
         panel.set(title=metric, ylim=_limits(logged, banded=len(rows) <= MANY))
     for panel in axes.flat[len(shown) :]:
@@ -81,12 +81,20 @@ def _limits(logged: Sequence[Logged], *, banded: bool) -> tuple[float, float]:
     return low - 0.05 * span, high + 0.05 * span
 
 
-def _line(axes: Axes, logged: Logged, row: TrainingRow, index: int, of: int, label: str) -> None:
+def _line(
+    axes: Axes,
+    logged: Logged,
+    row: TrainingRow,
+    index: int,
+    styles: Sequence[dict[str, Any]],
+    label: str,
+) -> None:
+    of = len(styles)
     every = max(1, len(logged.values) // _MARKERS)
     axes.plot(
         logged.rollouts,
         logged.values,
-        **look(index),
+        **styles[index],
         linestyle="-" if row.catalogued_unbiased else "--",
         markersize=3,
         linewidth=0.8,
@@ -96,5 +104,5 @@ def _line(axes: Axes, logged: Logged, row: TrainingRow, index: int, of: int, lab
     )
     if of <= MANY:
         axes.fill_between(
-            logged.rollouts, logged.low, logged.high, color=look(index)["color"], alpha=0.15, linewidth=0
+            logged.rollouts, logged.low, logged.high, color=styles[index]["color"], alpha=0.15, linewidth=0
         )

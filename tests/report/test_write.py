@@ -236,3 +236,23 @@ def test_a_format_that_is_no_file_writes_nothing(summary, tmp_path, format):
     with pytest.raises(LabError, match=format):
         write_report(summary, tmp_path, ["csv", format])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_s_colour_tells_its_k_and_its_marker_the_method():
+    from maxk_lab.report.drawing import COLOURS, looks
+
+    found = looks([1, 8, 1, 8, 1], ["rloo", "centred", "centred", "subloo", "grpo"])
+    assert [style["color"] for style in found] == [COLOURS[0], COLOURS[1], COLOURS[0], COLOURS[1], COLOURS[0]]
+    markers = [style["marker"] for style in found]
+    assert markers[1] == markers[2]
+    assert len(set(markers)) == 4
+
+
+@pytest.mark.parametrize(
+    ("ks", "methods"),
+    [([4] * 5, list("abcde")), ([1, 2, 4], ["a"] * 3), ([1, 8] * 20, [str(i // 2) for i in range(40)])],
+)
+def test_lines_that_colour_and_marker_cannot_both_tell_apart_have_a_look_of_their_own(ks, methods):
+    from maxk_lab.report.drawing import look, looks
+
+    assert looks(ks, methods) == [look(index) for index in range(len(ks))]
