@@ -119,12 +119,18 @@ def _print_cells(planned: Plan, state: dict[str, str]) -> None:
 
 
 def _print_skipped(planned: Plan) -> None:
-    reasons = Counter(skipped.reason for skipped in planned.skipped)
-    if reasons:
-        out = console()
-        out.print(f"\nskipped: {sum(reasons.values())} grid points that make no sense")
-        for reason, count in reasons.items():
-            out.print(f"  {count} ×  {reason}", markup=False)
+    if not planned.skipped:
+        return
+    out = console()
+    out.print(f"\nskipped: {len(planned.skipped)} grid points that make no sense or repeat another")
+    for reason, count in Counter(s.reason for s in planned.skipped if s.repeats is None).items():
+        out.print(f"  {count} ×  {reason}", markup=False)
+    # One line per estimator: a grid of many baselines repeats those that take none at every one of them.
+    for estimator, count in Counter(s.point["estimator"] for s in planned.skipped if s.repeats).items():
+        out.print(
+            f"  {count} ×  repeats a point of {estimator} that is measured once (--json lists them)",
+            markup=False,
+        )
 
 
 def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory, jobs: int) -> None:

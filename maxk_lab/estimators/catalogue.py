@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, cast
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError
@@ -53,7 +54,15 @@ class Choice(Generic[MethodType]):
 
 
 def _choose(catalogue: Catalogue[MethodType], spelling: str) -> Choice[MethodType]:
-    match = _SPELLING.fullmatch(spelling.strip()) if isinstance(spelling, str) else None
+    if not isinstance(spelling, str):
+        raise LabError(f"{catalogue.kind} must be a name or name[value], got {spelling!r}")
+    return cast("Choice[MethodType]", _chosen(catalogue, spelling))
+
+
+# A plan asks for the same few names once per grid point.
+@lru_cache(maxsize=512)
+def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
+    match = _SPELLING.fullmatch(spelling.strip())
     if match is None:
         raise LabError(f"{catalogue.kind} must be a name or name[value], got {spelling!r}")
     row = catalogue.get(match["name"].strip())

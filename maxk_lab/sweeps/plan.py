@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -46,6 +47,13 @@ def describe(point: Mapping[str, Any]) -> str:
 
 def grid_points(grid: Grid, study: str = "gradient") -> tuple[list[dict[str, Any]], list[Skipped]]:
     """The points of a study's grid that are measured, and those that cannot run or repeat another, with why."""
+    points, skipped = _grid_points(grid, study)
+    return list(points), list(skipped)
+
+
+# The checks of a spec, its claims and its plan all ask for the same grid.
+@lru_cache(maxsize=8)
+def _grid_points(grid: Grid, study: str) -> tuple[tuple[dict[str, Any], ...], tuple[Skipped, ...]]:
     points: dict[tuple[Any, ...], dict[str, Any]] = {}
     skipped: list[Skipped] = []
     for values in product(grid.estimator, grid.baseline, grid.n, grid.k):
@@ -69,7 +77,7 @@ def grid_points(grid: Grid, study: str = "gradient") -> tuple[list[dict[str, Any
             skipped.append(Skipped(asked, f"repeats {describe(point)}", repeats=point, study=study))
         else:
             points[key] = point
-    return list(points.values()), skipped
+    return tuple(points.values()), tuple(skipped)
 
 
 def _refusal(point: Mapping[str, Any], study: str) -> str | None:

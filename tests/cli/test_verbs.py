@@ -171,3 +171,12 @@ def test_no_runs_yet(lab: Lab, sweep: str) -> None:
         result = lab(*verb)
         assert result.exit_code == 2
         assert "no run" in result.stderr
+
+
+def test_plan_tells_repeats_in_one_line_per_estimator(sweep: str, lab: Callable[..., Result]) -> None:
+    overrides = ["--set", "gradient.grid.estimator=[maxk, grpo]", "--set", "gradient.grid.k=[1, 2]"]
+    told = lab("plan", sweep, *overrides)
+    assert told.exit_code == 0
+    # 3 baselines × 2 n × 2 K for grpo, measured once per n; subloo at K = 1 makes no sense for maxk.
+    assert "10 ×  repeats a point of grpo[0.0001] that is measured once" in told.output
+    assert told.output.count("repeats") == 1
