@@ -54,6 +54,7 @@ def _routing(
         small={size: up_to},
         size_parameter=size,
         enumerable_up_to=up_to,
+        graded=True,
         shared_encoding=shared,
     )
 
@@ -73,6 +74,7 @@ ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
             small={"num_loc": 6},
             size_parameter="num_loc",
             enumerable_up_to=8,
+            graded=True,
         ),
         *(_routing(*row) for row in _ROUTING),
         BanditRow(
@@ -94,6 +96,7 @@ ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
             small={"arms": 6},
             size_parameter="arms",
             enumerable_up_to=BANDIT_LIMIT,
+            graded=True,
         ),
         TOY_LLM,
     ],

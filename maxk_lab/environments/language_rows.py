@@ -146,6 +146,16 @@ class LanguageRow(EnvironmentRow):
         # Teacher forcing takes all tokens in one pass, which makes a token cheaper than a routing decision.
         return 0.25 * float(parameters["max_length"])
 
+    def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
+        names, weights = reward_names(parameters), reward_weights(parameters)
+        if len(names) > 1:
+            return f"{' and '.join(names)} are added up"
+        if weights != [1.0]:
+            return f"{names[0]} has the weight {weights[0]:g}"
+        if names[0] in REWARDS and not REWARDS.get(names[0]).binary:
+            return f"{names[0]} gives others"
+        return None
+
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         reasons = [*_language_problems(parameters), *_policy_problems(policy)]
         return "; ".join(reasons) or None

@@ -26,6 +26,8 @@ class EnvironmentRow(Row):
     small: Mapping[str, Any] = field(default_factory=dict)
     size_parameter: str = ""
     enumerable_up_to: int = 0
+    # Whether its rewards are known to be real numbers, never only 0 and 1.
+    graded: bool = False
     # RL4CO only: whether its decoder can share one encoding among the n samples of an instance.
     shared_encoding: bool = True
 
@@ -36,6 +38,10 @@ class EnvironmentRow(Row):
     def decisions(self, parameters: Mapping[str, Any]) -> float:
         """About how many decisions of a small attention model a trajectory costs, for estimates of time."""
         return float(parameters[self.size_parameter])
+
+    def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
+        """Why the rewards are not all 0 or 1; None if they are, or if only the run can tell."""
+        return f"those of {self.name} are {self.reward}" if self.graded else None
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         """Why these parameters cannot be run together, or None."""

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS
-from maxk_lab.environments.language_rows import TOY_LLM, reward_names, reward_weights
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators.catalogue import choose_estimator, is_token_level
 from maxk_lab.sweeps.fields import Grid
 from maxk_lab.sweeps.plan import Skipped, describe, grid_points
@@ -52,28 +51,14 @@ def check_complete(environment: Mapping[str, Any], policy: Mapping[str, Any], so
 
 
 def check_rewards(study: str, grid: Grid, environment: Mapping[str, Any], source: Source) -> None:
-    """Note estimators for rewards of 0 and 1 where the environment's reward functions are known to give others."""
+    """Note estimators for rewards of 0 and 1 where the environment is known to give others."""
     binary = [name for name in grid.estimator if choose_estimator(name).row.binary_rewards]
-    reason = _other_rewards(environment)
+    reason = ENVIRONMENTS.get(environment["name"]).other_rewards(environment)
     if binary and reason is not None:
         source.add(
             (study, "grid", "estimator"),
             f"{', '.join(binary)} {'needs' if len(binary) == 1 else 'need'} rewards of 0 and 1, but {reason}",
         )
-
-
-def _other_rewards(environment: Mapping[str, Any]) -> str | None:
-    """Why rewards are not all 0 or 1; None if they are, or if only the run can tell."""
-    if environment["name"] != TOY_LLM.name:
-        return None
-    names, weights = reward_names(environment), reward_weights(environment)
-    if len(names) > 1:
-        return f"{' and '.join(names)} are added up"
-    if weights != [1.0]:
-        return f"{names[0]} has the weight {weights[0]:g}"
-    if names[0] in REWARDS and not REWARDS.get(names[0]).binary:
-        return f"{names[0]} gives others"
-    return None
 
 
 def check_training(study: TrainingStudy, source: Source) -> None:

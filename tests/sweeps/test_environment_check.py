@@ -100,3 +100,23 @@ def test_estimators_for_binary_rewards_are_refused_where_rewards_are_others(
     (problem,) = caught.value.problems
     assert problem.path == "gradient.grid.estimator"
     assert problem.message == f"maxrl needs rewards of 0 and 1, but {reason}"
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ("{name: bandit, arms: 4}", "those of bandit are N(0, 1) per arm and instance, plus reward_shift"),
+        ("{name: cvrp, num_loc: 5}", "those of cvrp are minus the total length"),
+    ],
+)
+def test_an_environment_of_graded_rewards_refuses_estimators_for_binary_ones(
+    write: Write, environment: str, reason: str
+) -> None:
+    grid = "{estimator: [maxk, passk_analytic], baseline: none, n: 4, k: 2}"
+    path = write(
+        f"name: s\nseeds: [0]\nenvironment: {environment}\ngradient: {{instances: 2, pool: 8, grid: {grid}}}\n"
+    )
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    (problem,) = caught.value.problems
+    assert problem.message == f"passk_analytic needs rewards of 0 and 1, but {reason}"

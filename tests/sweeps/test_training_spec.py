@@ -145,7 +145,7 @@ def test_a_setting_that_is_null_stays_null_when_the_spec_is_written(training: st
          "9:37: training.grid.baseline: unknown baseline 'centered' (did you mean centred?); known: "),
         (9, "  grid: {estimator: maxk, baseline: otb_token, n: 4, k: 1}\n  min_gap_scale: 0.1",
          "10:18: training.min_gap_scale: needs one weight per trajectory, but otb_token gives one per token"),
-        (9, "  grid: {estimator: maxrl, baseline: none, n: 4, k: 1}\n  inner_epochs: 2\n"
+        (9, "  grid: {estimator: grpo, baseline: none, n: 4, k: 1}\n  inner_epochs: 2\n"
          "tracking: {wandb: onlin}", "11:19: tracking.wandb: must be one of offline, online, disabled, got "
          "'onlin' (did you mean online?)"),
     ],
@@ -203,7 +203,10 @@ def test_a_penalty_under_a_nucleus_is_refused(write: Write) -> None:
 
 def test_rewards_with_a_penalty_are_not_binary(write: Write) -> None:
     grid = "  grid: {estimator: maxrl, baseline: none, n: 4, k: 1}"
-    text = with_line(9, grid).replace("kl: {}", "kl: {place: reward}")
+    task = "{name: toy_llm, task: modular, vocab_size: 4, max_length: 3, prompt_length: 3}"
+    text = (
+        with_line(9, grid).replace("kl: {}", "kl: {place: reward}").replace("{name: bandit, arms: 4}", task)
+    )
     (problem,) = problems(write(text))
     assert problem.startswith(
         "sweep.yaml:7:15: training.kl.place: reward leaves no rewards of 0 and 1, which maxrl"
