@@ -70,9 +70,10 @@ def callback(
     """Which Max@K gradient estimator and which baseline to use, measured on your policy and your budget.
 
     \b
-    [bold]maxk-lab run experiments/tsp_sweep.yaml[/bold]   measure; resumable
-    [bold]maxk-lab report[/bold]                            tables and verdicts on the claims
-    [bold]maxk-lab list baselines[/bold]                    formulas and conditions
+    [bold]maxk-lab run experiments/tsp_sweep.yaml[/bold]      measure; resumable
+    [bold]maxk-lab run experiments/llm_training.yaml[/bold]   train with each of them
+    [bold]maxk-lab report[/bold]                              tables and verdicts on the claims
+    [bold]maxk-lab list baselines[/bold]                      formulas and conditions
     """
 
 

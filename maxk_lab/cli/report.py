@@ -40,7 +40,7 @@ def report(
     ] = None,
     results: options.Results = options.RESULTS,
 ) -> None:
-    """Report a run: variance, SNR and bias of every baseline with intervals, and a verdict on each claim.
+    """Report a run: variance and bias of every gradient estimate, Max@K of every training, a verdict on each claim.
 
     Exits with 1 when a claim is refuted or cells failed.
 
