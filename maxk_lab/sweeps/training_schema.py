@@ -88,7 +88,7 @@ class TrainingStudy(Model):
     steps: AtLeastOne = 300
     batch: AtLeastOne = 256
     learning_rate: Positive = 1e-3
-    max_grad_norm: Positive | None = 1.0
+    max_grad_norm: Positive | None = None
     entropy_bonus: NotNegative = 0.0
     inner_epochs: AtLeastOne = 1
     reward_clip: Clip = None

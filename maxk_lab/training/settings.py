@@ -106,7 +106,7 @@ class Settings(_Block):
     steps: int = 300
     batch: int = 256
     learning_rate: float = 1e-3
-    max_grad_norm: float | None = 1.0
+    max_grad_norm: float | None = None
     entropy_bonus: float = 0.0
     inner_epochs: int = 1
     reward_clip: tuple[float, float] | None = None

@@ -62,7 +62,7 @@ def test_the_defaults_are_those_of_a_plain_unbiased_step(write: Write) -> None:
         "steps": 300,
         "batch": 256,
         "learning_rate": 1e-3,
-        "max_grad_norm": 1.0,
+        "max_grad_norm": None,
         "entropy_bonus": 0.0,
         "inner_epochs": 1,
         "reward_clip": None,
@@ -91,11 +91,12 @@ def test_the_trainer_takes_the_settings_and_shares_every_default(write: Write) -
     assert Settings.from_mapping(study.settings()) == Settings()
 
 
-def test_a_setting_that_is_null_stays_null_when_the_spec_is_written(training: str, write: Write) -> None:
-    """Left out, it would come back as its default of 1."""
-    spec = load_spec(training, ["training.max_grad_norm=null", "training.reward_clip=[-1, 1]"])
+def test_a_spec_is_read_back_as_it_was_written(training: str, write: Write) -> None:
+    spec = load_spec(
+        training, ["training.max_grad_norm=2", "training.reward_clip=[-1, 1]", "training.min_gap_scale=0.1"]
+    )
     assert spec.training is not None
-    assert spec.training.max_grad_norm is None
+    assert spec.training.max_grad_norm == 2.0
     assert load_spec(write(spec_to_yaml(spec))) == spec
 
 
@@ -246,7 +247,7 @@ def test_a_training_cell_says_all_it_means(training: str) -> None:
 @pytest.mark.parametrize(
     "override",
     ["training.checkpoint_every=7", "training.grid.n=[8, 4]", "seeds=[1, 0]", "training.learning_rate=0.001",
-     "training.reward_order=[clip, kl]", "training.max_grad_norm=1", "tracking.project=x"],
+     "training.reward_order=[clip, kl]", "training.max_grad_norm=null", "tracking.project=x"],
 )  # fmt: skip
 def test_ids_do_not_depend_on(training: str, override: str) -> None:
     assert ids(training, override) == ids(training)
@@ -254,7 +255,7 @@ def test_ids_do_not_depend_on(training: str, override: str) -> None:
 
 @pytest.mark.parametrize(
     "override",
-    ["training.steps=7", "training.batch=32", "training.max_grad_norm=null", "training.kl.place=loss",
+    ["training.steps=7", "training.batch=32", "training.max_grad_norm=1", "training.kl.place=loss",
      "training.loss.ratio=token", "training.reward_order=[kl, clip]", "training.evaluate.samples=16",
      "training.weight_normalization=zscore", "policy.init_std=2", "seeds=[2, 3]"],
 )  # fmt: skip
