@@ -99,7 +99,8 @@ def _csv(summary: Summary) -> str:
         for section in sections(summary)
         for record in section.records
     ]
-    return str(pd.DataFrame(lines).to_csv(index=False, lineterminator="\n"))
+    # As objects: else whole numbers become floats where another study leaves the column empty.
+    return str(pd.DataFrame(lines, dtype=object).to_csv(index=False, lineterminator="\n"))
 
 
 def _json_safe(value: Any) -> Any:

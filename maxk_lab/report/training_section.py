@@ -99,6 +99,7 @@ def biasing(settings: Mapping[str, Any]) -> list[str]:
         f"aggregation {loss.get('aggregation')}": loss.get("aggregation", "seq_sum")
         in ("seq_mean", "token_mean"),
         "inner_epochs above 1": settings.get("inner_epochs", 1) > 1,
+        f"max_grad_norm {settings.get('max_grad_norm')}": settings.get("max_grad_norm") is not None,
         f"truncated {settings.get('truncated')}": settings.get("truncated", "keep") != "keep",
     }
     return [name for name, is_so in wrong.items() if is_so]

@@ -96,3 +96,16 @@ def test_every_format_has_them(study):
     for name, value in (("", "value"), ("_low", "low"), ("_high", "high")):
         wanted = getattr(summary.proxies[0].correlation, value)
         assert float(lines[0][f"correlation{name}"]) == in_json[f"correlation{name}"] == wanted
+
+
+def test_whole_numbers_stay_whole_in_csv_where_another_study_leaves_the_column_empty(study):
+    cells, records = study
+    summary = summarise_records(cells, records(), name="it")
+    lines = list(csv.DictReader(io.StringIO(render(summary, "csv"))))
+    assert {line["section"] for line in lines} == {"gradient", "proxies"}
+    (first, *_) = (line for line in lines if line["section"] == "gradient")
+    whole = ("stage", "n", "k", "seeds_finished", "seeds", "instances", "pool")
+    row = next(
+        r for r in json.loads(render(summary, "json"))["gradient"] if r["baseline"] == first["baseline"]
+    )
+    assert {name: first[name] for name in whole} == {name: str(row[name]) for name in whole}

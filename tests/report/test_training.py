@@ -228,6 +228,8 @@ def test_biased_pairs_and_settings_say_so(lab):
         ({"weight_normalization": "zscore"}, ["weight_normalization zscore"]),
         ({"normalize_advantages": True, "min_gap_scale": 0.1}, ["normalize_advantages", "min_gap_scale"]),
         ({"truncated": "mask_loss"}, ["truncated mask_loss"]),
+        ({"max_grad_norm": 1.0}, ["max_grad_norm 1.0"]),  # the clipped mean is not the mean of the clipped
+        ({"max_grad_norm": None}, []),
     ],
 )
 def test_settings_that_bias(settings, said):
