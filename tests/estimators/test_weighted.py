@@ -25,7 +25,7 @@ def draw(n: int, *shape: int, seed: int = 0) -> tuple[torch.Tensor, dict[str, to
     return rewards, dict.fromkeys(KINDS, g)
 
 
-def close(a: torch.Tensor, b: torch.Tensor) -> None:
+def assert_same(a: torch.Tensor, b: torch.Tensor) -> None:
     torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
 
 
@@ -34,7 +34,7 @@ def test_optimal_at_one_is_the_loo_baseline(n: int) -> None:
     rewards, g = draw(n, 5)
     for kind, name in LOO.items():
         optimal = advantages(rewards, baseline=f"optimal[{kind}]", k=1, trajectory_weights=g)
-        close(optimal, advantages(rewards, baseline=name, k=1, trajectory_weights=g))
+        assert_same(optimal, advantages(rewards, baseline=name, k=1, trajectory_weights=g))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -42,7 +42,7 @@ def test_optimal_at_one_is_the_loo_baseline(n: int) -> None:
 def test_at_n_one_above_k_every_g_gives_centred(kind: str, k: int) -> None:
     rewards, g = draw(k + 1, 5)
     optimal = advantages(rewards, baseline=f"optimal[{kind}]", k=k, trajectory_weights=g)
-    close(optimal, advantages(rewards, baseline="centred", k=k))
+    assert_same(optimal, advantages(rewards, baseline="centred", k=k))
 
 
 @pytest.mark.parametrize("n", [2, 5, 64])
@@ -62,14 +62,14 @@ def test_equal_g_of_any_size_give_centred(n: int) -> None:
 def test_with_two_samples_every_loo_baseline_is_rloo() -> None:
     rewards, g = draw(2, 5)
     rloo = advantages(rewards, baseline="rloo", k=1)
-    close(rloo, (rewards - rewards.flip(-1)) / 2)
+    assert_same(rloo, (rewards - rewards.flip(-1)) / 2)
     for name in LOO.values():
-        close(advantages(rewards, baseline=name, k=1, trajectory_weights=g), rloo)
+        assert_same(advantages(rewards, baseline=name, k=1, trajectory_weights=g), rloo)
 
 
 def test_mean_and_rloo_are_group_mean_and_centred_at_one() -> None:
     rewards, _ = draw(6, 5)
-    close(advantages(rewards, baseline="mean", k=1), (rewards - rewards.mean(-1, keepdim=True)) / 6)
+    assert_same(advantages(rewards, baseline="mean", k=1), (rewards - rewards.mean(-1, keepdim=True)) / 6)
     assert torch.equal(
         advantages(rewards, baseline="mean", k=1), advantages(rewards, baseline="group_mean", k=1)
     )
@@ -89,7 +89,7 @@ def test_in_group_and_leave_one_out_by_hand() -> None:
 def test_on_a_tabular_softmax_otb_is_eob() -> None:
     bandit = TinyBandit((0.3, -0.8, 0.5, 0.1), (1.0, 0.2, 0.0, 0.7))
     p = torch.softmax(torch.tensor(bandit.logits, dtype=torch.float64), 0)
-    close(1 - 2 * p + p.square().sum(), bandit.trajectory_weight("grad_norm"))
+    assert_same(1 - 2 * p + p.square().sum(), bandit.trajectory_weight("grad_norm"))
     for otb, eob in (("otb", "eob"), ("otb_loo", "eob_loo"), ("optimal[logit_proxy]", "optimal[grad_norm]")):
         means = [bandit.mean_estimate(4, 1, estimator="maxk", baseline=name) for name in (otb, eob)]
         assert torch.equal(*means)
@@ -127,7 +127,7 @@ def test_blocks_of_groups_agree_with_single_groups(n: int) -> None:
     found = advantages(rewards, baseline="optimal", k=8, trajectory_weights=g)
     for row in (0, 4, len(rewards) - 1):
         one = {"grad_norm": g["grad_norm"][row]}
-        close(found[row], advantages(rewards[row], baseline="optimal", k=8, trajectory_weights=one))
+        assert_same(found[row], advantages(rewards[row], baseline="optimal", k=8, trajectory_weights=one))
 
 
 def test_optimal_at_65536_is_finite_and_shift_invariant() -> None:
@@ -189,7 +189,7 @@ def test_where_every_g_is_zero_the_mean_is_the_plain_one(name: str) -> None:
     zero = dict.fromkeys(KINDS, torch.zeros_like(rewards))
     one = dict.fromkeys(KINDS, torch.ones_like(rewards))
     found = advantages(rewards, baseline=name, k=1, trajectory_weights=zero)
-    close(found, advantages(rewards, baseline=name, k=1, trajectory_weights=one))
+    assert_same(found, advantages(rewards, baseline=name, k=1, trajectory_weights=one))
 
 
 def test_a_single_positive_g_is_the_baseline_of_the_others_and_has_their_plain_mean() -> None:
@@ -207,7 +207,7 @@ def test_zeros_among_g_agree_with_the_slow_twin(k: int, positive: int) -> None:
     w = g["grad_norm"].clone()
     w[..., positive:] = 0.0
     found = advantages(rewards, baseline="optimal", k=k, trajectory_weights={"grad_norm": w})
-    close(found, reference.optimal_weights(rewards, k, g=w))
+    assert_same(found, reference.optimal_weights(rewards, k, g=w))
 
 
 def test_optimal_knows_its_kinds() -> None:

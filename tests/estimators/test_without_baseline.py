@@ -27,7 +27,7 @@ def draw(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def close(a: torch.Tensor, b: torch.Tensor) -> None:
+def assert_same(a: torch.Tensor, b: torch.Tensor) -> None:
     torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
 
 
@@ -35,7 +35,7 @@ def test_grpo_by_hand() -> None:
     rewards = torch.tensor([0.0, 1.0, 1.0, 4.0], dtype=torch.float64)
     deviation = math.sqrt((2.25 + 0.25 + 0.25 + 6.25) / 3)
     for spelling, eps in (("grpo", 1e-4), ("grpo[1e-6]", 1e-6), ("grpo[0]", 0.0)):
-        close(weights(rewards, spelling), (rewards - 1.5) / (deviation + eps) / 4)
+        assert_same(weights(rewards, spelling), (rewards - 1.5) / (deviation + eps) / 4)
     assert torch.equal(weights(rewards, "grpo", k=4), weights(rewards, "grpo"))
 
 
@@ -47,23 +47,27 @@ def test_equal_rewards_give_exactly_zero(estimator: str) -> None:
 
 def test_leader_reward_by_hand_and_its_ties() -> None:
     rewards = torch.tensor([0.0, 1.0, 5.0], dtype=torch.float64)
-    close(weights(rewards, "leader_reward[0.5]"), torch.tensor([-2.0, -1.0, 4.5], dtype=torch.float64) / 3)
+    assert_same(
+        weights(rewards, "leader_reward[0.5]"), torch.tensor([-2.0, -1.0, 4.5], dtype=torch.float64) / 3
+    )
     tied = torch.tensor([5.0, 0.0, 5.0, 2.0], dtype=torch.float64)
-    close(weights(tied, "leader_reward[2]"), torch.tensor([4.0, -3.0, 4.0, -1.0], dtype=torch.float64) / 4)
+    assert_same(
+        weights(tied, "leader_reward[2]"), torch.tensor([4.0, -3.0, 4.0, -1.0], dtype=torch.float64) / 4
+    )
 
 
 def test_leader_without_alpha_is_the_mean_baseline() -> None:
     rewards = draw(4, 6)
-    close(weights(rewards, "leader_reward[0]"), advantages(rewards, baseline="mean", k=1))
+    assert_same(weights(rewards, "leader_reward[0]"), advantages(rewards, baseline="mean", k=1))
 
 
 def test_hybrid_joins_subloo_and_the_centred_reward() -> None:
     rewards = draw(4, 6)
     subloo = advantages(rewards, baseline="subloo", k=3)
     centred = rewards - rewards.mean(-1, keepdim=True)
-    close(weights(rewards, "hybrid[1]", k=3), subloo)
-    close(weights(rewards, "hybrid[0]", k=3), centred)
-    close(weights(rewards, "hybrid[0.25]", k=3), 0.25 * subloo + 0.75 * centred)
+    assert_same(weights(rewards, "hybrid[1]", k=3), subloo)
+    assert_same(weights(rewards, "hybrid[0]", k=3), centred)
+    assert_same(weights(rewards, "hybrid[0.25]", k=3), 0.25 * subloo + 0.75 * centred)
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])
@@ -71,11 +75,11 @@ def test_grpo_passk_without_norm_is_subloo_at_k_n(n: int) -> None:
     rewards = draw(4, n)
     rewards[0, 0] = rewards[0].max()  # a tie at the top of one group
     subloo = advantages(rewards, baseline="subloo", k=n)
-    close(weights(rewards, "grpo_passk[none]", k=n), subloo)
+    assert_same(weights(rewards, "grpo_passk[none]", k=n), subloo)
     best, second = rewards.topk(2, dim=-1).values.unbind(-1)
     expected = (best - second).unsqueeze(-1) * (rewards == best.unsqueeze(-1))
-    close(subloo, expected)
-    close(
+    assert_same(subloo, expected)
+    assert_same(
         weights(rewards, "grpo_passk", k=n),
         expected / (rewards.std(-1, keepdim=True) + 1e-6),
     )
@@ -102,13 +106,13 @@ def test_passk_analytic_at_one_is_grpo_with_ddof_zero_and_no_eps() -> None:
     rewards = torch.tensor([[0.0, 1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
     centred = rewards - rewards.mean(-1, keepdim=True)
     spread = rewards.std(-1, correction=0, keepdim=True).clamp(min=1e-300)
-    close(weights(rewards, "passk_analytic", k=1), centred / spread / 5)
+    assert_same(weights(rewards, "passk_analytic", k=1), centred / spread / 5)
 
 
 def test_maxrl_by_hand_and_without_a_success() -> None:
     rewards = torch.tensor([[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
     expected = torch.tensor([[0.25, -0.25, -0.25, 0.25], [0.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
-    close(weights(rewards, "maxrl"), expected)
+    assert_same(weights(rewards, "maxrl"), expected)
 
 
 @pytest.mark.parametrize("n", [2, 4, 7])
@@ -116,7 +120,7 @@ def test_maxrl_has_the_direction_of_the_gradient_and_weighs_by_difficulty(n: int
     bandit = TinyBandit((0.2, -1.1, 0.7), (0.0, 1.0, 0.0))
     p = float(torch.softmax(torch.tensor(bandit.logits, dtype=torch.float64), 0)[1])
     estimate = bandit.mean_estimate(n, 1, estimator="maxrl", baseline="none")
-    close(estimate, sum((1 - p) ** j for j in range(n - 1)) * bandit.gradient(1))
+    assert_same(estimate, sum((1 - p) ** j for j in range(n - 1)) * bandit.gradient(1))
 
 
 @pytest.mark.parametrize("name", BINARY)
