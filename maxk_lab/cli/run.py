@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import signal
-import sys
-import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +11,7 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import duration, emit_json, say, warn
+from maxk_lab.cli.execution import execute_plan
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.execute import Outcome
@@ -23,7 +19,6 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.records import RunDirectory
     from maxk_lab.sweeps.schema import SweepSpec
 
-INTERRUPTED = 130
 Only = Annotated[
     str | None, typer.Option(metavar="AXIS=VALUE,...", help="Only these cells, e.g. 'baseline=subloo,k=8'.")
 ]
@@ -62,7 +57,7 @@ def run(
         return
     again = _command(spec, overrides, jobs, only, results)
     extra = " --force" * force + " --retry-failed" * retry_failed
-    outcome = _execute(
+    outcome = execute_plan(
         loaded,
         plan,
         directory,
@@ -77,41 +72,6 @@ def run(
     if json:
         emit_json(_as_json(loaded, directory, outcome, tracked))
     _conclude(outcome, directory, results, again + " --retry-failed")
-
-
-def _execute(
-    loaded: SweepSpec, plan: Plan, directory: RunDirectory, *, resume: str, **settings: Any
-) -> Outcome:
-    """Execute with a display; on Ctrl-C or SIGTERM the last line is the command that resumes."""
-    from maxk_lab.cli.progress import Bar, Lines
-    from maxk_lab.cli.tracker import Tracker
-    from maxk_lab.sweeps.execute import execute
-
-    display = (Bar if sys.stderr.isatty() else Lines)(Tracker(plan))
-    try:
-        with _terminate_as_interrupt(), display:
-            return execute(loaded, directory, on_event=display, **settings)
-    except KeyboardInterrupt:
-        say("Interrupted; every finished cell is kept. Continue with:")
-        say(resume)
-        raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM, as schedulers send it, ends the run as orderly as Ctrl-C."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _track(loaded: SweepSpec, directory: RunDirectory) -> list[str]:

@@ -1,0 +1,57 @@
+"""Executing a plan from the command line: a display, orderly interruption, and the command that goes on from there."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from maxk_lab.cli.console import say
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.execute import Outcome
+    from maxk_lab.sweeps.plan import Plan
+    from maxk_lab.sweeps.records import RunDirectory
+    from maxk_lab.sweeps.schema import SweepSpec
+
+INTERRUPTED = 130
+
+
+def execute_plan(
+    loaded: SweepSpec, plan: Plan, directory: RunDirectory, *, resume: str, **settings: Any
+) -> Outcome:
+    """Execute with a display; on Ctrl-C or SIGTERM the last line is the command `resume`, and the exit code 130."""
+    from maxk_lab.cli.progress import Bar, Lines
+    from maxk_lab.cli.tracker import Tracker
+    from maxk_lab.sweeps.execute import execute
+
+    display = (Bar if sys.stderr.isatty() else Lines)(Tracker(plan))
+    try:
+        with _terminate_as_interrupt(), display:
+            return execute(loaded, directory, on_event=display, **settings)
+    except KeyboardInterrupt:
+        say("Interrupted; every finished cell is kept. Continue with:")
+        say(resume)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM, as schedulers send it, ends the run as orderly as Ctrl-C."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
