@@ -1,0 +1,51 @@
+"""Time of the off-policy weights of every baseline, exact and to first order: medians, one torch thread.
+
+64 groups of 64 samples, K = 8. Usage: python benchmarks/bench_off_policy.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+
+from maxk_lab.estimators import first_order_weights, maxk_gradient_weights, off_policy_weights
+from maxk_lab.estimators.off_policy import OFF_POLICY_BASELINES
+
+GROUPS, N, K, ROUNDS, ALLOWED = 64, 64, 8, 50, 0.050
+
+
+def medians(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Median seconds per call; the functions take turns, so that a slow moment hits them all alike."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for turn in range(rounds + 2):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            if turn >= 2:  # the first two fill caches
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(seconds) for name, seconds in times.items()}
+
+
+def main() -> None:
+    """Print the time of each, and of the on-policy weights next to them."""
+    torch.set_num_threads(1)
+    generator = torch.Generator().manual_seed(0)
+    rewards = torch.randn(GROUPS, N, generator=generator)
+    ratios = (0.3 * torch.randn(GROUPS, N, generator=generator)).exp()
+    functions: dict[str, Callable[[], object]] = {
+        "on-policy, none": partial(maxk_gradient_weights, rewards, K)
+    }
+    for baseline in OFF_POLICY_BASELINES:
+        functions[f"exact, {baseline}"] = partial(off_policy_weights, rewards, ratios, K, baseline)
+        functions[f"first order, {baseline}"] = partial(first_order_weights, rewards, ratios, K, baseline)
+    print(f"rewards {[GROUPS, N]} float32, K = {K}: at most {1e3 * ALLOWED:g} ms")
+    for name, median in medians(functions, ROUNDS).items():
+        print(f"  {name:22s} {1e3 * median:8.3f} ms  {'ok' if median <= ALLOWED else 'TOO SLOW'}")
+
+
+if __name__ == "__main__":
+    main()
