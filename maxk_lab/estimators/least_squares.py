@@ -1,0 +1,42 @@
+"""The coefficients that give the shortest gradient estimate, by least squares on Gram products of the scores (no scores needed)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# Eigenvalues below this share of the largest count as zero: what is left of them in float64 is rounding.
+LEAST_EIGENVALUE = 1e-12
+
+
+def normal_equations(w0: Tensor, directions: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
+    """A and c of the normal equations A α = c of the group's ‖Σ_i (w0 + directions α)_i ψ_i‖², to be averaged, then solved.
+
+    w0: `[..., n]`; directions: `[..., n, D]`; gram: `[..., n, n]`, the products ψ_i·ψ_j. Returns A = Dᵀ G D `[..., D, D]` and
+    c = −Dᵀ G w0 `[..., D]` in float64, one pair per group: their mean over groups gives the α of the least mean square.
+    """
+    w0, directions, gram = w0.double(), directions.double(), gram.double()
+    products = gram @ torch.cat([directions, w0.unsqueeze(-1)], dim=-1)
+    found = directions.mT @ products
+    return found[..., :-1], -found[..., -1]
+
+
+def sum_of_others(values: Tensor) -> Tensor:
+    """For every entry of the first dimension the sum of all other entries: values `[P, ...]` to `[P, ...]`.
+
+    Nothing of an entry's own value is in its sum, not even rounding, for nothing is subtracted.
+    """
+    none = torch.zeros_like(values[:1])
+    before = torch.cat([none, values[:-1]]).cumsum(0)
+    behind = torch.cat([values[1:], none]).flip(0).cumsum(0).flip(0)
+    return before + behind
+
+
+def solve(a: Tensor, c: Tensor) -> Tensor:
+    """The α `[..., D]` of least norm among those that solve A α = c best; A `[..., D, D]` symmetric, c `[..., D]`, float64.
+
+    A direction that A does not see gets the coefficient 0.
+    """
+    inverse = torch.linalg.pinv(a.double(), rtol=LEAST_EIGENVALUE, hermitian=True)
+    solution: Tensor = (inverse @ c.double().unsqueeze(-1)).squeeze(-1)
+    return solution
