@@ -1,0 +1,224 @@
+"""Objectives E[sum_j alpha_j R_(j:K)]: the expected L-statistic of K rewards, the maximum and its relatives.
+
+R_(1:K) <= ... <= R_(K:K) are K i.i.d. rewards in ascending order. Imports no torch. Source: OrderGrad, arXiv 2606.06096;
+the maximum is PKPO, arXiv 2505.15201.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+from maxk_lab.catalogue import Parameter, nearest
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.parameters import Between, Numbers, spell
+
+Weights = tuple[Fraction, ...]
+_SPELLING = re.compile(r"(?P<name>\w+)(?:\[(?P<value>[^\[\]]*)\])?")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kind of L-statistic: its parameter, and the weights alpha_1..alpha_K of a parsed value and K.
+
+    `weights` raises `LabError` where there is no such statistic of K rewards.
+    """
+
+    name: str
+    parameter: Parameter | None
+    weights: Callable[[Any, int], Weights]
+
+
+def _exact(number: float) -> Fraction:
+    """The decimal that was written: 0.07 * 100 is 7, as a sweep's writer means it."""
+    return Fraction(repr(number))
+
+
+def _between(low: Fraction, high: Fraction, k: int) -> Weights:
+    """The mean of the quantiles from `low` to `high`, each order statistic being the one of a K-th of [0, 1].
+
+    The order statistic on a boundary counts with the part of its K-th that is inside.
+    """
+    inside = [
+        max(Fraction(0), min(high, Fraction(j, k)) - max(low, Fraction(j - 1, k))) for j in range(1, k + 1)
+    ]
+    return tuple(share / (high - low) for share in inside)
+
+
+def _top(m: int, k: int) -> Weights:
+    if m > k:
+        raise LabError(f"the m of top_m must be at most K = {k}, got {m}")
+    return _between(Fraction(k - m, k), Fraction(1), k)
+
+
+def _median(k: int) -> Weights:
+    middle = {(k - 1) // 2, k // 2}
+    return tuple(Fraction(j in middle, len(middle)) for j in range(k))
+
+
+def _explicit(alpha: tuple[float, ...], k: int) -> Weights:
+    if len(alpha) != k:
+        raise LabError(f"l_statistic must have as many weights as K = {k}, got {len(alpha)}")
+    return tuple(map(_exact, alpha))
+
+
+FORMS: dict[str, Form] = {
+    form.name: form
+    for form in (
+        Form("max", None, lambda value, k: _top(1, k)),
+        Form("top_m", Parameter("m", int, 2, low=1, meaning="how many of the best count, at most K"), _top),
+        Form(
+            "cvar_upper",
+            Between(
+                "q",
+                float,
+                0.25,
+                high=1.0,
+                above=0.0,
+                meaning="the share of best rewards that count, more than 0",
+            ),
+            lambda q, k: _between(1 - _exact(q), Fraction(1), k),
+        ),
+        Form(
+            "cvar_lower",
+            Between(
+                "q",
+                float,
+                0.25,
+                high=1.0,
+                above=0.0,
+                meaning="the share of worst rewards that count, more than 0",
+            ),
+            lambda q, k: _between(Fraction(0), _exact(q), k),
+        ),
+        Form("median", None, lambda value, k: _median(k)),
+        Form(
+            "trimmed_mean",
+            Between(
+                "p", float, 0.1, low=0.0, below=0.5, meaning="the share cut off at either end, less than 0.5"
+            ),
+            lambda p, k: _between(_exact(p), 1 - _exact(p), k),
+        ),
+        Form(
+            "l_statistic",
+            Numbers(
+                "alpha", tuple, (1.0,), meaning="alpha_1 to alpha_K, worst reward first; K is their number"
+            ),
+            _explicit,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """E[sum_j alpha_j R_(j:K)] over K = `k` i.i.d. rewards; `form` is its one spelling, such as `top_m[2]`.
+
+    A missing parameter gets its default. Raises `LabError` for an unknown form, a parameter out of range, k < 1 and
+    a statistic that K rewards do not have.
+    """
+
+    form: str
+    k: int
+
+    def __post_init__(self) -> None:
+        name, value = _parse(self.form)
+        try:
+            k = operator.index(self.k)
+        except TypeError:
+            k = 0
+        if isinstance(self.k, bool) or k < 1:
+            raise LabError(f"the K of an objective must be a whole number >= 1, got {self.k!r}")
+        object.__setattr__(self, "k", k)
+        object.__setattr__(self, "form", name if FORMS[name].parameter is None else f"{name}[{spell(value)}]")
+        # Computed here, so that an objective that exists has weights.
+        object.__setattr__(self, "_exact_weights", _weights(name, value, k))
+
+    @classmethod
+    def parse(cls, name: str) -> Objective:
+        """The objective of this `name`, such as `max@8`. Raises `LabError` for anything else."""
+        form, at, k = name.rpartition("@") if isinstance(name, str) else ("", "", "")
+        if not at or not k.isdecimal():
+            raise LabError(f"an objective must be form@K, such as max@8 or top_m[2]@8, got {name!r}")
+        return cls(form, int(k))
+
+    @property
+    def name(self) -> str:
+        """Form and K, such as `top_m[2]@8`."""
+        return f"{self.form}@{self.k}"
+
+    @property
+    def exact_weights(self) -> Weights:
+        """alpha_1..alpha_K as the exact fractions that the form means."""
+        weights: Weights = self.__dict__["_exact_weights"]
+        return weights
+
+    @cached_property
+    def order_weights(self) -> tuple[float, ...]:
+        """alpha_1..alpha_K, the weight of the least reward first."""
+        return tuple(map(float, self.exact_weights))
+
+    @cached_property
+    def mass(self) -> float:
+        """The sum of alpha, which a constant added to the rewards is multiplied by: 1 for every named form."""
+        return float(sum(self.exact_weights))
+
+    @cached_property
+    def is_max(self) -> bool:
+        """Whether this is the expected maximum, whatever its form: alpha = (0, ..., 0, 1)."""
+        return self.exact_weights[-1] == 1 and not any(self.exact_weights[:-1])
+
+    @cached_property
+    def exact_reduced(self) -> Weights:
+        """The weights of the K-1 rewards that are left without sample i, as exact fractions; see `reduced`."""
+        if self.k == 1:
+            raise ValueError(f"{self.name} has no objective of K - 1 rewards: K must be at least 2")
+        name, value = _parse(self.form)
+        if name == "l_statistic":
+            return _rebinned(self.exact_weights)
+        return _weights(name, min(value, self.k - 1) if name == "top_m" else value, self.k - 1)
+
+    def reduced(self) -> tuple[float, ...]:
+        """The K-1 weights of the sub-leave-one-out baseline; their sum is that of alpha. `ValueError` for K = 1.
+
+        A named form keeps its parameter (`top_m` counts no more than all K-1). Explicit weights are masses on the K
+        equal parts of [0, 1], spread evenly within each and cut into K-1 equal parts: e_K becomes e_(K-1).
+        """
+        return tuple(map(float, self.exact_reduced))
+
+
+# An objective is made anew wherever weights are computed: once per training step, say.
+@lru_cache(maxsize=256)
+def _weights(name: str, value: Any, k: int) -> Weights:
+    return FORMS[name].weights(value, k)
+
+
+def _rebinned(weights: Weights) -> Weights:
+    """The mass of K equal parts of [0, 1], each spread evenly, on K-1 equal parts."""
+    k = len(weights)
+    # Of old part j, the share (K-j) / (K-1) lies in new part j, and of old part j + 1 the share j / (K-1).
+    return tuple((weights[j - 1] * (k - j) + weights[j] * j) / (k - 1) for j in range(1, k))
+
+
+@lru_cache(maxsize=256)
+def _parse(form: str) -> tuple[str, Any]:
+    """The name of a form and its parsed parameter, None where it has none. Raises `LabError`."""
+    match = _SPELLING.fullmatch(form.strip()) if isinstance(form, str) else None
+    if match is None:
+        raise LabError(f"the form of an objective must be a name or name[value], got {form!r}")
+    name, written = match["name"], match["value"]
+    if name not in FORMS:
+        hint = nearest(name, FORMS)
+        also = f" (did you mean {hint}?)" if hint else ""
+        raise LabError(f"unknown form of an objective {name!r}{also}; known: {', '.join(FORMS)}")
+    parameter = FORMS[name].parameter
+    if parameter is None:
+        if written is not None:
+            raise LabError(f"{name} takes no parameter, got {form!r}")
+        return name, None
+    return name, parameter.parse(parameter.default if written is None else written.strip())

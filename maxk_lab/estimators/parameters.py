@@ -1,0 +1,92 @@
+"""Parameters of this room's rows beyond one number or one word: open bounds, a number or a word, several numbers.
+
+Imports no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from maxk_lab.catalogue import Parameter, nearest
+from maxk_lab.errors import LabError
+
+
+def spell(value: Any) -> str:
+    """The one spelling of a parsed value: `0.5`, `cross_fit`, or `0.25 0.75` for several numbers."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def finite(name: str, written: Any) -> float:
+    """`written` as a finite number. Raises `LabError`; -0 becomes 0, which else would have a second spelling."""
+    value = Parameter(name, float, 0.0).parse(written)
+    return 0.0 if value == 0 else float(value)
+
+
+@dataclass(frozen=True)
+class Between(Parameter):
+    """A number greater than `above` and less than `below`, in addition to the bounds that may be reached."""
+
+    above: float = -math.inf
+    below: float = math.inf
+
+    def parse(self, value: Any) -> Any:
+        parsed = super().parse(value)
+        if not parsed > self.above:
+            raise LabError(f"{self.name} must be greater than {self.above}, got {value!r}")
+        if not parsed < self.below:
+            raise LabError(f"{self.name} must be less than {self.below}, got {value!r}")
+        return parsed
+
+
+@dataclass(frozen=True)
+class NumberOrWord(Parameter):
+    """A finite number, or one of `words`."""
+
+    words: tuple[str, ...] = ()
+
+    @property
+    def type_name(self) -> str:
+        """The type as a sweep's writer knows it."""
+        return f"number or {' or '.join(self.words)}"
+
+    def parse(self, value: Any) -> Any:
+        if value in self.words:
+            return value
+        try:
+            return finite(self.name, value)
+        except LabError as error:
+            raise LabError(f"{error}{_or_words(value, self.words)}") from None
+
+
+@dataclass(frozen=True)
+class Numbers(Parameter):
+    """Several finite numbers with blanks or commas between them, as a tuple; or one of `words`."""
+
+    words: tuple[str, ...] = ()
+
+    @property
+    def type_name(self) -> str:
+        """The type as a sweep's writer knows it."""
+        return " or ".join(["numbers", *self.words])
+
+    def parse(self, value: Any) -> Any:
+        if value in self.words:
+            return value
+        written = value.replace(",", " ").split() if isinstance(value, str) else value
+        if not isinstance(written, list | tuple) or not written:
+            raise LabError(f"{self.name} must be numbers, got {value!r}{_or_words(value, self.words)}")
+        try:
+            return tuple(finite(self.name, one) for one in written)
+        except LabError as error:
+            raise LabError(f"{error}{_or_words(value, self.words)}") from None
+
+
+def _or_words(value: Any, words: tuple[str, ...]) -> str:
+    """What else is allowed, and the word that is meant, for the end of a message; empty without words."""
+    if not words:
+        return ""
+    hint = nearest(value, words) if isinstance(value, str) else None
+    also = f" (did you mean {hint}?)" if hint else ""
+    return f"; or one of {', '.join(words)}{also}"

@@ -1,0 +1,139 @@
+"""Objectives: their weights from an independent definition, names, reductions, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.objectives import FORMS, Objective
+
+SHARES = ("0.07", "0.25", "0.3", "0.5", "0.95", "1.0")
+
+
+def mean_of_copies(k: int, kept: slice, copies: int) -> list[float]:
+    """The weight of each of k values in the mean of a slice of the sorted list that holds every value `copies` times."""
+    values = [j for j in range(k) for _ in range(copies)][kept]
+    return [values.count(j) / len(values) for j in range(k)]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 8, 20])
+@pytest.mark.parametrize("share", SHARES)
+def test_cvar_is_the_mean_of_the_ends(k: int, share: str) -> None:
+    cut = round(100 * k * float(share))
+    upper, lower = Objective(f"cvar_upper[{share}]", k), Objective(f"cvar_lower[{share}]", k)
+    top = mean_of_copies(k, slice(100 * k - cut, 100 * k), 100)
+    assert upper.order_weights == pytest.approx(top, rel=1e-15)
+    assert lower.order_weights == pytest.approx(top[::-1], rel=1e-15)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 8, 20])
+@pytest.mark.parametrize("share", ["0.0", "0.07", "0.3", "0.49"])
+def test_trimmed_mean_is_the_mean_of_the_middle(k: int, share: str) -> None:
+    cut = round(100 * k * float(share))
+    middle = mean_of_copies(k, slice(cut, 100 * k - cut), 100)
+    assert Objective(f"trimmed_mean[{share}]", k).order_weights == pytest.approx(middle, rel=1e-15)
+
+
+def test_weights_of_the_other_forms() -> None:
+    assert Objective("max", 3).order_weights == (0.0, 0.0, 1.0)
+    assert Objective("top_m", 3).order_weights == (0.0, 0.5, 0.5)
+    assert Objective("top_m[3]", 4).order_weights == (0.0, 1 / 3, 1 / 3, 1 / 3)
+    assert Objective("median", 5).order_weights == (0.0, 0.0, 1.0, 0.0, 0.0)
+    assert Objective("median", 4).order_weights == (0.0, 0.5, 0.5, 0.0)
+    assert Objective("l_statistic[-1 2.5]", 2).order_weights == (-1.0, 2.5)
+
+
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_where_forms_meet(k: int) -> None:
+    mean = Objective("trimmed_mean[0]", k).exact_weights
+    assert mean == (Fraction(1, k),) * k
+    for form in (f"top_m[{k}]", "cvar_upper[1]", "cvar_lower[1]"):
+        assert Objective(form, k).exact_weights == mean
+    best = " ".join(["0"] * (k - 1) + ["1"])
+    for form in ("max", "top_m[1]", f"cvar_upper[{1 / k}]", "cvar_upper[0.01]", f"l_statistic[{best}]"):
+        assert Objective(form, k).is_max
+    assert Objective("cvar_lower[0.01]", k).is_max is (k == 1)
+    assert not Objective("l_statistic[2.0]", 1).is_max
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "l_statistic"])
+@pytest.mark.parametrize("k", [2, 3, 9])
+def test_named_forms_have_mass_one_and_keep_their_form(form: str, k: int) -> None:
+    own = Objective(form, k)
+    assert own.mass == 1.0
+    assert sum(own.exact_weights) == 1
+    assert sum(own.exact_reduced) == 1
+    if form != "top_m" or k > 2:
+        assert own.reduced() == Objective(form, k - 1).order_weights
+    assert Objective("top_m[2]", 2).reduced() == (1.0,)
+
+
+def test_explicit_weights_are_rebinned() -> None:
+    """Against the overlap of the equal parts of [0, 1], worked out part by part."""
+    own = Objective("l_statistic[0.1 -0.4 2 0.3]", 4)
+    assert own.mass == 2.0
+    expected = [
+        sum(
+            float(weight)
+            * 4
+            * max(
+                Fraction(0), min(Fraction(i, 4), Fraction(j, 3)) - max(Fraction(i - 1, 4), Fraction(j - 1, 3))
+            )
+            for i, weight in enumerate(own.exact_weights, 1)
+        )
+        for j in range(1, 4)
+    ]
+    assert own.reduced() == pytest.approx(expected, rel=1e-14)
+    assert math.fsum(own.reduced()) == pytest.approx(2.0, rel=1e-15)
+    assert Objective("l_statistic[0 0 0 1]", 4).reduced() == (0.0, 0.0, 1.0)
+    with pytest.raises(ValueError, match="K must be at least 2"):
+        Objective("median", 1).reduced()
+
+
+@pytest.mark.parametrize(
+    ("form", "k", "name"),
+    [
+        ("max", 8, "max@8"),
+        (" top_m[ 02 ]", 8, "top_m[2]@8"),
+        ("cvar_upper", 4, "cvar_upper[0.25]@4"),
+        ("cvar_lower[1]", 4, "cvar_lower[1.0]@4"),
+        ("l_statistic[0, .5,-0 .5]", 4, "l_statistic[0.0 0.5 0.0 0.5]@4"),
+    ],
+)
+def test_names(form: str, k: int, name: str) -> None:
+    own = Objective(form, k)
+    assert own.name == name
+    assert Objective.parse(name) == own
+    assert hash(Objective.parse(name)) == hash(own)
+
+
+@pytest.mark.parametrize(
+    ("form", "k", "message"),
+    [
+        ("top_m[9]", 8, "the m of top_m must be at most K = 8, got 9"),
+        ("l_statistic[0.5 0.5]", 3, "l_statistic must have as many weights as K = 3, got 2"),
+        ("cvar_upper[0]", 4, "q must be greater than 0"),
+        ("cvar_lower[1.5]", 4, "q must be at most 1"),
+        ("cvar_upper[nan]", 4, "q must be finite"),
+        ("trimmed_mean[0.5]", 4, "p must be less than 0.5"),
+        ("l_statistic[nan 1]", 2, "alpha must be finite"),
+        ("max[1]", 4, "max takes no parameter"),
+        ("medain", 4, "did you mean median"),
+        ("max", 0, "must be a whole number >= 1, got 0"),
+        ("max", 1.5, "must be a whole number >= 1, got 1.5"),
+        ("max", True, "must be a whole number >= 1, got True"),
+        ("max]", 2, "must be a name or name"),
+    ],
+)
+def test_mistakes(form: str, k: int, message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        Objective(form, k)
+
+
+@pytest.mark.parametrize("name", ["max", "max@", "max@-1", "@4", "max@0", "4", "nonsense@4"])
+def test_names_that_are_none(name: str) -> None:
+    with pytest.raises(LabError):
+        Objective.parse(name)
