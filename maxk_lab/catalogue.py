@@ -16,7 +16,11 @@ from maxk_lab.errors import LabError
 
 @dataclass(frozen=True)
 class Parameter:
-    """A named parameter of a row: its type, default and allowed range or choices; with `many`, a list of such values."""
+    """A named parameter of a row: its type, default and allowed range or choices; with `many`, a list of such values.
+
+    An `optional` one came later than the identity of cells: at its default it is left out of what a sweep file resolves to, so that
+    older cells keep their ids and seeds, and its reader falls back to the default.
+    """
 
     name: str
     kind: type
@@ -26,6 +30,7 @@ class Parameter:
     choices: tuple[Any, ...] = ()
     meaning: str = ""
     many: bool = False
+    optional: bool = False
 
     @property
     def type_name(self) -> str:

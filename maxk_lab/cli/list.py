@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maxk_lab.catalogue import Parameter
+from maxk_lab.catalogue import Catalogue, Parameter
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json, say
 
@@ -24,6 +24,7 @@ class What(StrEnum):
     environments = "environments"
     tasks = "tasks"
     rewards = "rewards"
+    gaussian_rewards = "gaussian_rewards"
     runs = "runs"
 
 
@@ -42,7 +43,7 @@ def list_(
         rows = _runs(results)
     elif what is What.environments:
         rows = _environments()
-    elif what in (What.tasks, What.rewards):
+    elif what in (What.tasks, What.rewards, What.gaussian_rewards):
         rows = _plain(what)
     else:
         rows = _estimators(what)
@@ -92,6 +93,8 @@ def _of_a_baseline(row: MethodRow) -> dict[str, Any]:
     return {
         "needs g": f"as {kind} says" if kind else row.needs(),
         "token level": "one weight per token: training studies only" if row.token_level else None,
+        "any objective": row.any_objective or None,
+        "importance ratios": row.off_policy or None,
     }
 
 
@@ -99,8 +102,13 @@ def _plain(what: What) -> list[dict[str, Any]]:
     """Tasks or reward functions: every field of their rows."""
     from dataclasses import fields
 
-    from maxk_lab.environments.catalogue import REWARDS, TASKS
+    from maxk_lab.environments.catalogue import GAUSSIAN_REWARDS, REWARDS, TASKS
 
+    catalogues: dict[What, Catalogue[Any]] = {
+        What.tasks: TASKS,
+        What.rewards: REWARDS,
+        What.gaussian_rewards: GAUSSIAN_REWARDS,
+    }
     return [
         {
             {"implementation": "computed by"}.get(field.name, field.name.replace("_", " ")): getattr(
@@ -108,7 +116,7 @@ def _plain(what: What) -> list[dict[str, Any]]:
             )
             for field in fields(row)
         }
-        for row in (TASKS if what is What.tasks else REWARDS)
+        for row in catalogues[what]
     ]
 
 
@@ -134,7 +142,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
         "type": parameter.type_name,
-        "default": list(parameter.default) if parameter.many else parameter.default,
+        "default": list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default,
         "low": parameter.low,
         "high": parameter.high,
         "choices": list(parameter.choices),

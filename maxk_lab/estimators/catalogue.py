@@ -15,6 +15,8 @@ from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.baseline_rows import BASELINE_ROWS
 from maxk_lab.estimators.estimator_rows import ESTIMATOR_ROWS
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.parameters import spell
 from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS, AffineRow, BaselineRow, EstimatorRow, MethodRow
 
 __all__ = [
@@ -26,14 +28,19 @@ __all__ = [
     "Choice",
     "EstimatorRow",
     "MethodRow",
+    "Objective",
     "choose_baseline",
     "choose_estimator",
     "effective_k",
     "expected_scale",
+    "fit_of",
+    "is_ordered",
     "is_token_level",
     "is_unbiased",
     "needed_weight",
     "needs_binary_rewards",
+    "needs_ratios",
+    "objective",
     "refusal",
 ]
 
@@ -74,7 +81,7 @@ def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
     value = row.parameter.parse(written)
     if value == 0 and row.parameter.kind is float:
         value = 0.0  # not -0.0, which would be a second spelling
-    return Choice(row, f"{row.name}[{value}]", {row.parameter.name: value})
+    return Choice(row, f"{row.name}[{spell(value)}]", {row.parameter.name: value})
 
 
 def choose_estimator(spelling: str) -> Choice[EstimatorRow]:
@@ -93,6 +100,15 @@ def effective_k(estimator: str, k: int) -> int:
     return k if fixed is None else fixed
 
 
+def objective(estimator: str, k: int) -> Objective:
+    """The objective whose gradient the estimator is for when asked for `k`: the expected maximum for most.
+
+    Raises `LabError` where K rewards have no such statistic.
+    """
+    chosen = choose_estimator(estimator)
+    return chosen.row.objective_of(k, **chosen.params)
+
+
 def refusal(estimator: str, baseline: str, n: int, k: int) -> str | None:
     """Why this pair cannot run with n samples and subsets of K, or None.
 
@@ -100,9 +116,11 @@ def refusal(estimator: str, baseline: str, n: int, k: int) -> str | None:
     """
     chosen, base = choose_estimator(estimator), choose_baseline(baseline)
     k = effective_k(estimator, k)
-    if not chosen.row.takes_baseline and base.name != "none":
-        return f"{chosen.row.name} takes no baseline, got {base.name}"
-    return chosen.row.refusal(n, k, **chosen.params) or base.row.refusal(n, k, **base.params)
+    return (
+        chosen.row.baseline_refusal(base.row, **base.params)
+        or chosen.row.refusal(n, k, **chosen.params)
+        or base.row.refusal(n, k, **base.params)
+    )
 
 
 def is_unbiased(estimator: str, baseline: str) -> bool:
@@ -124,6 +142,22 @@ def needed_weight(estimator: str, baseline: str) -> str | None:
     """The kind of trajectory weight that the pair needs: length, logit_proxy or grad_norm; None for none."""
     base = choose_baseline(baseline)
     return base.row.needs(**base.params) if choose_estimator(estimator).row.takes_baseline else None
+
+
+def needs_ratios(estimator: str) -> bool:
+    """Whether the estimator needs the samples' importance ratios: it is for trajectories of another policy."""
+    return choose_estimator(estimator).row.needs_ratios
+
+
+def is_ordered(estimator: str) -> bool:
+    """Whether the estimator's weights depend on the order in which the samples were drawn."""
+    return choose_estimator(estimator).row.ordered
+
+
+def fit_of(estimator: str, baseline: str) -> str | None:
+    """How the pair's coefficients are fitted: cross_fit, same_batch or oracle; None where it has none to fit."""
+    base = choose_baseline(baseline)
+    return base.row.fit(**base.params) if choose_estimator(estimator).row.takes_baseline else None
 
 
 def is_token_level(baseline: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,8 +20,9 @@ from maxk_lab.estimators.catalogue import (
     expected_scale,
     is_token_level,
     is_unbiased,
-    needed_weight,
     needs_binary_rewards,
+    needs_ratios,
+    objective,
     refusal,
 )
 from maxk_lab.estimators.check_result import (
@@ -29,13 +31,14 @@ from maxk_lab.estimators.check_result import (
     error_of,
     name_of,
     settings,
-    trajectory_weights,
     worst,
 )
 from maxk_lab.estimators.check_shared import check_functions, check_identities
+from maxk_lab.estimators.check_twins import inputs, slow_twin
 from maxk_lab.estimators.dispatch import advantages
 from maxk_lab.estimators.enumeration import TinyBandit
 from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
+from maxk_lab.estimators.rows import ObjectiveRow
 from maxk_lab.estimators.tokens import token_advantages
 
 __all__ = ["CheckResult", "check_options", "check_pair", "check_tokens", "run_checks"]
@@ -47,12 +50,17 @@ BANDITS = (
     (TinyBandit((0.2, -1.1, 0.7), (0.0, 1.0, 0.0), (4.0, 1.0, 2.0)), (4, 8)),
 )
 _BINARY = BANDITS[1:]
+# The same, drawn from by another policy.
+_OFF_POLICY = tuple(
+    (replace(bandit, behaviour=behaviour), sizes)
+    for (bandit, sizes), behaviour in zip(BANDITS, ((-0.1, -0.4, 0.2, 0.6), (-0.3, -0.5, 0.4)), strict=True)
+)
 
 
 def run_checks(estimator: str | None = None) -> list[CheckResult]:
     """Every check, or those of one estimator's rows (and of what all rows share).
 
-    Raises `LabError` for an unknown estimator. Takes seconds on one thread; nothing is random.
+    Raises `LabError` for an unknown estimator. Takes about 20 s on one thread; nothing is random.
     """
     if estimator is None:
         chosen = [one for row in ESTIMATORS for one in (choose_estimator(row.name).name, *row.examples)]
@@ -60,10 +68,8 @@ def run_checks(estimator: str | None = None) -> list[CheckResult]:
         chosen = [choose_estimator(estimator).name]
     results = [*check_functions(), *check_identities(), *check_tokens(), *check_options()]
     for one in chosen:
-        for row in BASELINES:
-            for baseline in (choose_baseline(row.name).name, *row.examples):
-                if _exists(one, baseline):
-                    results += check_pair(one, baseline)
+        for baseline in _baselines(one):
+            results += check_pair(one, baseline)
     return results
 
 
@@ -72,7 +78,7 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
     row = f"{choose_estimator(estimator).name} / {choose_baseline(baseline).name}"
     results = []
     checks: list[tuple[str, Callable[[], Iterator[tuple[str, float]]]]] = []
-    if _twin(estimator, baseline) is not None:
+    if slow_twin(estimator, baseline) is not None:
         checks.append(("fast = slow", lambda: _pair_errors(estimator, baseline)))
     if is_unbiased(estimator, baseline):
         checks.append(("unbiased", lambda: _bias(estimator, baseline, scaled=False)))
@@ -122,6 +128,23 @@ def check_tokens() -> list[CheckResult]:
     ]
 
 
+def _baselines(estimator: str) -> list[str]:
+    """The baselines to check the estimator with.
+
+    Those of a form of objective share one implementation: they run in one spelling each, and beyond the form's
+    default parameter only those run that the others are sums of.
+    """
+    row = choose_estimator(estimator).row
+    form = isinstance(row, ObjectiveRow)
+    basic = form and choose_estimator(estimator).name != choose_estimator(row.name).name
+    return [
+        baseline
+        for of in BASELINES
+        for baseline in (choose_baseline(of.name).name, *(() if form else of.examples))
+        if _exists(estimator, baseline) and (not basic or of.name in ("none", "centred", "subloo"))
+    ]
+
+
 def _exists(estimator: str, baseline: str) -> bool:
     """Whether the pair gives weights per sample for any (n, K): `reinforce / subloo`, K = 1 against K >= 2, does not."""
     alone = not choose_estimator(estimator).row.takes_baseline
@@ -135,39 +158,16 @@ def _ks(estimator: str, n: int) -> list[int]:
     return sorted({effective_k(estimator, k) for k in range(1, n + 1)})
 
 
-def _twin(estimator: str, baseline: str) -> Callable[[Tensor, int], Tensor] | None:
-    """The slow twin of the pair, of rewards and K, or None."""
-    chosen, base = choose_estimator(estimator), choose_baseline(baseline)
-    if not chosen.row.takes_baseline:
-        alone = reference.ESTIMATOR_TWINS.get(chosen.row.name)
-        return alone and (lambda rewards, k: alone(rewards, k, **chosen.params))
-    twin, twin_k = reference.TWINS.get(base.row.name), reference.TWIN_K.get(chosen.row.name)
-    if twin is None or twin_k is None:
-        return None
-    kind = needed_weight(estimator, baseline)
-
-    def slow(rewards: Tensor, k: int) -> Tensor:
-        g = {} if kind is None else {"g": trajectory_weights(rewards)[kind]}
-        return twin(rewards, twin_k(k), **base.params, **g)
-
-    return slow
-
-
 def _pair_errors(estimator: str, baseline: str) -> Iterator[tuple[str, float]]:
-    twin = _twin(estimator, baseline)
+    twin = slow_twin(estimator, baseline)
     assert twin is not None
     for group in settings(binary=needs_binary_rewards(estimator, baseline)):
         n = group.shape[-1]
         for k in _ks(estimator, n):
             if refusal(estimator, baseline, n, k) is None:
-                fast = advantages(
-                    group,
-                    estimator=estimator,
-                    baseline=baseline,
-                    k=k,
-                    trajectory_weights=trajectory_weights(group),
-                )
-                yield name_of(group, k), error_of(fast, twin(group, k))
+                given = inputs(estimator, baseline, group, k)
+                fast = advantages(group, estimator=estimator, baseline=baseline, k=k, **given)
+                yield name_of(group, k), error_of(fast, twin(group, k, **given))
 
 
 def _token_errors() -> Iterator[tuple[str, float]]:
@@ -188,12 +188,13 @@ def _token_errors() -> Iterator[tuple[str, float]]:
 
 def _bias(estimator: str, baseline: str, *, scaled: bool, **options: Any) -> Iterator[tuple[str, float]]:
     """Norm of E[estimate] - scale * gradient, relative to the gradient's norm, over bandits, n and K."""
-    for bandit, sizes in _BINARY if needs_binary_rewards(estimator, baseline) else BANDITS:
+    bandits = _BINARY if needs_binary_rewards(estimator, baseline) else BANDITS
+    for bandit, sizes in _OFF_POLICY if needs_ratios(estimator) else bandits:
         for n in sizes:
             for k in _ks(estimator, n):
                 if refusal(estimator, baseline, n, k) is not None:
                     continue
-                truth = bandit.gradient(effective_k(estimator, k))
+                truth = bandit.gradient(objective(estimator, k))
                 scale = expected_scale(estimator, baseline, n, k) if scaled else 1.0
                 estimate = bandit.mean_estimate(n, k, estimator=estimator, baseline=baseline, **options)
                 error = float((estimate - scale * truth).norm() / truth.norm())

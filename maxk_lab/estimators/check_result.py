@@ -51,6 +51,12 @@ def trajectory_weights(rewards: Tensor) -> dict[str, Tensor]:
     }
 
 
+def importance_ratios(rewards: Tensor) -> Tensor:
+    """For rewards `[..., n]`, ratios of the same shape around 1."""
+    generator = torch.Generator().manual_seed(rewards.shape[-1])
+    return torch.randn(rewards.shape, generator=generator, dtype=torch.float64).mul_(0.5).exp_()
+
+
 def worst(name: str, row: str, errors: Iterable[tuple[str, float]], tolerance: float) -> CheckResult:
     """The largest error of all settings, NaN above all; for `bias seen` it must exceed the tolerance."""
     found = list(errors)

@@ -8,8 +8,10 @@ import torch
 
 from maxk_lab.estimators import baselines, combinatorics, reference, rewards, weights
 from maxk_lab.estimators.check_result import EXACT, CheckResult, error_of, name_of, settings, worst
+from maxk_lab.estimators.objectives import Objective
 
 LARGE_N = 65_536
+FORMS = ("top_m[2]", "cvar_upper[0.3]", "cvar_lower[0.3]", "median", "trimmed_mean[0.2]")
 
 
 def check_functions() -> list[CheckResult]:
@@ -29,6 +31,16 @@ def check_functions() -> list[CheckResult]:
                 error_of(rewards.maxk_reward_estimate(g, k), reference.maxk_reward_estimate(g, k)),
             )
             for g, k in ks
+        ),
+        "objective_estimate": (
+            (
+                f"{name_of(g, k)}, {form}",
+                error_of(rewards.objective_estimate(g, own), reference.objective_estimate(g, own)),
+            )
+            for g, k in ks
+            for form in FORMS
+            if k > 1
+            for own in (Objective(form, k),)
         ),
         "maxk_curve": (
             (name_of(g, 0), error_of(rewards.maxk_curve(g), reference.maxk_curve(g))) for g in settings()
@@ -72,6 +84,20 @@ def check_identities() -> list[CheckResult]:
             for i in {0, n // 3, int(group.argmax()), int(group.argmin())}:
                 afresh = rewards.maxk_reward_estimate(torch.cat([group[:i], group[i + 1 :]]), k)
                 found["I3"].append((f"{setting}, i={i}", error_of(left_out[i], afresh)))
+    for n, k, form in ((9, 4, "median"), (1_000, 17, "top_m[2]"), (1_000, 500, "trimmed_mean[0.2]")):
+        group = torch.randn(n, generator=torch.Generator().manual_seed(n), dtype=torch.float64) - 6.0
+        own = Objective(form, k)
+        value, s = (
+            rewards.objective_estimate(group, own),
+            weights.maxk_gradient_weights(group, k, objective=own),
+        )
+        left_out = s - baselines.sample_loo_weights(group, k, objective=own)
+        setting = f"n={n}, {own.name}"
+        found["I1"].append((setting, error_of(s.sum(), k * value)))
+        found["I2"].append((setting, error_of(s + (n - k) / n * left_out, value.expand(n))))
+        for i in (0, int(group.argmax())):
+            afresh = rewards.objective_estimate(torch.cat([group[:i], group[i + 1 :]]), own)
+            found["I3"].append((f"{setting}, i={i}", error_of(left_out[i], afresh)))
     names = {
         "I1": "sum s = K value",
         "I2": "value = s + (n-K)/n left-out value",

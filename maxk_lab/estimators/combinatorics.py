@@ -12,6 +12,8 @@ from torch import Tensor
 from maxk_lab.estimators.validation import check_k
 
 _BLOCK = 256
+# Chances that `hypergeometric_means` holds at a time.
+_CHANCES = 2**18
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -43,6 +45,43 @@ def rank_weights(n: int, k: int, device: torch.device) -> Tensor:
     factors = torch.cat([rank.new_full((1,), k / n), ((rank + 1 - k) / rank).clamp_(min=0)])
     weights = factors.cumprod(0).flip(0)
     return torch.where(weights < torch.finfo(torch.float64).tiny, 0.0, weights)
+
+
+def hypergeometric_means(table: Tensor, population: int, marked: range) -> Tensor:
+    """E[table[X]] for every number of `marked`, which rise one by one, X of the drawn being marked: float64 `[m]`.
+
+    `table` `[draws + 1]` holds a value for every possible X = 0..draws; `draws` of the `population` are drawn without
+    replacement. The chances come from the ratio of neighbours, as products downwards from the likeliest X, and their
+    sum: positive terms all along, so that each has a small relative error; what underflows counts as 0.
+    """
+    draws = len(table) - 1
+    size = max(1, _CHANCES // len(table))
+    means = torch.empty(len(marked), dtype=torch.float64, device=table.device)
+    for start in range(0, len(marked), size):
+        part = marked[start : start + size]
+        # No X outside has a chance, whatever the number of this part.
+        low, high = max(0, draws - population + part[0]), min(draws, part[-1])
+        good = torch.arange(part.start, part.stop, dtype=torch.float64, device=table.device)
+        chances = _chances(draws, population, good, low, high)
+        means[start : start + size] = chances @ table[low : high + 1]
+    return means
+
+
+def _chances(draws: int, population: int, marked: Tensor, low: int, high: int) -> Tensor:
+    """P(X = x) for x = low..high (columns) and each number of `marked` (rows), float64; the rest has none."""
+    good = marked[:, None]
+    x = torch.arange(low, high, dtype=torch.float64, device=marked.device)
+    # P(x+1) / P(x) = up / down; a factor is 0, not negative, where x or x + 1 is out of reach.
+    up = ((good - x) * (draws - x)).clamp_(min=0)
+    down = ((x + 1) * (population - good - draws + x + 1)).clamp_(min=0)
+    rising = up >= down
+    from_mode = torch.where(rising, 1.0, up / torch.where(rising, 1.0, down)).cumprod_(1)
+    to_mode = torch.where(rising & (up > 0), down / torch.where(up > 0, up, 1.0), 1.0)
+    one = torch.ones_like(good)
+    left = torch.cat([to_mode.flip(1).cumprod_(1).flip(1), one], dim=1)
+    chances = left.mul_(torch.cat([one, from_mode], dim=1))
+    chances = torch.where(chances < torch.finfo(torch.float64).tiny, 0.0, chances)
+    return chances.div_(chances.sum(1, keepdim=True))
 
 
 def maxk_reward_weights(n: int, k: int, *, device: torch.device | str = "cpu") -> Tensor:

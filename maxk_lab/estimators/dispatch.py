@@ -8,9 +8,19 @@ from functools import partial
 from torch import Tensor
 
 from maxk_lab.catalogue import load
-from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator, effective_k, refusal
+from maxk_lab.estimators.catalogue import (
+    BaselineRow,
+    Choice,
+    EstimatorRow,
+    choose_baseline,
+    choose_estimator,
+    effective_k,
+    refusal,
+)
 from maxk_lab.estimators.normalization import normalize_weights, scale_by_gap
+from maxk_lab.estimators.rows import FittedRow
 from maxk_lab.estimators.validation import check_k, check_rewards
+from maxk_lab.estimators.weights import BaselineFunction
 
 
 def advantages(
@@ -23,6 +33,8 @@ def advantages(
     trajectory_weights: Mapping[str, Tensor] | None = None,
     weight_normalization: str = "none",
     min_gap_scale: float | None = None,
+    ratios: Tensor | None = None,
+    coefficients: Tensor | None = None,
 ) -> Tensor:
     """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i) (a sum: w carries the factor 1/n).
 
@@ -31,11 +43,17 @@ def advantages(
     (length, logit_proxy, grad_norm: the *squared* score norm), what the baseline weights the samples with,
     `[..., n]` each; only the kind that `needed_weight` names is used. Returns `[..., n]`.
 
+    `ratios`, `[..., n]`, are the positive importance ratios pi / pi_old of whole trajectories, for the estimators
+    that `needs_ratios` names and for no other. `coefficients`, `[..., D]` over the same leading dimensions or ones
+    that broadcast to them, are the fitted coefficients of a baseline that `fit_of` names: D = 1 for `affine` and
+    `constant`, K - 1 for `ladder`; of `joint_optimum` the baseline b_i itself, D = n.
+
     Two options bias every estimate: `min_gap_scale` divides the weights by the group's range of rewards, or by
     this number if it is greater, and `weight_normalization` (a name of `WEIGHT_NORMALIZATIONS`) comes after it.
 
     Raises `LabError` for an unknown name and `ValueError` where the pair cannot run at this (n, K), a reward is
-    not finite, a trajectory weight is missing or none, or the baseline is one of tokens.
+    not finite, a trajectory weight, ratio or coefficient is missing, wrong or not taken by the pair, or the baseline
+    is one of tokens.
     """
     n = check_rewards(rewards)
     chosen, base = choose_estimator(estimator), choose_baseline(baseline)
@@ -48,6 +66,46 @@ def advantages(
             f"{base.name} gives one weight per token, not one per sample: call "
             "token_advantages(rewards, logit_proxies, mask)"
         )
+    if chosen.row.needs_ratios:
+        weights = _off_policy(chosen, base, rewards, k, ratios, stable_sort=stable_sort)
+    else:
+        if ratios is not None:
+            raise ValueError(f"{chosen.name} takes no ratios: leave them out")
+        function = partial(load(chosen.row.implementation), **chosen.params)
+        takes = chosen.row.takes_baseline
+        baseline_function = _baseline_function(base, trajectory_weights, coefficients) if takes else None
+        weights = function(rewards, k, baseline_function, stable_sort=stable_sort)
+    if min_gap_scale is not None:
+        weights = scale_by_gap(weights, rewards, min_gap_scale)
+    return normalize_weights(weights, weight_normalization)
+
+
+def _off_policy(
+    chosen: Choice[EstimatorRow],
+    base: Choice[BaselineRow],
+    rewards: Tensor,
+    k: int,
+    ratios: Tensor | None,
+    *,
+    stable_sort: bool,
+) -> Tensor:
+    if ratios is None:
+        raise ValueError(f"{chosen.name} needs ratios, one positive number pi / pi_old per sample, got none")
+    function = partial(load(chosen.row.implementation), **chosen.params)
+    weights: Tensor = function(rewards, ratios, k, base.name, stable_sort=stable_sort)
+    return weights
+
+
+def _baseline_function(
+    base: Choice[BaselineRow], trajectory_weights: Mapping[str, Tensor] | None, coefficients: Tensor | None
+) -> BaselineFunction:
+    """The row's function with all that is not rewards or K bound."""
+    if isinstance(base.row, FittedRow) and base.row.fit(**base.params) is not None:
+        if coefficients is None:
+            raise ValueError(f"{base.name} needs its fitted coefficients, [..., D], got none")
+        return partial(load(base.row.fitted), coefficients=coefficients)
+    if coefficients is not None:
+        raise ValueError(f"{base.name} takes no coefficients: leave them out")
     params = dict(base.params)
     needed = base.row.needs(**base.params)
     if needed is not None:
@@ -57,9 +115,4 @@ def advantages(
                 f"{base.name} needs trajectory_weights[{needed!r}], one positive number per sample, got {given}"
             )
         params["g"] = trajectory_weights[needed]
-    function = partial(load(chosen.row.implementation), **chosen.params)
-    baseline_function = partial(load(base.row.implementation), **params)
-    weights: Tensor = function(rewards, k, baseline_function, stable_sort=stable_sort)
-    if min_gap_scale is not None:
-        weights = scale_by_gap(weights, rewards, min_gap_scale)
-    return normalize_weights(weights, weight_normalization)
+    return partial(load(base.row.implementation), **params)

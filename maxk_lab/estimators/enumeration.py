@@ -11,41 +11,63 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.catalogue import needed_weight
+from maxk_lab.estimators.catalogue import choose_baseline, fit_of, needed_weight, needs_ratios
 from maxk_lab.estimators.dispatch import advantages
+from maxk_lab.estimators.families import family_terms
+from maxk_lab.estimators.least_squares import normal_equations, solve
+from maxk_lab.estimators.objectives import Objective
 
 
 @dataclass(frozen=True)
 class TinyBandit:
     """Logits, rewards and, for baselines that look at it, the length per arm; everything is float64.
 
-    The score of arm a is e_a - p, with p the probabilities. Its squared norm 1 - 2 p_a + sum p^2 is the logit
-    proxy, exactly.
+    With `behaviour`, the logits of another policy, that one draws the samples, and the importance ratios of those
+    that need them are exact; objective and scores are those of `logits`. The score of arm a is e_a - p, with p the
+    probabilities. Its squared norm 1 - 2 p_a + sum p^2 is the logit proxy, exactly.
     """
 
     logits: tuple[float, ...]
     rewards: tuple[float, ...]
     lengths: tuple[float, ...] = ()
+    behaviour: tuple[float, ...] = ()
 
     def probabilities(self, logits: Tensor) -> Tensor:
         return torch.softmax(logits, dim=-1)
 
-    def objective(self, logits: Tensor, k: int) -> Tensor:
-        """J_K = sum_j R_(j) (F_j^K - F_(j-1)^K) over the distinct rewards, F the cumulative probability."""
+    def objective(self, logits: Tensor, of: int | Objective) -> Tensor:
+        """J of an objective, or of the maximum of so many rewards.
+
+        J_K = sum_j R_(j) (F_j^K - F_(j-1)^K) over the distinct rewards, F the cumulative probability; any other J is
+        the mean over all K-tuples of arms.
+        """
         p = self.probabilities(logits)
+        if isinstance(of, Objective):
+            if not of.is_max:
+                alpha = torch.tensor(of.order_weights, dtype=torch.float64)
+                drawn = _drawn(self.rewards, of.k).sort(-1).values
+                return p[_outcomes(len(self.rewards), of.k)].prod(-1) @ (drawn @ alpha)
+            of = of.k
         levels = sorted(set(self.rewards))
         arm_rewards = torch.tensor(self.rewards, dtype=torch.float64)
-        below = [p[arm_rewards <= level].sum() ** k for level in levels]
+        below = [p[arm_rewards <= level].sum() ** of for level in levels]
         # F = 1 exactly at the top, whatever the rounding of the sum.
         below[-1] = torch.ones((), dtype=torch.float64)
         masses = [below[0], *(b - a for a, b in pairwise(below))]
         return torch.stack([level * mass for level, mass in zip(levels, masses, strict=True)]).sum()
 
-    def gradient(self, k: int) -> Tensor:
-        """The exact gradient of J_K with respect to the logits, `[arms]`."""
+    def gradient(self, of: int | Objective) -> Tensor:
+        """The exact gradient of an objective, or of J_K for a number K, with respect to the logits, `[arms]`."""
         logits = torch.tensor(self.logits, dtype=torch.float64, requires_grad=True)
-        (gradient,) = torch.autograd.grad(self.objective(logits, k), logits)
+        (gradient,) = torch.autograd.grad(self.objective(logits, of), logits)
         return gradient
+
+    def ratios(self) -> Tensor:
+        """The importance ratio of every arm, `[arms]`: 1 without `behaviour`."""
+        own, drawn_by = (
+            torch.tensor(x, dtype=torch.float64) for x in (self.logits, self.behaviour or self.logits)
+        )
+        return self.probabilities(own) / self.probabilities(drawn_by)
 
     def scores(self) -> Tensor:
         """The gradient of log p_a with respect to the logits, `[arms, arms]`."""
@@ -57,6 +79,22 @@ class TinyBandit:
         if kind == "length":
             return torch.tensor(self.lengths or range(1, len(self.logits) + 1), dtype=torch.float64)
         return self.scores().square().sum(-1)
+
+    def coefficients(self, arms: Tensor, rewards: Tensor, k: int, baseline: str, fit: str) -> Tensor:
+        """Coefficients for `advantages`, given the arms and rewards of the outcomes, `[outcomes, n]` each.
+
+        Of a same-batch fit the outcome's own, `[outcomes, D]`. Of `joint_optimum` some function of the other samples,
+        `[outcomes, n]`; of any other some numbers that depend on nothing, `[D]`: both must leave the estimate unbiased.
+        """
+        family = choose_baseline(baseline).row.name
+        if family == "joint_optimum":
+            marks = self.trajectory_weight("length")[arms]
+            return torch.sin(marks.sum(-1, keepdim=True) - marks)
+        start, directions = family_terms(rewards, k, family)
+        if fit == "same_batch":
+            scores = self.scores()[arms]
+            return solve(*normal_equations(start, directions, scores @ scores.mT))
+        return some_coefficients(directions.shape[-1])
 
     def mean_estimate(self, n: int, k: int, *, estimator: str, baseline: str, **options: Any) -> Tensor:
         """E[sum_i w_i score_i] over all outcomes of n i.i.d. draws, `[arms]`; options go to `advantages`."""
@@ -78,11 +116,22 @@ class TinyBandit:
     ) -> Callable[[Tensor, Tensor], Tensor]:
         kind = needed_weight(estimator, baseline)
         by_arm = {} if kind is None else {kind: self.trajectory_weight(kind)}
+        ratios = self.ratios() if needs_ratios(estimator) else None
+        fit = fit_of(estimator, baseline)
 
         def weights(arms: Tensor, rewards: Tensor) -> Tensor:
             g = {name: table[arms] for name, table in by_arm.items()}
+            own: dict[str, Any] = {} if ratios is None else {"ratios": ratios[arms]}
+            if fit is not None:
+                own["coefficients"] = self.coefficients(arms, rewards, k, baseline, fit)
             return advantages(
-                rewards, estimator=estimator, baseline=baseline, k=k, trajectory_weights=g, **options
+                rewards,
+                estimator=estimator,
+                baseline=baseline,
+                k=k,
+                trajectory_weights=g,
+                **own,
+                **options,
             )
 
         return weights
@@ -94,7 +143,14 @@ class TinyBandit:
         """
         arms = _outcomes(len(self.logits), n)
         w = weights(arms, _drawn(self.rewards, n))
-        return w.new_zeros(len(arms), len(self.logits)).scatter_add_(1, arms, w), _chances(self.logits, n)
+        return w.new_zeros(len(arms), len(self.logits)).scatter_add_(1, arms, w), _chances(
+            self.behaviour or self.logits, n
+        )
+
+
+def some_coefficients(count: int) -> Tensor:
+    """Numbers of no meaning, of either sign, `[count]`."""
+    return 0.7 - 0.9 * torch.arange(count, dtype=torch.float64).remainder(3)
 
 
 @lru_cache(maxsize=8)

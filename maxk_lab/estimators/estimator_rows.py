@@ -3,9 +3,32 @@
 from __future__ import annotations
 
 from maxk_lab.catalogue import Parameter
-from maxk_lab.estimators.rows import EstimatorRow, WholeGroupRow
+from maxk_lab.estimators.objectives import FORMS
+from maxk_lab.estimators.rows import EstimatorRow, ObjectiveRow, PartitionedRow, WholeGroupRow
 
 PKPO = "Walder and Karkhanis 2025 (PKPO), arXiv 2505.15201"
+ORDER_GRAD = "OrderGrad, arXiv 2606.06096"
+
+
+def _form(
+    name: str, meaning: str, alpha: str, constraint: str, examples: tuple[str, ...] = ()
+) -> ObjectiveRow:
+    """The estimator of one form of L-statistic; `alpha` are its weights in words or symbols."""
+    return ObjectiveRow(
+        name=name,
+        meaning=f"gradient of the expected {meaning}",
+        formula=f"s_i = sum of L over the K-subsets that contain i, over C(n,K); L = sum_j alpha_j R_(j:K), {alpha}",
+        objective="L_K",
+        unbiased=True,
+        condition="the n samples are i.i.d. and the baseline is unbiased",
+        constraint=constraint,
+        shift_invariant=False,
+        parameter=FORMS[name].parameter,
+        examples=examples,
+        implementation=f"maxk_lab.estimators.order_statistics:{name}",
+        citation=ORDER_GRAD,
+    )
+
 
 ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
     EstimatorRow(
@@ -133,5 +156,97 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         scale=None,
         implementation="maxk_lab.estimators.standardised:maxrl",
         citation="Tajwar et al. 2026 (MaxRL), arXiv 2602.02710",
+    ),
+    _form(
+        "top_m",
+        "mean of the m best of K rewards",
+        "alpha = 1/m on the m best",
+        "m <= K <= n",
+        ("top_m[1]", "top_m[3]"),
+    ),
+    _form(
+        "cvar_upper",
+        "mean of the best share q of K rewards (upper conditional value at risk)",
+        "alpha spreads 1 evenly over the best q K, in part on the one at the boundary",
+        "1 <= K <= n",
+        ("cvar_upper[0.7]", "cvar_upper[1.0]"),
+    ),
+    _form(
+        "cvar_lower",
+        "mean of the worst share q of K rewards (lower conditional value at risk)",
+        "alpha spreads 1 evenly over the worst q K, in part on the one at the boundary",
+        "1 <= K <= n",
+        ("cvar_lower[0.7]",),
+    ),
+    _form(
+        "median",
+        "median of K rewards",
+        "alpha = 1 on the middle one, or 1/2 on the middle two",
+        "1 <= K <= n",
+    ),
+    _form(
+        "trimmed_mean",
+        "mean of K rewards without the best and the worst share p",
+        "alpha is even but for p K cut off at either end, in part on the one at the boundary",
+        "1 <= K <= n",
+        ("trimmed_mean[0.0]", "trimmed_mean[0.35]"),
+    ),
+    _form(
+        "l_statistic",
+        "weighted sum of K sorted rewards",
+        "alpha as given, worst reward first",
+        "K = the number of weights <= n",
+        (
+            "l_statistic[0.0 1.0]",
+            "l_statistic[-0.5 2.0]",
+            "l_statistic[0.5 0.0 -1.5]",
+            "l_statistic[0.1 0.2 0.3 0.4]",
+        ),
+    ),
+    PartitionedRow(
+        name="partitioned",
+        meaning="one maximum per disjoint group of K samples: what Max@K costs without subsets that share samples",
+        formula="w_i = (K/n) [max R of i's group - mean of the other groups' maxima (loo) or 0 (none)]",
+        unbiased=True,
+        condition="the n samples are i.i.d. and grouped in drawing order",
+        constraint="K divides n; for loo also n >= 2 K",
+        shift_invariant=False,
+        takes_baseline=False,
+        parameter=Parameter(
+            "baseline",
+            str,
+            "none",
+            choices=("none", "loo"),
+            meaning="loo: minus the mean of the other groups' maxima",
+        ),
+        examples=("partitioned[loo]",),
+        ordered=True,
+        implementation="maxk_lab.estimators.partitioned:partitioned",
+        citation=f"{PKPO}, the baseline of its Figure 4",
+    ),
+    EstimatorRow(
+        name="off_policy_maxk",
+        meaning="maxk from trajectories of another policy, exact: every subset counts with the product of its ratios",
+        formula="s_i = sum of (prod_j in S r_j) max_S R over the K-subsets S that contain i, divided by C(n,K)",
+        unbiased=True,
+        condition="the n samples are i.i.d. under a policy that can do all the target policy can; r are exact ratios",
+        constraint="1 <= K <= n, and the samples' importance ratios",
+        shift_invariant=False,
+        needs_ratios=True,
+        implementation="maxk_lab.estimators.off_policy:off_policy_weights",
+        citation=f"{PKPO}, with importance ratios; elementary symmetric polynomials: this project",
+    ),
+    EstimatorRow(
+        name="off_policy_first_order",
+        meaning="off_policy_maxk to first order in r - 1: cheaper, right only near the policy that drew the samples",
+        formula="prod_j in S r_j -> 1 + sum_j in S (r_j - 1) in off_policy_maxk",
+        unbiased=False,
+        condition="biased unless all ratios are 1: the products of r - 1 are left out",
+        constraint="1 <= K <= n, and the samples' importance ratios",
+        shift_invariant=False,
+        needs_ratios=True,
+        scale=None,
+        implementation="maxk_lab.estimators.off_policy:first_order_weights",
+        citation="the first-order form in r - 1 of off-policy Max@K training",
     ),
 )

@@ -2,11 +2,11 @@
 
 Every quantity of this room is, in rank order and with gaps d_j = R_(j+1) - R_(j) >= 0, j = 1..n-1,
 
-    w_(i) = sum_{j<i} steps_j d_j + sum_j level_j d_j + top * R_(n)
+    w_(i) = sum_{j<i} steps_j d_j + sum_j level_j d_j + top * R_(base)
 
-because the score weights obey s_(i+1) - s_(i) = d_j C(i-1, K-1) / C(n, K), j = i, and s_(n) = (K/n) R_(n).
-The terms of each sum have one sign, so nothing cancels: equal rewards get equal weights, and a rule with
-`top` = 0 does not see a constant added to the rewards, not even a huge one.
+with base = n for the maximum, because its score weights obey s_(i+1) - s_(i) = d_j C(i-1, K-1) / C(n, K), j = i, and
+s_(n) = (K/n) R_(n). The terms of each sum have one sign, so nothing cancels: equal rewards get equal weights, and a
+rule with `top` = 0 does not see a constant added to the rewards, not even a huge one.
 """
 
 from __future__ import annotations
@@ -36,17 +36,22 @@ class Sorted:
 
 @dataclass(frozen=True)
 class Rule:
-    """The coefficients of one quantity: `steps` and `level` float64 `[n-1]`, `top` a number."""
+    """The coefficients of one quantity: `steps` and `level` float64 `[n-1]`, `top` that of the reward at index `base`.
+
+    Only rules of one base can be added.
+    """
 
     steps: Tensor
     level: Tensor
     top: float
+    base: int = -1
 
     def __add__(self, other: Rule) -> Rule:
-        return Rule(self.steps + other.steps, self.level + other.level, self.top + other.top)
+        assert self.base == other.base
+        return Rule(self.steps + other.steps, self.level + other.level, self.top + other.top, self.base)
 
     def __rmul__(self, factor: float) -> Rule:
-        return Rule(factor * self.steps, factor * self.level, factor * self.top)
+        return Rule(factor * self.steps, factor * self.level, factor * self.top, self.base)
 
 
 def sort_rewards(rewards: Tensor, *, stable_sort: bool) -> Sorted:
@@ -57,14 +62,19 @@ def sort_rewards(rewards: Tensor, *, stable_sort: bool) -> Sorted:
     return Sorted(order, values, values.diff(dim=-1))
 
 
+def level(rule: Rule, ranked: Sorted) -> Tensor:
+    """What the rule gives to every rank alike, float64 `[..., 1]`."""
+    return (ranked.gaps @ rule.level).unsqueeze(-1) + rule.top * ranked.values.narrow(-1, rule.base, 1)
+
+
 def weights_by_rank(rule: Rule, ranked: Sorted) -> Tensor:
     """The rule's w in rank order, float64 `[..., n]`, written over `ranked.values`."""
-    level = (ranked.gaps @ rule.level).unsqueeze(-1) + rule.top * ranked.top
+    for_all = level(rule, ranked)
     # In place: next to the sort, what costs time is touching fresh memory.
     by_rank = ranked.values
     by_rank[..., 0] = 0.0
     torch.mul(ranked.gaps, rule.steps, out=by_rank[..., 1:])
-    return by_rank.cumsum_(-1).add_(level)
+    return by_rank.cumsum_(-1).add_(for_all)
 
 
 def in_own_order(by_rank: Tensor, ranked: Sorted, dtype: torch.dtype) -> Tensor:

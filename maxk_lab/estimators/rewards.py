@@ -1,13 +1,14 @@
-"""The Max@K value of n rewards: for one K, for every K, and with each sample left out in turn."""
+"""The value of n rewards: Max@K for one K, for every K and with each sample left out; and of any objective."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import rules
+from maxk_lab.estimators import order_rules, rules
 from maxk_lab.estimators.combinatorics import shortfall_blocks
-from maxk_lab.estimators.ranks import apply_rule, result_dtype, sort_rewards
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.ranks import apply_rule, level, result_dtype, sort_rewards
 from maxk_lab.estimators.validation import check_k, check_rewards
 
 
@@ -22,6 +23,22 @@ def maxk_reward_estimate(rewards: Tensor, k: int, *, stable_sort: bool = True) -
     k = check_k(k, n)
     ranked = sort_rewards(rewards, stable_sort=stable_sort)
     value = ranked.top.squeeze(-1) - ranked.gaps @ rules.value_shortfall(n, k, rewards.device)
+    return value.to(result_dtype(rewards))
+
+
+def objective_estimate(rewards: Tensor, objective: Objective, *, stable_sort: bool = True) -> Tensor:
+    """Unbiased estimate of E[sum_j alpha_j R_(j:K)]: the mean, over all K-subsets, of that sum.
+
+    rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[...]` as `maxk_reward_estimate` does, which it is
+    for a maximum. Raises `ValueError` unless the objective's K <= n and all rewards are finite. Source: OrderGrad,
+    arXiv 2606.06096.
+    """
+    if objective.is_max:
+        return maxk_reward_estimate(rewards, objective.k, stable_sort=stable_sort)
+    n = check_rewards(rewards)
+    check_k(objective.k, n)
+    ranked = sort_rewards(rewards, stable_sort=stable_sort)
+    value = level(order_rules.value(n, objective, rewards.device), ranked).squeeze(-1)
     return value.to(result_dtype(rewards))
 
 

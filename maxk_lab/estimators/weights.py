@@ -6,7 +6,9 @@ from typing import Protocol
 
 from torch import Tensor
 
-from maxk_lab.estimators import rules
+from maxk_lab.estimators import order_rules, rules
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.order_rules import coefficients
 from maxk_lab.estimators.ranks import apply_rule
 from maxk_lab.estimators.validation import check_k, check_rewards
 
@@ -17,11 +19,14 @@ class BaselineFunction(Protocol):
     def __call__(self, rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor: ...
 
 
-def maxk_gradient_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
+def maxk_gradient_weights(
+    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
+) -> Tensor:
     """s_i = 1/C(n,K) * sum of max R over the subsets of K samples that contain i (the baseline `none`).
 
     sum_i s_i grad log pi(tau_i) is unbiased for the gradient of J_K when the n samples are i.i.d.; it is a
-    sum, not a mean, over samples: the weights already carry the factor K/n. K = 1 gives R_i / n.
+    sum, not a mean, over samples: the weights already carry the factor K/n. K = 1 gives R_i / n. With an
+    `objective` E[sum_j alpha_j R_(j:K)] of this K, that sum takes the place of the maximum.
 
     rewards: `[..., n]`, higher is better. Returns `[..., n]` in the samples' order and the rewards' floating
     dtype (float64 for integers and booleans). Raises `ValueError` unless 1 <= k <= n and all rewards are
@@ -29,7 +34,8 @@ def maxk_gradient_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) 
     """
     n = check_rewards(rewards)
     k = check_k(k, n)
-    return apply_rule(rules.score(n, k, rewards.device), rewards, stable_sort=stable_sort)
+    rule = coefficients(rules.score, order_rules.score, n, k, objective, rewards.device)
+    return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 
 def maxk(rewards: Tensor, k: int, baseline_function: BaselineFunction, *, stable_sort: bool = True) -> Tensor:

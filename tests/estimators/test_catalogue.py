@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,18 +20,26 @@ from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,
     BaselineRow,
+    Choice,
+    EstimatorRow,
     choose_baseline,
     choose_estimator,
+    fit_of,
     needed_weight,
+    needs_ratios,
     refusal,
 )
+from maxk_lab.estimators.check_twins import inputs
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.rows import FittedRow
 
 SPELLINGS = [spelling for row in BASELINES for spelling in (row.name, *row.examples)]
 PAIRS = [
     (estimator, baseline)
     for row in ESTIMATORS
     for estimator in (row.name, *row.examples)
-    for baseline in (SPELLINGS if row.takes_baseline else ["none"])
+    for baseline in SPELLINGS
+    if row.baseline_refusal(choose_baseline(baseline).row, **choose_baseline(baseline).params) is None
 ]
 
 
@@ -41,30 +50,44 @@ def test_every_pair_runs_exactly_where_the_catalogue_says(estimator: str, baseli
         with pytest.raises(ValueError, match=r"otb_token gives one weight per token.*token_advantages\("):
             advantages(torch.ones(3), estimator=estimator, baseline=baseline, k=1)
         return
-    kind = needed_weight(estimator, baseline)
     for n in (1, 2, 3, 5):
         generator = torch.Generator().manual_seed(n)
         rewards = torch.randint(0, 2, (2, n), generator=generator).float()
-        g = torch.rand(2, n, generator=generator) + 0.1
-        own = {} if kind is None else {"g": g}
-        baseline_function = partial(load(base.row.implementation), **base.params, **own)
         for k in range(1, n + 2):
             target = catalogue.effective_k(estimator, k)
-            call = partial(
-                load(chosen.row.implementation), rewards, target, baseline_function, **chosen.params
-            )
+            given = inputs(estimator, baseline, rewards, target)
+            call = direct_call(chosen, base, rewards, target, given)
             if refusal(estimator, baseline, n, k) is None:
                 weights = call(stable_sort=True)
                 assert weights.shape == rewards.shape
                 assert weights.dtype == rewards.dtype
                 assert torch.isfinite(weights).all()
-                found = advantages(
-                    rewards, estimator=estimator, baseline=baseline, k=k, trajectory_weights={str(kind): g}
-                )
+                found = advantages(rewards, estimator=estimator, baseline=baseline, k=k, **given)
                 assert torch.equal(weights, found)
             else:
-                with pytest.raises(ValueError, match=r"must (be|have)"):
+                with pytest.raises(ValueError, match=r"must (be|have)|needs"):
                     call(stable_sort=True)
+
+
+def direct_call(
+    chosen: Choice[EstimatorRow],
+    base: Choice[BaselineRow],
+    rewards: torch.Tensor,
+    k: int,
+    given: dict[str, Any],
+) -> Callable[..., torch.Tensor]:
+    """The functions that the rows name, joined as their docstrings say."""
+    function = partial(load(chosen.row.implementation), **chosen.params)
+    if chosen.row.needs_ratios:
+        return partial(function, rewards, given["ratios"], k, base.name)
+    if "coefficients" in given:
+        assert isinstance(base.row, FittedRow)
+        own = partial(load(base.row.fitted), coefficients=given["coefficients"])
+    else:
+        kind = base.row.needs(**base.params)
+        g = {} if kind is None else {"g": given["trajectory_weights"][kind]}
+        own = partial(load(base.row.implementation), **base.params, **g)
+    return partial(function, rewards, k, own)
 
 
 def test_which_trajectory_weight_a_pair_needs() -> None:
@@ -116,8 +139,10 @@ def test_every_row_says_what_it_is() -> None:
         assert row.condition
         assert row.constraint
         assert row.citation
-        assert row.objective in ("J_K", "J_1")
+        assert row.objective in ("J_K", "J_1", "L_K")
         assert callable(load(row.implementation))
+        if isinstance(row, FittedRow):
+            assert callable(load(row.fitted))
 
 
 def test_spellings() -> None:
@@ -146,6 +171,132 @@ def test_spellings() -> None:
 def test_bad_spellings(spelling: str, message: str) -> None:
     with pytest.raises(LabError, match=message):
         choose_baseline(spelling)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name", "params"),
+    [
+        ("affine[cross_fit]", "affine[cross_fit]", {"alpha": "cross_fit"}),
+        ("affine[ 1 ]", "affine[1.0]", {"alpha": 1.0}),
+        ("ladder", "ladder[cross_fit]", {"alpha": "cross_fit"}),
+        ("ladder[0.25, .75]", "ladder[0.25 0.75]", {"alpha": (0.25, 0.75)}),
+        ("ladder[-0 1]", "ladder[0.0 1.0]", {"alpha": (0.0, 1.0)}),
+        ("constant", "constant[oracle]", {"c": "oracle"}),
+        ("constant[-5]", "constant[-5.0]", {"c": -5.0}),
+    ],
+)
+def test_a_parameter_may_be_a_number_a_word_or_a_list(
+    spelling: str, name: str, params: dict[str, Any]
+) -> None:
+    found = choose_baseline(spelling)
+    assert (found.name, dict(found.params)) == (name, params)
+    assert choose_baseline(found.name) == found
+
+
+@pytest.mark.parametrize(
+    ("spelling", "message"),
+    [
+        ("affine[crossfit]", "or one of cross_fit, same_batch, oracle.*did you mean cross_fit"),
+        ("ladder[0.5 x]", "alpha must be of type float, got 'x'; or one of cross_fit"),
+        ("ladder[]", "alpha must be numbers, got ''"),
+        ("ladder[0.5 inf]", "alpha must be finite"),
+        ("constant[cross_fit]", "c must be of type float, got 'cross_fit'; or one of oracle"),
+    ],
+)
+def test_bad_coefficients(spelling: str, message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        choose_baseline(spelling)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "message"),
+    [
+        ("top_m[0]", "m must be at least 1"),
+        ("top_m[1.5]", "m must be of type int"),
+        ("cvar_upper[0]", r"q must be greater than 0\.0"),
+        ("cvar_lower[1.01]", r"q must be at most 1\.0"),
+        ("cvar_lower[nan]", "q must be finite"),
+        ("trimmed_mean[0.5]", r"p must be less than 0\.5"),
+        ("trimmed_mean[-0.1]", r"p must be at least 0\.0"),
+        ("median[1]", "median takes no parameter"),
+        ("l_statistic[0.5 nan]", "alpha must be finite"),
+        ("l_statistic[a]", "alpha must be of type float"),
+        ("partitioned[lo]", "did you mean loo"),
+    ],
+)
+def test_bad_estimators(spelling: str, message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        choose_estimator(spelling)
+
+
+def test_refusals_of_objectives_and_fits() -> None:
+    assert refusal("top_m[9]", "none", 8, 8) == "the m of top_m must be at most K = 8, got 9"
+    assert (
+        refusal("l_statistic[0.5 0.5]", "none", 8, 3)
+        == "l_statistic must have as many weights as K = 3, got 2"
+    )
+    assert refusal("median", "rloo", 4, 1) == "median takes no baseline of the maximum alone, got rloo"
+    assert refusal("median", "affine[oracle]", 4, 2) == (
+        "median takes no baseline of the maximum alone, got affine with fitted coefficients"
+    )
+    assert refusal("median", "affine[0.3]", 4, 2) is None
+    assert refusal("median", "subloo", 4, 1) == "subloo needs 2 <= K <= n, got K = 1 and n = 4"
+    assert refusal("partitioned", "none", 6, 4) == (
+        "partitioned needs K divides n; for loo also n >= 2 K, got K = 4 and n = 6"
+    )
+    assert refusal("partitioned[none]", "none", 4, 4) is None
+    assert refusal("partitioned[loo]", "none", 4, 4) is not None
+    assert refusal("off_policy_maxk", "group_mean", 4, 2) == (
+        "off_policy_maxk takes only baselines for importance ratios (none, centred, subloo), got group_mean"
+    )
+    assert refusal("maxk", "ladder", 4, 4) == "ladder needs 2 <= K < n, got K = 4 and n = 4"
+    assert (
+        refusal("maxk", "ladder[0.5 0.5]", 4, 3)
+        == "ladder needs one coefficient per rung 1..K, got 2 and K = 3"
+    )
+    assert refusal("maxk", "ladder[0.5 0.4]", 4, 2) == "ladder needs coefficients whose sum is 1, got 0.9"
+    assert refusal("maxk", "constant", 4, 4) is None
+    assert (
+        refusal("maxk", "joint_optimum", 1, 1)
+        == "joint_optimum needs 1 <= K <= n and n >= 2, got K = 1 and n = 1"
+    )
+
+
+def test_which_pairs_have_fitted_coefficients_or_ratios() -> None:
+    found = {spelling: fit_of("maxk", spelling) for spelling in SPELLINGS}
+    assert {name: fit for name, fit in found.items() if fit} == {
+        "affine[cross_fit]": "cross_fit",
+        "affine[same_batch]": "same_batch",
+        "affine[oracle]": "oracle",
+        "ladder": "cross_fit",
+        "ladder[same_batch]": "same_batch",
+        "ladder[oracle]": "oracle",
+        "constant": "oracle",
+        "joint_optimum": "oracle",
+    }
+    assert fit_of("grpo", "none") is None
+    biased = [name for name in found if "same_batch" in name]
+    assert not any(catalogue.is_unbiased("maxk", name) for name in biased)
+    assert all(math.isnan(catalogue.expected_scale("maxk", name, 8, 2)) for name in biased)
+    assert all(
+        catalogue.is_unbiased("maxk", name) for name, fit in found.items() if fit in ("cross_fit", "oracle")
+    )
+    assert [row.name for row in ESTIMATORS if needs_ratios(row.name)] == [
+        "off_policy_maxk",
+        "off_policy_first_order",
+    ]
+
+
+def test_objectives_of_estimators() -> None:
+    assert catalogue.objective("maxk", 8) == Objective("max", 8)
+    assert catalogue.objective("reinforce", 8) == Objective("max", 1)
+    assert catalogue.objective("grpo", 8) == Objective("max", 1)
+    assert catalogue.objective("off_policy_maxk", 4) == Objective("max", 4)
+    assert catalogue.objective("partitioned[loo]", 4) == Objective("max", 4)
+    assert catalogue.objective("top_m", 4).name == "top_m[2]@4"
+    assert catalogue.objective("cvar_lower[.5]", 4).name == "cvar_lower[0.5]@4"
+    with pytest.raises(LabError, match="must be at most K = 1"):
+        catalogue.objective("top_m", 1)
 
 
 def test_effective_k_and_scale() -> None:

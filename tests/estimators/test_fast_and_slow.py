@@ -14,12 +14,11 @@ from maxk_lab.estimators import advantages, reference
 from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,
-    choose_baseline,
     choose_estimator,
-    needed_weight,
     refusal,
 )
-from maxk_lab.estimators.check_result import settings, trajectory_weights
+from maxk_lab.estimators.check_result import settings
+from maxk_lab.estimators.check_twins import inputs, slow_twin
 
 SPELLINGS = [spelling for row in BASELINES if not row.token_level for spelling in (row.name, *row.examples)]
 ALONE = [spelling for row in ESTIMATORS if not row.takes_baseline for spelling in (row.name, *row.examples)]
@@ -35,14 +34,13 @@ def groups(n: int) -> torch.Tensor:
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_weights(spelling: str, n: int) -> None:
-    choice, kind = choose_baseline(spelling), needed_weight("maxk", spelling)
-    g = trajectory_weights(groups(n))
+    slow = slow_twin("maxk", spelling)
+    assert slow is not None
     for k in range(1, n + 1):
         if refusal("maxk", spelling, n, k) is None:
-            params = choice.params | ({} if kind is None else {"g": g[kind]})
-            slow = reference.TWINS[choice.row.name](groups(n), k, **params)
-            fast = advantages(groups(n), baseline=spelling, k=k, trajectory_weights=g)
-            torch.testing.assert_close(fast, slow, rtol=1e-12, atol=1e-14)
+            given = inputs("maxk", spelling, groups(n), k)
+            fast = advantages(groups(n), baseline=spelling, k=k, **given)
+            torch.testing.assert_close(fast, slow(groups(n), k, **given), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("spelling", ALONE)

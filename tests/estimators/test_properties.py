@@ -12,10 +12,14 @@ from maxk_lab.estimators.catalogue import (
     BASELINES,
     TRAJECTORY_WEIGHTS,
     choose_baseline,
+    fit_of,
     needed_weight,
 )
+from maxk_lab.estimators.enumeration import some_coefficients
 
-NAMES = tuple(row.name for row in BASELINES if not row.token_level)
+# A baseline that is given as numbers in units of reward is not homogeneous in the rewards: see test_fitted.
+NUMBERS = ("constant", "joint_optimum")
+NAMES = tuple(row.name for row in BASELINES if not row.token_level and row.name not in NUMBERS)
 FEW = settings(max_examples=40, deadline=None)
 GROUPS = st.lists(st.integers(-50, 50), min_size=3, max_size=9)
 
@@ -23,10 +27,15 @@ GROUPS = st.lists(st.integers(-50, 50), min_size=3, max_size=9)
 def advantages(
     rewards: torch.Tensor, *, baseline: str, k: int, g: torch.Tensor | None = None, **options: object
 ) -> torch.Tensor:
-    """The baseline's weights at K, or at 1 where it has no other, with a g by position that spans magnitudes."""
+    """The baseline's weights at K, or at 1 where it has no other, with a g by position that spans magnitudes.
+
+    A fitted baseline gets some coefficients, the same for all rewards.
+    """
     row = choose_baseline(baseline).row
     if g is None:
         g = (10.0 ** torch.arange(rewards.shape[-1])).expand(rewards.shape).to(rewards.device)
+    if fit_of("maxk", baseline) is not None:
+        options["coefficients"] = some_coefficients(k - 1).to(rewards.device)
     return estimators.advantages(
         rewards,
         baseline=baseline,

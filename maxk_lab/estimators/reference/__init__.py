@@ -7,14 +7,15 @@ The cost grows like C(n, K): use n <= 10 or so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.reference import baselines, estimators, exact
+from maxk_lab.estimators.objectives import FORMS, Objective
+from maxk_lab.estimators.reference import baselines, estimators, exact, off_policy
 from maxk_lab.estimators.reference.exact import fractions, per_group
 
 
@@ -30,6 +31,11 @@ def maxk_reward_estimate(rewards: Tensor, k: int) -> Tensor:
     return per_group(exact.value, rewards, k)
 
 
+def objective_estimate(rewards: Tensor, objective: Objective) -> Tensor:
+    """Twin of the fast one: rewards `[..., n]` to `[...]`."""
+    return per_group(exact.value, rewards, objective.k, alpha=objective.exact_weights)
+
+
 def maxk_curve(rewards: Tensor) -> Tensor:
     """Twin of the fast one: rewards `[..., n]` to `[..., n]`."""
     return per_group(exact.curve, rewards)
@@ -40,39 +46,51 @@ def sample_loo_baseline(rewards: Tensor, k: int) -> Tensor:
     return per_group(exact.left_out_values, rewards, k)
 
 
-def maxk_gradient_weights(rewards: Tensor, k: int) -> Tensor:
+def maxk_gradient_weights(rewards: Tensor, k: int, *, objective: Objective | None = None) -> Tensor:
     """Twin of the fast one: rewards `[..., n]` to `[..., n]`."""
-    return per_group(exact.score, rewards, k)
+    return per_group(baselines.none, rewards, k, objective=objective)
 
 
-def group_mean_weights(rewards: Tensor, k: int) -> Tensor:
+def group_mean_weights(rewards: Tensor, k: int, *, objective: Objective | None = None) -> Tensor:
     """Twin of the fast one: rewards `[..., n]` to `[..., n]`."""
-    return per_group(baselines.group_mean, rewards, k)
+    return per_group(baselines.group_mean, rewards, k, objective=objective)
 
 
-def centred_weights(rewards: Tensor, k: int) -> Tensor:
+def centred_weights(rewards: Tensor, k: int, *, objective: Objective | None = None) -> Tensor:
     """Twin of the fast one: rewards `[..., n]` to `[..., n]`."""
-    return per_group(baselines.centred, rewards, k)
+    return per_group(baselines.centred, rewards, k, objective=objective)
 
 
-def sample_loo_weights(rewards: Tensor, k: int) -> Tensor:
+def sample_loo_weights(rewards: Tensor, k: int, *, objective: Objective | None = None) -> Tensor:
     """Twin of the fast one: rewards `[..., n]` to `[..., n]`."""
-    return per_group(baselines.sample_loo, rewards, k)
+    return per_group(baselines.sample_loo, rewards, k, objective=objective)
 
 
-def pkpo_sloo_weights(rewards: Tensor, k: int) -> Tensor:
+def pkpo_sloo_weights(rewards: Tensor, k: int, *, objective: Objective | None = None) -> Tensor:
     """Twin of the fast one: rewards `[..., n]` to `[..., n]`."""
-    return per_group(baselines.pkpo_sloo, rewards, k)
+    return per_group(baselines.pkpo_sloo, rewards, k, objective=objective)
 
 
-def subloo_weights(rewards: Tensor, k: int) -> Tensor:
+def subloo_weights(rewards: Tensor, k: int, *, objective: Objective | None = None) -> Tensor:
     """Twin of the fast one: rewards `[..., n]` to `[..., n]`."""
-    return per_group(baselines.subloo, rewards, k)
+    return per_group(baselines.subloo, rewards, k, objective=objective)
 
 
-def affine_weights(rewards: Tensor, k: int, *, alpha: float = 0.5) -> Tensor:
+def affine_weights(
+    rewards: Tensor, k: int, *, alpha: float = 0.5, objective: Objective | None = None
+) -> Tensor:
     """Twin of the fast one: rewards `[..., n]` to `[..., n]`."""
-    return per_group(baselines.affine, rewards, k, alpha=alpha)
+    return per_group(baselines.affine, rewards, k, alpha=alpha, objective=objective)
+
+
+def ladder_weights(rewards: Tensor, k: int, *, alpha: Sequence[float]) -> Tensor:
+    """Twin of the fast one for fixed alpha: rewards `[..., n]` to `[..., n]`."""
+    return per_group(baselines.ladder, rewards, k, alpha=alpha)
+
+
+def constant_weights(rewards: Tensor, k: int, *, c: float) -> Tensor:
+    """Twin of the fast one for fixed c: rewards `[..., n]` to `[..., n]`."""
+    return per_group(baselines.constant, rewards, k, c=c)
 
 
 def apply_sample_loo(s: Tensor, rewards: Tensor, k: int) -> Tensor:
@@ -126,6 +144,8 @@ TWINS: dict[str, Callable[..., Tensor]] = {
     "pkpo_sloo": pkpo_sloo_weights,
     "subloo": subloo_weights,
     "affine": affine_weights,
+    "ladder": ladder_weights,
+    "constant": constant_weights,
     "mean": mean_weights,
     "rloo": rloo_weights,
     "opo": weighted_mean_weights,
@@ -137,7 +157,11 @@ TWINS: dict[str, Callable[..., Tensor]] = {
     "optimal": optimal_weights,
 }
 # Catalogue name of an estimator with baseline -> the K at which it takes its baseline's weights.
-TWIN_K: dict[str, Callable[[int], int]] = {"maxk": lambda k: k, "reinforce": lambda k: 1}
+TWIN_K: dict[str, Callable[[int], int]] = {
+    "maxk": lambda k: k,
+    "reinforce": lambda k: 1,
+    **{form: lambda k: k for form in FORMS if form != "max"},
+}
 # Catalogue name of an estimator without baseline -> its twin.
 ESTIMATOR_TWINS: dict[str, Callable[..., Tensor]] = {
     "grpo": partial(per_group, estimators.grpo),
@@ -146,4 +170,17 @@ ESTIMATOR_TWINS: dict[str, Callable[..., Tensor]] = {
     "passk_analytic": partial(per_group, estimators.passk_analytic),
     "grpo_passk": partial(per_group, estimators.grpo_passk),
     "maxrl": partial(per_group, estimators.maxrl),
+    "partitioned": partial(per_group, estimators.partitioned),
+}
+# Catalogue name of an estimator with importance ratios -> its twin, of rewards, ratios, K and a baseline's name.
+RATIO_TWINS: dict[str, Callable[..., Tensor]] = {
+    "off_policy_maxk": off_policy.off_policy_weights,
+    "off_policy_first_order": off_policy.first_order_weights,
+}
+# Catalogue name of a fitted baseline -> its twin, of rewards, K and coefficients: `[D]`, or `[..., n]` for joint_optimum.
+FITTED_TWINS: dict[str, Callable[[Tensor, int, Tensor], Tensor]] = {
+    "affine": lambda rewards, k, fitted: affine_weights(rewards, k, alpha=float(fitted)),
+    "ladder": lambda rewards, k, fitted: ladder_weights(rewards, k, alpha=[*fitted.tolist(), 0.0]),
+    "constant": lambda rewards, k, fitted: constant_weights(rewards, k, c=float(fitted)),
+    "joint_optimum": lambda rewards, k, fitted: per_group(baselines.given, rewards, k, b=fitted),
 }

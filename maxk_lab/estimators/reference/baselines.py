@@ -3,48 +3,91 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 
-from maxk_lab.estimators.reference.exact import Group, left_out_values, mean, minus, others, score
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.reference.exact import (
+    Alpha,
+    Group,
+    left_out_values,
+    mean,
+    minus,
+    others,
+    score,
+    statistic,
+)
 
 
-def group_mean(group: Group, k: int) -> list[Fraction]:
+def none(group: Group, k: int, *, objective: Objective | None = None) -> list[Fraction]:
+    """s_i itself."""
+    return score(group, k, _alpha(objective))
+
+
+def group_mean(group: Group, k: int, *, objective: Objective | None = None) -> list[Fraction]:
     """s_i minus the mean of s."""
-    s = score(group, k)
+    s = score(group, k, _alpha(objective))
     return minus(s, [mean(s)] * len(s))
 
 
-def centred(group: Group, k: int) -> list[Fraction]:
+def centred(group: Group, k: int, *, objective: Objective | None = None) -> list[Fraction]:
     """s_i minus K/n times the value of the others."""
-    return minus(score(group, k), [Fraction(k, len(group)) * b for b in left_out_values(group, k)])
+    return _minus_share_of_others(group, k, Fraction(k, len(group)), objective)
 
 
-def sample_loo(group: Group, k: int) -> list[Fraction]:
+def sample_loo(group: Group, k: int, *, objective: Objective | None = None) -> list[Fraction]:
     """s_i minus the value of the others."""
-    return minus(score(group, k), left_out_values(group, k))
+    return _minus_share_of_others(group, k, Fraction(1), objective)
 
 
-def pkpo_sloo(group: Group, k: int) -> list[Fraction]:
+def pkpo_sloo(group: Group, k: int, *, objective: Objective | None = None) -> list[Fraction]:
     """s_i minus the mean of the others' score weights among themselves."""
-    return minus(score(group, k), [mean(score(others(group, i), k)) for i in range(len(group))])
+    alpha = _alpha(objective)
+    left_out = [mean(score(others(group, i), k, alpha)) for i in range(len(group))]
+    return minus(score(group, k, alpha), left_out)
 
 
-def subloo(group: Group, k: int) -> list[Fraction]:
-    """The sum, over the K-subsets with i, of the maximum minus the maximum without i, over C(n, K)."""
+def subloo(group: Group, k: int, *, objective: Objective | None = None) -> list[Fraction]:
+    """The sum, over the K-subsets with i, of their statistic minus the one without i (reduced to K-1), over C(n, K)."""
+    alpha, reduced = _alpha(objective), None if objective is None else objective.exact_reduced
     totals = [Fraction(0)] * len(group)
     for subset in combinations(range(len(group)), k):
         for i in subset:
-            totals[i] += max(group[j] for j in subset) - max(group[j] for j in subset if j != i)
+            totals[i] += statistic([group[j] for j in subset], alpha)
+            totals[i] -= statistic([group[j] for j in subset if j != i], reduced)
     return [total / math.comb(len(group), k) for total in totals]
 
 
-def affine(group: Group, k: int, *, alpha: float = 0.5) -> list[Fraction]:
-    """s_i - (K/n) [value of the others at K - alpha * (that - value of the others at K-1)]."""
-    at_k = left_out_values(group, k)
-    step = minus(at_k, left_out_values(group, k - 1)) if alpha != 0 else [Fraction(0)] * len(group)
+def affine(group: Group, k: int, *, alpha: float = 0.5, objective: Objective | None = None) -> list[Fraction]:
+    """s_i - (K/n) [value of the others at K - alpha * (that - value of the others, reduced to K-1)]."""
+    at_k = left_out_values(group, k, _alpha(objective))
+    reduced = None if objective is None or alpha == 0 else objective.exact_reduced
+    step = minus(at_k, left_out_values(group, k - 1, reduced)) if alpha != 0 else [Fraction(0)] * len(group)
     level = minus(at_k, [Fraction(alpha) * d for d in step])
+    return minus(score(group, k, _alpha(objective)), [Fraction(k, len(group)) * b for b in level])
+
+
+def ladder(group: Group, k: int, *, alpha: Sequence[float]) -> list[Fraction]:
+    """s_i minus K/n times the sum of alpha_k times the others' value at k; the last alpha is taken as what is left of 1."""
+    rungs = [Fraction(a) for a in alpha[:-1]]
+    rungs.append(1 - sum(rungs, Fraction(0)))
+    values = [left_out_values(group, rung) for rung in range(1, k + 1)]
+    level = [
+        sum((a * v for a, v in zip(rungs, own, strict=True)), Fraction(0))
+        for own in zip(*values, strict=True)
+    ]
     return minus(score(group, k), [Fraction(k, len(group)) * b for b in level])
+
+
+def constant(group: Group, k: int, *, c: float) -> list[Fraction]:
+    """s_i minus K/n times c."""
+    return minus(score(group, k), [Fraction(k, len(group)) * Fraction(c)] * len(group))
+
+
+def given(group: Group, k: int, *, b: Group) -> list[Fraction]:
+    """s_i minus b_i."""
+    return minus(score(group, k), b)
 
 
 def weighted_mean(group: Group, k: int, *, g: Group | None = None) -> list[Fraction]:
@@ -66,3 +109,14 @@ def optimal(group: Group, k: int, *, kind: str = "grad_norm", g: Group | None = 
         for i in range(n)
     ]
     return minus(score(group, k), baseline)
+
+
+def _alpha(objective: Objective | None) -> Alpha:
+    return None if objective is None else objective.exact_weights
+
+
+def _minus_share_of_others(
+    group: Group, k: int, share: Fraction, objective: Objective | None
+) -> list[Fraction]:
+    alpha = _alpha(objective)
+    return minus(score(group, k, alpha), [share * b for b in left_out_values(group, k, alpha)])

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import combinations
 
 from maxk_lab.estimators.reference import baselines
-from maxk_lab.estimators.reference.exact import Group, deviation, mean
+from maxk_lab.estimators.reference.exact import Group, deviation, mean, others
 
 
 def grpo(group: Group, k: int, *, eps: float = 1e-4) -> list[Fraction]:
@@ -61,6 +61,16 @@ def maxrl(group: Group, k: int) -> list[Fraction]:
     """(R_i - mean) / mean / n, 0 without a success."""
     middle = mean(group)
     return [(reward - middle) / middle / len(group) if middle else Fraction(0) for reward in group]
+
+
+def partitioned(group: Group, k: int, *, baseline: str = "none") -> list[Fraction]:
+    """The maximum of each K neighbours, minus the mean of the other groups' (loo), over the number of groups."""
+    maxima = [max(group[start : start + k]) for start in range(0, len(group), k)]
+    weights = []
+    for b, own in enumerate(maxima):
+        level = mean(others(maxima, b)) if baseline == "loo" else Fraction(0)
+        weights += [(own - level) / len(maxima)] * k
+    return weights
 
 
 def tokens(group: Group, proxies: Sequence[Group]) -> list[list[Fraction]]:

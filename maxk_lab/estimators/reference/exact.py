@@ -14,19 +14,30 @@ from torch import Tensor
 Group = Sequence[Fraction]
 
 
-def value(group: Group, k: int) -> Fraction:
-    """The mean over all K-subsets of their maximum."""
+# alpha_1 to alpha_K of an objective; None for the maximum.
+Alpha = Sequence[Fraction] | None
+
+
+def statistic(subset: Group, alpha: Alpha = None) -> Fraction:
+    """The maximum, or the sum of alpha_j times the j-th of the sorted rewards."""
+    if alpha is None:
+        return max(subset)
+    return sum((a * x for a, x in zip(alpha, sorted(subset), strict=True) if a), Fraction(0))
+
+
+def value(group: Group, k: int, alpha: Alpha = None) -> Fraction:
+    """The mean over all K-subsets of their statistic."""
     subsets = list(combinations(group, k))
-    return sum((max(subset) for subset in subsets), Fraction(0)) / len(subsets)
+    return sum((statistic(subset, alpha) for subset in subsets), Fraction(0)) / len(subsets)
 
 
-def score(group: Group, k: int) -> list[Fraction]:
-    """s_i: the sum of the maxima of the K-subsets that contain i, divided by the number of all K-subsets."""
+def score(group: Group, k: int, alpha: Alpha = None) -> list[Fraction]:
+    """s_i: the sum of the statistics of the K-subsets that contain i, divided by the number of all K-subsets."""
     totals = [Fraction(0)] * len(group)
     for subset in combinations(range(len(group)), k):
-        best = max(group[j] for j in subset)
+        found = statistic([group[j] for j in subset], alpha)
         for i in subset:
-            totals[i] += best
+            totals[i] += found
     return [total / math.comb(len(group), k) for total in totals]
 
 
@@ -35,9 +46,9 @@ def others(group: Group, i: int) -> Group:
     return [*group[:i], *group[i + 1 :]]
 
 
-def left_out_values(group: Group, k: int) -> list[Fraction]:
+def left_out_values(group: Group, k: int, alpha: Alpha = None) -> list[Fraction]:
     """The value of the other samples, for every i."""
-    return [value(others(group, i), k) for i in range(len(group))]
+    return [value(others(group, i), k, alpha) for i in range(len(group))]
 
 
 def curve(group: Group) -> list[Fraction]:
