@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.environments.bandit_rows import EXPONENTIAL_RATE
 from maxk_lab.environments.catalogue import EnvironmentRow
 from maxk_lab.environments.decisions import logit_proxy, token_statistics
 from maxk_lab.environments.protocol import Rollouts, TokenStatistics
@@ -27,20 +29,28 @@ class SoftmaxTable(nn.Module):
 
 
 class Bandit:
-    """Instances are reward tables [B, arms], N(0, 1) + `reward_shift`; one trajectory is one arm."""
+    """Instances are reward tables [B, arms], those of `rewards` + `reward_shift`; one trajectory is one arm."""
 
     def __init__(self, row: EnvironmentRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> None:
         self.arms: int = parameters["arms"]
         self.reward_shift: float = parameters["reward_shift"]
+        self.rewards: str = parameters.get("rewards", "gaussian")
         self.init_std: float = policy["init_std"]
+        self.success_probability: float = policy.get("success_probability", 0.0)
         self.dtype: torch.dtype = getattr(torch, policy["dtype"])
         self.enumerable = row.enumerable(parameters)
 
     def policy(self, seed: int) -> nn.Module:
+        """Random logits; the same for every seed where the last arm has a given probability."""
+        if self.success_probability > 0:
+            return SoftmaxTable(_logits(self.arms, self.success_probability).to(self.dtype)).eval()
         with isolated_rng(seed):
             return SoftmaxTable(self.init_std * torch.randn(self.arms, dtype=self.dtype)).eval()
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
+        """Gaussian tables are drawn, the others are the same for every seed and instance."""
+        if self.rewards != "gaussian":
+            return _table(self.rewards, self.arms).repeat(count, 1) + self.reward_shift
         with isolated_rng(seed):
             return torch.randn(count, self.arms, dtype=torch.float64) + self.reward_shift
 
@@ -82,3 +92,20 @@ class Bandit:
 
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         return torch.arange(self.arms).unsqueeze(-1), instances[0]
+
+
+def _table(name: str, arms: int) -> Tensor:
+    """The rewards of a table that is not drawn, [arms], ascending from 0 to 1."""
+    position = torch.linspace(0, 1, arms, dtype=torch.float64)
+    if name == "linear":
+        return position
+    if name == "exponential":
+        return torch.expm1(EXPONENTIAL_RATE * position) / math.expm1(EXPONENTIAL_RATE)
+    return (position == 1).double()
+
+
+def _logits(arms: int, success_probability: float) -> Tensor:
+    """Logarithms of probabilities: this one for the last arm, the rest evenly over the others."""
+    logits = torch.full((arms,), math.log1p(-success_probability) - math.log(arms - 1), dtype=torch.float64)
+    logits[-1] = math.log(success_probability)
+    return logits

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from maxk_lab.catalogue import Catalogue, Parameter
+from maxk_lab.environments.bandit_rows import BANDIT
+from maxk_lab.environments.gaussian_rows import GAUSSIAN, GAUSSIAN_REWARDS, GaussianRewardRow
 from maxk_lab.environments.language_rows import REWARDS, TASKS, TOY_LLM
-from maxk_lab.environments.rows import DTYPES, BanditRow, EnvironmentRow, RewardRow, TaskRow
+from maxk_lab.environments.rows import DTYPES, EnvironmentRow, RewardRow, TaskRow
 
-__all__ = ["ENVIRONMENTS", "REWARDS", "TASKS", "EnvironmentRow", "RewardRow", "TaskRow"]
+__all__ = [
+    "ENVIRONMENTS",
+    "GAUSSIAN_REWARDS",
+    "REWARDS",
+    "TASKS",
+    "EnvironmentRow",
+    "GaussianRewardRow",
+    "RewardRow",
+    "TaskRow",
+]
 
-BANDIT_LIMIT = 2_000
-
-_SCALE = Parameter("init_std", float, 1.0, low=0.0, meaning="standard deviation of the initial logits")
 _DTYPE = Parameter("dtype", str, "float32", choices=DTYPES, meaning="floating-point type of the policy")
 ATTENTION_POLICY = (
     Parameter("embed_dim", int, 64, low=8, meaning="width of the attention model"),
@@ -77,27 +85,8 @@ ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
             graded=True,
         ),
         *(_routing(*row) for row in _ROUTING),
-        BanditRow(
-            name="bandit",
-            meaning="tabular softmax bandit: one logit per arm and instance, fixed Gaussian rewards",
-            reward="N(0, 1) per arm and instance, plus reward_shift",
-            implementation="maxk_lab.environments.bandit:Bandit",
-            parameters=(
-                Parameter("arms", int, 10, low=2, meaning="number of arms"),
-                Parameter("reward_shift", float, 0.0, meaning="constant added to every reward"),
-            ),
-            policy_parameters=(
-                _SCALE,
-                Parameter(
-                    "dtype", str, "float64", choices=DTYPES, meaning="floating-point type of the logits"
-                ),
-            ),
-            exact_when=f"arms ≤ {BANDIT_LIMIT}",
-            small={"arms": 6},
-            size_parameter="arms",
-            enumerable_up_to=BANDIT_LIMIT,
-            graded=True,
-        ),
+        BANDIT,
+        GAUSSIAN,
         TOY_LLM,
     ],
     "maxk_lab.environments",

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from maxk_lab.catalogue import load
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.estimators.objectives import Objective
 
 # A batch of problem instances; only the environment that made it looks inside.
 Instances = Any
@@ -99,7 +100,21 @@ class VectorisedEnvironment(Protocol):
         ...
 
 
+@runtime_checkable
+class ExactEnvironment(Protocol):
+    """An environment whose trajectories cannot be listed, but whose objectives can be integrated."""
+
+    has_exact: bool
+
+    def exact_objective(self, policy: nn.Module, instances: Instances, objective: Objective) -> Tensor:
+        """J of one instance (a batch of one), a scalar differentiable in the policy's parameters.
+
+        Raises `LabError` where `has_exact` is False.
+        """
+        ...
+
+
 def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> Environment:
-    """The environment `parameters["name"]` with its own and its policy's parameters (all of them; see its catalogue row)."""
+    """The environment `parameters["name"]` with its own and its policy's parameters: all of its catalogue row but optional ones."""
     row = ENVIRONMENTS.get(parameters["name"])
     return cast(Environment, load(row.implementation)(row, parameters, policy))

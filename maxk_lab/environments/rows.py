@@ -15,8 +15,8 @@ DTYPES = ("float32", "float64")
 class EnvironmentRow(Row):
     """An environment: what a sweep may set about it and about its policy.
 
-    `exact_when` says in words when every trajectory can be listed; by default that is when parameter `size_parameter` is at most
-    `enumerable_up_to`. `small` are parameters of such a setting that runs in a moment.
+    `exact_when` says in words when every trajectory can be listed, or J_K integrated; by default the former is when parameter
+    `size_parameter` is at most `enumerable_up_to`. `small` are parameters of such a setting that runs in a moment.
     """
 
     reward: str
@@ -26,6 +26,8 @@ class EnvironmentRow(Row):
     small: Mapping[str, Any] = field(default_factory=dict)
     size_parameter: str = ""
     enumerable_up_to: int = 0
+    # Whether trajectories can be listed under any parameters.
+    listable: bool = True
     # Whether its rewards are known to be real numbers, never only 0 and 1.
     graded: bool = False
     # RL4CO only: whether its decoder can share one encoding among the n samples of an instance.
@@ -35,6 +37,10 @@ class EnvironmentRow(Row):
         """Whether every trajectory can be listed, so that J_K and its gradient are known exactly."""
         return bool(parameters[self.size_parameter] <= self.enumerable_up_to)
 
+    def integrable(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether J_K and its gradient are known exactly although trajectories cannot be listed."""
+        return False
+
     def decisions(self, parameters: Mapping[str, Any]) -> float:
         """About how many decisions of a small attention model a trajectory costs, for estimates of time."""
         return float(parameters[self.size_parameter])
@@ -43,6 +49,10 @@ class EnvironmentRow(Row):
         """Why the rewards are not all 0 or 1; None if they are, or if only the run can tell."""
         return f"those of {self.name} are {self.reward}" if self.graded else None
 
+    def refuses_weight(self, kind: str) -> str | None:
+        """Why there is no trajectory weight of this kind (length, logit_proxy or grad_norm) here; None where there is."""
+        return None
+
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         """Why these parameters cannot be run together, or None."""
         if "num_heads" in policy:
@@ -50,14 +60,6 @@ class EnvironmentRow(Row):
             if head % 8 != 0:
                 return f"embed_dim / num_heads must be a multiple of 8, got {policy['embed_dim']} / {policy['num_heads']}"
         return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class BanditRow(EnvironmentRow):
-    """A bandit: one decision without a network, whatever the number of arms."""
-
-    def decisions(self, parameters: Mapping[str, Any]) -> float:
-        return 0.05
 
 
 @dataclass(frozen=True, kw_only=True)

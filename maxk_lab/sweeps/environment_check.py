@@ -14,7 +14,10 @@ from maxk_lab.sweeps.source import Source, TreePath
 
 
 def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """(environment, policy) with all parameters parsed or defaulted; None if there are problems."""
+    """(environment, policy) with all parameters parsed or defaulted, optional ones only where they are not at their default.
+
+    None if there are problems.
+    """
     environment, policy = source.tree.get("environment"), source.tree.get("policy", {})
     if not isinstance(environment, dict) or not isinstance(policy, dict):
         return None
@@ -42,6 +45,31 @@ def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]]
         source.add(_culprit(reason, parameters, policy_parameters), reason)
         return None
     return {"name": name, **parameters}, policy_parameters
+
+
+def moved(
+    environment: Mapping[str, Any], policy: Mapping[str, Any], key: str, value: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A resolved environment and policy with one parameter, such as `policy.mean`, at another value.
+
+    Raises `LabError` for a value that the parameter or the environment refuses, and for the default of an optional parameter, which
+    stands for a setting of another kind than its other values.
+    """
+    row = ENVIRONMENTS.get(environment["name"])
+    block, _, name = key.partition(".")
+    blocks = {"environment": dict(environment), "policy": dict(policy)}
+    known = {"environment": row.parameters, "policy": row.policy_parameters}
+    parameter = next((p for p in known.get(block, ()) if p.name == name), None)
+    if parameter is None:
+        raise LabError(f"{row.name} has no {key}")
+    parsed = parameter.parse(value)
+    if parameter.optional and parsed == parameter.parse(parameter.default):
+        raise LabError(f"{name} = {value} stands for none being given: {parameter.meaning}")
+    blocks[block][name] = parsed
+    reason = row.refusal({k: v for k, v in blocks["environment"].items() if k != "name"}, blocks["policy"])
+    if reason is not None:
+        raise LabError(reason)
+    return blocks["environment"], blocks["policy"]
 
 
 def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +119,10 @@ def _parse(
     parsed: dict[str, Any] = {}
     for name, parameter in parameters.items():
         try:
-            parsed[name] = parameter.parse(given.get(name, parameter.default))
+            value = parameter.parse(given.get(name, parameter.default))
         except LabError as error:
             source.add((*path, name), str(error))
+            continue
+        if not parameter.optional or value != parameter.parse(parameter.default):
+            parsed[name] = value
     return parsed

@@ -5,7 +5,10 @@ import torch
 from torch.func import functional_call, grad, vmap
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import VectorisedEnvironment, make_environment
+from maxk_lab.environments.protocol import ExactEnvironment, VectorisedEnvironment, make_environment
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import advantages
+from maxk_lab.estimators.objectives import Objective
 
 SMALL = {
     "embed_dim": 16,
@@ -14,14 +17,19 @@ SMALL = {
     "num_heads": 2,
     "feedforward_hidden": 16,
     "dtype": "float64",
+    "mean": 0.9,
+    "learn_scale": True,
 }
+SAMPLES = 100_000
 every_row = pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
 
 
+def setting(row, **changes):
+    return {p.name: p.parse(p.default) for p in row.parameters} | {"name": row.name} | row.small | changes
+
+
 def make(row, **changes):
-    parameters = (
-        {p.name: p.parse(p.default) for p in row.parameters} | {"name": row.name} | row.small | changes
-    )
+    parameters = setting(row, **changes)
     policy_settings = {p.name: SMALL.get(p.name, p.default) for p in row.policy_parameters}
     assert row.refusal(parameters, policy_settings) is None
     return make_environment(parameters, policy_settings)
@@ -36,9 +44,9 @@ def drawn(row, **changes):
 
 @every_row
 def test_every_environment_keeps_the_contract(row):
-    """Teacher forcing, one instance alone, padding after done, and an enumeration whose probabilities sum to one."""
+    """Teacher forcing, one instance alone, padding after done, and exact either by enumeration or by integration."""
     environment, policy, instances, rollouts = drawn(row)
-    assert environment.enumerable
+    assert environment.enumerable == row.enumerable(setting(row))
     assert torch.equal(environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs)
     alone = environment.select(instances, 1)
     torch.testing.assert_close(
@@ -49,6 +57,10 @@ def test_every_environment_keeps_the_contract(row):
     )
     padded = torch.nn.functional.pad(rollouts.actions, (0, 2))
     assert torch.equal(environment.log_probs(policy, instances, padded), rollouts.log_probs)
+    if not environment.enumerable:
+        with pytest.raises(LabError):
+            environment.enumerate(alone)
+        return
     listed, rewards = environment.enumerate(alone)
     total = environment.log_probs(policy, alone, listed.unsqueeze(0)).exp().sum().item()
     assert total == pytest.approx(1.0, abs=1e-12)
@@ -68,7 +80,13 @@ def test_the_statistics_of_the_tokens_sum_to_those_of_the_rollout(row):
         values = getattr(tokens, name)
         assert values.shape == actions.shape
         assert values[~tokens.mask].eq(0).all()
-        torch.testing.assert_close(values.sum(-1), getattr(rollouts, name), rtol=1e-12, atol=1e-12)
+        undefined = row.refuses_weight(name) is not None
+        torch.testing.assert_close(
+            values.sum(-1), getattr(rollouts, name), rtol=1e-12, atol=1e-12, equal_nan=undefined
+        )
+        assert (
+            getattr(rollouts, name).isnan().all() if undefined else getattr(rollouts, name).isfinite().all()
+        )
     assert torch.equal(tokens.mask.sum(-1), rollouts.lengths)
     assert tokens.mask.dtype == torch.bool
     assert rollouts.lengths.min() >= 1
@@ -99,7 +117,7 @@ def test_held_out_instances_share_none_with_the_others(row):
 def test_a_vectorised_environment_gives_the_same_log_probabilities_and_gradients(row):
     environment, policy, instances, rollouts = drawn(row)
     if not isinstance(environment, VectorisedEnvironment):
-        assert row.name not in ("bandit", "toy_llm")
+        assert row.name not in ("bandit", "gaussian", "toy_llm")
         return
     parameters = {name: parameter.detach() for name, parameter in policy.named_parameters()}
 
@@ -135,5 +153,44 @@ def test_the_global_random_state_is_neither_read_nor_changed(row):
 def test_a_row_says_when_it_is_exact_and_how_long_a_trajectory_is(row):
     parameters = {p.name: p.parse(p.default) for p in row.parameters}
     assert row.exact_when
-    assert row.enumerable(parameters | row.small)
+    assert row.enumerable(parameters | row.small) != row.integrable(parameters | row.small)
     assert row.decisions(parameters) > 0
+
+
+@every_row
+def test_what_is_integrated_is_what_the_samples_say(row):
+    """J and its gradient against the means over a large sample, within 5 standard errors."""
+    environment, policy, instances, _ = drawn(row)
+    assert isinstance(environment, ExactEnvironment) == row.integrable(setting(row))
+    if not isinstance(environment, ExactEnvironment):
+        return
+    assert environment.has_exact
+    alone = environment.select(instances, 0)
+    for k in (1, 4):
+        value = environment.exact_objective(policy, alone, Objective("max", k))
+        exact = torch.autograd.grad(value, list(policy.parameters()))
+        rewards, actions = grouped(environment, policy, alone, k)
+        assert_mean(rewards.max(1).values, value.item())
+        weights = advantages(rewards, estimator="maxk", baseline="none", k=k).detach()
+        log_probs = environment.log_probs(policy, alone, actions)[0].view(-1, k)
+        for parameter, expected in zip(policy.parameters(), exact):
+            scores = torch.autograd.grad(log_probs, parameter, weights, retain_graph=True)[0]
+            # The mean of the estimates is the gradient of the weighted sum; their spread, of single groups.
+            each = torch.stack(
+                [
+                    torch.autograd.grad(log_probs[i], parameter, weights[i], retain_graph=True)[0]
+                    for i in range(400)
+                ]
+            )
+            error = each.std(0) / len(rewards) ** 0.5
+            assert ((scores / len(rewards) - expected).abs() <= 5 * error).all()
+
+
+def grouped(environment, policy, instance, k):
+    """Rewards [G, k] and actions [1, G · k, T] of a large sample."""
+    rollouts = environment.rollout(policy, instance, SAMPLES // k * k, seed=3)
+    return rollouts.rewards[0].view(-1, k), rollouts.actions
+
+
+def assert_mean(values, expected):
+    assert abs(values.mean().item() - expected) <= 5 * values.std().item() / len(values) ** 0.5

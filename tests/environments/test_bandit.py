@@ -1,7 +1,10 @@
 """The softmax bandit: its samples, its proxy and its isolation from the global random state."""
 
+import math
+
 import torch
 
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.protocol import make_environment
 
 
@@ -45,3 +48,49 @@ def test_rewards_belong_to_the_arms_drawn():
     rollouts = environment.rollout(environment.policy(0), instances, 50, seed=2)
     assert torch.equal(rollouts.rewards, instances.gather(1, rollouts.actions[..., 0]))
     assert rollouts.rewards.mean() < 0
+
+
+def table(**changes):
+    parameters = {"name": "bandit", "arms": 5, "reward_shift": 0.0} | changes
+    policy = {"init_std": 1.0, "dtype": "float64"}
+    environment = make_environment(parameters, policy)
+    return environment.instances(2, 7)
+
+
+def test_tables_that_are_not_drawn_ascend_from_0_to_1():
+    expected = {
+        "linear": [0, 0.25, 0.5, 0.75, 1],
+        "exponential": [(math.exp(5 * x / 4) - 1) / (math.exp(5) - 1) for x in range(5)],
+        "binary": [0, 0, 0, 0, 1],
+    }
+    for name, rewards in expected.items():
+        wanted = torch.tensor([rewards, rewards], dtype=torch.float64)
+        torch.testing.assert_close(table(rewards=name), wanted, rtol=1e-14, atol=0)
+        torch.testing.assert_close(table(rewards=name, reward_shift=-1.0), wanted - 1, rtol=1e-14, atol=1e-15)
+
+
+def test_a_gaussian_table_is_what_it_is_without_being_asked_for():
+    assert torch.equal(table(), table(rewards="gaussian"))
+    assert table().unique().numel() == 10
+
+
+def test_success_probability_is_that_of_the_last_arm():
+    for dtype, tolerance in (("float64", 1e-15), ("float32", 1e-7)):
+        policy = {"init_std": 1.0, "dtype": dtype, "success_probability": 0.02}
+        environment = make_environment({"name": "bandit", "arms": 5, "reward_shift": 0.0}, policy)
+        network = environment.policy(3)
+        probabilities = network().exp()
+        assert probabilities.dtype == getattr(torch, dtype)
+        wanted = torch.tensor([0.245] * 4 + [0.02], dtype=probabilities.dtype)
+        torch.testing.assert_close(probabilities.detach(), wanted, rtol=tolerance * 10, atol=0)
+        assert torch.equal(network.logits, environment.policy(4).logits)
+
+
+def test_the_row_says_when_rewards_are_0_and_1():
+    row = ENVIRONMENTS.get("bandit")
+    assert row.other_rewards({"rewards": "binary", "reward_shift": 0.0}) is None
+    assert "1 for the last arm" in row.other_rewards({"rewards": "binary", "reward_shift": 1.0})
+    assert "spaced evenly" in row.other_rewards({"rewards": "linear", "reward_shift": 0.0})
+    assert row.refusal({}, {"success_probability": 1.0}) == "success_probability must be less than 1, got 1.0"
+    assert row.refusal({}, {"success_probability": 0.9}) is None
+    assert row.refusal({}, {}) is None

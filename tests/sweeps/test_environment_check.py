@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from maxk_lab.errors import SpecError
+from maxk_lab.seeds import derive_seed
+from maxk_lab.sweeps.environment_check import telling_parameters
 from maxk_lab.sweeps.spec import load_spec
 
 Write = Callable[[str | bytes], str]
@@ -120,3 +122,97 @@ def test_an_environment_of_graded_rewards_refuses_estimators_for_binary_ones(
         load_spec(path)
     (problem,) = caught.value.problems
     assert problem.message == f"passk_analytic needs rewards of 0 and 1, but {reason}"
+
+
+BANDIT = """\
+name: s
+seeds: [0]
+environment: {environment}
+policy: {policy}
+gradient: {{instances: 2, pool: 8, grid: {{estimator: maxk, baseline: none, n: 4, k: 2}}}}
+"""
+
+
+def test_an_optional_parameter_at_its_default_leaves_cells_and_seeds_as_they_were(write: Write) -> None:
+    before = {"name": "bandit", "arms": 4, "reward_shift": 0.0}
+    for environment, policy in (
+        ("{name: bandit, arms: 4}", "{}"),
+        ("{name: bandit, arms: 4, rewards: gaussian}", "{success_probability: 0}"),
+    ):
+        spec = load_spec(write(BANDIT.format(environment=environment, policy=policy)))
+        assert spec.environment == before
+        assert spec.policy == {"init_std": 1.0, "dtype": "float64"}
+        assert derive_seed("study", spec.environment, 0) == 5623852341953356506
+        assert derive_seed("policy", spec.environment, spec.policy, 0) == 118727569202900511
+
+
+def test_an_optional_parameter_is_kept_where_it_says_something(write: Write) -> None:
+    spec = load_spec(
+        write(
+            BANDIT.format(
+                environment="{name: bandit, arms: 4, rewards: linear}", policy="{success_probability: 0.25}"
+            )
+        )
+    )
+    assert spec.environment["rewards"] == "linear"
+    assert spec.policy["success_probability"] == 0.25
+    assert telling_parameters(spec.environment) == {"arms": 4, "rewards": "linear"}
+
+
+def test_what_an_optional_parameter_may_not_be(write: Write) -> None:
+    bad = BANDIT.format(environment="{name: bandit, rewards: linaer}", policy="{success_probability: 1.5}")
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(bad))
+    assert [problem.path for problem in caught.value.problems] == [
+        "environment.rewards",
+        "policy.success_probability",
+    ]
+    certain = BANDIT.format(environment="{name: bandit}", policy="{success_probability: 1}")
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(certain))
+    (problem,) = caught.value.problems
+    assert problem.path == "policy.success_probability"
+
+
+def test_a_gaussian_environment_is_resolved(write: Write) -> None:
+    spec = load_spec(write(BANDIT.format(environment="{name: gaussian}", policy="{mean: 1}")))
+    assert spec.environment == {"name": "gaussian", "dim": 1, "reward": "square_on_unit"}
+    assert spec.policy == {"mean": 1.0, "scale": 0.1, "learn_scale": False}
+
+
+def test_the_trajectories_of_a_gaussian_are_never_listed(write: Write) -> None:
+    text = BANDIT.format(environment="{name: gaussian}", policy="{}").replace(
+        "pool: 8", "pool: 8, complete: true"
+    )
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(text))
+    (problem,) = caught.value.problems
+    assert problem.message == (
+        "needs an environment whose trajectories can all be listed: those of gaussian never can"
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "parameter", "ends", "message"),
+    [
+        ("gaussian", "policy.scale", (0.0, 1.0), "scale must be at least 1e-06, got 0.0"),
+        ("bandit", "policy.success_probability", (0.0, 0.5), "success_probability = 0.0 stands for none being given"),
+        ("bandit", "policy.success_probability", (0.5, 1.0), "success_probability must be less than 1, got 1.0"),
+        ("bandit", "policy.success_probability", (0.1, 0.9), None),
+        ("gaussian", "policy.mean", (-1.0, 1.0), None),
+    ],
+)  # fmt: skip
+def test_an_objective_study_asks_the_environment_about_the_ends(
+    write: Write, environment: str, parameter: str, ends: tuple[float, float], message: str | None
+) -> None:
+    text = (
+        f"name: s\nseeds: [0]\nenvironment: {{name: {environment}}}\nobjective:\n  parameter: {parameter}\n"
+        f"  from: {ends[0]}\n  to: {ends[1]}\n  points: 3\n  grid: {{estimator: maxk, k: 2}}\n"
+    )
+    path = write(text)
+    if message is None:
+        load_spec(path)
+        return
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    assert message in caught.value.problems[0].message
