@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.gradients.statistics import Interval, bootstrap, undefined
-from maxk_lab.gradients.trajectories import trajectory_squared_norms
+from maxk_lab.gradients.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.training_schema import evaluated_ks
 from maxk_lab.training.evaluation import evaluate
@@ -52,7 +52,13 @@ def _measure(
     environment = make_environment(unit["environment"], unit["policy"])
     settings = Settings.from_mapping({key: value for key, value in unit["training"].items() if key != "grid"})
     weighting = Weighting(cell["estimator"], cell["baseline"], cell["n"], cell["k"])
-    method = Step(environment, settings, weighting, partial(trajectory_squared_norms, environment))
+    method = Step(
+        environment,
+        settings,
+        weighting,
+        partial(trajectory_squared_norms, environment),
+        partial(trajectory_grams, environment),
+    )
     data_seed = derive_seed("training", unit["environment"], unit["seed"])
     evaluation_seed = derive_seed("evaluation", unit["environment"], unit["seed"])
     held_out = environment.instances(

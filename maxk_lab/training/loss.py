@@ -72,6 +72,26 @@ def surrogate(
     )
 
 
+def off_policy_surrogate(
+    log_probs: Tensor, ratios: Tensor, weights: Tensor, mask: Tensor, settings: LossSettings
+) -> Surrogate:
+    """−Σ_i c w_i log π(y_i), for weights that hold the ratios already: nothing is clipped, so nothing is biased.
+
+    log_probs and mask: [P, n, T], as in `surrogate`; ratios and weights: [P, n], of whole sequences, without gradient. c is 1 / P,
+    divided by the divisor for the aggregation `fixed`.
+    """
+    counted = mask.any(-1)
+    sequences = torch.where(mask, log_probs, 0.0).sum(-1)
+    divisor = settings.divisor if settings.aggregation == "fixed" and settings.divisor is not None else 1.0
+    loss = -(weights.detach().to(sequences) * sequences).sum() / (len(weights) * divisor)
+    inside = ratios[counted]
+    return Surrogate(
+        loss,
+        (inside < 1 - settings.epsilon_low).double().mean(),
+        (inside > 1 + settings.epsilon_high).double().mean(),
+    )
+
+
 def token_mean(values: Tensor, mask: Tensor) -> Tensor:
     """The mean of `values` [..., T] over the tokens of `mask`; 0 where there is none."""
     return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)

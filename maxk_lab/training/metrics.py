@@ -28,6 +28,10 @@ METRICS: dict[str, str] = {
     "grad_norm": "norm of the gradient before it is clipped, mean over inner epochs",
     "loss": "the whole loss: surrogate, KL and entropy terms, mean over inner epochs",
 }
+# What the estimators that need ratios report besides.
+OFF_POLICY_METRICS: dict[str, str] = {
+    "ess": "effective sample size of a group's ratios, divided by n, mean over groups and inner epochs; 1 in the first",
+}
 
 
 def reward_metrics(raw: Tensor, shaped: Tensor) -> dict[str, float]:

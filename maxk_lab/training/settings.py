@@ -9,7 +9,14 @@ from typing import Any, Self
 
 from maxk_lab.catalogue import nearest
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator, is_token_level, refusal
+from maxk_lab.estimators.catalogue import (
+    choose_baseline,
+    choose_estimator,
+    fit_of,
+    is_token_level,
+    needs_ratios,
+    refusal,
+)
 from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
 
 STAGES = ("clip", "kl")
@@ -181,8 +188,38 @@ def check(settings: Settings, weighting: Weighting) -> None:
         problems.append(f"weight_normalization zscore needs n >= 2, got {weighting.n}")
     if settings.kl.place == "reward" and _needs_binary(weighting):
         problems.append(f"{weighting.estimator} needs rewards of 0 and 1: no kl.place reward")
+    problems += _of_fit(settings, weighting)
+    problems += _of_ratios(settings, weighting)
     if problems:
         raise LabError("; ".join(problems))
+
+
+def _of_fit(settings: Settings, weighting: Weighting) -> Iterator[str]:
+    """What keeps a baseline's coefficients from being fitted in a training step."""
+    fit = fit_of(weighting.estimator, weighting.baseline)
+    if fit == "oracle":
+        yield (
+            f"{weighting.baseline} is computed from the whole policy, by complete enumeration: "
+            "it bounds what a gradient study measures and cannot be trained with"
+        )
+    if fit == "cross_fit" and settings.batch < 2 * weighting.n:
+        yield (
+            f"{weighting.baseline} is fitted on the other instances of a batch: batch must be at least 2 n = "
+            f"{2 * weighting.n}, got {settings.batch}"
+        )
+
+
+def _of_ratios(settings: Settings, weighting: Weighting) -> Iterator[str]:
+    """What a loss without a clipped ratio, whose weights hold the ratios of whole sequences, has no place for."""
+    if not needs_ratios(weighting.estimator):
+        return
+    loss, name = settings.loss, weighting.estimator
+    if loss.ratio != "sequence":
+        yield f"{name} weights whole sequences: loss.ratio must be sequence, got {loss.ratio}"
+    if loss.aggregation not in ("seq_sum", "fixed"):
+        yield f"{name} weights whole sequences: loss.aggregation must be seq_sum or fixed, got {loss.aggregation}"
+    if loss.dual_clip is not None:
+        yield f"{name} clips no ratio: no loss.dual_clip, got {loss.dual_clip}"
 
 
 def _needs_binary(weighting: Weighting) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.protocol import Environment, Instances, Rollouts, TokenStatistics
-from maxk_lab.estimators.catalogue import is_token_level, needed_weight
+from maxk_lab.estimators import effective_sample_size
+from maxk_lab.estimators.catalogue import fit_of, is_token_level, needed_weight, needs_ratios
 from maxk_lab.seeds import derive_seed
+from maxk_lab.training.fitted import fitted_coefficients
 from maxk_lab.training.kl import kl_tokens
-from maxk_lab.training.loss import sequence_mean, surrogate, token_mean
+from maxk_lab.training.loss import off_policy_surrogate, sequence_mean, surrogate, token_mean
 from maxk_lab.training.metrics import batch_metrics, reward_metrics
 from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.shaping import shape_rewards
@@ -20,6 +23,8 @@ from maxk_lab.training.weights import GroupWeights, group_weights, normalized, t
 
 # ‖∇ log π(y_i)‖² of every trajectory: (policy, instances, actions [P, n, T]) → [P, n].
 SquaredNorms = Callable[[nn.Module, Instances, Tensor], Tensor]
+# The products ∇ log π(y_i)·∇ log π(y_j) of each instance's trajectories: (policy, instances, actions [P, n, T]) → [P, n, n].
+Grams = Callable[[nn.Module, Instances, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Step:
     settings: Settings
     weighting: Weighting
     squared_norms: SquaredNorms | None = None
+    grams: Grams | None = None
 
     def take(
         self, policy: nn.Module, optimizer: torch.optim.Optimizer, reference: nn.Module | None, *, seed: int
@@ -66,11 +72,12 @@ class Step:
         usable = ~rewards.isnan()
         if self.settings.truncated == "mask_all":
             usable &= ~batch.truncated
-        found = self._weights(policy, batch, rewards, usable)
+        weigh = partial(self._weights, policy, batch, rewards, usable)
+        found = weigh(self._ratios(batch, batch.tokens))
         metrics = reward_metrics(batch.rollouts.rewards, rewards)
         metrics |= batch_metrics(found, mask, batch.truncated, batch.tokens.entropy, kl)
         epochs = [
-            self._update(policy, optimizer, batch, found.weights, first=epoch == 0)
+            self._update(policy, optimizer, batch, found.weights, weigh, first=epoch == 0)
             for epoch in range(self.settings.inner_epochs)
         ]
         return metrics | {name: sum(epoch[name] for epoch in epochs) / len(epochs) for name in epochs[0]}
@@ -105,7 +112,22 @@ class Step:
             batch.rollouts.rewards, penalty=penalty, clip=settings.reward_clip, order=settings.reward_order
         )
 
-    def _weights(self, policy: nn.Module, batch: Batch, rewards: Tensor, usable: Tensor) -> GroupWeights:
+    def _ratios(self, batch: Batch, tokens: TokenStatistics) -> Tensor | None:
+        """π(y) / π_old(y) of every trajectory, [P, n] without gradient, where the estimator needs it."""
+        if not needs_ratios(self.weighting.estimator):
+            return None
+        difference = torch.where(batch.tokens.mask, tokens.log_probs.detach() - batch.old_log_probs, 0.0)
+        ratios = difference.double().sum(-1).exp()
+        wrong = ratios[~(torch.isfinite(ratios) & (ratios > 0))]
+        if wrong.numel():
+            raise FloatingPointError(
+                f"the ratio of a trajectory is {wrong[0].item()}: the inner epochs have moved the policy too far"
+            )
+        return ratios
+
+    def _weights(
+        self, policy: nn.Module, batch: Batch, rewards: Tensor, usable: Tensor, ratios: Tensor | None
+    ) -> GroupWeights:
         settings, weighting, tokens = self.settings, self.weighting, batch.tokens
         if is_token_level(weighting.baseline):
             found = token_weights(rewards, usable, weighting, tokens.logit_proxy, tokens.mask)
@@ -116,6 +138,8 @@ class Step:
                 usable,
                 weighting,
                 trajectory_weights=self._trajectory_weights(policy, batch),
+                ratios=ratios,
+                coefficients=self._coefficients(policy, batch, rewards, usable),
                 weight_normalization=settings.weight_normalization,
                 min_gap_scale=settings.min_gap_scale,
             )
@@ -136,23 +160,43 @@ class Step:
             return {needed: _positive(self.squared_norms(policy, batch.instances, batch.rollouts.actions))}
         return {}
 
+    def _coefficients(
+        self, policy: nn.Module, batch: Batch, rewards: Tensor, usable: Tensor
+    ) -> Tensor | None:
+        if fit_of(self.weighting.estimator, self.weighting.baseline) is None:
+            return None
+        if self.grams is None:
+            raise ValueError(f"{self.weighting.baseline} needs grams, got None")
+        grams = self.grams(policy, batch.instances, batch.rollouts.actions)
+        return fitted_coefficients(rewards, usable, self.weighting, grams)
+
     def _update(
         self,
         policy: nn.Module,
         optimizer: torch.optim.Optimizer,
         batch: Batch,
         weights: Tensor,
+        weigh: Callable[[Tensor], GroupWeights],
         *,
         first: bool,
     ) -> dict[str, float]:
-        """One inner epoch: the whole batch once more, but for the first, whose pass was made when it was drawn."""
+        """One inner epoch: the whole batch once more, but for the first, whose pass was made when it was drawn.
+
+        Weights that hold ratios are those of the policy as it is now, `weigh(ratios)`.
+        """
         settings, tokens = self.settings, batch.tokens
         if not first:
             tokens = self.environment.tokens(policy, batch.instances, batch.rollouts.actions)
         in_loss = tokens.mask
         if settings.truncated != "keep":
             in_loss = in_loss & ~batch.truncated.unsqueeze(-1)
-        found = surrogate(tokens.log_probs, batch.old_log_probs, weights, in_loss, settings.loss)
+        ratios = self._ratios(batch, tokens)
+        if ratios is None:
+            found = surrogate(tokens.log_probs, batch.old_log_probs, weights, in_loss, settings.loss)
+        else:
+            if not first:
+                weights = weigh(ratios).weights
+            found = off_policy_surrogate(tokens.log_probs, ratios, weights, in_loss, settings.loss)
         loss = found.loss
         if batch.reference_log_probs is not None and settings.kl.place == "loss":
             if torch.isneginf(tokens.log_probs[in_loss]).any():
@@ -172,7 +216,8 @@ class Step:
             if not torch.isfinite(value):
                 raise FloatingPointError(f"the training {name} is {value.item()}")
         optimizer.step()
-        return {
+        ess = {} if ratios is None else {"ess": effective_sample_size(ratios).mean().item() / ratios.shape[1]}
+        return ess | {
             "clip_ratio/low": found.below.item(),
             "clip_ratio/high": found.above.item(),
             "grad_norm": norm.item(),

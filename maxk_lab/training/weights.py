@@ -26,10 +26,14 @@ def group_weights(
     weighting: Weighting,
     *,
     trajectory_weights: Mapping[str, Tensor] | None = None,
+    ratios: Tensor | None = None,
+    coefficients: Tensor | None = None,
     weight_normalization: str = "none",
     min_gap_scale: float | None = None,
 ) -> GroupWeights:
-    """The weights of P groups of n samples: rewards, usable and every trajectory weight are [P, n].
+    """The weights of P groups of n samples: rewards, usable, ratios and every trajectory weight are [P, n].
+
+    `coefficients` [P, D] are those of a baseline that has fitted ones (see `training.fitted`).
 
     Of each group, the m usable samples are weighted as a group of m (their weights carry 1/m), so that the others enter no
     baseline; the others' weights are 0, and so are all weights of a group whose m the pair (or `zscore`: m = 1) refuses.
@@ -38,13 +42,16 @@ def group_weights(
     """
 
     def weigh(rows: Tensor, columns: Tensor) -> Tensor:
-        chosen = {name: g[rows.unsqueeze(1), columns] for name, g in (trajectory_weights or {}).items()}
+        at = rows.unsqueeze(1), columns
+        chosen = {name: g[at] for name, g in (trajectory_weights or {}).items()}
         weights: Tensor = advantages(
-            rewards[rows.unsqueeze(1), columns],
+            rewards[at],
             estimator=weighting.estimator,
             baseline=weighting.baseline,
             k=weighting.k,
             trajectory_weights=chosen,
+            ratios=None if ratios is None else ratios[at],
+            coefficients=None if coefficients is None else coefficients[rows],
             weight_normalization=weight_normalization,
             min_gap_scale=min_gap_scale,
         )
@@ -82,6 +89,18 @@ def normalized(weights: Tensor, counted: Tensor, n: int) -> Tensor:
     return result
 
 
+def groups_by_size(
+    usable: Tensor, weighting: Weighting, *, least: int = 1
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """(rows, columns) of all groups with equally many usable samples, which the pair can weight; columns [rows, m] are these."""
+    sizes = usable.sum(1)
+    for size in sorted(set(sizes.tolist())):
+        if size < least or weighting.refusal(size) is not None:
+            continue
+        rows = (sizes == size).nonzero().squeeze(1)
+        yield rows, (~usable[rows]).long().argsort(dim=1, stable=True)[:, :size]
+
+
 def _by_size(
     usable: Tensor,
     weighting: Weighting,
@@ -90,19 +109,9 @@ def _by_size(
     *,
     least: int = 1,
 ) -> GroupWeights:
-    """`weigh(rows, columns)` of all groups with equally many usable samples at once; columns [rows, m] are these samples."""
-    unusable = torch.zeros(len(usable), dtype=torch.bool)
-    for size, rows in _sizes(usable):
-        if size < least or weighting.refusal(size) is not None:
-            unusable[rows] = True
-            continue
-        columns = (~usable[rows]).long().argsort(dim=1, stable=True)[:, :size]
+    """`weigh(rows, columns)` of all groups with equally many usable samples at once."""
+    unusable = torch.ones(len(usable), dtype=torch.bool)
+    for rows, columns in groups_by_size(usable, weighting, least=least):
+        unusable[rows] = False
         weights[rows.unsqueeze(1), columns] = weigh(rows, columns).to(weights)
     return GroupWeights(weights, unusable)
-
-
-def _sizes(usable: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Each number of usable samples that occurs, with the groups that have it."""
-    sizes = usable.sum(1)
-    for size in sorted(set(sizes.tolist())):
-        yield size, (sizes == size).nonzero().squeeze(1)

@@ -101,3 +101,34 @@ def test_options_that_a_pair_has_no_meaning_for_are_refused():
     binary = Weighting("maxrl", "none", 8, 1)
     check(Settings(), binary)
     assert "maxrl needs rewards of 0 and 1" in complaints(binary, kl={"place": "reward"})
+
+
+@pytest.mark.parametrize(
+    "baseline", ["affine[oracle]", "ladder[oracle]", "constant[oracle]", "joint_optimum"]
+)
+def test_baselines_of_the_whole_policy_are_not_trained_with(baseline):
+    assert f"{baseline} is computed from the whole policy" in complaints(Weighting("maxk", baseline, 8, 2))
+
+
+def test_cross_fitting_needs_another_instance():
+    weighting = Weighting("maxk", "ladder[cross_fit]", 8, 2)
+    wanted = "ladder[cross_fit] is fitted on the other instances of a batch: batch must be at least 2 n = 16, got 8"
+    assert complaints(weighting, batch=8) == wanted
+    check(Settings.from_mapping({"batch": 16}), weighting)
+    check(Settings.from_mapping({"batch": 8}), Weighting("maxk", "ladder[same_batch]", 8, 2))
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ({"ratio": "token"}, "loss.ratio must be sequence, got token"),
+        ({"aggregation": "seq_mean"}, "loss.aggregation must be seq_sum or fixed, got seq_mean"),
+        ({"aggregation": "token_mean"}, "loss.aggregation must be seq_sum or fixed, got token_mean"),
+        ({"dual_clip": 3.0}, "off_policy_maxk clips no ratio: no loss.dual_clip, got 3.0"),
+    ],
+)
+def test_off_policy_weights_are_of_whole_sequences_and_clip_nothing(loss, message):
+    weighting = Weighting("off_policy_maxk", "centred", 8, 2)
+    assert message in complaints(weighting, loss=loss)
+    check(Settings.from_mapping({"inner_epochs": 4}), weighting)
+    check(Settings.from_mapping({"loss": {"aggregation": "fixed", "divisor": 2.0}}), weighting)

@@ -6,19 +6,23 @@ from itertools import product
 import pytest
 import torch
 
-from maxk_lab.estimators import advantages, token_advantages
+from maxk_lab.estimators import advantages, off_policy_weights, token_advantages
 from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,
     choose_baseline,
     choose_estimator,
+    fit_of,
     is_token_level,
+    needs_ratios,
     refusal,
 )
+from maxk_lab.gradients.exact import exact_value
 from maxk_lab.seeds import derive_seed
+from maxk_lab.training.fitted import fitted_coefficients
 from maxk_lab.training.kl import kl_tokens
-from maxk_lab.training.loss import surrogate
-from maxk_lab.training.metrics import METRICS
+from maxk_lab.training.loss import off_policy_surrogate, surrogate
+from maxk_lab.training.metrics import METRICS, OFF_POLICY_METRICS
 from maxk_lab.training.settings import LossSettings, Settings, Weighting
 from maxk_lab.training.shaping import shape_rewards
 from maxk_lab.training.step import Step
@@ -39,13 +43,25 @@ def norms(environment):
     return of
 
 
+def grams(environment):
+    """ψ_i·ψ_j one by one."""
+
+    def of(policy, instances, actions):
+        log_probs = environment.log_probs(policy, instances, actions).flatten()
+        scores = [torch.autograd.grad(x, policy.logits, retain_graph=True)[0].flatten() for x in log_probs]
+        scores = torch.stack(scores).view(*actions.shape[:2], -1)
+        return scores @ scores.mT
+
+    return of
+
+
 def take(environment, weighting=RLOO, policy=None, reference=None, rate=1.0, **options):
     """The gradient that a step follows (plain descent with rate 1, nothing clipped) and its metrics."""
     settings = Settings.from_mapping({"batch": BATCH, "max_grad_norm": None, **options})
     policy = environment.policy(0) if policy is None else policy
     before = policy.logits.detach().clone()
     optimizer = torch.optim.SGD(policy.parameters(), lr=rate)
-    step = Step(environment, settings, weighting, norms(environment))
+    step = Step(environment, settings, weighting, norms(environment), grams(environment))
     metrics = step.take(policy, optimizer, reference, seed=SEED)
     return (before - policy.logits.detach()) / rate, metrics
 
@@ -77,6 +93,8 @@ PAIRS = [
     (estimator.name, baseline.name, k)
     for estimator, baseline, k in product(ESTIMATORS, BASELINES, (1, 2, N))
     if refusal(estimator.name, baseline.name, N, k) is None
+    and not needs_ratios(estimator.name)
+    and fit_of(estimator.name, baseline.name) is None
 ]
 
 
@@ -108,6 +126,97 @@ def test_at_ratio_one_the_step_follows_the_weighted_scores(sequences, estimator,
     torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-10)
     assert metrics["grad_norm"] == pytest.approx(expected.norm().item(), rel=1e-7)
     assert (metrics["clip_ratio/low"], metrics["clip_ratio/high"]) == (0, 0)
+
+
+@pytest.mark.parametrize("estimator", ["off_policy_maxk", "off_policy_first_order"])
+@pytest.mark.parametrize(("baseline", "k"), [("none", 1), ("none", 4), ("centred", 2), ("subloo", 4)])
+def test_the_first_inner_epoch_is_on_policy(sequences, estimator, baseline, k):
+    expected, plain = take(sequences(), Weighting("maxk", baseline, N, k))
+    found, metrics = take(sequences(), Weighting(estimator, baseline, N, k))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    assert set(metrics) == set(METRICS) | set(OFF_POLICY_METRICS)
+    assert metrics["ess"] == 1
+    assert metrics["grad_norm"] == pytest.approx(plain["grad_norm"], rel=1e-12)
+
+
+def test_further_inner_epochs_follow_the_weights_of_the_policy_as_it_is_then(sequences):
+    environment, rate = sequences(), 3.0
+    weighting = Weighting("off_policy_maxk", "subloo", N, 3)
+    found, metrics = take(environment, weighting, inner_epochs=3, rate=rate)
+    policy = environment.policy(0)
+    instances, rollouts = drawn(environment, policy)
+    start, shares = policy.logits.detach().clone(), []
+    for _ in range(3):
+        log_probs = environment.log_probs(policy, instances, rollouts.actions)
+        ratios = (log_probs - rollouts.log_probs).exp().detach()
+        shares.append((ratios.sum(1).square() / ratios.square().sum(1)).mean().item() / N)
+        weights = off_policy_weights(rollouts.rewards, ratios, 3, "subloo")
+        step = gradient(-(weights * log_probs).sum() / len(instances), policy)
+        with torch.no_grad():
+            policy.logits -= rate * step
+    torch.testing.assert_close(found, (start - policy.logits.detach()) / rate, rtol=0, atol=1e-12)
+    assert min(shares) < 0.9
+    assert metrics["ess"] == pytest.approx(sum(shares) / 3, rel=1e-9)
+
+
+@pytest.mark.parametrize("baseline", ["none", "centred", "subloo"])
+def test_the_second_inner_epoch_is_unbiased_for_the_moved_policy(sequences, baseline):
+    """Over all groups of three sequences of the old policy, each with its chance."""
+    environment, n, k = sequences(), 3, 2
+    old, policy = environment.policy(0), environment.policy(1)
+    listed, rewards = environment.enumerate(torch.arange(1))
+    with torch.no_grad():
+        before = environment.tokens(old, torch.arange(1), listed.unsqueeze(0)).log_probs[0]
+    tokens = environment.tokens(policy, torch.arange(1), listed.unsqueeze(0))
+    after, mask = tokens.log_probs[0], tokens.mask[0]
+    groups = torch.cartesian_prod(*[torch.arange(len(listed))] * n)
+    ratios = (after.detach() - before).sum(-1).exp()[groups]
+    usable = torch.ones_like(groups, dtype=torch.bool)
+    weighting = Weighting("off_policy_maxk", baseline, n, k)
+    weights = group_weights(rewards[groups], usable, weighting, ratios=ratios).weights
+    chance = before.sum(-1).exp()[groups].prod(1, keepdim=True) * len(groups)
+    found = off_policy_surrogate(after[groups], ratios, weights * chance, mask[groups], LossSettings())
+    objective = exact_value(after.sum(-1).exp(), rewards, k)
+    follows = torch.autograd.grad(found.loss, policy.logits, retain_graph=True)[0]
+    torch.testing.assert_close(follows, gradient(-objective, policy), rtol=0, atol=1e-12)
+
+
+def test_a_fixed_divisor_divides_the_off_policy_loss(sequences):
+    weighting = Weighting("off_policy_maxk", "centred", N, 2)
+    plain, _ = take(sequences(), weighting)
+    found, _ = take(sequences(), weighting, loss={"aggregation": "fixed", "divisor": 6.0})
+    torch.testing.assert_close(found, plain / 6, rtol=0, atol=1e-14)
+
+
+def test_a_policy_moved_out_of_reach_by_an_inner_epoch_is_an_error(sequences):
+    environment = sequences()
+    weighting = Weighting("off_policy_maxk", "none", N, 2)
+    with pytest.raises(FloatingPointError, match=r"the ratio of a trajectory is 0\.0: the inner epochs"):
+        take(environment, weighting, inner_epochs=2, rate=1e5)
+
+
+@pytest.mark.parametrize(
+    "baseline", ["affine[cross_fit]", "affine[same_batch]", "ladder", "ladder[same_batch]"]
+)
+def test_fitted_baselines_follow_the_coefficients_of_the_batch(sequences, baseline):
+    environment, weighting = sequences(), Weighting("maxk", baseline, N, 3)
+    policy = environment.policy(0)
+    instances, rollouts = drawn(environment, policy)
+    usable = torch.ones_like(rollouts.rewards, dtype=torch.bool)
+    products = grams(environment)(policy, instances, rollouts.actions)
+    coefficients = fitted_coefficients(rollouts.rewards, usable, weighting, products)
+    assert coefficients.abs().max() > 0.1
+    weights = advantages(rollouts.rewards, baseline=baseline, k=3, coefficients=coefficients)
+    found, _ = take(environment, weighting)
+    torch.testing.assert_close(found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10)
+
+
+def test_fitted_baselines_need_somebody_to_measure_the_products(sequences):
+    environment = sequences()
+    step = Step(environment, Settings(batch=BATCH), Weighting("maxk", "ladder[cross_fit]", N, 2))
+    policy = environment.policy(0)
+    with pytest.raises(ValueError, match=r"ladder\[cross_fit\] needs grams, got None"):
+        step.take(policy, torch.optim.SGD(policy.parameters(), lr=1.0), None, seed=0)
 
 
 def test_every_metric_is_reported_and_nothing_else(sequences):

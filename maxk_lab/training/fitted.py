@@ -1,0 +1,33 @@
+"""The coefficients of a batch's baselines, by least squares on the Gram products of its scores."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators.catalogue import choose_baseline, effective_k, fit_of
+from maxk_lab.estimators.families import coefficient_count, family_terms
+from maxk_lab.estimators.least_squares import normal_equations, solve, sum_of_others
+from maxk_lab.training.settings import Weighting
+from maxk_lab.training.weights import groups_by_size
+
+
+def fitted_coefficients(rewards: Tensor, usable: Tensor, weighting: Weighting, grams: Tensor) -> Tensor:
+    """The coefficients of every group's baseline: [P, D] float64, from the usable samples of rewards [P, n] and grams [P, n, n].
+
+    `cross_fit` takes them from all *other* groups of the batch, which leaves the estimate unbiased, `same_batch` from the group
+    itself, which biases it. Groups that the pair cannot weight count for nothing; where nothing is left the coefficients are 0.
+    """
+    family = choose_baseline(weighting.baseline).row.name
+    k = effective_k(weighting.estimator, weighting.k)
+    count = coefficient_count(family, k)
+    a = torch.zeros(len(rewards), count, count, dtype=torch.float64)
+    c = torch.zeros(len(rewards), count, dtype=torch.float64)
+    for rows, columns in groups_by_size(usable, weighting):
+        of = rows.unsqueeze(1)
+        start, directions = family_terms(rewards[of, columns], k, family)
+        own = grams[of.unsqueeze(2), columns.unsqueeze(2), columns.unsqueeze(1)]
+        a[rows], c[rows] = normal_equations(start, directions, own)
+    if fit_of(weighting.estimator, weighting.baseline) == "cross_fit":
+        a, c = sum_of_others(a), sum_of_others(c)
+    return solve(a, c)
