@@ -7,25 +7,25 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from maxk_lab.estimators.distribution import distribution_value
+from maxk_lab.estimators.objectives import Objective
+
 # How far Σ p may be from one before an enumeration is refused.
 TOTAL_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
 
 
-def exact_value(probabilities: Tensor, rewards: Tensor, k: int) -> Tensor:
-    """J_K = Σ_j R_(j) (F_j^K − F_{j−1}^K): probabilities [A], rewards [A] → scalar, differentiable in the probabilities."""
-    rewards = rewards.to(probabilities)
-    order = rewards.argsort(stable=True)
-    top = rewards.max()
-    powers = probabilities[order].cumsum(0) ** k
-    steps = torch.diff(powers, prepend=powers.new_zeros(1))
-    # Σ_j (F_j^K − F_{j−1}^K) = (Σ p)^K; measured from the top reward so that no precision is lost to an offset.
-    return ((rewards[order] - top) * steps).sum() + top * powers[-1]
+def exact_value(probabilities: Tensor, rewards: Tensor, objective: Objective | int) -> Tensor:
+    """J of an objective (an int K means max@K): probabilities [A], rewards [A] → scalar, differentiable in the probabilities."""
+    wanted = Objective("max", objective) if isinstance(objective, int) else objective
+    return distribution_value(probabilities, rewards, wanted)
 
 
-def exact_gradient_weights(probabilities: Tensor, rewards: Tensor, k: int) -> Tensor:
-    """The weights c [A] with ∇J_K = Σ_a c_a ψ_a, that is c_a = p_a ∂J_K/∂p_a. The constant part is dropped: Σ_a p_a ψ_a = 0."""
+def exact_gradient_weights(probabilities: Tensor, rewards: Tensor, objective: Objective | int) -> Tensor:
+    """The weights c [A] with ∇J = Σ_a c_a ψ_a, that is c_a = p_a ∂J/∂p_a. The constant part is dropped: Σ_a p_a ψ_a = 0."""
     leaf = probabilities.detach().double().requires_grad_()
-    (slope,) = torch.autograd.grad(exact_value(leaf, rewards.double() - rewards.double().max(), k), leaf)
+    (slope,) = torch.autograd.grad(
+        exact_value(leaf, rewards.double() - rewards.double().max(), objective), leaf
+    )
     return leaf.detach() * slope
 
 

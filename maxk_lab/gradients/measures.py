@@ -1,19 +1,24 @@
-"""Everything the lab says about an estimator's gradient, as quadratic forms in the Gram matrix (estimators.md §8)."""
+"""Everything the lab says about an estimator's gradient, as quadratic forms of its weights (estimators.md §8)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import advantages, maxk_reward_estimate
-from maxk_lab.estimators.catalogue import effective_k, needed_weight
-from maxk_lab.gradients.enumerated import measure_enumerated
+from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
+from maxk_lab.estimators.catalogue import needs_ratios, objective
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.gradients.behaviour import divergence, ratio_std
+from maxk_lab.gradients.enumerated import Enumeration
+from maxk_lab.gradients.fitting import SampledFits
+from maxk_lab.gradients.forms import GroupedForms, grouped_forms
+from maxk_lab.gradients.group_measures import concentrations
 from maxk_lab.gradients.points import point_estimates
 from maxk_lab.gradients.pool import ScorePool
 from maxk_lab.gradients.proxies import proxy_correlations
@@ -72,13 +77,15 @@ def measure_cells(
     proxies = proxy_correlations(pool)
 
     @lru_cache(maxsize=1)
-    def groups(n: int, partitions: int) -> tuple[Layout, list[GroupedForms]]:
+    def groups(n: int, partitions: int) -> tuple[Layout, list[GroupedForms], SampledFits]:
         layout = pool_layout(pool, n, partitions, seed)
-        return layout, [GroupedForms(pool, order) for order in layout.order]
+        forms = [grouped_forms(pool, order) for order in layout.order]
+        return layout, forms, SampledFits(forms)
 
+    enumeration = Enumeration(pool, lambda n, partitions: groups(n, partitions)[2])
     for cell in sorted(cells, key=lambda cell: int(cell["n"])):
         try:
-            metrics = measure_enumerated(pool, cell) if cell.get("complete") else None
+            metrics = enumeration.measure(cell) if cell.get("complete") else None
             if metrics is None:
                 metrics = _measure(pool, *groups(cell["n"], cell["partitions"]), cell)
             yield cell["id"], metrics | {"proxies": proxies}
@@ -86,85 +93,137 @@ def measure_cells(
             yield cell["id"], error
 
 
-class GroupedForms:
-    """Quadratic forms of weights on groups of n under one partition: order [I, U, Rep, n]."""
+@dataclass(frozen=True)
+class Reference:
+    """The estimator and baseline that stand for the exact gradient where that is not known; unbiased."""
 
-    def __init__(self, pool: ScorePool, order: Tensor) -> None:
-        instances, self.blocks, self.replicates, self.n = order.shape
-        flat = order.reshape(instances, -1)
-        self.rewards = pool.rewards.gather(1, flat).view(order.shape)
-        self.rows = pool.rows.gather(1, flat).view(order.shape)
-        self.table = pool.gram
-        distinct = pool.gram.shape[1]
-        pairs = (self.rows.unsqueeze(-1) * distinct + self.rows.unsqueeze(-2)).reshape(instances, -1)
-        self.gram = pool.gram.view(instances, -1).gather(1, pairs).view(*order.shape, self.n)
-        self._pool, self._flat = pool, flat
+    estimator: str
+    baseline: str
 
-    def weights(self, estimator: str, baseline: str, k: int) -> Tensor:
-        """The weights of every group, [I, U, Rep, n]."""
-        kind = needed_weight(estimator, baseline)
-        g = {} if kind is None else {kind: self._pool.trajectory_weight(kind).gather(1, self._flat)}
-        weights: Tensor = advantages(
-            self.rewards,
-            estimator=estimator,
-            baseline=baseline,
-            k=k,
-            trajectory_weights={kind: values.view(self.rewards.shape) for kind, values in g.items()},
-        )
-        return weights
-
-    def within(self, a: Tensor, b: Tensor) -> Tensor:
-        """Σ_r ⟨ĝ_r(a), ĝ_r(b)⟩ per unit: weights [I, U, Rep, n] → [I, U]."""
-        return torch.einsum("iurm,iurmk,iurk->iu", a, self.gram, b)
-
-    def totals(self, weights: Tensor) -> Tensor:
-        """Σ_r ĝ_r as weights on the distinct trajectories: [I, U, A]."""
-        sums = weights.new_zeros(len(weights), self.blocks, self.table.shape[1])
-        return sums.scatter_add_(2, self.rows.flatten(2), weights.flatten(2))
-
-    def across(self, total_a: Tensor, total_b: Tensor, within: Tensor) -> Tensor:
-        """mean_{r≠s} ⟨ĝ_r(a), ĝ_s(b)⟩ per unit, unbiased for ⟨E ĝ(a), E ĝ(b)⟩: [I, U]."""
-        product = torch.einsum("iua,iab,iub->iu", total_a, self.table, total_b)
-        return (product - within) / (self.replicates * (self.replicates - 1))
+    @classmethod
+    def of(cls, wanted: Objective, n: int, *, off_policy: bool) -> Reference:
+        """That of an objective. Raises `ValueError` where trajectories of another policy have no unbiased estimator."""
+        baseline = "centred" if wanted.k < n else "subloo"
+        if not off_policy:
+            return cls("maxk" if wanted.form == "max" else wanted.form, baseline)
+        if not wanted.is_max:
+            raise ValueError(
+                f"{wanted.name} under a behaviour policy needs the exact gradient to be judged against: "
+                "only the expected maximum has an unbiased estimator with importance ratios"
+            )
+        return cls("off_policy_maxk", baseline)
 
 
 def _measure(
-    pool: ScorePool, layout: Layout, forms: Sequence[GroupedForms], cell: Mapping[str, Any]
+    pool: ScorePool,
+    layout: Layout,
+    forms: Sequence[GroupedForms],
+    fits: SampledFits,
+    cell: Mapping[str, Any],
 ) -> dict[str, Any]:
-    k = effective_k(cell["estimator"], cell["k"])
-    reference = "centred" if k < cell["n"] else "subloo"
-    columns = torch.stack([_unit_columns(pool, form, cell, k, reference) for form in forms]).mean(0)
-    units = Units(np.asarray(layout.stratum), *columns.numpy())
-    values = [maxk_reward_estimate(form.rewards, k).mean() for form in forms]
-    position = pool.ks.index(k) if pool.exact else None
+    wanted = objective(cell["estimator"], cell["k"])
+    position = pool.objectives.index(wanted.name) if pool.exact else None
+    reference = None if pool.exact else Reference.of(wanted, cell["n"], off_policy=pool.off_policy)
+    coefficients = fits.coefficients(cell["estimator"], cell["baseline"], cell["k"])
+    weights = [
+        form.weights(cell["estimator"], cell["baseline"], cell["k"], fitted)
+        for form, fitted in zip(forms, coefficients, strict=True)
+    ]
+    columns = torch.stack(
+        [
+            _unit_columns(form, w, position, reference, pool, wanted.k)
+            for form, w in zip(forms, weights, strict=True)
+        ]
+    ).mean(0)
+    by_ratios = pool.off_policy and needs_ratios(cell["estimator"])
+    values = [_values(form, wanted, by_ratios=by_ratios) for form in forms]
     metrics: dict[str, Any] = {
-        "against": "exact" if pool.exact else f"reference:{reference}",
-        "is_reference": not pool.exact and (cell["estimator"], cell["baseline"]) == ("maxk", reference),
+        "against": "exact" if reference is None else f"reference:{reference.baseline}",
+        "is_reference": reference is not None
+        and (cell["estimator"], cell["baseline"]) == (reference.estimator, reference.baseline),
         "unit": layout.unit,
         "replicates": forms[0].replicates,
-        "units": {"stratum": layout.stratum} | {name: getattr(units, name).tolist() for name in FIELDS},
-        "value": float(torch.stack(values).mean())
+        "units": {"stratum": layout.stratum} | dict(zip(FIELDS, columns.tolist(), strict=True)),
+        "measures": _measures(pool, forms, weights, values, position),
+        "value": float(torch.stack([value.mean() for value in values]).mean())
         if position is None
         else float(pool.value[:, position].mean()),
         "undefined": {},
     }
-    return metrics | point_estimates(units, metrics["undefined"])
+    if coefficients[0] is not None:
+        by_instance = [fitted.mean((1, 2)) for fitted in coefficients if fitted is not None]
+        metrics["coefficients"] = torch.stack(by_instance).mean(0).tolist()
+    return metrics | point_estimates(Units.from_metrics(metrics), metrics["undefined"])
 
 
 def _unit_columns(
-    pool: ScorePool, form: GroupedForms, cell: Mapping[str, Any], k: int, reference: str
+    form: GroupedForms,
+    weights: Tensor,
+    position: int | None,
+    reference: Reference | None,
+    pool: ScorePool,
+    k: int,
 ) -> Tensor:
     """m2, mean square, inner and truth of every unit: [4, I·U]."""
-    weights = form.weights(cell["estimator"], cell["baseline"], cell["k"])
     within, total = form.within(weights, weights), form.totals(weights)
     mean_square = form.across(total, total, within)
-    if pool.exact:
-        position = pool.ks.index(k)
-        inner = torch.einsum("iua,ia->iu", total, pool.inner[..., position]) / form.replicates
+    if reference is None:
+        assert position is not None
+        inner = form.toward(weights, total, position)
         truth = pool.norm[:, position : position + 1].expand_as(inner)
     else:
-        against = form.weights("maxk", reference, k)
+        against = form.weights(reference.estimator, reference.baseline, k)
         total_against = form.totals(against)
         inner = form.across(total, total_against, form.within(weights, against))
         truth = form.across(total_against, total_against, form.within(against, against))
     return torch.stack([within / form.replicates, mean_square, inner, truth]).flatten(1)
+
+
+def _values(form: GroupedForms, wanted: Objective, *, by_ratios: bool) -> Tensor:
+    """The unbiased estimate of the objective from every group, [I, U, Rep]; `by_ratios`: of the policy that did not draw it."""
+    values: Tensor = (
+        off_policy_value(form.rewards, form.ratios, wanted.k)
+        if by_ratios
+        else objective_estimate(form.rewards, wanted)
+    )
+    return values
+
+
+def _measures(
+    pool: ScorePool,
+    forms: Sequence[GroupedForms],
+    weights: Sequence[Tensor],
+    values: Sequence[Tensor],
+    position: int | None,
+) -> dict[str, list[float | None]]:
+    """One value per unit of every measure beside the moments, None where undefined."""
+    value = torch.stack(list(values))
+    concentration = torch.stack([concentrations(w) for w in weights])
+    measures = {
+        "objective": value.mean((0, 3)) if position is None else _by_unit(pool.value[:, position], forms),
+        "value_variance": value.var(3).mean(0),
+        "dead_gradient_rate": concentration.isnan().double().mean((0, 3)),
+        "weight_concentration": concentration.nanmean((0, 3)),
+    }
+    if pool.off_policy:
+        sizes = torch.stack([effective_sample_size(form.ratios) / form.n for form in forms])
+        ratios = forms[0].ratios.flatten(2)
+        chance = torch.full_like(ratios, 1 / ratios.shape[2])
+        measures |= {
+            "effective_sample_size": sizes.mean((0, 3)),
+            "kl": _by_unit(divergence(pool.behaviour, pool.listed_ratios), forms)
+            if pool.listed
+            else divergence(chance, ratios),
+            "ratio_std": _by_unit(ratio_std(pool.behaviour, pool.listed_ratios), forms)
+            if pool.listed
+            else ratios.std(2),
+        }
+    return {
+        name: [None if math.isnan(x) else x for x in unit.flatten().tolist()]
+        for name, unit in measures.items()
+    }
+
+
+def _by_unit(values: Tensor, forms: Sequence[GroupedForms]) -> Tensor:
+    """A number per instance [I] for each of its units [I, U]."""
+    return values.unsqueeze(1).expand(-1, forms[0].blocks)

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from maxk_lab.gradients.statistics import STATISTICS, stratified_mean
+from maxk_lab.gradients.statistics import STATISTICS, defined_members, stratified_mean
 from maxk_lab.gradients.units import Units
 
 
 def point_estimates(units: Units, undefined: dict[str, str]) -> dict[str, float | None]:
-    """The point estimates; None with its reason where a norm that is divided by is not positive."""
+    """The point estimates; None with its reason where a norm that is divided by is not positive, or no unit has the measure."""
     means = stratified_mean(units.columns(), units.members())
     points: dict[str, float | None] = {}
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -30,4 +30,9 @@ def point_estimates(units: Units, undefined: dict[str, str]) -> dict[str, float 
         if not fine:
             points[name] = None
             undefined[name] = "the estimated squared norm it divides by is not positive"
+    for name, values in units.measures.items():
+        members = defined_members(values, units.members())
+        points[name] = float(stratified_mean(values[np.newaxis], members)[0]) if members else None
+        if not members:
+            undefined[name] = "undefined on every resampling unit of a stratum"
     return points

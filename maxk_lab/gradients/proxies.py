@@ -13,7 +13,7 @@ ROUNDING = 1e-12
 
 
 def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
-    """Correlation of each of `PROXIES` with ‖ψ‖², a number per instance; None where one of the two does not vary.
+    """Correlation of each of `PROXIES` with ‖ψ‖², a number per instance; None where one of the two does not vary or does not exist.
 
     Exact, under the policy's own probabilities, where the pool lists every trajectory; over the drawn trajectories elsewhere.
     """
@@ -31,12 +31,12 @@ def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
 
 
 def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:
-    """Pearson correlation of x and y [A] under the probabilities `chance` [A]; None where one of them does not vary."""
+    """Pearson correlation of x and y [A] under the probabilities `chance` [A]; None where one of them does not vary or is NaN."""
     chance = chance / chance.sum()
     centred, spreads = [], []
     for values in (x.double(), y.double()):
         centred.append(values - chance @ values)
         spreads.append((chance @ centred[-1].square()).sqrt())
-        if float(spreads[-1]) <= ROUNDING * float(values.abs().max()):
+        if not float(spreads[-1]) > ROUNDING * float(values.abs().max()):
             return None
     return float((chance @ (centred[0] * centred[1])) / (spreads[0] * spreads[1]))

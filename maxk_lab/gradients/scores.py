@@ -106,12 +106,34 @@ def norms_of_scores(scores: Scores, count: int, parameters: Sequence[Tensor]) ->
     return torch.cat(norms)
 
 
-def _block_scores(scores: Scores, count: int, block: Sequence[Tensor]) -> Tensor:
+def grams_of_scores(
+    scores: Scores,
+    groups: int,
+    n: int,
+    parameters: Sequence[Tensor],
+    *,
+    memory_bytes: int = MEMORY_BYTES,
+) -> Tensor:
+    """The Gram matrix of each of `groups` consecutive groups of n trajectories, [groups, n, n] float64; no product across groups.
+
+    The scores of as many whole groups as fit `memory_bytes` are held at a time, of one group at least.
+    """
+    width = sum(p.numel() for p in parameters)
+    size = n * max(1, memory_bytes // (8 * max(n * width, 1)))
+    grams = []
+    for first in range(0, groups * n, size):
+        held = _block_scores(scores, min(size, groups * n - first), parameters, first).view(-1, n, width)
+        grams.append((held @ held.mT).cpu())
+    return torch.cat(grams)
+
+
+def _block_scores(scores: Scores, count: int, block: Sequence[Tensor], first: int = 0) -> Tensor:
+    """The scores of trajectories first..first + count − 1, [count, elements of `block`] float64."""
     width = sum(p.numel() for p in block)
     held = torch.empty(count, width, dtype=torch.float64, device=block[0].device)
     for i in range(0, count, scores.chunk):
         j = min(i + scores.chunk, count)
-        torch.cat([part.double() for part in scores(i, j, block)], dim=1, out=held[i:j])
+        torch.cat([part.double() for part in scores(first + i, first + j, block)], dim=1, out=held[i:j])
     return held
 
 

@@ -29,6 +29,17 @@ MEASURES: dict[str, str] = {
     "squared_bias": "‖E ĝ − ∇J‖²",
     "scale": "⟨E ĝ, ∇J⟩ / ‖∇J‖²",
     "cosine": "⟨E ĝ, ∇J⟩ / (‖E ĝ‖ ‖∇J‖)",
+    "objective": "J, or the mean of its unbiased estimate ρ̂ over groups",
+    "value_variance": "Var ρ̂ of the objective's unbiased estimate over groups",
+    "dead_gradient_rate": "P(w_1 = … = w_n = 0)",
+    "weight_concentration": "E[Σw² / (Σ|w|)²] over groups that are not dead",
+    "effective_sample_size": "E[(Σr)² / Σr²] / n, r the importance ratios",
+    "kl": "KL(behaviour ‖ π) = −E log r",
+    "ratio_std": "the standard deviation of r",
+    "variance_first": "n · tr Cov E[ĝ | τ_1], the first Hoeffding term of ĝ",
+    "variance_cross": "tr Cov of the higher Hoeffding terms of Σ s_i ψ_i",
+    "variance_baseline": "tr Cov of the higher Hoeffding terms of Σ b_i ψ_i",
+    "variance_interaction": "−2 tr Cov between these two; the four sum to tr Cov ĝ",
 }
 
 
@@ -57,6 +68,12 @@ def stratified_mean(columns: Array, members: Sequence[NDArray[np.int64]]) -> Arr
     """Mean over the units of each stratum, then over strata: [F, U] → [F]."""
     means: Array = np.mean([columns[:, m].mean(axis=-1) for m in members], axis=0)
     return means
+
+
+def defined_members(values: Array, members: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """The units of each stratum whose value is not NaN; empty where a stratum has none of them."""
+    kept = [m[~np.isnan(values[m])] for m in members]
+    return kept if all(len(m) for m in kept) else []
 
 
 def widened_point(level: float, members: Sequence[NDArray[np.int64]]) -> float:
@@ -136,12 +153,18 @@ STATISTICS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+# What a unit has a number of its own for: the measure is its mean.
+OF_UNITS = tuple(name for name in MEASURES if name not in STATISTICS and name != "relative_variance")
+
+
 def interval(units: Units, measure: str, *, level: float = 0.95, seed: int = 0) -> Interval:
     """The stratified bootstrap interval of one of `MEASURES`; NaN with a reason where the measure is undefined.
 
     `relative_variance` is the inverse of `snr`, endpoint by endpoint: its upper end is infinite when the signal cannot be told from
     zero. `scale` and `cosine` are undefined when a norm they divide by cannot be told from zero.
     """
+    if measure in OF_UNITS:
+        return _of_units(units, measure, level=level, seed=seed)
     columns, members = units.columns(), units.members()
     if np.isnan(columns[:2]).any():
         return undefined(level, "the second moments were not measured")
@@ -170,6 +193,17 @@ def interval(units: Units, measure: str, *, level: float = 0.95, seed: int = 0) 
     return of(measure)
 
 
+def _of_units(units: Units, measure: str, *, level: float, seed: int) -> Interval:
+    """The mean of a measure over the units that have it."""
+    if measure not in units.measures:
+        return undefined(level, "not measured")
+    values = units.measures[measure]
+    members = defined_members(values, units.members())
+    if not members:
+        return undefined(level, "undefined on every resampling unit of a stratum")
+    return bootstrap(values[np.newaxis], members, lambda means: means[0], level=level, seed=seed)
+
+
 def _inverse(snr: Interval) -> Interval:
     if not snr.value > 0:
         return undefined(snr.level, "the mean gradient cannot be told from zero")
@@ -191,6 +225,8 @@ def log_ratio(
     """
     if not np.array_equal(a.stratum, b.stratum):
         return undefined(level, "the two rest on different resampling units: no paired comparison")
+    if measure in OF_UNITS:
+        return _log_ratio_of_units(a, b, measure, level=level, seed=seed)
     columns, members = np.concatenate([a.columns(), b.columns()]), a.members()
     statistic = STATISTICS["snr" if measure == "relative_variance" else measure]
     sign = -1.0 if measure == "relative_variance" else 1.0
@@ -203,6 +239,25 @@ def log_ratio(
         top, bottom = statistic(means[:4]), statistic(means[4:])
         with np.errstate(invalid="ignore", divide="ignore"):
             result: Array = sign * (np.log(top) - np.log(bottom))
+        return result
+
+    found = bootstrap(columns, members, ratio, level=level, seed=seed)
+    if np.isnan(found.value) or np.isinf(found.value):
+        return undefined(level, f"{measure} of one side is not positive")
+    return found
+
+
+def _log_ratio_of_units(a: Units, b: Units, measure: str, *, level: float, seed: int) -> Interval:
+    if measure not in a.measures or measure not in b.measures:
+        return undefined(level, "not measured")
+    columns = np.stack([a.measures[measure], b.measures[measure]])
+    members = defined_members(columns.sum(0), a.members())
+    if not members:
+        return undefined(level, "undefined on every resampling unit of a stratum")
+
+    def ratio(means: Array) -> Array:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            result: Array = np.log(means[0]) - np.log(means[1])
         return result
 
     found = bootstrap(columns, members, ratio, level=level, seed=seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from maxk_lab.environments.protocol import Environment, Instances, VectorisedEnvironment
-from maxk_lab.gradients.scores import BatchedScores, Scores, norms_of_scores
+from maxk_lab.gradients.scores import BatchedScores, Scores, grams_of_scores, norms_of_scores
 
 # Trajectories whose gradients are made together, and the most memory their scores may take.
 VECTORISED_CHUNK = 64
@@ -44,26 +44,46 @@ def trajectory_squared_norms(
     vectorised and torch.func can map the policy this costs about as much as two or three backward passes of the whole batch,
     elsewhere as many as trajectories.
     """
+
+    def norms(scores: Scores, groups: int, n: int, parameters: list[nn.Parameter]) -> Tensor:
+        return norms_of_scores(scores, groups * n, parameters).view(groups, n)
+
+    return _of_groups(norms, environment, policy, instances, actions)
+
+
+def trajectory_grams(
+    environment: Environment, policy: nn.Module, instances: Instances, actions: Tensor
+) -> Tensor:
+    """The Gram matrix Ψ Ψᵀ of each instance's trajectories: actions [B, n, T] of B instances → [B, n, n] float64, exact.
+
+    Parameters and cost are those of `trajectory_squared_norms`, which is its diagonal.
+    """
+    return _of_groups(grams_of_scores, environment, policy, instances, actions)
+
+
+# (scores of groups · n trajectories, groups, n, parameters) → [groups, ...].
+Reduce = Callable[[Scores, int, int, list[nn.Parameter]], Tensor]
+
+
+def _of_groups(
+    reduce: Reduce, environment: Environment, policy: nn.Module, instances: Instances, actions: Tensor
+) -> Tensor:
+    """`reduce` of the scores of B groups of n: all at once where torch.func can map the policy, elsewhere one by one."""
     parameters = [p for p in policy.parameters() if p.requires_grad]
     count, n = actions.shape[:2]
     if isinstance(environment, VectorisedEnvironment):
         inputs = environment.trajectory_inputs(instances, actions)
-        scores = VectorisedScores(environment, policy, inputs)
         try:
-            return norms_of_scores(scores, count * n, parameters).view(count, n)
+            return reduce(VectorisedScores(environment, policy, inputs), count, n, parameters)
         except (RuntimeError, ValueError, IndexError):
             # No batch dimension, or an operation that cannot be mapped (a GRU's): below goes any policy, or says what is wrong.
             pass
-    return torch.stack(
-        [
-            norms_of_scores(
-                _batched_scores(environment, policy, environment.select(instances, b), actions[b]),
-                n,
-                parameters,
-            )
-            for b in range(count)
-        ]
-    )
+
+    def of_instance(b: int) -> Tensor:
+        instance = environment.select(instances, b)
+        return reduce(_batched_scores(environment, policy, instance, actions[b]), 1, n, parameters)
+
+    return torch.cat([of_instance(b) for b in range(count)])
 
 
 @dataclass(frozen=True)

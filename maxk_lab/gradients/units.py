@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ class Units:
     """Unbiased per-unit estimates, all [U]: E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`), ‖∇J‖² (`truth`).
 
     Where every group was enumerated the four are exact, and so are ‖E ĝ − ∇J‖² (`squared_bias`) and its least value over multiples
-    of ∇J (`off_direction`), both [U]; a relative bias up to `tolerance` is then rounding. Elsewhere these are None.
+    of ∇J (`off_direction`), both [U]; a relative bias up to `tolerance` is then rounding. Elsewhere these are None. `measures` are
+    further numbers by name, [U] each, NaN on units where they are undefined.
     """
 
     stratum: NDArray[np.int64]
@@ -29,13 +30,20 @@ class Units:
     squared_bias: Array | None = None
     off_direction: Array | None = None
     tolerance: float | None = None
+    measures: Mapping[str, Array] = field(default_factory=dict)
 
     @classmethod
     def from_metrics(cls, metrics: Mapping[str, Any]) -> Units:
         """The units a finished record carries."""
         units, bias = metrics["units"], metrics.get("bias")
         m2, mean_square, inner, truth = (np.asarray(units[name], dtype=float) for name in FIELDS)
-        found = cls(np.asarray(units["stratum"], dtype=np.int64), m2, mean_square, inner, truth)
+        # None becomes NaN.
+        measures = {
+            name: np.asarray(values, dtype=float) for name, values in metrics.get("measures", {}).items()
+        }
+        found = cls(
+            np.asarray(units["stratum"], dtype=np.int64), m2, mean_square, inner, truth, measures=measures
+        )
         if bias is None:
             return found
         return replace(
@@ -47,13 +55,21 @@ class Units:
 
     @staticmethod
     def pool(parts: Sequence[Units]) -> Units:
-        """Units of several seeds together; strata of different parts stay apart. Enumerated only if all parts are."""
+        """Units of several seeds together; strata of different parts stay apart.
+
+        Enumerated only if all parts are; a measure is there if all parts have it.
+        """
         strata, offset = [], 0
         for part in parts:
             strata.append(part.stratum + offset)
             offset += int(part.stratum.max()) + 1
         m2, mean_square, inner, truth = np.concatenate([part.columns() for part in parts], axis=1)
-        pooled = Units(np.concatenate(strata), m2, mean_square, inner, truth)
+        measures = {
+            name: np.concatenate([part.measures[name] for part in parts])
+            for name in parts[0].measures
+            if all(name in part.measures for part in parts)
+        }
+        pooled = Units(np.concatenate(strata), m2, mean_square, inner, truth, measures=measures)
         tolerances = [part.tolerance for part in parts if part.tolerance is not None]
         if len(tolerances) < len(parts):
             return pooled

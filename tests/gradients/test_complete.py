@@ -1,16 +1,18 @@
 """Complete enumeration over multisets of classes against the sum over all A^n tuples, and the verdicts it proves."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from maxk_lab.environments.protocol import make_environment
-from maxk_lab.estimators import advantages
+from maxk_lab.estimators import advantages, maxk_reward_estimate, objective
 from maxk_lab.estimators.catalogue import needed_weight
 from maxk_lab.gradients.bias import bias_verdicts
-from maxk_lab.gradients.complete import Outcomes, complete_moments
+from maxk_lab.gradients.complete import Outcomes, _long_multisets, complete_moments, multisets
 from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells
 from maxk_lab.gradients.statistics import MEASURES, interval
@@ -49,7 +51,7 @@ def measured(environment, cells, count=12, size=64, policy=None):
         environment.instances(count, 1),
         count,
         size,
-        ks=ks,
+        objectives=ks,
         seed=3,
     )
     found = dict(measure_cells(pool, cells, seed=0))
@@ -82,13 +84,13 @@ def test_moments_equal_the_sum_over_all_tuples(estimator, baseline, k, rewards, 
     p, rewards, g, gram, scores = outcomes_and_scores(rewards, [1.0, 3.0, 3.0, 1.0], seed=n)
     kind = needed_weight(estimator, baseline)
 
-    def weigh(rewards, g):
+    def weigh(rewards, g, ratios):
         weights = {} if kind is None else {kind: g}
         return advantages(rewards, estimator=estimator, baseline=baseline, k=k, trajectory_weights=weights)
 
     tuples = torch.tensor(list(itertools.product(range(4), repeat=n)))
     chance = p[tuples].prod(1)
-    weights = weigh(rewards[tuples], None if kind is None else g[kind][tuples])
+    weights = weigh(rewards[tuples], None if kind is None else g[kind][tuples], None)
     estimates = torch.einsum("sn,snp->sp", weights, scores[tuples])
     outcomes = Outcomes.of(p, rewards, None if kind is None else g[kind], gram)
     moments = complete_moments(outcomes, n, weigh)
@@ -168,7 +170,7 @@ def test_every_measure_of_one_enumerated_instance_has_its_value():
     found = measured(bandit(), [cell("maxk", "none", 4, 2)], count=1)["maxk/none/4/2"]
     assert found["undefined"] == {}
     units = Units.from_metrics(found)
-    for name in MEASURES:
+    for name in MEASURES.keys() - {"effective_sample_size", "kl", "ratio_std"}:
         assert interval(units, name).value == pytest.approx(found[name], rel=1e-12, abs=1e-25)
     assert found["scale"] == pytest.approx(1.0, abs=1e-12)
     assert bias_verdicts({0: units})[0].verdict == "unbiased"
@@ -207,3 +209,95 @@ def test_a_policy_of_tokens_is_judged_as_a_table_is(key):
     expected = "biased" if key[0] == "grpo" else "unbiased"
     assert bias_verdicts({0: Units.from_metrics(found)})[0].verdict == expected
     assert all(-1 <= value <= 1 for values in found["proxies"].values() for value in values)
+
+
+@pytest.mark.parametrize(
+    "estimator", ["top_m[2]", "median", "trimmed_mean[0.2]", "l_statistic[0.5 0.0 -1.5]"]
+)
+def test_every_objective_is_proven_unbiased(estimator):
+    cells = [cell(estimator, baseline, 5, 3) for baseline in ("none", "centred", "subloo", "group_mean")]
+    environment = bandit(1000.0)
+    pool = draw_pool(
+        environment,
+        environment.policy(0),
+        environment.instances(12, 1),
+        12,
+        64,
+        objectives=[objective(estimator, 3)],
+        seed=3,
+    )
+    found = dict(measure_cells(pool, cells, seed=0))
+    verdicts = bias_verdicts({c["baseline"]: Units.from_metrics(found[c["id"]]) for c in cells})
+    assert [verdict.verdict for verdict in verdicts.values()] == ["unbiased"] * 3 + ["scale bias"]
+
+
+@pytest.mark.parametrize(("baseline", "n"), [("none", 4), ("none", 6), ("loo", 4), ("loo", 6)])
+def test_weights_that_see_the_order_of_drawing_are_enumerated_over_all_of_them(baseline, n):
+    p, rewards, _, gram, scores = outcomes_and_scores([0.3, -1.0, 2.0], [1.0] * 3, seed=n)
+
+    def weigh(rewards, g, ratios):
+        return advantages(rewards, estimator=f"partitioned[{baseline}]", baseline="none", k=2)
+
+    tuples = torch.tensor(list(itertools.product(range(3), repeat=n)))
+    chance = p[tuples].prod(1)
+    estimates = torch.einsum("sn,snp->sp", weigh(rewards[tuples], None, None), scores[tuples])
+    moments = complete_moments(Outcomes.of(p, rewards, None, gram), n, weigh, ordered=True)
+    assert moments.second == pytest.approx((chance @ estimates.square().sum(1)).item(), rel=1e-11)
+    found = measured(bandit(), [cell(f"partitioned[{baseline}]", "none", n, 2)])
+    (metrics,) = found.values()
+    assert metrics["against"] == "complete"
+    assert bias_verdicts({0: Units.from_metrics(metrics)})[0].verdict == "unbiased"
+
+
+def test_the_measures_of_weights_and_values_equal_the_sum_over_all_tuples():
+    environment = bandit()
+    policy, instances = environment.policy(0), environment.instances(12, 1)
+    instances[0] = torch.tensor([0.0, 0.0, 1.0])
+    pool = draw_pool(environment, policy, instances, 12, 64, objectives=[2], seed=3)
+    ((_, found),) = measure_cells(pool, [cell("maxk", "subloo", 4, 2)], seed=0)
+    tuples = torch.tensor(list(itertools.product(range(3), repeat=4)))
+    chance = policy().exp().detach()[tuples].prod(1)
+    for i in range(12):
+        rewards = instances[i][tuples]
+        weights = advantages(rewards, estimator="maxk", baseline="subloo", k=2)
+        dead = weights.eq(0).all(1)
+        share = weights[~dead].square().sum(1) / weights[~dead].abs().sum(1).square()
+        values = maxk_reward_estimate(rewards, 2)
+        expected = {
+            "objective": chance @ values,
+            "value_variance": chance @ values.square() - (chance @ values).square(),
+            "dead_gradient_rate": chance[dead].sum(),
+            "weight_concentration": chance[~dead] @ share / chance[~dead].sum(),
+        }
+        for name, value in expected.items():
+            assert found["measures"][name][i] == pytest.approx(value.item(), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(("kinds", "n"), [(1, 9), (2, 7), (3, 8), (4, 5), (5, 3)])
+def test_multisets_by_counts_are_those_listed_one_by_one(kinds, n):
+    for found, expected in zip(_long_multisets(kinds, n), multisets(kinds, n)):
+        torch.testing.assert_close(found, expected, rtol=1e-14, atol=1e-13)
+
+
+def test_two_outcomes_are_enumerated_however_many_samples():
+    """ρ̂ of c successes among n is 1 − C(n−c, K)/C(n, K), and c is binomial."""
+    n, k, chance = 1600, 8, 0.02
+    rewards, p = torch.tensor([[0.0, 1.0], [1 - chance, chance]], dtype=torch.float64)
+    environment = make_environment(
+        {"name": "bandit", "arms": 2, "reward_shift": 0.0}, {"init_std": 0.5, "dtype": "float64"}
+    )
+    policy = environment.policy(0)
+    with torch.no_grad():
+        policy.logits.copy_(p.log())
+    pool = draw_pool(environment, policy, rewards.unsqueeze(0), 1, 8, objectives=[k], seed=3)
+    cells = [cell("maxk", "centred", n, k), cell("maxk", "centred", 100_000, k)]
+    (_, found), (_, too_many) = measure_cells(pool, cells, seed=0)
+    successes = np.arange(n + 1)
+    failed = [math.comb(n - int(c), k) / math.comb(n, k) for c in successes]
+    density = stats.binom.pmf(successes, n, chance)
+    mean = density @ failed
+    assert found["value_variance"] == pytest.approx(density @ (np.array(failed) - mean) ** 2, rel=1e-9)
+    assert mean == pytest.approx((1 - chance) ** k)
+    assert found["dead_gradient_rate"] == pytest.approx((1 - chance) ** n + chance**n, rel=1e-9)
+    assert bias_verdicts({0: Units.from_metrics(found)})[0].verdict == "unbiased"
+    assert "at least 2 are needed" in str(too_many)

@@ -1,4 +1,4 @@
-"""Coverage of the whole chain on bandits: pool → units → interval against the exact variance, by complete enumeration."""
+"""Coverage of the whole chain on bandits: pool → units → interval against the exact variances, by complete enumeration."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.protocol import make_environment
-from maxk_lab.estimators import advantages
+from maxk_lab.estimators import advantages, maxk_reward_estimate
 from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells
 from maxk_lab.gradients.statistics import interval
@@ -16,8 +16,8 @@ TRIALS = 300
 CELL = {"id": "c", "estimator": "maxk", "baseline": "subloo", "n": 4, "k": 2, "partitions": 2}
 
 
-def exact_variance(probabilities, rewards):
-    """tr Cov ĝ of every reward table: rewards [I, A] → [I], listing all A^n groups."""
+def exact_variances(probabilities, rewards):
+    """tr Cov ĝ and Var ρ̂ of every reward table: rewards [I, A] → [I] each, listing all A^n groups."""
     arms = len(probabilities)
     scores = torch.eye(arms).double() - probabilities
     groups = torch.tensor(list(itertools.product(range(arms), repeat=CELL["n"])))
@@ -25,11 +25,15 @@ def exact_variance(probabilities, rewards):
     weights = advantages(rewards[:, groups], estimator="maxk", baseline=CELL["baseline"], k=CELL["k"])
     estimates = torch.einsum("ign,gnp->igp", weights, scores[groups])
     mean = torch.einsum("g,igp->ip", chance, estimates)
-    return torch.einsum("g,igp->i", chance, estimates.square()) - mean.square().sum(1)
+    values = maxk_reward_estimate(rewards[:, groups], CELL["k"])
+    return {
+        "variance": torch.einsum("g,igp->i", chance, estimates.square()) - mean.square().sum(1),
+        "value_variance": values.square() @ chance - (values @ chance).square(),
+    }
 
 
 @pytest.mark.parametrize(("count", "pool_size", "unit"), [(2, 512, "block"), (24, 64, "instance")])
-def test_the_95_percent_interval_of_the_variance_covers_95_percent_of_the_time(count, pool_size, unit):
+def test_the_95_percent_intervals_of_variances_cover_95_percent_of_the_time(count, pool_size, unit):
     environment = make_environment(
         {"name": "bandit", "arms": 4, "reward_shift": 0.0}, {"init_std": 0.5, "dtype": "float64"}
     )
@@ -37,18 +41,18 @@ def test_the_95_percent_interval_of_the_variance_covers_95_percent_of_the_time(c
     probabilities = policy().exp().detach()
     fixed = environment.instances(count, 1)
     # Blocks: these two instances. Instances: the population they are drawn from.
-    truth = (
-        exact_variance(probabilities, fixed if unit == "block" else environment.instances(50_000, 2))
-        .mean()
-        .item()
-    )
-    hits = 0
+    population = fixed if unit == "block" else environment.instances(50_000, 2)
+    truth = {
+        name: values.mean().item() for name, values in exact_variances(probabilities, population).items()
+    }
+    hits = dict.fromkeys(truth, 0)
     for trial in range(TRIALS):
         instances = fixed if unit == "block" else environment.instances(count, 1000 + trial)
-        pool = draw_pool(environment, policy, instances, count, pool_size, ks=[2], seed=trial)
+        pool = draw_pool(environment, policy, instances, count, pool_size, objectives=[2], seed=trial)
         ((_, metrics),) = measure_cells(pool, [CELL], seed=trial)
         assert metrics["unit"] == unit
-        found = interval(Units.from_metrics(metrics), "variance", seed=trial)
-        hits += found.low <= truth <= found.high
+        for name, value in truth.items():
+            found = interval(Units.from_metrics(metrics), name, seed=trial)
+            hits[name] += found.low <= value <= found.high
     # Binomial(300, 0.95) lies between 0.906 and 0.983 in 99.8 of 100 runs.
-    assert 0.906 <= hits / TRIALS <= 0.983
+    assert all(0.906 <= count / TRIALS <= 0.983 for count in hits.values()), hits

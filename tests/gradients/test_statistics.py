@@ -52,7 +52,8 @@ def test_points_follow_the_formulas():
         "scale": 1 / 2.25,
     }
     expected["cosine"] = 1 / np.sqrt(1.5 * 2.25)
-    assert {name: interval(u, name).value for name in MEASURES} == pytest.approx(expected)
+    assert {name: interval(u, name).value for name in expected} == pytest.approx(expected)
+    assert {interval(u, name).reason for name in MEASURES.keys() - expected} == {"not measured"}
     assert all(interval(u, name).low < value < interval(u, name).high for name, value in expected.items())
 
 
@@ -216,3 +217,37 @@ def test_an_enumerated_squared_bias_is_not_a_difference_of_large_numbers():
     found = interval(enumerated(squared, squared, truth=[1e6, 4e6] * 8), "squared_bias")
     assert found.value == pytest.approx(2e-30, rel=1e-12, abs=0)
     assert 1e-30 < found.low < found.value < found.high < 3e-30
+
+
+def with_measure(values, stratum=None, name="kl"):
+    found = units(np.ones(len(values)), stratum=stratum)
+    return replace(found, measures={name: np.asarray(values, dtype=float)})
+
+
+def test_a_measure_of_units_has_the_interval_of_its_mean_over_units_that_have_it():
+    rng = np.random.default_rng(0)
+    values = rng.gamma(4.0, 0.25, 16)
+    full = interval(with_measure(values), "kl")
+    assert full.value == pytest.approx(values.mean())
+    assert full.low < full.value < full.high
+    same = interval(replace(units(values, np.zeros(16)), measures={}), "variance")
+    assert (full.low, full.high) == pytest.approx((same.low, same.high), rel=1e-12)
+    assert interval(with_measure([*values, np.nan]), "kl") == full
+    one_stratum_without = interval(with_measure([1.0, 2.0, np.nan, np.nan], [0, 0, 1, 1]), "kl")
+    assert np.isnan(one_stratum_without.value)
+    assert "undefined on every resampling unit" in one_stratum_without.reason
+
+
+def test_the_ratio_of_a_measure_is_paired():
+    values = np.random.default_rng(0).gamma(4.0, 0.25, 16)
+    found = log_ratio(with_measure(3 * values), with_measure(values), measure="kl")
+    assert found.value == pytest.approx(np.log(3))
+    assert found.width < 1e-9
+    assert "not positive" in log_ratio(with_measure(-values), with_measure(values), measure="kl").reason
+    assert log_ratio(with_measure(values), noisy(0, count=16), measure="kl").reason == "not measured"
+
+
+def test_pooled_units_have_the_measures_that_all_parts_have():
+    both = Units.pool([with_measure([1.0, 2.0]), with_measure([3.0])])
+    assert both.measures["kl"].tolist() == [1.0, 2.0, 3.0]
+    assert Units.pool([with_measure([1.0]), with_measure([1.0], name="ratio_std")]).measures == {}

@@ -10,8 +10,13 @@ from maxk_lab.gradients import trajectories
 from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.pool import ScorePool
 from maxk_lab.gradients.proxies import correlation
-from maxk_lab.gradients.scores import BatchedScores, norms_of_scores, score_gram
-from maxk_lab.gradients.trajectories import VectorisedScores, instance_scores, trajectory_squared_norms
+from maxk_lab.gradients.scores import BatchedScores, grams_of_scores, norms_of_scores, score_gram
+from maxk_lab.gradients.trajectories import (
+    VectorisedScores,
+    instance_scores,
+    trajectory_grams,
+    trajectory_squared_norms,
+)
 
 TSP = {"embed_dim": 16, "num_encoder_layers": 1, "num_heads": 2, "feedforward_hidden": 16, "dtype": "float64"}
 
@@ -66,6 +71,30 @@ def test_squared_norms_equal_one_backward_pass_per_trajectory(make):
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
 
 
+@pytest.mark.parametrize("make", [toy_llm, bandit, tsp])
+def test_the_gram_matrices_equal_those_of_one_backward_pass_per_trajectory(make):
+    environment = make()
+    policy, instances = environment.policy(0), environment.instances(3, 1)
+    actions = environment.rollout(policy, instances, 5, seed=2).actions
+    scores = one_by_one(environment, policy, instances, actions)
+    found = trajectory_grams(environment, policy, instances, actions)
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, scores @ scores.mT, rtol=1e-10, atol=1e-12)
+
+
+def test_the_gram_matrices_do_not_depend_on_how_many_groups_are_held():
+    environment = toy_llm()
+    policy, instances = environment.policy(0), environment.instances(3, 1)
+    actions = environment.rollout(policy, instances, 5, seed=2).actions
+    scores = VectorisedScores(environment, policy, environment.trajectory_inputs(instances, actions))
+    parameters = list(policy.parameters())
+    group = 8 * 5 * sum(p.numel() for p in parameters)
+    whole = grams_of_scores(scores, 3, 5, parameters)
+    for memory_bytes in (1, 2 * group):
+        parts = grams_of_scores(scores, 3, 5, parameters, memory_bytes=memory_bytes)
+        torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize("memory_bytes", [320_000, 2**30])
 def test_mapped_scores_have_the_gram_matrix_of_batched_ones(memory_bytes, monkeypatch):
     environment = toy_llm(vocab_size=4, max_length=3, prompt_length=3)
@@ -117,6 +146,10 @@ def test_a_policy_that_cannot_be_mapped_has_its_norms_one_by_one():
     expected = one_by_one(environment, policy, instances, actions).square().sum(2)
     found = trajectory_squared_norms(environment, policy, instances, actions)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    grams = trajectory_grams(environment, policy, instances, actions)
+    torch.testing.assert_close(grams.diagonal(dim1=1, dim2=2), expected, rtol=1e-10, atol=0)
+    scores = one_by_one(environment, policy, instances, actions)
+    torch.testing.assert_close(grams, scores @ scores.mT, rtol=1e-10, atol=1e-12)
 
 
 def test_frozen_parameters_have_no_score():
@@ -137,7 +170,7 @@ def test_a_pool_keeps_lengths_and_proxies_through_its_file(enumerable):
     environment = toy_llm(**sizes)
     environment.enumerable = enumerable
     policy, instances = environment.policy(0), environment.instances(2, 1)
-    pool = draw_pool(environment, policy, instances, 2, 30, ks=[2], seed=3)
+    pool = draw_pool(environment, policy, instances, 2, 30, objectives=[2], seed=3)
     assert pool.listed == enumerable
     again = ScorePool.from_arrays(pool.to_arrays())
     assert again.tolerance == pool.tolerance == 1e-9
@@ -149,7 +182,7 @@ def test_a_pool_keeps_lengths_and_proxies_through_its_file(enumerable):
     assert pool.probabilities.sum(1).tolist() == pytest.approx([1.0, 1.0], abs=1e-12)
     blind = toy_llm(**sizes)
     blind.enumerable = False
-    drawn = draw_pool(blind, policy, instances, 2, 30, ks=[2], seed=3)
+    drawn = draw_pool(blind, policy, instances, 2, 30, objectives=[2], seed=3)
     for kind in ("length", "logit_proxy", "grad_norm"):
         torch.testing.assert_close(
             pool.listed_weight(kind).gather(1, pool.rows),
@@ -165,7 +198,7 @@ def test_a_missing_reward_is_named():
     instances = environment.instances(2, 1)
     instances[1, 2] = torch.nan
     with pytest.raises(LabError, match="of instance 1 have no reward"):
-        draw_pool(environment, environment.policy(0), instances, 2, 50, ks=[1], seed=3)
+        draw_pool(environment, environment.policy(0), instances, 2, 50, objectives=[1], seed=3)
 
 
 def test_correlation_is_weighted_by_probability_and_none_where_nothing_varies():

@@ -1,0 +1,238 @@
+"""Baselines whose coefficients are fitted: by least squares on Gram products, on other instances, on the own group, or exactly.
+
+A family's weights are w0 + D α with directions D, so ‖ĝ‖² of a group is a quadratic form in α and its mean over groups has a least
+value: the estimate's variance, as no α moves its mean. Where α comes from *other* instances (cross_fit) or from the policy itself
+(oracle) it does not depend on the group, and the estimate stays unbiased; fitted on the own group (same_batch) it is biased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import advantages
+from maxk_lab.estimators.catalogue import choose_baseline, fit_of
+from maxk_lab.estimators.families import family_terms
+from maxk_lab.estimators.least_squares import normal_equations, solve
+from maxk_lab.gradients.complete import Classes, Outcomes, Weigh
+from maxk_lab.gradients.oracle import joint_optimum
+
+
+class Groups(Protocol):
+    """Groups of n trajectories: of I instances, U units each, Rep groups a unit; rewards [I, U, Rep, n] float64."""
+
+    rewards: Tensor
+
+    def products(self, a: Tensor, b: Tensor) -> Tensor:
+        """⟨Σ_i a_i ψ_i, Σ_i b_i ψ_i⟩ of every group: [I, U, Rep, n, P] and [I, U, Rep, n, Q] → [I, U, Rep, P, Q]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Equations:
+    """The normal equations A α = c of least squares: a [..., D, D] and c [..., D]."""
+
+    a: Tensor
+    c: Tensor
+
+    @classmethod
+    def of_products(cls, products: Tensor) -> Equations:
+        """From the products [..., D, D + 1] of the directions with the directions and with w0."""
+        return cls(products[..., :-1], -products[..., -1])
+
+    def coefficients(self) -> Tensor:
+        """The α of least norm that solves them best, [..., D]."""
+        return solve(self.a, self.c)
+
+    def of_others(self) -> Equations:
+        """Of each of I instances, the sum over all other instances: [I, ...]. Raises `ValueError` for fewer than two instances."""
+        if len(self.a) < 2:
+            raise ValueError(
+                f"a cross-fit takes its coefficients from the other instances: it needs at least 2, got {len(self.a)}"
+            )
+        return Equations(_sum_of_others(self.a), _sum_of_others(self.c))
+
+
+def _sum_of_others(values: Tensor) -> Tensor:
+    """Total without the own one, [I, ...] → [I, ...]; by sums from both ends, so that nothing large is taken off again."""
+    nothing = torch.zeros_like(values[:1])
+    before = torch.cat([nothing, values[:-1].cumsum(0)])
+    after = torch.cat([values[1:].flip(0).cumsum(0).flip(0), nothing])
+    return before + after
+
+
+def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
+    """The coefficients for each of I instances from the groups of all others: rewards [I, ..., n], gram [I, ..., n, n] → [I, D].
+
+    `family` is affine or ladder. Raises `ValueError` for fewer than two instances and where the family does not take (n, k).
+    """
+    a, c = normal_equations(*family_terms(rewards, k, family), gram)
+    shape = a.shape[-1]
+    by_instance = Equations(a.reshape(len(a), -1, shape, shape).sum(1), c.reshape(len(c), -1, shape).sum(1))
+    return by_instance.of_others().coefficients()
+
+
+def same_batch(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
+    """The coefficients of each group from itself, which biases it: rewards [..., n], gram [..., n, n] → [..., D]."""
+    return solve(*normal_equations(*family_terms(rewards, k, family), gram))
+
+
+class SampledFits:
+    """The coefficients that sampled groups give: `groups` are those of several partitions of the same trajectories."""
+
+    def __init__(self, groups: Sequence[Groups]) -> None:
+        self._groups = groups
+        self._by_instance = cache(self._by_instance_of)
+
+    def coefficients(self, estimator: str, baseline: str, k: int) -> list[Tensor] | list[None]:
+        """The pair's coefficients for each partition, as `advantages` takes them; None where it has none to fit.
+
+        cross_fit: [I, 1, 1, D], the same for every partition; same_batch: [I, U, Rep, D], of every group from itself. Raises
+        `LabError` for what only complete enumeration gives (oracle), `ValueError` for a cross-fit of one instance.
+        """
+        chosen = choose_baseline(baseline)
+        how, family = fit_of(estimator, chosen.name), chosen.row.name
+        if how is None:
+            return [None] * len(self._groups)
+        if how == "oracle":
+            raise LabError(
+                f"{chosen.name} needs every group to be enumerated: set complete: true, with an environment, n and so few "
+                "trajectories that this can be done"
+            )
+        if how == "same_batch":
+            return [_equations(part, k, family).coefficients() for part in self._groups]
+        return [self.cross_fit(k, family)[:, None, None]] * len(self._groups)
+
+    def cross_fit(self, k: int, family: str) -> Tensor:
+        """The coefficients for each instance from all partitions of all other instances, [I, D]; `family` is affine or ladder."""
+        found = self._by_instance(k)
+        if family == "affine":  # its one direction is the ladder's last
+            found = Equations(found.a[..., -1:, -1:], found.c[..., -1:])
+        return found.of_others().coefficients()
+
+    def _by_instance_of(self, k: int) -> Equations:
+        """The ladder's equations of each instance, summed over its groups under all partitions."""
+        parts = [_equations(part, k, "ladder") for part in self._groups]
+        a = torch.stack([part.a.sum((1, 2)) for part in parts]).sum(0)
+        return Equations(a, torch.stack([part.c.sum((1, 2)) for part in parts]).sum(0))
+
+
+def _equations(groups: Groups, k: int, family: str) -> Equations:
+    w0, directions = family_terms(groups.rewards, k, family)
+    both = torch.cat([directions, w0.unsqueeze(-1)], -1)
+    return Equations.of_products(groups.products(directions, both))
+
+
+def oracle_coefficients(outcomes: Outcomes, n: int, k: int, family: str) -> Tensor:
+    """The coefficients of least variance under the policy itself, by the normal equations over every group of n: [D].
+
+    `family` is affine, ladder or constant. Raises `LabError` for trajectories of another policy, whose estimate the coefficients
+    would move.
+    """
+    _check_on_policy(outcomes)
+    classes = Classes.of(outcomes)
+    total: Tensor | None = None
+    for rows, chance in classes.groups(n):
+        w0, directions = family_terms(classes.rewards[rows], k, family)
+        terms = torch.cat([directions, w0.unsqueeze(-1)], -1)
+        # Given their classes the scores are independent, each with its class's spread.
+        pairs = classes.products[rows.unsqueeze(2), rows.unsqueeze(1)] + torch.diag_embed(
+            classes.spread[rows]
+        )
+        products = ((terms.mT * chance.view(-1, 1, 1)) @ pairs @ terms).sum(0)
+        total = products if total is None else total + products
+    assert total is not None
+    return Equations.of_products(total[:-1]).coefficients()
+
+
+def _check_on_policy(outcomes: Outcomes) -> None:
+    if outcomes.behaviour is not None:
+        raise LabError(
+            "the oracle's baseline is that of trajectories of the policy itself: leave out gradient.behaviour"
+        )
+
+
+@dataclass(frozen=True)
+class EnumeratedFit:
+    """How one instance is enumerated under a fitted baseline.
+
+    outcomes: classes as fine as the weights need: where these see more than rewards, `outcomes.g` is the trajectory's number and
+    every trajectory is a class of its own. weigh: the weights from what `Classes.arguments` gives of groups.
+    coefficients: the D fixed numbers, or None where every group has its own.
+    """
+
+    outcomes: Outcomes
+    weigh: Weigh
+    coefficients: list[float] | None
+
+
+def enumerated_fits(
+    outcomes: Sequence[Outcomes], cell: Mapping[str, Any], sampled: Callable[[], SampledFits]
+) -> list[EnumeratedFit] | None:
+    """The fit of every instance for `cell` (estimator, baseline, n, k), whose baseline `fit_of` names; None for too many groups.
+
+    `sampled` gives the fits of the pool's groups, where cross_fit takes its coefficients from; it is called for that alone.
+    """
+    chosen = choose_baseline(cell["baseline"])
+    how, family = fit_of(cell["estimator"], chosen.name), chosen.row.name
+    n, k = cell["n"], cell["k"]
+    if how == "same_batch" or family == "joint_optimum":
+        outcomes = [_each_apart(instance) for instance in outcomes]
+    if not all(instance.enumerable(n) for instance in outcomes):
+        return None
+    if family == "joint_optimum":
+        return [_joint_fit(instance, n, k) for instance in outcomes]
+    if how == "same_batch":
+        return [_own_fit(instance, cell, family) for instance in outcomes]
+    if how == "cross_fit":
+        found = list(sampled().cross_fit(k, family))
+    else:
+        found = [oracle_coefficients(instance, n, k, family) for instance in outcomes]
+    return [_fixed_fit(instance, cell, own) for instance, own in zip(outcomes, found, strict=True)]
+
+
+def _each_apart(outcomes: Outcomes) -> Outcomes:
+    return replace(outcomes, g=torch.arange(len(outcomes.rewards), dtype=torch.float64))
+
+
+def _fixed_fit(outcomes: Outcomes, cell: Mapping[str, Any], coefficients: Tensor) -> EnumeratedFit:
+    weigh = partial(_weights, cell, coefficients)
+    return EnumeratedFit(outcomes, lambda rewards, g, ratios: weigh(rewards), coefficients.tolist())
+
+
+def _own_fit(outcomes: Outcomes, cell: Mapping[str, Any], family: str) -> EnumeratedFit:
+    def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
+        assert g is not None
+        rows = g.long()
+        gram = outcomes.gram[rows.unsqueeze(-1), rows.unsqueeze(-2)]
+        return _weights(cell, same_batch(rewards, gram, cell["k"], family), rewards)
+
+    return EnumeratedFit(outcomes, weigh, None)
+
+
+def _joint_fit(outcomes: Outcomes, n: int, k: int) -> EnumeratedFit:
+    _check_on_policy(outcomes)
+    best = joint_optimum(outcomes, n, k)
+
+    def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
+        assert g is not None
+        return best.weights(rewards, g.long())
+
+    return EnumeratedFit(outcomes, weigh, None)
+
+
+def _weights(cell: Mapping[str, Any], coefficients: Tensor, rewards: Tensor) -> Tensor:
+    weights: Tensor = advantages(
+        rewards,
+        estimator=cell["estimator"],
+        baseline=cell["baseline"],
+        k=cell["k"],
+        coefficients=coefficients,
+    )
+    return weights
