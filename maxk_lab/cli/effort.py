@@ -16,15 +16,21 @@ WARMUP_COST = 1.0
 SCORE_COST = 2.0
 TRAINING_COST = 1.0
 EVALUATION_COST = 1.0
+# Cost of one exact objective at one value of the parameter: an integral, or a sum over all trajectories.
+OBJECTIVE_COST = 10.0
 # Seconds per unit of work where nothing has been timed yet: a small attention policy on one slow core.
 FIRST_GUESS = 1.5e-4
 
 
 def unit_work(unit: Mapping[str, Any]) -> dict[str, float]:
-    """The work of the phases of a unit (`Unit.as_dict()` or `TrainingUnit.as_dict()`), in their order."""
+    """The work of the phases of a unit of any study (its `as_dict()`), in their order."""
     steps = _steps(unit["environment"])
     if "training" in unit:
         return {"training": steps * _training_work(unit["training"])}
+    if "objective" in unit:
+        return {"points": OBJECTIVE_COST * unit["objective"]["points"]}
+    if "groups" in unit:
+        return {"cells": steps * unit["groups"]}
     warmup = unit["warmup"]
     trained = unit["stage"] * warmup["batch"] * warmup["n"] if warmup else 0
     return {

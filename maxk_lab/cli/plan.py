@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,6 +34,7 @@ def plan(
     \b
     [bold]maxk-lab plan experiments/tsp_sweep.yaml[/bold]
     [bold]maxk-lab plan experiments/tsp_sweep.yaml --set gradient.pool=64 --cells[/bold]
+    [bold]maxk-lab plan experiments/papers/ordergrad_bandit.yaml[/bold]   every setting that it varies
     """
     from maxk_lab.sweeps.plan import make_plan
     from maxk_lab.sweeps.progress import statuses
@@ -89,13 +90,13 @@ def _print_units(planned: Plan, state: dict[str, str]) -> None:
 
     table = Table("environment", "stage", "seed", "cells", *STATUSES, box=None, pad_edge=False)
     # Each cell of a training study is a unit of its own: those of a seed share a line.
-    lines: dict[tuple[int | None, int], list[AnyUnit]] = {}
+    lines: dict[tuple[str, str, str], list[AnyUnit]] = {}
     for unit in planned.units:
-        lines.setdefault((unit.stage, unit.seed), []).append(unit)
-    for (stage, seed), units in lines.items():
+        stage = unit.study if unit.stage is None else str(unit.stage)
+        lines.setdefault((_describe(unit), stage, str(unit.seed)), []).append(unit)
+    for place, units in lines.items():
         cells = [cell for unit in units for cell in unit.cells]
         numbers = [len(cells), *(_count(state, status, cells) for status in STATUSES)]
-        place = [_describe(units[0].environment), "training" if stage is None else str(stage), str(seed)]
         table.add_row(*place, *(str(number or "·") for number in numbers))
     console().print(table)
 
@@ -104,15 +105,20 @@ def _print_cells(planned: Plan, state: dict[str, str]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(
-        "cell", "stage", "seed", "estimator", "baseline", "n", "k", "status", box=None, pad_edge=False
-    )
+    varied = list(dict.fromkeys(key for unit in planned.units for key in unit.setting))
+    columns = ["cell", *varied, "stage", "seed", "estimator", "baseline", "n", "k", "status"]
+    table = Table(*columns, box=None, pad_edge=False)
     for cell in planned.cells:
         # Text of the user's own, such as affine[0.5], must not be read as markup.
         baseline = escape(cell.baseline)
         numbers = [str(cell.n), str(cell.k)]
         stage = cell.study if cell.stage is None else str(cell.stage)
-        place = [stage, str(cell.seed), escape(cell.estimator)]
+        place = [
+            *(str(cell.setting.get(key, "")) for key in varied),
+            stage,
+            str(cell.seed),
+            escape(cell.estimator),
+        ]
         table.add_row(cell.id, *place, baseline, *numbers, state[cell.id])
     console().print()
     console().print(table)
@@ -146,9 +152,12 @@ def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory,
         out.print(f"about {duration(seconds)} with {jobs} process{'' if jobs == 1 else 'es'} ({source})")
 
 
-def _describe(environment: Mapping[str, Any]) -> str:
-    """`tsp num_loc=20`; settings that are empty say nothing."""
-    settings = (
-        f"{key}={value}" for key, value in environment.items() if key != "name" and value not in ([], "")
-    )
-    return " ".join([environment["name"], *settings])
+def _describe(unit: AnyUnit) -> str:
+    """`tsp num_loc=20`, with what is varied of the policy; settings that are empty say nothing."""
+    settings = [
+        f"{key}={value}" for key, value in unit.environment.items() if key != "name" and value not in ([], "")
+    ]
+    varied = [
+        f"{key}={value}" for key, value in unit.setting.items() if key.partition(".")[0] != "environment"
+    ]
+    return " ".join([unit.environment["name"], *settings, *varied])

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.schema import SweepSpec
 
 Only = Annotated[
-    str | None, typer.Option(metavar="AXIS=VALUE,...", help="Only these cells, e.g. 'baseline=subloo,k=8'.")
+    str | None,
+    typer.Option(
+        metavar="AXIS=VALUE,...", help="Only these cells, e.g. 'baseline=subloo,k=8' or 'environment.arms=8'."
+    ),
 ]
 
 

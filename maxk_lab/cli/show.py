@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.records import Record, RunDirectory
 
 # Arrays behind an interval or a figure: in --json only.
-BULKY = ("units", "bias", "proxies", "log", "evaluations")
+BULKY = (
+    "units",
+    "measures",
+    "coefficients",
+    "bias",
+    "proxies",
+    "log",
+    "evaluations",
+    "points",
+    "values",
+    "rewards",
+    "weights",
+)
 
 CURVE = {
     "formula": "rho(K) = sum over the K-subsets of the samples of their max R, divided by C(samples,K)",

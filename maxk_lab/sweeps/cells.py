@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 
 from maxk_lab.sweeps.identity import IDENTITY_VERSION, content_hash
 
-STUDIES = ("gradient", "training")
+STUDIES = ("gradient", "training", "objective", "weights")
 GRID_AXES = ("estimator", "baseline", "n", "k")
+# Keys of a cell as JSON that are no part of its meaning.
+OUTSIDE_MEANING = ("id", "setting")
 # Settings of a training study that change nothing that is measured.
 WITHOUT_MEANING = ("checkpoint_every",)
 
@@ -29,16 +31,22 @@ class Unit:
     pool: int
     partitions: int
     complete: bool = False
+    # How far the policy that draws the trajectories is from the one whose gradient is estimated.
+    distance: float = 0.0
+    setting: Mapping[str, Any] = field(default_factory=dict)
     cells: tuple[Cell, ...] = field(default=(), repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that the shared pool depends on, and how it is measured: plain JSON."""
         shared = ("environment", "policy", "warmup")
-        # Only where it is asked for, so that all other cells are what they were before it could be.
+        # Only where they are asked for, so that all other cells are what they were before they could be.
         single = ("stage", "seed", "instances", "pool", "partitions", *["complete"] * self.complete)
-        return {name: dict(getattr(self, name)) for name in shared} | {
-            name: getattr(self, name) for name in single
-        }
+        behaviour = {"behaviour": {"distance": self.distance}} if self.distance > 0 else {}
+        return (
+            {name: dict(getattr(self, name)) for name in shared}
+            | {name: getattr(self, name) for name in single}
+            | behaviour
+        )
 
     def meaning(self) -> dict[str, Any]:
         """The part of the unit that tells its cells from those of others."""
@@ -47,7 +55,7 @@ class Unit:
     @property
     def label(self) -> str:
         """A few words for people, e.g. `tsp, stage 200, seed 1`."""
-        return f"{self.environment['name']}, stage {self.stage}, seed {self.seed}"
+        return f"{_place(self.environment, self.setting)}, stage {self.stage}, seed {self.seed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +64,7 @@ class TrainingUnit:
 
     study: ClassVar[str] = "training"
     stage: ClassVar[None] = None
+    setting: ClassVar[Mapping[str, Any]] = {}
     environment: Mapping[str, Any]
     policy: Mapping[str, Any]
     seed: int
@@ -79,7 +88,72 @@ class TrainingUnit:
         return f"{self.environment['name']}, {points}, seed {self.seed}"
 
 
-AnyUnit = Unit | TrainingUnit
+@dataclass(frozen=True, eq=False)
+class ObjectiveUnit:
+    """The exact objectives of one environment along one of its policy's parameters, or its own."""
+
+    study: ClassVar[str] = "objective"
+    stage: ClassVar[None] = None
+    setting: ClassVar[Mapping[str, Any]] = {}
+    environment: Mapping[str, Any]
+    policy: Mapping[str, Any]
+    seed: int
+    objective: Mapping[str, Any]
+    cells: tuple[Cell, ...] = field(default=(), repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that the values depend on but the objective: plain JSON, `objective` has parameter, from, to, points."""
+        names = ("environment", "policy", "objective")
+        return {name: dict(getattr(self, name)) for name in names} | {"seed": self.seed}
+
+    def meaning(self) -> dict[str, Any]:
+        """The part of the unit that tells its cells from those of others."""
+        return self.as_dict()
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `gaussian, along policy.mean, seed 0`."""
+        return f"{self.environment['name']}, along {self.objective['parameter']}, seed {self.seed}"
+
+
+@dataclass(frozen=True, eq=False)
+class WeightsUnit:
+    """Groups of rewards of one environment, policy and seed, whose weights are shown."""
+
+    study: ClassVar[str] = "weights"
+    stage: ClassVar[None] = None
+    environment: Mapping[str, Any]
+    policy: Mapping[str, Any]
+    seed: int
+    groups: int
+    setting: Mapping[str, Any] = field(default_factory=dict)
+    cells: tuple[Cell, ...] = field(default=(), repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that the groups depend on but their size: plain JSON."""
+        names = ("environment", "policy")
+        return {name: dict(getattr(self, name)) for name in names} | {
+            "seed": self.seed,
+            "groups": self.groups,
+        }
+
+    def meaning(self) -> dict[str, Any]:
+        """The part of the unit that tells its cells from those of others."""
+        return self.as_dict()
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `gaussian mean=1.0, weights, seed 0`."""
+        return f"{_place(self.environment, self.setting)}, weights, seed {self.seed}"
+
+
+AnyUnit = Unit | TrainingUnit | ObjectiveUnit | WeightsUnit
+
+
+def _place(environment: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
+    """The environment with what is varied, e.g. `bandit arms=8`."""
+    varied = (f"{key.rpartition('.')[2]}={value}" for key, value in setting.items())
+    return " ".join([environment["name"], *varied])
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +182,18 @@ class Cell:
 
     @property
     def study(self) -> str:
-        """`gradient` or `training`."""
+        """One of `STUDIES`."""
         return self.unit.study
 
     @property
     def stage(self) -> int | None:
-        """Steps of warm-up before measuring; None in a training study."""
+        """Steps of warm-up before measuring; None outside a gradient study."""
         return self.unit.stage
+
+    @property
+    def setting(self) -> Mapping[str, Any]:
+        """What the sweep varies, with its values here; no part of the identity, which has them resolved."""
+        return self.unit.setting
 
     @property
     def seed(self) -> int:
@@ -127,8 +206,9 @@ class Cell:
         return self.study if self.stage is None else f"stage {self.stage}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The cell as plain JSON, with its id."""
-        return {"id": self.id, **self._meaning}
+        """The cell as plain JSON, with its id and, outside its meaning, its setting."""
+        setting = {"setting": dict(self.setting)} if self.setting else {}
+        return {"id": self.id, **self._meaning, **setting}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cell) and self.id == other.id

@@ -6,24 +6,30 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from maxk_lab.catalogue import nearest
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.estimators.catalogue import choose_estimator, is_token_level
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import choose_estimator, is_token_level, needs_ratios
+from maxk_lab.sweeps.environment_check import moved
 from maxk_lab.sweeps.fields import Grid
-from maxk_lab.sweeps.plan import Skipped, describe, grid_points
+from maxk_lab.sweeps.grid import Conditions, Skipped, describe, grid_points, objective_points
+from maxk_lab.sweeps.schema import ObjectiveGrid, ObjectiveStudy
 from maxk_lab.sweeps.source import Source, TreePath
 from maxk_lab.sweeps.training_schema import TrainingStudy
+from maxk_lab.sweeps.variation import parameters_of
 
 
-def check_grid(study: str, grid: Grid, source: Source) -> None:
+def check_grid(grid: Grid | ObjectiveGrid, conditions: Conditions, source: Source) -> None:
     """Note a problem if no point of the grid can run; single points that cannot are the plan's to list."""
-    points, skipped = grid_points(grid, study)
+    points, skipped = (
+        objective_points(grid) if isinstance(grid, ObjectiveGrid) else grid_points(grid, conditions)
+    )
     if points:
         return
     first: Skipped = skipped[0]
-    path: TreePath = (study, "grid")
+    path: TreePath = (first.study, "grid")
     if len(skipped) == 1:
-        axis = "baseline" if is_token_level(first.point["baseline"]) and study == "gradient" else "k"
-        source.add((*path, axis), f"{describe(first.point)} cannot run: {first.reason}")
+        source.add((*path, first.axis), f"{describe(first.point)} cannot run: {first.reason}")
         return
     reasons = "; ".join(dict.fromkeys(point.reason for point in skipped[:3]))
     more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
@@ -44,9 +50,9 @@ def check_complete(environment: Mapping[str, Any], policy: Mapping[str, Any], so
     """Note a problem if complete enumeration is asked of an environment too large to list its trajectories."""
     row = ENVIRONMENTS.get(environment["name"])
     if not row.enumerable({**environment, **policy}):
+        where = f"{row.name} with {row.exact_when}" if row.listable else f"those of {row.name} never can"
         source.add(
-            ("gradient", "complete"),
-            f"needs an environment whose trajectories can all be listed: {row.name} with {row.exact_when}",
+            ("gradient", "complete"), f"needs an environment whose trajectories can all be listed: {where}"
         )
 
 
@@ -61,11 +67,45 @@ def check_rewards(study: str, grid: Grid, environment: Mapping[str, Any], source
         )
 
 
+def check_objective(
+    study: ObjectiveStudy, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
+) -> None:
+    """Note a parameter that is no number, ends that it cannot take, and an environment without exact objectives."""
+    row = ENVIRONMENTS.get(environment["name"])
+    known = {
+        key: parameter
+        for key, parameter in parameters_of(row.name).items()
+        if parameter.kind is float and not parameter.many
+    }
+    parameter = known.get(study.parameter)
+    if parameter is None:
+        hint = nearest(study.parameter, known)
+        also = f" (did you mean {hint}?)" if hint else ""
+        source.add(
+            ("objective", "parameter"),
+            f"must be a number of the environment or its policy: {', '.join(known)}; got {study.parameter!r}{also}",
+        )
+    for key, value in (("from", study.start), ("to", study.stop)):
+        try:
+            if parameter is not None:
+                moved(environment, policy, study.parameter, value)
+        except LabError as error:
+            source.add(("objective", key), str(error))
+    if not study.start < study.stop:
+        source.add(("objective", "to"), f"must be greater than from = {study.start:g}, got {study.stop:g}")
+    settings = {**environment, **policy}
+    if not row.enumerable(settings) and not row.integrable(settings):
+        source.add(
+            ("objective",),
+            f"needs an environment whose objectives are known exactly: {row.name} with {row.exact_when}",
+        )
+
+
 def check_training(study: TrainingStudy, source: Source) -> None:
     """Note settings that contradict each other, or that do not fit the training study's grid."""
     _check_batch(study, source)
     _check_loss(study, source)
-    points, _ = grid_points(study.grid, "training")
+    points, _ = grid_points(study.grid, Conditions.of(study))
     largest = max((point["k"] for point in points), default=1)
     if study.evaluate.samples < largest:
         source.add(
@@ -126,3 +166,15 @@ def _check_weights(study: TrainingStudy, source: Source) -> None:
             ("training", "kl", "place"),
             f"reward leaves no rewards of 0 and 1, which {', '.join(binary)} needs; place it in the loss",
         )
+    ratios = [name for name in study.grid.estimator if needs_ratios(name)]
+    for name, value, fine in (
+        ("ratio", study.loss.ratio, ("sequence",)),
+        ("aggregation", study.loss.aggregation, ("seq_sum", "fixed")),
+        ("dual_clip", study.loss.dual_clip, (None,)),
+    ):
+        if ratios and value not in fine:
+            allowed = " or ".join("null" if one is None else one for one in fine)
+            source.add(
+                ("training", "loss", name),
+                f"must be {allowed} for {', '.join(ratios)}, whose weights hold the ratios of whole trajectories; got {value}",
+            )

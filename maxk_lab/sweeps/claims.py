@@ -2,74 +2,33 @@
 
 from __future__ import annotations
 
-import ast
-import math
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from maxk_lab.errors import LabError
-from maxk_lab.sweeps.fields import AtLeastOne, BaselineName, EstimatorName, Model, OneOrMore, WholeNumber
+from maxk_lab.sweeps.arithmetic import check_arithmetic, evaluate_value
+from maxk_lab.sweeps.fields import Model, Positive
+from maxk_lab.sweeps.metrics import EqualsMetric, GradientMetric, OrderMetric, study_of
+from maxk_lab.sweeps.regions import AXES, STUDY_AXES, TRAINING_AXES, Point, Where, aligned
 
-# Axes of the grid that a claim may speak of; seeds are pooled before any verdict.
-TRAINING_AXES = ("estimator", "baseline", "n", "k")
-AXES = (*TRAINING_AXES, "stage")
-Metric = Literal["variance", "relative_variance", "snr", "squared_bias", "scale", "cosine"]
-RatioMetric = Literal["variance", "relative_variance", "snr"]
-Point = Mapping[str, Any]
-
-_OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-}
-
-
-def evaluate_value(value: float | str, n: int, k: int) -> float:
-    """The number that a claim names: a number, or arithmetic (+ - * / and brackets) in n and k, as `1 - k/n`.
-
-    Raises `LabError` for anything else, for a division by zero and for a result that is not finite.
-    """
-    try:
-        tree = ast.parse(value.strip() if isinstance(value, str) else repr(float(value)), mode="eval")
-        result = float(_evaluate(tree.body, {"n": n, "k": k}))
-    except ZeroDivisionError:
-        raise LabError(f"{value!r} divides by zero at n = {n}, k = {k}") from None
-    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
-        raise LabError(
-            f"must be a number or arithmetic in n and k such as '1 - k/n', got {value!r}"
-        ) from None
-    if not math.isfinite(result):
-        raise LabError(f"{value!r} is not finite at n = {n}, k = {k}")
-    return result
-
-
-def _evaluate(node: ast.AST, names: Mapping[str, int]) -> float:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return node.value  # type: ignore[return-value]
-    if isinstance(node, ast.Name) and node.id in names:
-        return names[node.id]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_evaluate(node.left, names), _evaluate(node.right, names))
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_evaluate(node.operand, names))
-    raise ValueError("not arithmetic")
-
-
-def _check_value(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"must be a number or arithmetic in n and k such as '1 - k/n', got {value!r}")
-    try:
-        evaluate_value(value, n=7919, k=7907)  # no n and k of a sweep, so only what never works fails here
-    except LabError as error:
-        raise ValueError(str(error)) from None
-    return value
+__all__ = [
+    "AXES",
+    "CLAIM_KINDS",
+    "STUDY_AXES",
+    "TRAINING_AXES",
+    "BiasedClaim",
+    "Claim",
+    "DifferenceClaim",
+    "EqualsClaim",
+    "OrderClaim",
+    "Point",
+    "RatioClaim",
+    "UnbiasedClaim",
+    "Where",
+    "evaluate_value",
+]
 
 
 def _check_name(name: str) -> str:
@@ -78,33 +37,22 @@ def _check_name(name: str) -> str:
     return name
 
 
-class Where(Model):
-    """A region of the grid: each axis that is given equals the value, or one of the values, given for it."""
-
-    estimator: OneOrMore[EstimatorName] | None = None
-    baseline: OneOrMore[BaselineName] | None = None
-    n: OneOrMore[AtLeastOne] | None = None
-    k: OneOrMore[AtLeastOne] | None = None
-    stage: OneOrMore[WholeNumber] | None = None
-
-    def given(self) -> dict[str, tuple[Any, ...]]:
-        """The axes that are given, with their values."""
-        return {axis: values for axis in AXES if (values := getattr(self, axis)) is not None}
-
-    def contains(self, point: Point) -> bool:
-        """Whether a grid point (a mapping with every axis) lies in the region."""
-        return all(point[axis] in values for axis, values in self.given().items())
-
-
 class _Claim(Model):
-    # The study whose rows the claim speaks of.
-    study: ClassVar[Literal["gradient", "training"]] = "gradient"
-
     name: Annotated[str, AfterValidator(_check_name)]
     where: Where = Where()
 
+    @property
+    def study(self) -> str:
+        """The study whose rows the claim speaks of."""
+        return "gradient"
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of that study's points; what the sweep varies comes on top."""
+        return STUDY_AXES[self.study]
+
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """The grid points, or pairs of them, that the claim speaks of."""
+        """The grid points, or pairs or rows of them, that the claim speaks of."""
         return ((point,) for point in points if self.where.contains(point))
 
 
@@ -112,7 +60,7 @@ class UnbiasedClaim(_Claim):
     """No bias is seen, although a relative bias of `detectable` would have been."""
 
     kind: Literal["unbiased"]
-    detectable: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    detectable: Positive
 
 
 class BiasedClaim(_Claim):
@@ -123,18 +71,63 @@ class BiasedClaim(_Claim):
 
 
 class EqualsClaim(_Claim):
-    """A measure equals a value within a tolerance."""
+    """A measure, or a number of a weights study, equals a value within a tolerance, absolute or relative to the value."""
 
     kind: Literal["equals"]
-    metric: Metric
-    value: Annotated[float | str, BeforeValidator(_check_value)]
-    tolerance: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    metric: EqualsMetric
+    value: Annotated[float | str, BeforeValidator(check_arithmetic)]
+    tolerance: Positive | None = None
+    relative_tolerance: Positive | None = None
+
+    @property
+    def study(self) -> str:
+        """The study that measures the metric."""
+        return study_of(self.metric)
+
+    def slack(self, value: float) -> float:
+        """How far from `value`, the number that the claim names at a point, the measure may be."""
+        if self.tolerance is not None:
+            return self.tolerance
+        assert self.relative_tolerance is not None
+        return self.relative_tolerance * abs(value)
+
+    @model_validator(mode="after")
+    def _tolerance(self) -> Self:
+        if (self.tolerance is None) == (self.relative_tolerance is None):
+            raise ValueError("needs exactly one of tolerance and relative_tolerance")
+        return self
+
+
+class OrderClaim(_Claim):
+    """A measure, or the optimum of an objective study, strictly increases along a list of regions, all else equal."""
+
+    kind: Literal["order"]
+    metric: OrderMetric
+    along: Annotated[tuple[Where, ...], Field(min_length=2, strict=False)]
+
+    @property
+    def study(self) -> str:
+        """The study that measures the metric."""
+        return study_of(self.metric)
+
+    @model_validator(mode="after")
+    def _same_axes(self) -> Self:
+        given = [region.given() for region in self.along]
+        if not given[0] or any(set(values) != set(given[0]) for values in given):
+            raise ValueError(
+                "the regions of along must give the same axes, e.g. [{baseline: subloo}, {baseline: none}]"
+            )
+        if any(len(values) > 1 for region in given for values in region.values()):
+            raise ValueError("the regions of along must give one value per axis")
+        return self
+
+    def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
+        """Rows of points, one of each region in the order of `along`, that differ only in the axes these give."""
+        return aligned(points, self.along, self.where, self.axes)
 
 
 class _PairClaim(_Claim):
     """A measure at `of` compared with that at `over`, all other axes equal."""
-
-    axes: ClassVar[tuple[str, ...]] = AXES
 
     of: Where
     over: Where
@@ -151,15 +144,7 @@ class _PairClaim(_Claim):
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
         """Pairs (of, over) that differ only in the axes that `of` and `over` give."""
-        swapped = self.over.given()
-        shared = [axis for axis in self.axes if axis not in swapped]
-        where = {axis: values for axis, values in self.where.given().items() if axis in shared}
-        partners = {tuple(p[axis] for axis in shared): p for p in points if self.over.contains(p)}
-        for point in points:
-            if self.of.contains(point) and all(point[axis] in values for axis, values in where.items()):
-                partner = partners.get(tuple(point[axis] for axis in shared))
-                if partner is not None and partner is not point:
-                    yield point, partner
+        return aligned(points, (self.of, self.over), self.where, self.axes)
 
 
 def _one_bound(claim: RatioClaim | DifferenceClaim) -> None:
@@ -171,9 +156,9 @@ class RatioClaim(_PairClaim):
     """A measure at `of` is at least, or at most, so many times that at `over`, all other axes equal."""
 
     kind: Literal["ratio"]
-    metric: RatioMetric
-    at_least: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    at_most: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    metric: GradientMetric
+    at_least: Positive | None = None
+    at_most: Positive | None = None
 
     @model_validator(mode="after")
     def _bound(self) -> Self:
@@ -193,13 +178,15 @@ class DifferenceClaim(_PairClaim):
     Policies are compared in pairs: of the same seed, on the same held-out instances.
     """
 
-    study: ClassVar[Literal["gradient", "training"]] = "training"
-    axes: ClassVar[tuple[str, ...]] = TRAINING_AXES
-
     kind: Literal["difference"]
     metric: Annotated[str, AfterValidator(_check_final)]
     at_least: Annotated[float, Field(allow_inf_nan=False)] | None = None
     at_most: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+    @property
+    def study(self) -> str:
+        """The training study."""
+        return "training"
 
     @property
     def at_k(self) -> int:
@@ -211,16 +198,20 @@ class DifferenceClaim(_PairClaim):
         _one_bound(self)
         if any(region.stage is not None for region in (self.of, self.over, self.where)):
             raise ValueError("a training study has no stage: give estimator, baseline, n or k")
+        if any(region.setting is not None for region in (self.of, self.over, self.where)):
+            raise ValueError("a training study varies no setting: give estimator, baseline, n or k")
         return self
 
 
 Claim = Annotated[
-    UnbiasedClaim | BiasedClaim | EqualsClaim | RatioClaim | DifferenceClaim, Field(discriminator="kind")
+    UnbiasedClaim | BiasedClaim | EqualsClaim | RatioClaim | OrderClaim | DifferenceClaim,
+    Field(discriminator="kind"),
 ]
 CLAIM_KINDS: dict[str, type[_Claim]] = {
     "unbiased": UnbiasedClaim,
     "biased": BiasedClaim,
     "equals": EqualsClaim,
     "ratio": RatioClaim,
+    "order": OrderClaim,
     "difference": DifferenceClaim,
 }

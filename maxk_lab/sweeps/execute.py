@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.events import Follower, OnEvent, append_event
 from maxk_lab.sweeps.files import remove_partials
+from maxk_lab.sweeps.grid import Skipped
 from maxk_lab.sweeps.lock import locked
-from maxk_lab.sweeps.plan import Plan, Skipped, make_plan
+from maxk_lab.sweeps.plan import Plan, make_plan
 from maxk_lab.sweeps.pool import run_tasks
 from maxk_lab.sweeps.progress import statuses
 from maxk_lab.sweeps.provenance import collect_provenance
@@ -22,6 +23,8 @@ from maxk_lab.sweeps.worker import Task
 MEASURES = {
     "gradient": "maxk_lab.sweeps.gradient_study:measure_unit",
     "training": "maxk_lab.sweeps.training_study:measure_training",
+    "objective": "maxk_lab.sweeps.objective_study:measure_objective",
+    "weights": "maxk_lab.sweeps.weights_study:measure_weights",
 }
 BACKENDS = ("local",)
 

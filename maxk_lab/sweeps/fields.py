@@ -52,6 +52,11 @@ OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_len
 Distinct = Annotated[
     tuple[WholeNumber, ...], BeforeValidator(as_tuple), Field(min_length=1), AfterValidator(_distinct)
 ]
+Distances = Annotated[
+    tuple[NotNegative, ...], BeforeValidator(as_tuple), Field(min_length=1), AfterValidator(_distinct)
+]
+# What a YAML file can give a parameter: true and false are no numbers.
+Value = Annotated[bool | int | float | str, Field(union_mode="left_to_right")]
 DistinctAscending = Annotated[Distinct, AfterValidator(_ascending)]
 
 

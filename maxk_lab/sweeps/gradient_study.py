@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from maxk_lab.environments.protocol import Environment, make_environment
-from maxk_lab.estimators.catalogue import effective_k
+from maxk_lab.estimators.catalogue import objective
+from maxk_lab.gradients.behaviour import perturbed
 from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells
 from maxk_lab.gradients.pool import ScorePool
@@ -47,13 +48,13 @@ def _pool(
     cache: Path | None,
     event: Event,
 ) -> ScorePool:
-    ks = sorted({effective_k(cell["estimator"], cell["k"]) for cell in cells})
+    objectives = {found.name: found for cell in cells for found in [objective(cell["estimator"], cell["k"])]}
     # How a pool is cut into groups, or whether groups are enumerated instead, does not change the pool.
     axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
     meaning = axes | {"version": IDENTITY_VERSION}
     path = None if cache is None else cache / f"pool-{content_hash(meaning)}.npz"
     cached = _read_pool(path)
-    if cached is not None and (not cached.exact or set(ks) <= set(cached.ks)):
+    if cached is not None and (not cached.exact or set(objectives) <= set(cached.objectives)):
         return cached
     policy = _policy_at_stage(unit, environment, cache, event)
     data_seed = derive_seed("study", unit["environment"], unit["seed"])
@@ -63,13 +64,22 @@ def _pool(
         environment.instances(unit["instances"], derive_seed("instances", data_seed)),
         unit["instances"],
         unit["pool"],
-        ks=ks,
+        objectives=[objectives[name] for name in sorted(objectives)],
         seed=derive_seed("pool", data_seed),
+        behaviour=_behaviour(unit, policy),
         on_instance=lambda done, of: event("scores", {"done": done, "of": of}),
     )
     if path is not None:
         _write(path, lambda file: np.savez(file, **pool.to_arrays()))  # type: ignore[arg-type]
     return pool
+
+
+def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
+    """The policy that draws the trajectories, where it is not `policy`: all distances of a seed lie in one direction."""
+    if "behaviour" not in unit:
+        return None
+    seed = derive_seed("behaviour", unit["environment"], unit["policy"], unit["seed"])
+    return perturbed(policy, unit["behaviour"]["distance"], seed)
 
 
 def _policy_at_stage(

@@ -10,7 +10,17 @@ from pydantic import BaseModel, ValidationError
 from maxk_lab.catalogue import nearest
 from maxk_lab.sweeps.claims import CLAIM_KINDS, Where
 from maxk_lab.sweeps.fields import Grid
-from maxk_lab.sweeps.schema import GradientStudy, SweepSpec, Tracking, WarmUp
+from maxk_lab.sweeps.figures import Figure
+from maxk_lab.sweeps.schema import (
+    Behaviour,
+    GradientStudy,
+    ObjectiveGrid,
+    ObjectiveStudy,
+    SweepSpec,
+    Tracking,
+    WarmUp,
+    WeightsStudy,
+)
 from maxk_lab.sweeps.source import Source, TreePath
 from maxk_lab.sweeps.training_schema import KL, Evaluation, Loss, TrainingStudy
 
@@ -18,12 +28,17 @@ _MODELS: dict[TreePath, type[BaseModel]] = {
     (): SweepSpec,
     ("gradient",): GradientStudy,
     ("gradient", "warmup"): WarmUp,
+    ("gradient", "behaviour"): Behaviour,
     ("gradient", "grid"): Grid,
     ("training",): TrainingStudy,
     ("training", "kl"): KL,
     ("training", "loss"): Loss,
     ("training", "evaluate"): Evaluation,
     ("training", "grid"): Grid,
+    ("objective",): ObjectiveStudy,
+    ("objective", "grid"): ObjectiveGrid,
+    ("weights",): WeightsStudy,
+    ("weights", "grid"): Grid,
     ("tracking",): Tracking,
 }
 _WORDS = {
@@ -49,6 +64,8 @@ def note_problems(error: ValidationError, source: Source) -> None:
     """Add every finding of `error` to the problems of `source`."""
     for finding in error.errors(include_url=False):
         path, kind = _path(finding["loc"], source.tree), finding["type"]
+        if kind == "too_short" and len(finding["input"]) >= finding["ctx"]["min_length"]:
+            continue  # pydantic counts sound entries alone, and has said what is wrong with the others
         if kind == "extra_forbidden":
             source.add(path, unknown_key(path[-1], _known_keys(finding["loc"], path)), key=True)
         elif kind in ("union_tag_not_found", "union_tag_invalid"):
@@ -74,7 +91,8 @@ def _message(finding: Mapping[str, Any]) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "too_short":
-        return "must not be empty"
+        least = context["min_length"]
+        return "must not be empty" if least == 1 else f"must have at least {least} entries, got {len(given)}"
     if kind == "literal_error":
         return _one_of(
             given, [word.strip("' ") for word in context["expected"].replace(" or ", ",").split(",")]
@@ -119,6 +137,8 @@ def _path(location: Sequence[int | str], tree: Any) -> TreePath:
 def _known_keys(location: Sequence[int | str], path: TreePath) -> list[str]:
     if location[0] == "claims":
         model: type[BaseModel] = CLAIM_KINDS[str(location[2])] if len(path) == 3 else Where
+    elif location[0] == "figures":
+        model = Figure
     else:
         model = _MODELS[path[:-1]]
-    return list(model.model_fields)
+    return [found.alias or name for name, found in model.model_fields.items()]

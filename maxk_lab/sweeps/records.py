@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from maxk_lab.catalogue import nearest
 from maxk_lab.errors import LabError
+from maxk_lab.sweeps.cells import OUTSIDE_MEANING, Cell
 from maxk_lab.sweeps.files import write_atomically
 from maxk_lab.sweeps.identity import IDENTITY_VERSION, content_hash
 from maxk_lab.sweeps.plan import Plan
@@ -52,6 +53,14 @@ class Record:
             return cls(**content)
         except TypeError:
             raise ValueError("not a record") from None
+
+
+def _as_planned(record: Record, cell: Cell) -> Record:
+    """The record with what the plan varies: an earlier spec may have come to the same cell without, or by another way."""
+    if record.cell.get("setting", {}) == cell.setting:
+        return record
+    bare = {key: value for key, value in record.cell.items() if key != "setting"}
+    return replace(record, cell=bare | ({"setting": dict(cell.setting)} if cell.setting else {}))
 
 
 def _checksum(body: Mapping[str, Any]) -> str:
@@ -109,9 +118,9 @@ class RunDirectory:
         )
 
     def records(self, plan: Plan) -> list[Record]:
-        """The records of the plan's cells, in the plan's order, failed ones included."""
-        found = (self.read(cell.id) for cell in plan.cells)
-        return [record for record in found if record is not None]
+        """The records of the plan's cells, in the plan's order, failed ones included, each with the plan's setting."""
+        found = ((self.read(cell.id), cell) for cell in plan.cells)
+        return [_as_planned(record, cell) for record, cell in found if record is not None]
 
     def all_records(self) -> Iterator[Record]:
         """Every sound record of this identity version, whether or not the present spec asks for it."""
@@ -142,7 +151,7 @@ class RunDirectory:
             if known is not None and known[0] == stamp:
                 return known[1]
             record = Record.from_bytes(path.read_bytes())
-            meaning = {key: value for key, value in record.cell.items() if key != "id"}
+            meaning = {key: value for key, value in record.cell.items() if key not in OUTSIDE_MEANING}
             if record.cell.get("id") != cell_id or content_hash(meaning) != cell_id:
                 raise ValueError("it is not the record of this cell")
         except FileNotFoundError:

@@ -11,12 +11,17 @@ from maxk_lab.sweeps.claims import Claim
 from maxk_lab.sweeps.fields import (
     AtLeastOne,
     AtLeastTwo,
+    Distances,
     Distinct,
     DistinctAscending,
+    EstimatorName,
     Grid,
     Model,
+    OneOrMore,
     Positive,
+    Value,
 )
+from maxk_lab.sweeps.figures import Figure
 from maxk_lab.sweeps.training_schema import TrainingStudy
 
 WANDB_MODES = ("offline", "online", "disabled")
@@ -63,6 +68,16 @@ class WarmUp(Model):
     clip: Positive = 1.0
 
 
+class Behaviour(Model):
+    """The policy that draws the trajectories, where it is not the one whose gradient is estimated.
+
+    `distance` is the L2 norm by which its parameters are moved, in a direction that depends on the seed alone;
+    every distance is measured, 0 on-policy.
+    """
+
+    distance: Distances = (0.0,)
+
+
 class GradientStudy(Model):
     """Gradient estimates of policies frozen at `stages` steps of warm-up.
 
@@ -77,6 +92,39 @@ class GradientStudy(Model):
     pool: AtLeastTwo = 256
     partitions: AtLeastOne = 8
     complete: bool = False
+    behaviour: Behaviour = Behaviour()
+    grid: Grid
+
+    @property
+    def off_policy(self) -> bool:
+        """Whether distances of a behaviour policy are compared, or one other than 0 is asked for."""
+        return self.behaviour.distance != (0.0,)
+
+
+class ObjectiveGrid(Model):
+    """The objectives that are compared: what each estimator targets, at each K."""
+
+    estimator: OneOrMore[EstimatorName]
+    k: OneOrMore[AtLeastOne]
+
+
+class ObjectiveStudy(Model):
+    """The exact objective at `points` values of one parameter, evenly spaced between `from` and `to`, and its optimum.
+
+    `parameter` is a number of the environment or of its policy, as in `policy.mean`.
+    """
+
+    parameter: str
+    start: Annotated[float, Field(alias="from", allow_inf_nan=False)]
+    stop: Annotated[float, Field(alias="to", allow_inf_nan=False)]
+    points: AtLeastTwo = 101
+    grid: ObjectiveGrid
+
+
+class WeightsStudy(Model):
+    """The weights that estimators give the rewards of `groups` groups, drawn by the untrained policy."""
+
+    groups: AtLeastOne = 4
     grid: Grid
 
 
@@ -91,14 +139,22 @@ Parameters = Annotated[dict[str, Any], BeforeValidator(_is_mapping)]
 
 
 class SweepSpec(Model):
-    """A whole sweep file: one study or both. `environment` and `policy` hold every parameter, defaults too."""
+    """A whole sweep file: one study or several. `environment` and `policy` hold every parameter, defaults too.
+
+    `vary` lists values of their parameters, by keys such as `environment.arms`: gradient and weights studies are
+    made at every combination, in the order of the file.
+    """
 
     name: Annotated[str, AfterValidator(_folder_name)]
     description: str = ""
     seeds: Distinct
     environment: Parameters
     policy: Parameters = Field(default_factory=dict)
+    vary: Annotated[dict[str, OneOrMore[Value]], BeforeValidator(_is_mapping)] = Field(default_factory=dict)
     gradient: Annotated[GradientStudy | None, BeforeValidator(_is_given)] = None
     training: Annotated[TrainingStudy | None, BeforeValidator(_is_given)] = None
+    objective: Annotated[ObjectiveStudy | None, BeforeValidator(_is_given)] = None
+    weights: Annotated[WeightsStudy | None, BeforeValidator(_is_given)] = None
     tracking: Tracking = Tracking()
+    figures: tuple[Figure, ...] = Field(default=(), strict=False)
     claims: tuple[Claim, ...] = Field(default=(), strict=False)

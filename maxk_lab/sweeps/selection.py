@@ -16,7 +16,8 @@ AXES = ("estimator", "baseline", "n", "k", "stage", "seed", "study")
 def select(plan: Plan, only: str | None) -> frozenset[str]:
     """The ids of the plan's cells that `only` names; all if None.
 
-    `axis=value` pairs joined by commas: different axes must all hold, values of one axis are alternatives.
+    `axis=value` pairs joined by commas: different axes must all hold, values of one axis are alternatives. Keys of
+    what the sweep varies are axes too, as in `environment.arms=8`.
     Raises `LabError` for unknown axes, for values that the sweep does not have and if no cell is left.
     """
     if only is None:
@@ -30,21 +31,22 @@ def select(plan: Plan, only: str | None) -> frozenset[str]:
 
 def _parse(plan: Plan, only: str) -> dict[str, set[Any]]:
     wanted: dict[str, set[Any]] = {}
+    axes = (*AXES, *dict.fromkeys(key for unit in plan.units for key in unit.setting))
     for part in only.split(","):
         axis, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not axis or not value:
             raise LabError(f"--only must read axis=value,axis=value, got {part.strip()!r} in {only!r}")
-        if axis not in AXES:
-            hint = nearest(axis, AXES)
+        if axis not in axes:
+            hint = nearest(axis, axes)
             also = f" (did you mean {hint}?)" if hint else ""
-            raise LabError(f"--only: unknown axis {axis!r}{also}; known: {', '.join(AXES)}")
+            raise LabError(f"--only: unknown axis {axis!r}{also}; known: {', '.join(axes)}")
         wanted.setdefault(axis, set()).add(_value(plan, axis, value))
     return wanted
 
 
 def _value(plan: Plan, axis: str, text: str) -> Any:
-    found = dict.fromkeys(getattr(cell, axis) for cell in plan.cells)
-    known = [value for value in found if value is not None]  # cells of a training study have no stage
+    found = dict.fromkeys(_at(cell, axis) for cell in plan.cells)
+    known = [value for value in found if value is not None]  # only cells of a gradient study have a stage
     if not known:
         raise LabError(f"--only: no cell of this sweep has a {axis}, got {axis} = {text}")
     value = text
@@ -54,12 +56,16 @@ def _value(plan: Plan, axis: str, text: str) -> Any:
         except LabError as error:
             raise LabError(f"--only: {error}") from None
     for candidate in known:
-        if str(candidate) == value:
+        if value in (str(candidate), f"{candidate:g}" if isinstance(candidate, float) else None):
             return candidate
     hint = nearest(value, map(str, known))
     also = f" (did you mean {hint}?)" if hint else ""
     raise LabError(f"--only: no cell has {axis} = {text}{also}; the sweep has {', '.join(map(str, known))}")
 
 
+def _at(cell: Cell, axis: str) -> Any:
+    return getattr(cell, axis) if axis in AXES else cell.setting.get(axis)
+
+
 def _meets(cell: Cell, wanted: dict[str, set[Any]]) -> bool:
-    return all(getattr(cell, axis) in values for axis, values in wanted.items())
+    return all(_at(cell, axis) in values for axis, values in wanted.items())

@@ -180,3 +180,28 @@ def test_plan_tells_repeats_in_one_line_per_estimator(sweep: str, lab: Callable[
     # 3 baselines × 2 n × 2 K for grpo, measured once per n; subloo at K = 1 makes no sense for maxk.
     assert "10 ×  repeats a point of grpo[0.0001] that is measured once" in told.output
     assert told.output.count("repeats") == 1
+
+
+def test_plan_tells_what_is_varied(lab: Lab, sweep: str) -> None:
+    vary = ["--set", "vary={environment.arms: [4, 8], policy.init_std: [0.5]}", "--set", "seeds=0"]
+    text = lab("plan", sweep, *vary).stdout
+    assert "20 cells in 2 units" in text
+    for arms in (4, 8):
+        assert f"bandit arms={arms} reward_shift=0.0 policy.init_std=0.5" in text
+    view = json.loads(lab("plan", sweep, *vary, "--json").stdout)
+    assert [cell["setting"]["environment.arms"] for cell in view["cells"]] == [4] * 10 + [8] * 10
+    cells = lab("plan", sweep, *vary, "--cells").stdout
+    assert "environment.arms" in cells
+
+
+def test_every_study_has_an_estimate_of_time(lab: Lab, sweep: str) -> None:
+    Path("along.yaml").write_text(
+        "name: along\nseeds: [0]\nenvironment: {name: gaussian}\n"
+        "objective: {parameter: policy.mean, from: 0, to: 1, grid: {estimator: maxk, k: [1, 2]}}\n"
+        "weights: {grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n",
+        encoding="utf-8",
+    )
+    view = json.loads(lab("plan", "along.yaml", "--json").stdout)
+    assert view["counts"] == {"done": 0, "failed": 0, "missing": 3}
+    assert view["seconds_left"] > 0
+    assert "gaussian" in lab("plan", "along.yaml").stdout

@@ -155,16 +155,33 @@ def test_one_problem(write: Write, line: int, text: str, expected: str) -> None:
     found = problems(write(with_line(line, text)))
     if line == 4:
         assert found == [
-            "sweep.yaml:1:1: (file): needs a study: gradient or training, or both", f"sweep.yaml:{expected}"
+            "sweep.yaml:1:1: (file): needs a study: gradient, training, objective or weights, or several", f"sweep.yaml:{expected}"
         ]  # fmt: skip
     else:
         (problem,) = found
         assert problem.startswith(f"sweep.yaml:{expected}")
 
 
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        ("{ratio: token}", "6:17: training.loss.ratio: must be sequence for off_policy_maxk, whose weights"),
+        (
+            "{aggregation: seq_mean}",
+            "6:23: training.loss.aggregation: must be seq_sum or fixed for off_policy",
+        ),
+        ("{dual_clip: 3}", "6:21: training.loss.dual_clip: must be null for off_policy_maxk, whose weights"),
+    ],
+)
+def test_off_policy_weights_leave_no_ratio_to_clip(write: Write, loss: str, expected: str) -> None:
+    text = with_line(6, f"  loss: {loss}").replace("estimator: maxk", "estimator: off_policy_maxk")
+    (problem,) = problems(write(text))
+    assert problem.startswith(f"sweep.yaml:{expected}")
+
+
 def test_no_study_at_all(write: Write) -> None:
     assert problems(write("\n".join(LINES[:3]))) == [
-        "sweep.yaml:1:1: (file): needs a study: gradient or training, or both"
+        "sweep.yaml:1:1: (file): needs a study: gradient, training, objective or weights, or several"
     ]
 
 

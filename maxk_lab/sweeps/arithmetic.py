@@ -1,0 +1,108 @@
+"""The values of claims: numbers, or arithmetic in n, k and the varied settings, evaluated without running any code."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from maxk_lab.errors import LabError
+
+_OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    # Of floats: a tower of whole numbers would not end.
+    ast.Pow: lambda base, exponent: float(base) ** float(exponent),
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+
+
+def evaluate_value(
+    value: float | str, n: int, k: int, setting: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()
+) -> float:
+    """The number that a claim names: a number, or arithmetic (+ - * / ** and brackets) in n and k, as `1 - k/n`.
+
+    A varied setting that is a number goes by the last word of its key: `arms` for `environment.arms`. Raises
+    `LabError` for anything else, for a division by zero and for a result that is not a finite real number.
+    """
+    names = numbers_of(setting) | {"n": n, "k": k}
+    place = ", ".join(f"{name} = {number}" for name, number in {"n": n, "k": k, **names}.items())
+    try:
+        result = _evaluate(_parse(value), names)
+    except ZeroDivisionError:
+        raise LabError(f"{value!r} divides by zero at {place}") from None
+    except OverflowError:
+        raise LabError(f"{value!r} is not finite at {place}") from None
+    except (ValueError, RecursionError):
+        raise LabError(_words(value, names)) from None
+    if isinstance(result, complex):
+        raise LabError(f"{value!r} is not a real number at {place}")
+    if not math.isfinite(result):
+        raise LabError(f"{value!r} is not finite at {place}")
+    return float(result)
+
+
+def check_arithmetic(value: Any) -> Any:
+    """`value` if it is a number or arithmetic in some names. Raises `ValueError` that says what it must be."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(_words(value, ()))
+    try:
+        _check(_parse(value))
+    except (ValueError, RecursionError):
+        raise ValueError(_words(value, ())) from None
+    return value
+
+
+def numbers_of(setting: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, float]:
+    """The varied settings that are numbers, by the last word of their keys."""
+    return {
+        key.rpartition(".")[2]: value
+        for key, value in dict(setting).items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def _words(value: Any, names: Iterable[str]) -> str:
+    also = [name for name in names if name not in ("n", "k")]
+    known = f"n, k, {', '.join(also)}" if also else "n and k"
+    return f"must be a number or arithmetic in {known} such as '1 - k/n', got {value!r}"
+
+
+def _parse(value: float | str) -> ast.AST:
+    text = value.strip() if isinstance(value, str) else repr(float(value))
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, MemoryError):
+        raise ValueError("not arithmetic") from None
+
+
+def _check(node: ast.AST) -> None:
+    """Every part of the expression is one that `_evaluate` knows, whatever its names stand for."""
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        _check(node.left)
+        _check(node.right)
+    elif isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+        _check(node.operand)
+    elif not isinstance(node, ast.Name) and not _is_number(node):
+        raise ValueError("not arithmetic")
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def _evaluate(node: ast.AST, names: Mapping[str, float]) -> Any:
+    if isinstance(node, ast.Constant) and _is_number(node):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in names:
+        return names[node.id]
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_evaluate(node.left, names), _evaluate(node.right, names))
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_evaluate(node.operand, names))
+    raise ValueError("not arithmetic")

@@ -1,0 +1,182 @@
+"""Claims of the newer kinds: settings as regions, arithmetic in settings, orders, and what no study measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from maxk_lab.errors import LabError, SpecError
+from maxk_lab.gradients.statistics import MEASURES
+from maxk_lab.sweeps.arithmetic import evaluate_value
+from maxk_lab.sweeps.claims import EqualsClaim, OrderClaim, RatioClaim
+from maxk_lab.sweeps.metrics import GRADIENT_METRICS
+from maxk_lab.sweeps.spec import load_spec, spec_to_yaml
+
+Write = Callable[[str | bytes], str]
+GRADIENT = """\
+name: small
+seeds: [0]
+environment: {name: bandit}
+vary: {environment.arms: [4, 8], policy.init_std: [0.5, 1.0]}
+gradient:
+  instances: 2
+  pool: 16
+  grid: {estimator: maxk, baseline: [none, centred, subloo], n: [2, 8], k: 2}
+claims:
+  - CLAIM
+"""
+OBJECTIVE = """\
+name: along
+seeds: [0]
+environment: {name: gaussian}
+objective: {parameter: policy.mean, from: 0, to: 1, grid: {estimator: [maxk, median], k: [1, 2, 4]}}
+weights: {grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
+claims:
+  - CLAIM
+"""
+POINTS = [
+    {"estimator": "maxk", "baseline": baseline, "n": n, "k": 2, "stage": 0, "setting": {"environment.arms": arms}}
+    for baseline in ("none", "centred", "subloo")
+    for n in (2, 8)
+    for arms in (4, 8)
+    if baseline != "centred" or n > 2
+]  # fmt: skip
+
+
+def problems(write: Write, text: str) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(text))
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_the_metrics_of_claims_are_the_measures_that_there_are() -> None:
+    assert set(GRADIENT_METRICS) <= set(MEASURES)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("k**2 * success_probability * (1 - success_probability)**(2*k - 1) / n", 4 * 0.25 * 0.75**3 / 8),
+        ("n ** 0.5", 8**0.5),
+        ("arms - n", -4.0),
+        ("-2 ** 2", -4.0),
+    ],
+)
+def test_values_may_use_settings_and_powers(value: str, expected: float) -> None:
+    setting = {"environment.arms": 4, "policy.success_probability": 0.25, "environment.rewards": "binary"}
+    assert evaluate_value(value, 8, 2, setting) == expected
+    assert evaluate_value(value, 8, 2, tuple(setting.items())) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("rewards", "must be a number or arithmetic in n, k, arms such as"),
+        ("9**9**9**9", "'9**9**9**9' is not finite at n = 8, k = 2, arms = 4"),
+        ("(0 - 1)**0.5", "is not a real number at n = 8, k = 2"),
+        ("0**(0 - 1)", "divides by zero at n = 8, k = 2"),
+    ],
+)
+def test_values_that_are_none(value: str, words: str) -> None:
+    with pytest.raises(LabError) as caught:
+        evaluate_value(value, 8, 2, {"environment.arms": 4, "environment.rewards": "binary"})
+    assert words in str(caught.value)
+
+
+def test_a_region_of_settings() -> None:
+    claim = EqualsClaim.model_validate(
+        {"name": "c", "kind": "equals", "metric": "scale", "value": 1, "tolerance": 1}
+        | {"where": {"setting": {"environment.arms": 8}, "n": (8,)}}
+    )
+    met = [point for (point,) in claim.points(POINTS)]
+    assert [(p["baseline"], p["n"], p["setting"]) for p in met] == [
+        (baseline, 8, {"environment.arms": 8}) for baseline in ("none", "centred", "subloo")
+    ]
+
+
+def test_pairs_have_the_same_setting_unless_it_is_what_differs() -> None:
+    both = {"name": "c", "kind": "ratio", "metric": "snr", "at_most": 1.0}
+    baselines = RatioClaim.model_validate(
+        both | {"of": {"baseline": "subloo"}, "over": {"baseline": "centred"}}
+    )
+    found = list(baselines.points(POINTS))
+    assert len(found) == 2
+    for of, over in found:
+        assert (of["baseline"], over["baseline"]) == ("subloo", "centred")
+        assert (of["n"], of["setting"]) == (over["n"], over["setting"])
+    arms = [{"setting": {"environment.arms": value}} for value in (4, 8)]
+    settings = RatioClaim.model_validate(both | {"of": arms[0], "over": arms[1]})
+    found = list(settings.points(POINTS))
+    assert len(found) == 5
+    for of, over in found:
+        assert (of["setting"]["environment.arms"], over["setting"]["environment.arms"]) == (4, 8)
+        assert (of["baseline"], of["n"]) == (over["baseline"], over["n"])
+
+
+def test_rows_of_an_order_are_whole() -> None:
+    claim = OrderClaim.model_validate(
+        {"name": "c", "kind": "order", "metric": "variance"}
+        | {"along": [{"baseline": name} for name in ("subloo", "centred", "none")]}
+    )
+    found = list(claim.points(POINTS))
+    # centred needs K < n, so n = 2 has no whole row.
+    assert [tuple(point["baseline"] for point in row) for row in found] == [("subloo", "centred", "none")] * 2
+    assert {row[0]["n"] for row in found} == {8}
+    assert all(row[0]["setting"] == row[1]["setting"] == row[2]["setting"] for row in found)
+
+
+def test_an_optimum_is_compared_across_k() -> None:
+    points = [{"estimator": "maxk", "baseline": "none", "n": k, "k": k} for k in (1, 2, 4)]
+    claim = OrderClaim.model_validate(
+        {"name": "c", "kind": "order", "metric": "optimum", "along": [{"k": 1}, {"k": 2}, {"k": 4}]}
+    )
+    assert claim.study == "objective"
+    assert [[point["k"] for point in row] for row in claim.points(points)] == [[1, 2, 4]]
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        ("{name: c, kind: equals, metric: scale, value: 1}",
+         "10:5: claims.0: needs exactly one of tolerance and relative_tolerance"),
+        ("{name: c, kind: equals, metric: scale, value: 1, tolerance: 1, relative_tolerance: 1}",
+         "10:5: claims.0: needs exactly one of tolerance and relative_tolerance"),
+        ("{name: c, kind: equals, metric: scale, value: arm, tolerance: 1}",
+         "10:51: claims.0.value: must be a number or arithmetic in n, k, arms, init_std such as '1 - k/n', got 'arm'"),
+        ("{name: c, kind: equals, metric: variance_cross, value: 1, tolerance: 1}",
+         "10:37: claims.0.metric: variance_cross is measured by complete enumeration only: give gradient complete: true"),
+        ("{name: c, kind: equals, metric: kl, value: 1, tolerance: 1}",
+         "10:37: claims.0.metric: kl is measured with a behaviour policy only: give gradient.behaviour a distance above 0"),
+        ("{name: c, kind: equals, metric: zero_share, value: 1, tolerance: 1}",
+         "10:21: claims.0.kind: equals speaks of a weights study, and this sweep has none"),
+        ("{name: c, kind: unbiased, detectable: 1, where: {setting: {environment.arm: 4}}}",
+         "10:64: claims.0.where.setting.environment.arm: unknown key 'environment.arm' (did you mean environment.arms?)"),
+        ("{name: c, kind: unbiased, detectable: 1, where: {setting: {environment.arms: [5]}}}",
+         "10:53: claims.0.where: matches no point of the grid that can run"),
+        ("{name: c, kind: order, metric: variance, along: [{baseline: none}]}",
+         "10:53: claims.0.along: must have at least 2 entries, got 1"),
+        ("{name: c, kind: order, metric: variance, along: [{baseline: none}, {n: 8}]}",
+         "10:5: claims.0: the regions of along must give the same axes, e.g. [{baseline: subloo}, {baseline: none}]"),
+        ("{name: c, kind: order, metric: variance, along: [{n: [2, 8]}, {n: 8}]}",
+         "10:5: claims.0: the regions of along must give one value per axis"),
+        ("{name: c, kind: order, metric: variance, along: [{n: 2}, {n: 4}]}",
+         "10:53: claims.0.along: matches no points of the grid that can run, one of each region, all else equal"),
+        ("{name: c, kind: order, metric: variance, along: [{baselin: none}, {n: 8}]}",
+         "10:55: claims.0.along.0.baselin: unknown key 'baselin' (did you mean baseline?)"),
+        ("{name: c, kind: order, metric: optimum, along: [{k: 1}, {k: 2}]}",
+         "10:21: claims.0.kind: order speaks of an objective study, and this sweep has none"),
+    ],
+)  # fmt: skip
+def test_one_problem_of_a_claim(write: Write, claim: str, expected: str) -> None:
+    assert problems(write, GRADIENT.replace("CLAIM", claim)) == [f"sweep.yaml:{expected}"]
+
+
+def test_claims_about_studies_without_seeds_to_pool(write: Write) -> None:
+    claims = (
+        "{name: o, kind: order, metric: optimum, along: [{k: 1}, {k: 2}, {k: 4}], where: {estimator: maxk}}\n"
+        "  - {name: w, kind: equals, metric: weight_sum, value: 0, tolerance: 1e-9}"
+    )
+    spec = load_spec(write(OBJECTIVE.replace("CLAIM", claims)))
+    assert [claim.study for claim in spec.claims] == ["objective", "weights"]
+    assert load_spec(write(spec_to_yaml(spec))) == spec

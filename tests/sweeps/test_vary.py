@@ -1,0 +1,198 @@
+"""What a sweep varies: a plan of every combination, whose cells are those of the sweeps that set the values themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from maxk_lab.errors import LabError, SpecError
+from maxk_lab.sweeps.plan import Plan, make_plan
+from maxk_lab.sweeps.records import Record, RunDirectory
+from maxk_lab.sweeps.selection import select
+from maxk_lab.sweeps.spec import load_spec, read_spec, spec_to_yaml
+
+Write = Callable[[str | bytes], str]
+SWEEP = """\
+name: varied
+seeds: [0, 1]
+environment: {name: bandit, arms: 4}
+vary: VARY
+gradient:
+  instances: 2
+  pool: 16
+  grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}
+"""
+BOTH = "{environment.arms: [8, 4], policy.init_std: [1, 0.5]}"
+
+
+@pytest.fixture
+def varied(write: Write) -> Callable[..., Plan]:
+    def plan(vary: str = BOTH, *overrides: str) -> Plan:
+        return make_plan(load_spec(write(SWEEP.replace("VARY", vary)), overrides))
+
+    return plan
+
+
+def problems(write: Write, text: str, *overrides: str) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(text), list(overrides))
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_every_combination_in_the_order_of_the_file(varied: Callable[..., Plan]) -> None:
+    plan = varied(BOTH, "seeds=0")
+    assert [dict(unit.setting) for unit in plan.units] == [
+        {"environment.arms": arms, "policy.init_std": std} for arms in (8, 4) for std in (1.0, 0.5)
+    ]
+    assert [(unit.environment["arms"], unit.policy["init_std"]) for unit in plan.units] == [
+        (8, 1.0), (8, 0.5), (4, 1.0), (4, 0.5),
+    ]  # fmt: skip
+    assert len({unit.label for unit in plan.units}) == 4
+    assert plan.units[0].label == "bandit arms=8 init_std=1.0, stage 0, seed 0"
+
+
+def test_cells_are_those_of_sweeps_that_set_the_values(varied: Callable[..., Plan], write: Write) -> None:
+    plain = SWEEP.replace("vary: VARY\n", "")
+    expected = {
+        cell.id
+        for arms in (4, 8)
+        for std in (1, 0.5)
+        for cell in make_plan(
+            load_spec(write(plain), [f"environment.arms={arms}", f"policy.init_std={std}"])
+        ).cells
+    }
+    assert {cell.id for cell in varied().cells} == expected
+
+
+def test_the_setting_is_told_outside_the_meaning(varied: Callable[..., Plan]) -> None:
+    cell = varied().cells[0].as_dict()
+    assert cell["setting"] == {"environment.arms": 8, "policy.init_std": 1.0}
+    assert "setting" not in varied("{}").cells[0].as_dict()
+    assert varied("{environment.arms: 4}").cells[0].as_dict()["id"] == varied("{}").cells[0].id
+
+
+def test_an_optional_parameter_at_its_default_is_that_of_older_cells(varied: Callable[..., Plan]) -> None:
+    plan = varied("{environment.rewards: [gaussian, linear]}", "seeds=0")
+    assert [unit.environment.get("rewards") for unit in plan.units] == [None, "linear"]
+    assert {cell.id for cell in plan.units[0].cells} == {cell.id for cell in varied("{}", "seeds=0").cells}
+
+
+def test_a_resolved_spec_reads_back(write: Write) -> None:
+    spec = load_spec(write(SWEEP.replace("VARY", BOTH)))
+    assert spec.vary == {"environment.arms": (8, 4), "policy.init_std": (1.0, 0.5)}
+    assert load_spec(write(spec_to_yaml(spec))) == spec
+    assert [cell.id for cell in make_plan(read_spec("sweep.yaml")).cells] == [
+        cell.id for cell in make_plan(spec).cells
+    ]
+
+
+@pytest.mark.parametrize(
+    ("vary", "expected"),
+    [
+        (
+            "{environment.arm: 4}",
+            "4:8: vary.environment.arm: bandit has no environment.arm (did you mean environment.arms?); known: ",
+        ),
+        ("{arms: 4}", "4:8: vary.arms: bandit has no arms"),
+        ("{environment.name: [bandit]}", "4:8: vary.environment.name: bandit has no environment.name"),
+        (
+            "{environment.arms: [4, 1]}",
+            "4:30: vary.environment.arms.1: arms must be at least 2, got 1",
+        ),
+        ("{environment.arms: x}", "4:26: vary.environment.arms: arms must be of type int, got 'x'"),
+        ("{environment.arms: []}", "4:26: vary.environment.arms: must not be empty"),
+        (
+            "{environment.arms: [4, 4.0]}",
+            "4:30: vary.environment.arms.1: must be distinct, got 4 more than once",
+        ),
+        ("4", "4:7: vary: must be a mapping of keys to values, got 4"),
+        (
+            "{policy.success_probability: 1.0}",
+            "4:7: vary: none of its 1 combinations can run: success_probability must be less than 1, got 1.0",
+        ),
+    ],
+)
+def test_one_problem(write: Write, vary: str, expected: str) -> None:
+    (found,) = problems(write, SWEEP.replace("VARY", vary))
+    assert found.startswith(f"sweep.yaml:{expected}")
+
+
+def test_combinations_that_cannot_run_are_skipped_with_their_reason(varied: Callable[..., Plan]) -> None:
+    plan = varied("{policy.success_probability: [0.5, 1.0]}", "seeds=0")
+    assert [dict(unit.setting) for unit in plan.units] == [{"policy.success_probability": 0.5}]
+    assert [str(skipped) for skipped in plan.skipped] == [
+        "policy.success_probability=1.0: success_probability must be less than 1, got 1.0"
+    ]
+
+
+def test_list_parameters_and_other_studies_are_not_varied(write: Write) -> None:
+    text = SWEEP.replace("VARY", "{environment.rewards: [exact_match]}").replace(
+        "{name: bandit, arms: 4}", "{name: toy_llm}"
+    )
+    assert problems(write, text) == [
+        "sweep.yaml:4:8: vary.environment.rewards: rewards is a list; a sweep varies single values"
+    ]
+    training = "training:\n  batch: 8\n  evaluate: {samples: 4}\n  grid: {estimator: maxk, baseline: none, n: 4, k: 1}\n"
+    (found,) = problems(write, SWEEP.replace("VARY", BOTH) + training)
+    assert found.startswith(
+        "sweep.yaml:4:1: vary: is for gradient and weights studies; this sweep has a study"
+    )
+
+
+def test_one_setting_can_be_selected(varied: Callable[..., Plan]) -> None:
+    plan = varied()
+    chosen = select(plan, "environment.arms=8,policy.init_std=1,baseline=none")
+    assert chosen == {
+        cell.id
+        for cell in plan.cells
+        if cell.setting == {"environment.arms": 8, "policy.init_std": 1.0} and cell.baseline == "none"
+    }
+    assert len(chosen) == 2
+    with pytest.raises(LabError, match=r"no cell has environment.arms = 5; the sweep has 8, 4"):
+        select(plan, "environment.arms=5")
+    with pytest.raises(LabError, match=r"unknown axis 'environment.arm' \(did you mean environment.arms\?\)"):
+        select(plan, "environment.arm=8")
+
+
+def test_records_are_told_by_the_setting_of_the_present_plan(
+    varied: Callable[..., Plan], tmp_path: Path
+) -> None:
+    run, plan = RunDirectory(tmp_path / "run"), varied("{environment.arms: [4, 8]}", "seeds=0")
+    run.cells_path.mkdir(parents=True)
+    cell = plan.cells[0]
+    run.write(Record(varied("{}", "seeds=0").cells[0].as_dict(), "done", {"value": 1.0}))
+    (found,) = run.records(plan)
+    assert found.cell == cell.as_dict()
+    assert found.cell["setting"] == {"environment.arms": 4}
+    run.write(replace(found, metrics={"value": 2.0}))
+    (plain,) = run.records(varied("{}", "seeds=0"))
+    assert (plain.metrics, "setting" in plain.cell) == ({"value": 2.0}, False)
+
+
+def test_distances_of_a_behaviour_policy_are_settings(varied: Callable[..., Plan]) -> None:
+    plan = varied("{}", "seeds=0", "gradient.behaviour.distance=[0, 0.5]")
+    assert [dict(unit.setting) for unit in plan.units] == [
+        {"behaviour.distance": 0.0},
+        {"behaviour.distance": 0.5},
+    ]
+    on, off = (unit.cells[0].as_dict() for unit in plan.units)
+    assert off["behaviour"] == {"distance": 0.5}
+    # On-policy cells are what they are without any distance.
+    assert "behaviour" not in on
+    assert {cell.id for cell in plan.units[0].cells} == {cell.id for cell in varied("{}", "seeds=0").cells}
+    assert plan.units[1].label == "bandit distance=0.5, stage 0, seed 0"
+
+
+@pytest.mark.parametrize(
+    ("distance", "expected"),
+    [
+        ("[0, -1]", "--set:1:29: gradient.behaviour.distance.1: must be at least 0, got -1"),
+        ("[0.5, 0.5]", "--set:1:29: gradient.behaviour.distance: must be distinct, got 0.5 more than once"),
+    ],
+)
+def test_distances_that_are_none(write: Write, distance: str, expected: str) -> None:
+    text = SWEEP.replace("VARY", "{}")
+    assert problems(write, text, f"gradient.behaviour.distance={distance}") == [expected]

@@ -1,0 +1,105 @@
+"""The weights study: the weights are those of the estimators, the groups depend on nothing but their size and the seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import advantages
+from maxk_lab.sweeps.rewards_only import rewards_only_refusal
+from maxk_lab.sweeps.weights_study import measure_weights
+
+UNIT = {
+    "environment": {"name": "gaussian", "dim": 1, "reward": "square_on_unit"},
+    "policy": {"mean": 0.9, "scale": 0.1, "learn_scale": False},
+    "seed": 3,
+    "groups": 5,
+}
+
+
+def cell(baseline: str = "subloo", n: int = 8, k: int = 4, estimator: str = "maxk") -> dict[str, Any]:
+    name = f"{estimator}/{baseline}/{n}/{k}"
+    return {"id": name, "estimator": estimator, "baseline": baseline, "n": n, "k": k}
+
+
+def measured(*cells: dict[str, Any], **changes: Any) -> list[Any]:
+    results = measure_weights(UNIT | changes, cells, cache=None, event=lambda name, payload: None)
+    return [result for _, result in results]
+
+
+def test_weights_are_those_of_the_estimators() -> None:
+    for metrics, baseline in zip(
+        measured(*map(cell, ("none", "centred", "subloo"))), ("none", "centred", "subloo"), strict=True
+    ):
+        rewards = torch.tensor(metrics["rewards"], dtype=torch.float64)
+        weights = torch.tensor(metrics["weights"], dtype=torch.float64)
+        assert rewards.shape == weights.shape == (5, 8)
+        expected = advantages(rewards, estimator="maxk", baseline=baseline, k=4)
+        assert torch.equal(weights, expected)
+        assert metrics["weight_sum"] == pytest.approx(expected.sum(1).mean().item())
+        assert metrics["weight_min"] == expected.min().item()
+        assert metrics["zero_share"] == (expected == 0).double().mean().item()
+        assert metrics["weight_std"] == pytest.approx(expected.std(correction=0).item())
+
+
+def test_what_the_rows_promise_about_effective_rewards() -> None:
+    """`centred` sums to zero; `subloo` is zero below rank K and never negative."""
+    centred, subloo = measured(cell("centred"), cell("subloo"))
+    assert centred["weight_sum"] == pytest.approx(0, abs=1e-14)
+    assert centred["weight_min"] < 0
+    assert subloo["weight_min"] == 0
+    assert subloo["zero_share"] >= 3 / 8
+
+
+def test_groups_are_shared_by_cells_of_one_size_and_depend_on_no_other_cell() -> None:
+    first, second, larger = measured(cell("none"), cell("centred"), cell("centred", n=16))
+    assert first["rewards"] == second["rewards"]
+    assert measured(cell("centred", n=16))[0] == larger
+    assert measured(cell("none"), seed=4)[0]["rewards"] != first["rewards"]
+    distinct = {tuple(group) for group in first["rewards"]}
+    assert len(distinct) == 5
+
+
+def test_groups_are_in_drawing_order() -> None:
+    """An estimator that cuts the group into parts needs them as they were drawn."""
+    (metrics,) = measured(cell("none", n=8, k=4, estimator="partitioned[none]"))
+    assert any(group != sorted(group) for group in metrics["rewards"])
+    for rewards, weights in zip(metrics["rewards"], metrics["weights"], strict=True):
+        wanted = [max(rewards[:4]) / 2] * 4 + [max(rewards[4:]) / 2] * 4
+        assert weights == pytest.approx(wanted, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "baseline", "reason"),
+    [
+        ("maxk", "optimal[length]", "needs the trajectory weight length"),
+        ("maxk", "optimal[grad_norm]", "needs the trajectory weight grad_norm"),
+        ("maxk", "affine[cross_fit]", "is fitted to gradients"),
+        ("maxk", "ladder[same_batch]", "is fitted to gradients"),
+        ("off_policy_maxk", "none", "needs the probability ratios of two policies"),
+        ("maxk", "affine[0.5]", None),
+        ("top_m[2]", "subloo", None),
+    ],
+)
+def test_pairs_that_need_more_than_rewards_are_refused(
+    estimator: str, baseline: str, reason: str | None
+) -> None:
+    refused = rewards_only_refusal(estimator, baseline)
+    (result,) = measured(cell(baseline, estimator=estimator))
+    if reason is None:
+        assert refused is None
+        assert not isinstance(result, Exception)
+    else:
+        assert refused is not None
+        assert reason in refused
+        assert isinstance(result, LabError)
+        assert str(result) == refused
+
+
+def test_a_baseline_of_tokens_is_refused() -> None:
+    reason = rewards_only_refusal("reinforce", "otb_token")
+    assert reason is not None
+    assert "one weight per token" in reason
