@@ -7,7 +7,9 @@ __getattr__, __dir__ = lazy_exports(
     {
         "Summary": "model",
         "SummaryRow": "model",
-        "TrainingRow": "model",
+        "TrainingRow": "training_model",
+        "ObjectiveRow": "objective_rows",
+        "WeightsRow": "weights_rows",
         "ProxyRow": "model",
         "ClaimVerdict": "model",
         "FORMATS": "tables",

@@ -9,12 +9,13 @@ from dataclasses import replace
 
 from maxk_lab.gradients.statistics import Interval, log_ratio
 from maxk_lab.report.model import SummaryRow
+from maxk_lab.report.order import is_oracle
 
 
 def mark_best(rows: Iterable[SummaryRow], *, alpha: float = 0.05) -> list[SummaryRow]:
-    """`rows` with `best` set on at most one row per (environment, stage, estimator, n, K).
+    """`rows` with `best` set on at most one row per (environment, setting, stage, estimator, n, K).
 
-    Candidates are catalogued unbiased and were not found biased. The one of least variance is marked when the
+    Candidates are catalogued unbiased, were not found biased and are no oracles. The one of least variance is marked when the
     paired interval of its log-ratio to every other candidate lies below 0. The level is Bonferroni over all
     these comparisons of the sweep, so the probability of any wrong mark is at most `alpha`. A group with an
     incomplete candidate gets no mark: the missing row could have been better. Nor does one where a ratio is
@@ -23,7 +24,7 @@ def mark_best(rows: Iterable[SummaryRow], *, alpha: float = 0.05) -> list[Summar
     rows = list(rows)
     groups: dict[tuple[object, ...], list[SummaryRow]] = defaultdict(list)
     for row in rows:
-        if row.catalogued_unbiased:
+        if row.catalogued_unbiased and not is_oracle(row):
             groups[row.key.group].append(row)
     comparisons = sum(max(0, len(_candidates(group)) - 1) for group in groups.values())
     level = 1 - alpha / max(1, comparisons)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from maxk_lab.report.bias_claims import judge_biased, judge_unbiased
-from maxk_lab.report.model import ClaimVerdict, SummaryRow, TrainingRow
-from maxk_lab.report.number_claims import judge_difference, judge_equals, judge_ratio
+from maxk_lab.report.exact_claims import judge_exactly_equal, judge_optima
+from maxk_lab.report.model import ClaimVerdict, SummaryRow
+from maxk_lab.report.naming import spelled
+from maxk_lab.report.number_claims import judge_difference, judge_equals, judge_order, judge_ratio
 from maxk_lab.report.verdicts import Judged
 from maxk_lab.sweeps.claims import (
-    AXES,
-    TRAINING_AXES,
+    STUDY_AXES,
     BiasedClaim,
     Claim,
     DifferenceClaim,
     EqualsClaim,
+    OrderClaim,
     UnbiasedClaim,
     Where,
 )
@@ -23,19 +25,15 @@ from maxk_lab.sweeps.claims import (
 
 def judge_claims(
     claims: Iterable[Claim],
-    rows: Sequence[SummaryRow],
-    training: Sequence[TrainingRow] = (),
+    rows: Mapping[str, Sequence[Any]],
     *,
     alpha: float = 0.05,
 ) -> list[ClaimVerdict]:
     """One verdict per claim, in order, each at level `alpha` (Bonferroni over the intervals it rests on).
 
-    A claim that meets no row, or an incomplete one, is undecided with that reason.
+    `rows` are those of each study, by its name. A claim that meets no row, or an incomplete one, is undecided with that reason.
     """
-    points = {
-        "gradient": [{axis: getattr(row.key, axis) for axis in AXES} | {"row": row} for row in rows],
-        "training": [{axis: getattr(r.key, axis) for axis in TRAINING_AXES} | {"row": r} for r in training],
-    }
+    points = {study: [_point(row, axes) for row in rows.get(study, ())] for study, axes in STUDY_AXES.items()}
     verdicts = []
     for claim in claims:
         met = [tuple(point["row"] for point in found) for found in claim.points(points[claim.study])]
@@ -45,20 +43,30 @@ def judge_claims(
     return verdicts
 
 
+def _point(row: Any, axes: Sequence[str]) -> dict[str, Any]:
+    setting = dict(getattr(row.key, "setting", ()))
+    return {axis: getattr(row.key, axis) for axis in axes} | {"setting": setting, "row": row}
+
+
 def _judge(claim: Claim, met: Sequence[tuple[Any, ...]], alpha: float) -> Judged:
     if isinstance(claim, UnbiasedClaim):
         return judge_unbiased(claim, [row for (row,) in met])
     if isinstance(claim, BiasedClaim):
         return judge_biased(claim, [row for (row,) in met])
     if isinstance(claim, EqualsClaim):
-        return judge_equals(claim, [row for (row,) in met], alpha)
+        rows = [row for (row,) in met]
+        return (
+            judge_exactly_equal(claim, rows) if claim.study == "weights" else judge_equals(claim, rows, alpha)
+        )
+    if isinstance(claim, OrderClaim):
+        return judge_optima(met) if claim.study == "objective" else judge_order(claim, met, alpha)
     pairs = [(row, partner) for row, partner in met]
     if isinstance(claim, DifferenceClaim):
         return judge_difference(claim, pairs, alpha)
     return judge_ratio(claim, pairs, alpha)
 
 
-def _why_undecided(met: Sequence[SummaryRow | TrainingRow]) -> str:
+def _why_undecided(met: Sequence[Any]) -> str:
     if not met:
         return "no row of this run matches"
     partial = [row for row in met if not row.complete]
@@ -75,7 +83,9 @@ def _why_undecided(met: Sequence[SummaryRow | TrainingRow]) -> str:
 
 
 def _place(where: Where) -> str:
-    parts: list[str] = [f"{axis} = {', '.join(map(str, values))}" for axis, values in where.given().items()]
+    parts: list[str] = [
+        f"{axis} = {', '.join(map(spelled, values))}" for axis, values in where.given().items()
+    ]
     return f" where {'; '.join(parts)}" if parts else ""
 
 
@@ -86,13 +96,19 @@ def _words(claim: Claim) -> str:
         what = "biased in direction" if claim.bias == "direction" else "biased in scale only"
         return f"{what}{_place(claim.where)}"
     if isinstance(claim, EqualsClaim):
-        return f"{claim.metric} = {claim.value} ± {claim.tolerance:g}{_place(claim.where)}"
+        relative = claim.relative_tolerance
+        slack = f"{claim.tolerance:g}" if relative is None else f"{100 * relative:g} %"
+        return f"{claim.metric} = {claim.value} ± {slack}{_place(claim.where)}"
+    if isinstance(claim, OrderClaim):
+        return f"{claim.metric} increases along {' < '.join(map(_values, claim.along))}{_place(claim.where)}"
     side = f"at least {claim.at_least:g}" if claim.at_least is not None else f"at most {claim.at_most:g}"
     if isinstance(claim, DifferenceClaim):
         # With its axes named: K = 8 minus K = 1 says more than 8 minus 1.
         of, over = (_place(where).removeprefix(" where ") for where in (claim.of, claim.over))
         return f"final {claim.metric} of {of}, minus that of {over}, is {side}{_place(claim.where)}"
-    of, over = (
-        ", ".join(str(v) for values in w.given().values() for v in values) for w in (claim.of, claim.over)
-    )
+    of, over = map(_values, (claim.of, claim.over))
     return f"{claim.metric} of {of} over {over} is {side}{_place(claim.where)}"
+
+
+def _values(where: Where) -> str:
+    return ", ".join(spelled(value) for values in where.given().values() for value in values)

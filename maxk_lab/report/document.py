@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.gradients.statistics import Interval
-from maxk_lab.report.model import Header, Summary, SummaryRow, TrainingRow
+from maxk_lab.report.model import Header, Summary
 
 UNDEFINED = "—"
 
@@ -99,6 +99,11 @@ def number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 999.5 else f"{value:#.3g}".rstrip(".")
 
 
+def exact(value: float) -> str:
+    """Four significant digits of a number that was computed, not measured; `—` for undefined."""
+    return UNDEFINED if math.isnan(value) else f"{0.0 if abs(value) < 1e-12 else value:.4g}"
+
+
 def has_interval(interval: Interval) -> bool:
     """A value that may be printed: it and its ends are known (an end may be infinite)."""
     return not any(math.isnan(end) for end in (interval.value, interval.low, interval.high))
@@ -117,7 +122,7 @@ def _absent(summary: Summary) -> list[str]:
         for failure in summary.failed
     ]
     missing = set(summary.missing)
-    rows: tuple[SummaryRow | TrainingRow, ...] = (*summary.rows, *summary.training)
+    rows: tuple[Any, ...] = (*summary.rows, *summary.training, *summary.objectives, *summary.weights)
     unfinished = [
         f"not finished: {row.key.path} seed {seed} (cell {cell})"
         for row in rows

@@ -66,7 +66,7 @@ def panels(
     size: tuple[float, float],
     *,
     sharex: Literal["all", "row"] = "all",
-    sharey: bool = True,
+    sharey: bool | Literal["row"] = True,
 ) -> tuple[Figure, Any]:
     """A figure of that size in inches and its axes [rows, columns], with common y axes unless told otherwise."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -118,9 +118,15 @@ def wrapped(title: str, width: float) -> str:
     return "\n".join(textwrap.fill(line, letters) for line in title.splitlines())
 
 
+def legend_width(labels: Sequence[str], lines: int) -> float:
+    """The inches in which a legend of these labels has so many lines at most."""
+    columns = -(-len(labels) // lines)
+    return columns * (0.5 + max(map(len, labels), default=0) * _LABEL_LETTER * _LEGEND_SIZE)
+
+
 def _legend_columns(labels: Sequence[str], width: float) -> int:
     longest = max(map(len, labels), default=0)
-    fitting = int(width / (0.5 + longest * _LABEL_LETTER * _LEGEND_SIZE))
+    fitting = int(width / (0.5 + longest * _LABEL_LETTER * _LEGEND_SIZE) + 1e-9)
     return max(1, min(len(labels), fitting, 6))
 
 

@@ -6,19 +6,25 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from maxk_lab.report.anatomy_figure import anatomy_figure, anatomy_parts
 from maxk_lab.report.document import has_interval
 from maxk_lab.report.drawing import STYLE, save, unused
+from maxk_lab.report.gradient_columns import HEADINGS
 from maxk_lab.report.gradient_figures import forest_figure, variance_figure
 from maxk_lab.report.heat_map import has_heat_map, heat_map_figure
-from maxk_lab.report.model import Summary, SummaryRow, TrainingRow
+from maxk_lab.report.line_figures import declared_figure
+from maxk_lab.report.model import Summary, SummaryRow
+from maxk_lab.report.naming import setting_words
+from maxk_lab.report.objective_figure import objective_figure
 from maxk_lab.report.order import family, sorted_rows, table, who
 from maxk_lab.report.training_figures import curves_figure, final_figure
 from maxk_lab.report.training_log import log_figure, shown_metrics
+from maxk_lab.report.weights_figure import weights_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Row = TypeVar("Row", SummaryRow, TrainingRow)
+Row = TypeVar("Row")
 
 
 def figures(summary: Summary, out: Path) -> list[Path]:
@@ -27,34 +33,87 @@ def figures(summary: Summary, out: Path) -> list[Path]:
 
     drawn: list[Path] = []
     with mpl.rc_context(STYLE):
-        for name, figure in (*_gradient_figures(summary), *_training_figures(summary)):
-            drawn += save(figure, out, unused(name, drawn))
+        for draw in (_objective_figures, _weights_figures, _gradient_figures, _training_figures):
+            for name, figure in draw(summary):
+                drawn += save(figure, out, unused(name, drawn))
     return drawn
 
 
 def _gradient_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
+    """What the sweep file declares, then what every study has, and the anatomy where it was enumerated.
+
+    A sweep that varies settings and says how to show them has no other lines: those of each setting would bury its own.
+    """
+    declared = list(_declared_figures(summary))
+    yield from declared
+    if not declared or len({row.key.setting for row in summary.rows}) == 1:
+        yield from _automatic_figures(summary)
+    for found in _grouped(sorted_rows(summary.rows), lambda r: (r.key.environment, r.key.stage, r.key.k)):
+        for part in anatomy_parts(found):
+            key = part[0].key
+            title = f"Variance anatomy, stage {key.stage}, K = {key.k}: {key.environment}"
+            yield f"anatomy-stage{key.stage}-k{key.k}", anatomy_figure(part, title)
+
+
+def _declared_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
+    for declared in summary.figures:
+        for found in _grouped(sorted_rows(summary.rows), lambda row: row.key.environment):
+            environment = found[0].key.environment
+            against = declared.against.rpartition(".")[2]
+            title = f"{declared.title or f'{HEADINGS[declared.metric]} against {against}'}: {environment}"
+            figure = declared_figure(found, declared, title, summary.level)
+            if figure is not None:
+                yield declared.name, figure
+
+
+def _automatic_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
     rows = [row for row in sorted_rows(summary.rows) if row.units is not None]
     families = {(row.key.environment, family(row)) for row in rows}
+    varied = len({row.key.setting for row in summary.rows}) > 1
 
-    def named(name: str, row: SummaryRow) -> str:
-        return f"{name}-{family(row).replace(' ', '-')}" if len(families) > 1 else name
+    def named(name: str, row: SummaryRow, *, of_family: bool = True) -> str:
+        words = [family(row).replace(" ", "-")] if of_family and len(families) > 1 else []
+        words += [setting_words(row.key.setting).replace(", ", "-")] if varied else []
+        return "-".join([name, *words])
 
-    for found in _grouped(rows, lambda row: (row.key.environment, family(row))):
+    def environment(row: SummaryRow) -> str:
+        return ", ".join(filter(None, (row.key.environment, setting_words(row.key.setting))))
+
+    for found in _grouped(rows, lambda row: (row.key.environment, row.key.setting, family(row))):
         if any(has_interval(row.intervals["variance"]) for row in found):
-            title = f"Gradient variance, {who(found[0])}: {found[0].key.environment}"
+            title = f"Gradient variance, {who(found[0])}: {environment(found[0])}"
             yield named("variance", found[0]), variance_figure(found, title, summary.level)
-    for found in _grouped(rows, table):
+    for found in _grouped(rows, lambda row: (table(row), row.key.setting)):
         if any(has_interval(row.intervals["scale"]) for row in found):
-            key = found[0].key
-            title = f"Bias along ∇J, stage {key.stage}, {who(found[0])}: {key.environment}"
-            name = named(f"bias-stage{key.stage}", found[0])
-            yield name, forest_figure(found, title, summary.level)
+            stage = found[0].key.stage
+            title = f"Bias along ∇J, stage {stage}, {who(found[0])}: {environment(found[0])}"
+            yield named(f"bias-stage{stage}", found[0]), forest_figure(found, title, summary.level)
     # With the rows that have no result: an empty cell would say that it was not asked for.
-    for found in _grouped(sorted_rows(summary.rows), lambda row: (row.key.environment, row.key.stage)):
-        key = found[0].key
+    for found in _grouped(
+        sorted_rows(summary.rows), lambda row: (row.key.environment, row.key.stage, row.key.setting)
+    ):
+        stage = found[0].key.stage
         if has_heat_map(found):
-            title = f"Relative variance, stage {key.stage}: {key.environment}"
-            yield f"heat-map-stage{key.stage}", heat_map_figure(found, title)
+            title = f"Relative variance, stage {stage}: {environment(found[0])}"
+            yield named(f"heat-map-stage{stage}", found[0], of_family=False), heat_map_figure(found, title)
+
+
+def _objective_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
+    rows = [row for row in summary.objectives if row.curves]
+    for found in _grouped(rows, lambda row: (row.key.environment, row.parameter)):
+        title = f"Objectives along {found[0].parameter}: {found[0].key.environment}"
+        yield "objective", objective_figure(found, title)
+
+
+def _weights_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
+    rows = [row for row in summary.weights if row.by_seed]
+    places = {(row.key.environment, row.key.setting, row.key.n) for row in rows}
+    for found in _grouped(rows, lambda row: (row.key.environment, row.key.setting, row.key.n)):
+        key = found[0].key
+        setting = setting_words(key.setting)
+        words = [f"n{key.n}", *filter(None, [setting.replace(", ", "-")])] if len(places) > 1 else []
+        title = f"Effective rewards: {', '.join(filter(None, (key.environment, setting)))}"
+        yield "-".join(["effective-rewards", *words]), weights_figure(found, title)
 
 
 def _training_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:

@@ -1,38 +1,36 @@
-"""The gradient study in a report: its columns, sheets, notes on undefined values and flat records."""
+"""The gradient study in a report: its sheets, what they rest on, and notes on undefined values."""
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any
 
 from maxk_lab.gradients.bias import POWER
 from maxk_lab.gradients.statistics import MEASURES
-from maxk_lab.report.document import (
-    UNDEFINED,
-    Block,
-    Bullets,
-    Column,
-    Section,
-    Sheet,
-    compact,
-    has_interval,
-    number,
+from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Section, Sheet, has_interval
+from maxk_lab.report.gradient_columns import (
+    ALWAYS,
+    ANATOMY,
+    BIAS,
+    EXACT_BIAS,
+    HEADINGS,
+    KEY,
+    OF_RATIOS,
+    OF_WEIGHTS,
+    OVER_BEST,
+    VARIANCE,
+    measure,
+    record,
+    setting_columns,
+    share,
 )
 from maxk_lab.report.model import Summary, SummaryRow
-from maxk_lab.report.order import ALONE, family, place, sorted_rows, table
+from maxk_lab.report.naming import Setting
+from maxk_lab.report.order import ALONE, family, is_oracle, place, sorted_rows, table
 
-HEADINGS = {
-    "variance": "variance",
-    "relative_variance": "relative variance",
-    "snr": "SNR",
-    "squared_bias": "squared bias",
-    "scale": "scale",
-    "cosine": "cosine",
-}
 _LISTED = 4
 
 
@@ -46,7 +44,9 @@ def gradient_section(summary: Summary) -> Section:
     notes = undefined_notes(summary.rows)
     if notes:
         blocks.append(Bullets(f"Undefined values ({UNDEFINED})", tuple(notes)))
-    blocks.append(Bullets("Measures", tuple(f"{HEADINGS[name]}: {text}" for name, text in MEASURES.items())))
+    measured = {*ALWAYS, *(name for row in summary.rows for name in (*row.intervals, *row.anatomy))}
+    lines = (f"{HEADINGS[name]}: {MEASURES[name]}" for name in HEADINGS if name in measured)
+    blocks.append(Bullets("Measures", tuple(lines)))
     return Section("gradient", tuple(blocks), tuple(record(row) for row in sorted_rows(summary.rows)))
 
 
@@ -102,7 +102,7 @@ def undefined_notes(rows: Sequence[SummaryRow]) -> list[str]:
         if row.bias.verdict == "undefined":
             by_reason[row.bias.reason or "not judged"].append("bias")
         for reason, names in by_reason.items():
-            what = "all" if len(names) > len(MEASURES) else ", ".join(names)
+            what = "all" if {HEADINGS[name] for name in ALWAYS} < set(names) else ", ".join(names)
             found[reason, what].append(row.key.path)
     return [
         f"{reason}: {what} of {', '.join(paths[:_LISTED])}"
@@ -111,133 +111,100 @@ def undefined_notes(rows: Sequence[SummaryRow]) -> list[str]:
     ]
 
 
-def record(row: SummaryRow) -> dict[str, Any]:
-    """The row as a mapping of every column; what is None has its reason in `undefined`."""
-    flat: dict[str, Any] = {"environment": row.key.environment, "stage": row.key.stage}
-    for column in (*_KEY, *_VARIANCE, _measure("squared_bias"), *_BIAS):
-        flat |= column.values(row)
-    flat["instances"], flat["pool"] = row.instances, row.pool
-    flat["cells"] = dict(row.cells)
-    flat["undefined"] = {
-        name: interval.reason for name, interval in row.intervals.items() if not has_interval(interval)
-    }
-    return flat
-
-
 def _sheets(rows: tuple[SummaryRow, ...], summary: Summary) -> list[Block]:
-    sizes = [(row.key.k, row.key.n) for row in rows]
-    rules = tuple(i for i in range(1, len(rows)) if sizes[i] != sizes[i - 1])
     caption = basis(rows, summary)
     alone = family(rows[0]) == ALONE
-    star = (
+    star: tuple[str, ...] = (
         "★: least variance of the baselines derived unbiased and not found biased, by paired comparison "
         f"with each (Bonferroni over the sweep at {summary.alpha:g}).",
     )
+    if any(is_oracle(row) for row in rows):
+        star += ("Oracles, which no training can have, are no candidates for it.",)
     seen = [
         "derived: by the catalogue; could see: the smallest bias, relative to ‖∇J‖ and in any direction, "
         f"that the test finds with probability {POWER:g}.",
     ]
-    key = tuple(column for column in _KEY if column.heading != ("baseline" if alone else "estimator"))
-    bias = list(_BIAS)
+    told = tuple(column for column in KEY if column.heading != ("baseline" if alone else "estimator"))
+    key = (*setting_columns([row.key.setting for row in rows]), *told)
+    # The seeds stand in the sheet of the variance.
+    point = key[:-1]
+    bias = list(BIAS)
     if any(row.exact for row in rows):
-        bias.insert(-1, _EXACT_BIAS)
+        bias.insert(-1, EXACT_BIAS)
         seen.append(
             "bias: √(mean ‖E ĝ − ∇J‖² / mean ‖∇J‖²) over these instances where it is enumerated; "
             "could see is its tolerance there."
         )
-    bias_sheet = Sheet(f"Bias: {place(rows[0])}", (*key[:3], *bias), rows, (*caption, *seen), rules)
-    if alone:
-        # There is no baseline to choose.
-        return [
-            Sheet(f"Variance: {place(rows[0])}", (*key, *_VARIANCE[1:]), rows, caption, rules),
-            bias_sheet,
-        ]
+    # There is no baseline to choose where there is none.
+    variance, said = (VARIANCE[1:], caption) if alone else (VARIANCE, caption + star)
+    where = place(rows[0])
     return [
-        _best_sheet(rows, caption + star),
-        Sheet(f"Variance: {place(rows[0])}", (*key, *_VARIANCE), rows, caption + star, rules),
-        bias_sheet,
+        *([] if alone else [_best_sheet(rows, caption + star)]),
+        Sheet(f"Variance: {where}", (*key, *variance), rows, said, _rules(rows)),
+        Sheet(f"Bias: {where}", (*point, *bias), rows, (*caption, *seen), _rules(rows)),
+        *_measured_sheets(rows, point, caption),
     ]
 
 
+def _measured_sheets(
+    rows: tuple[SummaryRow, ...], point: tuple[Column, ...], caption: tuple[str, ...]
+) -> Iterator[Block]:
+    """Of the distance from the best, of weights, importance ratios and the anatomy, each where some row has it."""
+    where = place(rows[0])
+    having = tuple(row for row in rows if row.over_best is not None)
+    if having:
+        said = (
+            *caption,
+            "over best possible: the variance over that of joint_optimum, the best of all symmetric leave-one-out "
+            "baselines, at the same n and K; a paired ratio, of rows derived unbiased.",
+        )
+        columns = (*point, measure("variance"), OVER_BEST)
+        yield Sheet(f"How far from the best possible: {where}", columns, having, said, _rules(having))
+    for title, names in (("Weights", OF_WEIGHTS), ("Importance ratios", OF_RATIOS)):
+        found = [name for name in names if any(name in row.intervals for row in rows)]
+        having = tuple(row for row in rows if any(name in row.intervals for name in found))
+        if found:
+            columns = (*point, *(measure(name) for name in found))
+            yield Sheet(f"{title}: {where}", columns, having, caption, _rules(having))
+    having = tuple(row for row in rows if row.anatomy)
+    if having:
+        said = (
+            *caption,
+            "Shares of the variance in percent; they sum to 100, and the interaction may be below 0. Exact for these "
+            "instances, by complete enumeration: no interval.",
+        )
+        columns = (*point, measure("variance"), *(share(part) for part in ANATOMY))
+        yield Sheet(f"Variance anatomy: {where}", columns, having, said, _rules(having))
+
+
+def _rules(rows: Sequence[SummaryRow]) -> tuple[int, ...]:
+    sizes = [(row.key.setting, row.key.k, row.key.n) for row in rows]
+    return tuple(i for i in range(1, len(rows)) if sizes[i] != sizes[i - 1])
+
+
+@dataclass(frozen=True)
+class _Size:
+    """A line of the sheet of the best baselines."""
+
+    setting: Setting
+    n: int
+
+
 def _best_sheet(rows: tuple[SummaryRow, ...], caption: tuple[str, ...]) -> Sheet:
-    best = {(row.key.n, row.key.k): row.key.baseline for row in rows if row.best}
-    grid = {(row.key.n, row.key.k) for row in rows}
+    grid = {(_Size(row.key.setting, row.key.n), row.key.k) for row in rows}
+    best = {(_Size(row.key.setting, row.key.n), row.key.k): row.key.baseline for row in rows if row.best}
 
-    def cell(k: int, n: int) -> str:
-        return best.get((n, k), "no clear one" if (n, k) in grid else "")
+    def cell(k: int, size: _Size) -> str:
+        return best.get((size, k), "no clear one" if (size, k) in grid else "")
 
-    def value(k: int, n: int) -> dict[str, str | None]:
-        return {f"k{k}": best.get((n, k))}
+    def value(k: int, size: _Size) -> dict[str, str | None]:
+        return {f"k{k}": best.get((size, k))}
 
-    columns = [Column("n", str, lambda n: {"n": n}, numeric=True)]
+    settings = list(dict.fromkeys(row.key.setting for row in rows))
+    columns = [
+        *setting_columns(settings),
+        Column("n", lambda size: str(size.n), lambda size: {"n": size.n}, numeric=True),
+    ]
     columns += [Column(f"K = {k}", partial(cell, k), partial(value, k)) for k in sorted({k for _, k in grid})]
-    sizes = tuple(sorted({n for n, _ in grid}))
-    return Sheet(f"Best baseline: {place(rows[0])}", tuple(columns), sizes, caption)
-
-
-def _measure(name: str) -> Column:
-    def values(row: SummaryRow) -> Mapping[str, Any]:
-        interval = row.intervals[name]
-        known = has_interval(interval)
-        ends = {"": interval.value, "_low": interval.low, "_high": interval.high}
-        return {name + end: value if known else None for end, value in ends.items()}
-
-    return Column(HEADINGS[name], lambda row: compact(row.intervals[name]), values, numeric=True)
-
-
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-_KEY = (
-    Column("estimator", lambda row: row.key.estimator, lambda row: {"estimator": row.key.estimator}),
-    Column("baseline", lambda row: row.key.baseline, lambda row: {"baseline": row.key.baseline}),
-    Column("n", lambda row: str(row.key.n), lambda row: {"n": row.key.n}, numeric=True),
-    Column("K", lambda row: str(row.key.k), lambda row: {"k": row.key.k}, numeric=True),
-    Column(
-        "seeds",
-        lambda row: f"{len(row.finished)}/{len(row.cells)}",
-        lambda row: {"seeds_finished": len(row.finished), "seeds": len(row.cells), "complete": row.complete},
-    ),
-)
-_VARIANCE = (
-    Column("★", lambda row: "★" if row.best else "", lambda row: {"best": row.best}),
-    _measure("variance"),
-    _measure("relative_variance"),
-    _measure("snr"),
-)
-_BIAS = (
-    _measure("scale"),
-    _measure("cosine"),
-    Column(
-        "derived",
-        lambda row: "unbiased" if row.catalogued_unbiased else "biased",
-        lambda row: {"derived_unbiased": row.catalogued_unbiased},
-    ),
-    Column(
-        "verdict",
-        lambda row: UNDEFINED if row.bias.verdict == "undefined" else row.bias.verdict,
-        lambda row: {
-            "bias_verdict": row.bias.verdict,
-            "bias_p_holm": _defined(row.bias.p_value),
-            "relative_bias": _defined(row.bias.relative_bias),
-        },
-    ),
-    Column(
-        "could see",
-        lambda row: number(row.bias.detectable),
-        lambda row: {
-            "detectable": _defined(row.bias.detectable),
-            "detectable_scale": _defined(row.bias.detectable_scale),
-            "against": row.against,
-        },
-        numeric=True,
-    ),
-)
-# Exact for these instances, and so the one value that is printed without an interval.
-_EXACT_BIAS = Column(
-    "bias",
-    lambda row: number(row.bias.relative_bias) if row.exact else UNDEFINED,
-    lambda row: {},
-    numeric=True,
-)
+    sizes = sorted({size for size, _ in grid}, key=lambda size: (settings.index(size.setting), size.n))
+    return Sheet(f"Best baseline: {place(rows[0])}", tuple(columns), tuple(sizes), caption)

@@ -11,7 +11,7 @@ import numpy as np
 from maxk_lab.report.document import UNDEFINED, has_interval, number
 from maxk_lab.report.drawing import panels, wide_enough, wrapped
 from maxk_lab.report.model import RowKey, SummaryRow
-from maxk_lab.report.order import family, method, method_order
+from maxk_lab.report.order import family, is_oracle, method, method_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,7 +97,12 @@ def _known(row: SummaryRow) -> bool:
 
 
 def _may_be_best(row: SummaryRow) -> bool:
-    return _known(row) and row.catalogued_unbiased and row.bias.verdict not in _FOUND_BIASED
+    return (
+        _known(row)
+        and row.catalogued_unbiased
+        and not is_oracle(row)
+        and row.bias.verdict not in _FOUND_BIASED
+    )
 
 
 def _label(line: tuple[str, str], rows: Sequence[SummaryRow]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet
@@ -20,7 +21,6 @@ _ESCAPES = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "—": "---",
-    "…": r"\dots{}",
     "∞": r"$\infty$",
     "★": r"$\star$",
     "−": "$-$",
@@ -30,12 +30,23 @@ _ESCAPES = {
     "⟨": r"$\langle$",
     "⟩": r"$\rangle$",
     "ĝ": r"$\hat g$",
+    "ρ̂": r"$\hat\rho$",
     "ρ": r"$\rho$",
+    "ψ": r"$\psi$",
+    "τ": r"$\tau$",
+    "π": r"$\pi$",
+    "Σ": r"$\Sigma$",
+    "√": r"$\surd$",
+    "…": r"\dots{}",
+    "₁": "$_1$",
     "²": r"$^2$",
     "≤": r"$\le$",
     "≥": r"$\ge$",
     "×": r"$\times$",
 }
+
+# Longer ones first: a letter with its accent is two.
+_LETTERS = re.compile("|".join(map(re.escape, sorted(_ESCAPES, key=len, reverse=True))))
 
 
 def latex(title: str, blocks: Sequence[Block]) -> str:
@@ -46,7 +57,7 @@ def latex(title: str, blocks: Sequence[Block]) -> str:
 
 def escape(text: str) -> str:
     """`text` safe in LaTeX's text mode."""
-    return "".join(_ESCAPES.get(letter, letter) for letter in text)
+    return _LETTERS.sub(lambda found: _ESCAPES[found[0]], text)
 
 
 def _block(block: Block) -> str:

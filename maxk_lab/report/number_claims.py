@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from maxk_lab.gradients.statistics import Interval, interval, log_ratio
 from maxk_lab.report.document import number
-from maxk_lab.report.model import SummaryRow, TrainingRow, Verdict
+from maxk_lab.report.model import SummaryRow, Verdict
+from maxk_lab.report.training_model import TrainingRow
 from maxk_lab.report.training_rows import difference
 from maxk_lab.report.verdicts import Judged, shown, side, strict_side, together
-from maxk_lab.sweeps.claims import DifferenceClaim, EqualsClaim, RatioClaim, evaluate_value
+from maxk_lab.sweeps.claims import DifferenceClaim, EqualsClaim, OrderClaim, RatioClaim, evaluate_value
 
 
 def judge_equals(claim: EqualsClaim, met: Sequence[SummaryRow], alpha: float) -> Judged:
@@ -18,13 +20,14 @@ def judge_equals(claim: EqualsClaim, met: Sequence[SummaryRow], alpha: float) ->
     level, verdicts = 1 - alpha / len(met), []
     for row in met:
         assert row.units is not None
-        wanted = evaluate_value(claim.value, row.key.n, row.key.k)
+        wanted = evaluate_value(claim.value, row.key.n, row.key.k, row.key.setting)
         found = interval(row.units, claim.metric, level=level)
-        low, high = wanted - claim.tolerance, wanted + claim.tolerance
+        slack = claim.slack(wanted)
+        low, high = wanted - slack, wanted + slack
         verdict: Verdict = "supported" if low <= found.low and found.high <= high else "undecided"
         if found.low > high or found.high < low:
             verdict = "refuted"
-        text = f"{row.key.path}: {shown(found)}, claimed {number(wanted)} ± {claim.tolerance:g}"
+        text = f"{row.key.path}: {shown(found)}, claimed {number(wanted)} ± {slack:.3g}"
         verdicts.append((verdict, text))
     return together(verdicts, "intervals")
 
@@ -39,6 +42,24 @@ def judge_ratio(claim: RatioClaim, met: Sequence[tuple[SummaryRow, SummaryRow]],
         found = Interval(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), level, logs.reason)
         text = f"{row.key.path} over {partner.key.path}: {shown(found)}"
         verdicts.append((side(found, claim.at_least, claim.at_most), text))
+    return together(verdicts, "ratios")
+
+
+def judge_order(claim: OrderClaim, met: Sequence[tuple[SummaryRow, ...]], alpha: float) -> Judged:
+    """By the paired interval of the ratio of each row to the one before it, which must lie above 1; below, it refutes.
+
+    Neighbours suffice, as the order goes from each to the next. Of different settings the units are other instances:
+    the ratio is then as good as one of independent rows, and its interval still covers.
+    """
+    pairs = [pair for row in met for pair in pairwise(row)]
+    level, verdicts = 1 - alpha / len(pairs), []
+    for lower, upper in pairs:
+        assert lower.units is not None
+        assert upper.units is not None
+        logs = log_ratio(upper.units, lower.units, measure=claim.metric, level=level)
+        found = Interval(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), level, logs.reason)
+        text = f"{upper.key.path} over {lower.key.path}: {shown(found)}"
+        verdicts.append((strict_side(found, 1.0, None), text))
     return together(verdicts, "ratios")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator, fit_of
 from maxk_lab.report.model import SummaryRow
 
 # The family of the estimators that take no baseline: they stand in one table, and are told apart by their names.
@@ -12,7 +12,11 @@ ALONE = "without baseline"
 
 
 def sorted_rows(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    """By environment, family, stage, K, n and the catalogue's order of methods, never by value."""
+    """By environment, family, stage, setting, K, n and the catalogue's order of methods, never by value.
+
+    Settings come in the order of the rows, which is that of the sweep file.
+    """
+    settings = list(dict.fromkeys(row.key.setting for row in rows))
     return sorted(
         rows,
         key=lambda row: (
@@ -20,6 +24,7 @@ def sorted_rows(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
             family(row) == ALONE,
             family(row),
             row.key.stage,
+            settings.index(row.key.setting),
             row.key.k,
             row.key.n,
             method_order(row),
@@ -40,17 +45,27 @@ def method(row: SummaryRow) -> str:
 
 def method_order(row: SummaryRow) -> tuple[int, int, str]:
     """Sorts the methods of a family as the catalogue lists them."""
-    estimator, baseline = choose_estimator(row.key.estimator), choose_baseline(row.key.baseline)
+    return (*catalogue_order(row.key.estimator, row.key.baseline)[:2], method(row))
+
+
+def catalogue_order(estimator: str, baseline: str) -> tuple[int, int, str]:
+    """Sorts estimators with baselines as the catalogue lists them, then by their parameters."""
+    rows = choose_estimator(estimator).row, choose_baseline(baseline).row
     return (
-        ESTIMATORS.names().index(estimator.row.name),
-        BASELINES.names().index(baseline.row.name),
-        method(row),
+        ESTIMATORS.names().index(rows[0].name),
+        BASELINES.names().index(rows[1].name),
+        f"{estimator} {baseline}",
     )
 
 
 def table(row: SummaryRow) -> tuple[str, int, str]:
     """The rows that stand in one table: same environment, stage and family."""
     return row.key.environment, row.key.stage, family(row)
+
+
+def is_oracle(row: SummaryRow) -> bool:
+    """Its baseline is fitted to every possible group of samples: what a report compares with, and no training can have."""
+    return fit_of(row.key.estimator, row.key.baseline) == "oracle"
 
 
 def who(row: SummaryRow) -> str:

@@ -10,33 +10,37 @@ import numpy as np
 
 from maxk_lab.gradients.statistics import Interval, bootstrap, undefined
 from maxk_lab.report.document import UNDEFINED, Column, Section, Sheet, compact, has_interval
-from maxk_lab.report.model import ProxyRow, Summary, environment_label
+from maxk_lab.report.gradient_columns import setting_columns
+from maxk_lab.report.model import ProxyRow, Summary
+from maxk_lab.report.naming import Setting, environment_label, setting_of
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.records import Record
+
+# Environment, setting and stage.
+_Place = tuple[str, Setting, int]
 
 
 def proxy_rows(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
 ) -> list[ProxyRow]:
-    """One row per (environment, stage, proxy) that any finished gradient cell reports."""
-    stages: dict[tuple[str, int], dict[int, Mapping[str, Any] | None]] = {}
+    """One row per (environment, setting, stage, proxy) that any finished gradient cell reports."""
+    stages: dict[_Place, dict[int, Mapping[str, Any] | None]] = {}
     for cell in cells:
-        by_seed = stages.setdefault((environment_label(cell), cell["stage"]), {})
+        by_seed = stages.setdefault((environment_label(cell), setting_of(cell), cell["stage"]), {})
         record = done.get(cell["id"])
         found = None if record is None else (record.metrics or {}).get("proxies")
         # All cells of a stage and seed share one pool, so any of them tells its correlations.
         by_seed[cell["seed"]] = by_seed.get(cell["seed"]) or found
     return [
-        _pooled(environment, stage, proxy, [by_seed[seed] for seed in sorted(by_seed)], level)
-        for (environment, stage), by_seed in stages.items()
+        _pooled(place, proxy, [by_seed[seed] for seed in sorted(by_seed)], level)
+        for place, by_seed in stages.items()
         for proxy in dict.fromkeys(name for found in by_seed.values() for name in found or ())
     ]
 
 
-def _pooled(
-    environment: str, stage: int, proxy: str, found: Sequence[Mapping[str, Any] | None], level: float
-) -> ProxyRow:
+def _pooled(place: _Place, proxy: str, found: Sequence[Mapping[str, Any] | None], level: float) -> ProxyRow:
+    environment, setting, stage = place
     known = [each[proxy] for each in found if each is not None and proxy in each]
     defined = [[value for value in values if value is not None] for values in known]
     total = sum(map(len, known))
@@ -48,6 +52,7 @@ def _pooled(
         seeds=len(found),
         instances=total,
         without=total - sum(map(len, defined)),
+        setting=setting,
     )
 
 
@@ -70,7 +75,10 @@ def proxy_section(summary: Summary) -> Section:
         _sheet(environment, tuple(found), summary)
         for environment, found in groupby(rows, key=lambda row: row.environment)
     )
-    records = tuple({n: v for column in _COLUMNS for n, v in column.values(row).items()} for row in rows)
+    records = tuple(
+        dict(row.setting) | {n: v for column in _COLUMNS for n, v in column.values(row).items()}
+        for row in rows
+    )
     return Section("proxies", sheets, records)
 
 
@@ -83,9 +91,11 @@ def _sheet(environment: str, rows: tuple[ProxyRow, ...], summary: Summary) -> Sh
         caption.append("constant on: instances left out, because the proxy or ‖ψ‖² does not vary there.")
     reasons = [row.correlation.reason for row in rows if not has_interval(row.correlation)]
     caption += [f"{UNDEFINED}: {reason}." for reason in dict.fromkeys(reasons)]
-    rules = tuple(i for i in range(1, len(rows)) if rows[i].stage != rows[i - 1].stage)
+    places = [(row.setting, row.stage) for row in rows]
+    rules = tuple(i for i in range(1, len(rows)) if places[i] != places[i - 1])
     # The environment is in the title.
-    return Sheet(f"How well the proxies track ‖ψ‖²: {environment}", _COLUMNS[1:], rows, tuple(caption), rules)
+    columns = (*setting_columns([row.setting for row in rows]), *_COLUMNS[1:])
+    return Sheet(f"How well the proxies track ‖ψ‖²: {environment}", columns, rows, tuple(caption), rules)
 
 
 def _correlation(row: ProxyRow) -> Mapping[str, Any]:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.estimators.catalogue import is_unbiased
+from maxk_lab.estimators.catalogue import is_unbiased, needs_ratios
 from maxk_lab.gradients.bias import BiasVerdict, bias_verdicts
-from maxk_lab.gradients.statistics import MEASURES, Interval, interval, undefined
+from maxk_lab.gradients.statistics import Interval, interval, stratified_mean, undefined
 from maxk_lab.gradients.units import Units
 from maxk_lab.report.best import mark_best
+from maxk_lab.report.best_possible import with_over_best
 from maxk_lab.report.claims import judge_claims
-from maxk_lab.report.model import Failure, Header, RowKey, Summary, SummaryRow, environment_label
+from maxk_lab.report.gradient_columns import ALWAYS, ANATOMY, SOMETIMES
+from maxk_lab.report.model import Failure, Header, RowKey, Summary, SummaryRow
+from maxk_lab.report.naming import DISTANCE, environment_label, setting_of
+from maxk_lab.report.objective_rows import objective_key, objective_rows
 from maxk_lab.report.proxies import proxy_rows
 from maxk_lab.report.training_rows import training_key, training_rows
+from maxk_lab.report.weights_rows import weights_key, weights_rows
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.claims import Claim
+    from maxk_lab.sweeps.figures import Figure
     from maxk_lab.sweeps.records import Record, RunDirectory
 
 
@@ -37,6 +43,7 @@ def summarise(run: RunDirectory, *, level: float = 0.95, alpha: float = 0.05) ->
         name=spec.name,
         description=spec.description,
         claims=spec.claims,
+        figures=spec.figures,
         stale=stale,
         problems=run.problems,
         level=level,
@@ -51,6 +58,7 @@ def summarise_records(
     name: str,
     description: str = "",
     claims: Sequence[Claim] = (),
+    figures: Sequence[Figure] = (),
     stale: Sequence[str] = (),
     problems: Sequence[str] = (),
     level: float = 0.95,
@@ -59,7 +67,7 @@ def summarise_records(
     """The summary of planned cells and what is known of them; see `summarise`."""
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
-    studies: dict[str, list[Mapping[str, Any]]] = {"gradient": [], "training": []}
+    studies: dict[str, list[Mapping[str, Any]]] = {study: [] for study in _KEYS}
     for cell in cells:
         studies[cell["study"]].append(cell)
     grouped: dict[RowKey, list[Mapping[str, Any]]] = {}
@@ -68,16 +76,29 @@ def summarise_records(
     rows = [_pooled_row(key, members, done, level) for key, members in grouped.items()]
     judged = bias_verdicts({row.key: row.units for row in rows if row.units is not None}, alpha=alpha)
     rows = [replace(row, bias=judged.get(row.key, row.bias)) for row in rows]
-    rows = mark_best(rows, alpha=alpha)
+    rows = with_over_best(mark_best(rows, alpha=alpha), level)
     training = training_rows(studies["training"], done, level)
+    objectives = objective_rows(studies["objective"], done)
+    weights = weights_rows(studies["weights"], done)
+    by_study: dict[str, Sequence[Any]] = {
+        "gradient": rows,
+        "training": training,
+        "objective": objectives,
+        "weights": weights,
+    }
     return Summary(
         header=_header(name, description, cells, list(by_id.values())),
         rows=tuple(rows),
         training=tuple(training),
         proxies=tuple(proxy_rows(studies["gradient"], done, level)),
-        claims=tuple(judge_claims(claims, rows, training, alpha=alpha)),
+        objectives=tuple(objectives),
+        weights=tuple(weights),
+        figures=tuple(figures),
+        claims=tuple(judge_claims(claims, by_study, alpha=alpha)),
         failed=tuple(
-            Failure(cell["id"], _path(cell), cell["seed"], _last_line(by_id[cell["id"]].error))
+            Failure(
+                cell["id"], _KEYS[cell["study"]](cell).path, cell["seed"], _last_line(by_id[cell["id"]].error)
+            )
             for cell in cells
             if cell["id"] in by_id and by_id[cell["id"]].status != "done"
         ),
@@ -90,13 +111,17 @@ def summarise_records(
 
 
 def _key(cell: Mapping[str, Any]) -> RowKey:
-    return RowKey(
-        environment_label(cell), cell["stage"], cell["estimator"], cell["baseline"], cell["n"], cell["k"]
-    )
+    axes = {axis: cell[axis] for axis in ("stage", "estimator", "baseline", "n", "k")}
+    return RowKey(environment_label(cell), **axes, setting=setting_of(cell))
 
 
-def _path(cell: Mapping[str, Any]) -> str:
-    return training_key(cell).path if cell["study"] == "training" else _key(cell).path
+# study → the row that a cell of it belongs to
+_KEYS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "gradient": _key,
+    "training": training_key,
+    "objective": objective_key,
+    "weights": weights_key,
+}
 
 
 def _pooled_row(
@@ -111,7 +136,7 @@ def _pooled_row(
         finished=tuple(cell["seed"] for cell in finished),
         intervals={},
         bias=BiasVerdict("undefined"),
-        catalogued_unbiased=is_unbiased(key.estimator, key.baseline),
+        catalogued_unbiased=_derived_unbiased(key),
         instances=cells[0]["instances"],
         pool=cells[0]["pool"],
         unit=" and ".join(sorted({m["unit"] for m in metrics})),
@@ -122,11 +147,27 @@ def _pooled_row(
     if reason:
         return replace(
             row,
-            intervals={measure: undefined(level, reason) for measure in MEASURES},
+            intervals={measure: undefined(level, reason) for measure in ALWAYS},
             bias=BiasVerdict("undefined", reason=reason),
         )
     units = Units.pool([Units.from_metrics(m) for m in metrics])
-    return replace(row, intervals={name: _measure(units, name, level) for name in MEASURES}, units=units)
+    measured = (*ALWAYS, *(name for name in SOMETIMES if name in units.measures))
+    intervals = {name: _measure(units, name, level) for name in measured}
+    return replace(row, intervals=intervals, anatomy=_anatomy(units), units=units)
+
+
+def _derived_unbiased(key: RowKey) -> bool:
+    """By the catalogue; on trajectories of another policy, only what weighs them by their ratios."""
+    off_policy = dict(key.setting).get(DISTANCE, 0) > 0
+    return is_unbiased(key.estimator, key.baseline) and (not off_policy or needs_ratios(key.estimator))
+
+
+def _anatomy(units: Units) -> dict[str, float]:
+    """The parts that sum to the variance, pooled as it is; empty where they were not enumerated."""
+    if not all(name in units.measures for name in ANATOMY):
+        return {}
+    parts = stratified_mean(np.stack([units.measures[name] for name in ANATOMY]), units.members())
+    return {} if np.isnan(parts).any() else dict(zip(ANATOMY, parts.tolist(), strict=True))
 
 
 def _against(ways: set[str]) -> str:
@@ -145,7 +186,7 @@ def _why_not_pooled(row: SummaryRow, metrics: Sequence[Mapping[str, Any]]) -> st
 
 
 def _measure(units: Units, name: str, level: float) -> Interval:
-    if np.isnan(units.m2).any() or np.isnan(units.mean_square).any():
+    if name in ALWAYS and (np.isnan(units.m2).any() or np.isnan(units.mean_square).any()):
         return undefined(level, "fewer than two replicates: no unbiased estimate of the variance")
     return interval(units, name, level=level)
 

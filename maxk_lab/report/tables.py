@@ -15,16 +15,26 @@ from maxk_lab.report.gradient_section import basis, gradient_section, undefined_
 from maxk_lab.report.latex import latex
 from maxk_lab.report.markdown import markdown
 from maxk_lab.report.model import Summary
+from maxk_lab.report.objective_section import objective_notes, objective_section
 from maxk_lab.report.proxies import proxy_section
 from maxk_lab.report.terminal import terminal
 from maxk_lab.report.training_section import training_basis, training_notes, training_section
+from maxk_lab.report.weights_section import weights_notes, weights_section
 
+# Lists within a record, which a line of CSV cannot hold; JSON has them.
+_NESTED = ("evaluations", "curves", "groups")
 FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 
 
 def sections(summary: Summary) -> list[Section]:
     """The studies of a summary, in reading order. A new kind of study adds its section here."""
-    studies = (gradient_section(summary), proxy_section(summary), training_section(summary))
+    studies = (
+        objective_section(summary),
+        weights_section(summary),
+        gradient_section(summary),
+        proxy_section(summary),
+        training_section(summary),
+    )
     return [section for section in studies if section.records]
 
 
@@ -74,7 +84,12 @@ def as_dict(summary: Summary) -> dict[str, Any]:
         "training_basis": training_basis(summary.training, summary) if summary.training else (),
         "claims": [asdict(claim) for claim in summary.claims],
         **{section.name: section.records for section in sections(summary)},
-        "undefined": [*undefined_notes(summary.rows), *training_notes(summary.training)],
+        "undefined": [
+            *undefined_notes(summary.rows),
+            *training_notes(summary.training),
+            *objective_notes(summary.objectives),
+            *weights_notes(summary.weights),
+        ],
         "failed": [asdict(failure) for failure in summary.failed],
         "missing": summary.missing,
         "stale": summary.stale,
@@ -94,7 +109,7 @@ def _csv(summary: Summary) -> str:
         | {
             name: " ".join(value.values()) if name == "cells" else value
             for name, value in record.items()
-            if name not in ("undefined", "evaluations")
+            if name not in ("undefined", *_NESTED)
         }
         for section in sections(summary)
         for record in section.records

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.gradients.statistics import Interval
 from maxk_lab.report.document import has_interval
 from maxk_lab.report.drawing import finish, looks, panels
-from maxk_lab.report.model import TrainingRow
+from maxk_lab.report.training_model import TrainingRow
 from maxk_lab.report.training_section import labels, over_what
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxk_lab.report.drawing import finish, panels
-from maxk_lab.report.model import Logged, TrainingRow
 from maxk_lab.report.training_figures import MANY, rollout_ticks, row_looks
+from maxk_lab.report.training_model import Logged, TrainingRow
 from maxk_lab.report.training_section import labels
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from maxk_lab.estimators.catalogue import (
     is_unbiased,
 )
 from maxk_lab.gradients.statistics import Interval, bootstrap, undefined
-from maxk_lab.report.model import Evaluation, Logged, Trained, TrainingKey, TrainingRow, environment_label
+from maxk_lab.report.naming import environment_label
+from maxk_lab.report.training_model import Evaluation, Logged, Trained, TrainingKey, TrainingRow
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.records import Record

@@ -21,7 +21,8 @@ from maxk_lab.report.document import (
     compact,
     has_interval,
 )
-from maxk_lab.report.model import Summary, TrainingRow
+from maxk_lab.report.model import Summary
+from maxk_lab.report.training_model import TrainingRow
 
 # Columns of intervals that stand side by side in a hundred letters.
 _SIDE_BY_SIDE = 3

@@ -17,6 +17,8 @@ NOISE = {
     "subloo": 0.9,
     "affine[0.5]": 0.7,
 }
+# Of baselines that only an enumeration can have: no default of `make_cells`.
+NOISE_OF_ORACLES = {"joint_optimum": 0.5, "affine[oracle]": 0.6}
 
 
 def make_cells(baselines=tuple(NOISE), ns=(8, 16), ks=(2, 4), stages=(0,), seeds=(0, 1), instances=16):
@@ -58,7 +60,7 @@ def make_metrics(cell, against="exact", bias_off_gradient=0.0, noise=None):
     units = cell["instances"]
     truth = shared.gamma(20, 1 / 20, units) * (1 + cell["stage"] / 200)
     spread = shared.gamma(20, 1 / 20, units)
-    noise = NOISE[cell["baseline"]] if noise is None else noise
+    noise = {**NOISE, **NOISE_OF_ORACLES}[cell["baseline"]] if noise is None else noise
     scale = expected_scale("maxk", cell["baseline"], cell["n"], cell["k"])
     variance = noise * scale**2 * 4 * cell["k"] / cell["n"] * spread * own.gamma(400, 1 / 400, units)
     error = 0.01 * np.sqrt(noise)
@@ -96,6 +98,44 @@ def make_exact_metrics(cell, scale=1.0, off=0.0, tolerance=1e-9):
         },
         "tolerance": tolerance,
     }
+
+
+# The parts of the variance of `make_measured_metrics`, as shares of it.
+SHARES = {
+    "variance_first": 0.5,
+    "variance_cross": 0.4,
+    "variance_baseline": 0.3,
+    "variance_interaction": -0.2,
+}
+
+
+def make_measured_metrics(cell, **how):
+    """Metrics by complete enumeration with the measures of the weights and the anatomy of the variance."""
+    noise = {**NOISE, **NOISE_OF_ORACLES}[cell["baseline"]]
+    made = make_exact_metrics(cell, **how)
+    spread = np.random.default_rng([cell["stage"], cell["seed"]]).gamma(20, 1 / 20, cell["instances"])
+    units = made["units"]
+    variance = noise * 4 * cell["k"] / cell["n"] * spread
+    units["m2"] = (variance + units["mean_square"]).tolist()
+    measures = {name: (share * variance).tolist() for name, share in SHARES.items()}
+    measures |= {
+        "dead_gradient_rate": (0.02 * spread).tolist(),
+        "weight_concentration": [None, *(0.3 * spread[1:])],
+        "value_variance": (0.1 * spread).tolist(),
+    }
+    if cell.get("behaviour"):
+        measures |= {"effective_sample_size": [0.8] * len(spread), "kl": (0.05 * spread).tolist()}
+        measures |= {"ratio_std": (0.2 * spread).tolist()}
+    return made | {"measures": measures}
+
+
+def vary(cells, key, values):
+    """The cells once for each value of a setting."""
+    return [
+        cell | {"id": f"{value}-{cell['id']}", "setting": {**cell.get("setting", {}), key: value}}
+        for value in values
+        for cell in cells
+    ]
 
 
 def make_record(cell, status="done", make=make_metrics, **how):
@@ -218,6 +258,77 @@ def make_training_record(cell, status="done", **how):
     )
 
 
+def make_done(cell, metrics):
+    """A finished record of any study."""
+    return SimpleNamespace(cell=cell, status="done", metrics=metrics, error=None, provenance={}, timings={})
+
+
+def make_objective_cells(ks=(1, 2, 4), seeds=(0,)):
+    """Cell dicts of an objective study as the plan makes them."""
+    return [
+        {
+            "id": f"objective-{k}-{seed}",
+            "study": "objective",
+            "seed": seed,
+            "environment": {"name": "bandit", "arms": 4},
+            "policy": {},
+            "objective": {"parameter": "policy.mean", "from": 0.0, "to": 1.0, "points": 5},
+            "estimator": "maxk",
+            "baseline": "none",
+            "n": k,
+            "k": k,
+        }
+        for k in ks
+        for seed in seeds
+    ]
+
+
+def make_curve(optimum, points=(0.0, 0.25, 0.5, 0.75, 1.0)):
+    """Metrics of an objective cell: a parabola with its top, 1, at `optimum`."""
+    return {
+        "parameter": "policy.mean",
+        "points": list(points),
+        "values": [1 - (point - optimum) ** 2 for point in points],
+        "optimum": optimum,
+        "optimum_value": 1.0,
+        "undefined": {},
+    }
+
+
+def make_weights_cells(baselines=("none", "subloo"), ks=(1, 2), n=4, seeds=(0,)):
+    """Cell dicts of a weights study as the plan makes them."""
+    return [
+        {
+            "id": f"weights-{baseline}-{k}-{seed}",
+            "study": "weights",
+            "seed": seed,
+            "environment": {"name": "bandit", "arms": 4},
+            "policy": {},
+            "groups": 2,
+            "estimator": "maxk",
+            "baseline": baseline,
+            "n": n,
+            "k": k,
+        }
+        for baseline in baselines
+        for k in ks
+        for seed in seeds
+        if refusal("maxk", baseline, n, k) is None
+    ]
+
+
+def make_weighed(zero_share=0.25, weight_sum=0.0, weight_min=-0.1):
+    """Metrics of a weights cell."""
+    return {
+        "rewards": [[0.3, 0.1, 0.2, 0.4], [0.5, 0.6, 0.7, 0.8]],
+        "weights": [[0.02, -0.1, 0.0, 0.08], [0.0, 0.1, 0.2, 0.3]],
+        "zero_share": zero_share,
+        "weight_sum": weight_sum,
+        "weight_min": weight_min,
+        "weight_std": 0.125,
+    }
+
+
 @pytest.fixture(scope="session")
 def lab():
     """The makers above."""
@@ -225,6 +336,14 @@ def lab():
         cells=make_cells,
         record=make_record,
         exact=make_exact_metrics,
+        measured=make_measured_metrics,
+        shares=SHARES,
+        vary=vary,
+        done=make_done,
+        objective_cells=make_objective_cells,
+        curve=make_curve,
+        weights_cells=make_weights_cells,
+        weighed=make_weighed,
         training_cells=make_training_cells,
         training_record=make_training_record,
         final_value=final_value,

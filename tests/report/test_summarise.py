@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from maxk_lab.gradients.statistics import MEASURES, interval
+from maxk_lab.gradients.statistics import interval
 from maxk_lab.gradients.units import Units
+from maxk_lab.report.gradient_columns import ALWAYS
 from maxk_lab.report.summarise import summarise_records
 
 
@@ -35,9 +36,7 @@ def test_a_row_pools_the_seeds(plain, lab):
     own = [cell for cell in cells if cell["baseline"] == "centred"]
     assert dict(row.cells) == {cell["seed"]: cell["id"] for cell in own}
     units = Units.pool([Units.from_metrics(lab.record(cell).metrics) for cell in own])
-    assert {name: row.intervals[name] for name in MEASURES} == {
-        name: interval(units, name) for name in MEASURES
-    }
+    assert row.intervals == {name: interval(units, name) for name in ALWAYS}
     assert len(summary.rows) == 7
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.gradients.statistics import Interval
+from maxk_lab.gradients.statistics import MEASURES, Interval
 from maxk_lab.report.document import compact, number
 from maxk_lab.report.latex import escape
 from maxk_lab.report.summarise import summarise_records
@@ -101,6 +101,13 @@ def test_latex_is_escaped_and_balanced(summary):
         escape("a_b & 5% {x} ~^\\")
         == r"a\_b \& 5\% \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{}"
     )
+
+
+def test_every_letter_of_the_measures_is_known_to_latex():
+    """Beyond Latin and its accents, a letter that is not escaped stops LaTeX."""
+    for text in (*MEASURES.values(), "√(mean ‖ψ‖²) τ"):
+        assert max(escape(text)) <= "ÿ", escape(text)
+    assert escape("Var ρ̂ of ρ") == r"Var $\hat\rho$ of $\rho$"
 
 
 def test_markdown_tables_are_whole(summary):

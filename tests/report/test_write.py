@@ -9,7 +9,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.report.document import number
 from maxk_lab.report.figures import figures
 from maxk_lab.report.heat_map import heat_map_figure, relative_to_best
-from maxk_lab.report.model import environment_label
+from maxk_lab.report.naming import environment_label
 from maxk_lab.report.summarise import summarise, summarise_records
 from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.plan import make_plan

@@ -1,0 +1,51 @@
+"""What a report calls the environment of a cell, and the settings that a sweep varies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from maxk_lab.sweeps.environment_check import telling_parameters
+
+# (key of the sweep file, value), e.g. (("environment.arms", 8), ("behaviour.distance", 0.3)), in the file's order.
+Setting = tuple[tuple[str, Any], ...]
+DISTANCE = "behaviour.distance"
+
+
+def environment_label(cell: Mapping[str, Any]) -> str:
+    """`tsp(num_loc=20)`: the environment of a cell with the parameters that tell it from others.
+
+    Without those that the sweep varies: they are the cell's setting.
+    """
+    varied = {key.removeprefix("environment.") for key in cell.get("setting", {})}
+    telling = telling_parameters(cell["environment"]).items()
+    inside = ", ".join(f"{name}={value}" for name, value in telling if name not in varied)
+    return f"{cell['environment']['name']}({inside})" if inside else str(cell["environment"]["name"])
+
+
+def setting_of(cell: Mapping[str, Any]) -> Setting:
+    """The varied values of a cell; with the distance of the policy that it samples from, wherever that is another."""
+    found = dict(cell.get("setting", {}))
+    distance = cell.get("behaviour", {}).get("distance", 0.0)
+    if distance:
+        found.setdefault(DISTANCE, distance)
+    return tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in found.items())
+
+
+def setting_words(setting: Setting) -> str:
+    """`arms=8, distance=0.3`; empty where nothing varies."""
+    short = short_names([key for key, _ in setting])
+    return ", ".join(f"{short[key]}={spelled(value)}" for key, value in setting)
+
+
+def short_names(keys: list[str]) -> dict[str, str]:
+    """The last word of each key, or the whole key where two share it."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return {key: word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)}
+
+
+def spelled(value: Any) -> str:
+    """A value as the sweep file spells it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(spelled, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,166 @@
+"""What only some studies measure: shown where it was measured, with its interval or marked exact, and nowhere else."""
+
+import csv
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+from maxk_lab.gradients.statistics import log_ratio
+from maxk_lab.report.anatomy_figure import MOST, anatomy_parts
+from maxk_lab.report.document import compact
+from maxk_lab.report.figures import figures
+from maxk_lab.report.gradient_columns import ALWAYS, ANATOMY, OF_RATIOS, OF_WEIGHTS
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.tables import FORMATS, render
+
+BASELINES = ("none", "group_mean", "centred", "subloo", "affine[oracle]", "joint_optimum")
+
+
+def scaled(cell):
+    """How a measured record of the cell is made: unbiased but for the group mean."""
+    return {"scale": 1 - cell["k"] / cell["n"] if cell["baseline"] == "group_mean" else 1.0}
+
+
+@pytest.fixture(scope="module")
+def summary(lab):
+    """An enumerated study with the best possible baseline."""
+    cells = lab.cells(baselines=BASELINES, ns=(8,), ks=(2, 4))
+    return summarise_records(
+        cells, [lab.record(c, make=lab.measured, **scaled(c)) for c in cells], name="measured"
+    )
+
+
+def row_of(summary, baseline, k=2):
+    """The row of a baseline."""
+    (found,) = (row for row in summary.rows if (row.key.baseline, row.key.k) == (baseline, k))
+    return found
+
+
+def test_the_measures_of_the_weights_have_intervals(summary):
+    row = row_of(summary, "centred")
+    assert tuple(row.intervals) == (*ALWAYS, *OF_WEIGHTS)
+    for name in OF_WEIGHTS:
+        found = row.intervals[name]
+        assert found.low < found.value < found.high
+        for format in ("terminal", "markdown", "latex"):
+            assert compact(found) in render(summary, format, width=160)
+    # Undefined on the first instance of each seed, and the mean of the others.
+    assert row.intervals["weight_concentration"].value == pytest.approx(0.3, rel=0.1)
+
+
+def test_the_anatomy_is_that_put_in_and_sums_to_the_variance(summary, lab):
+    for row in summary.rows:
+        total = row.intervals["variance"].value
+        assert tuple(row.anatomy) == ANATOMY
+        assert sum(row.anatomy.values()) == pytest.approx(total, rel=1e-12)
+        assert {n: v / total for n, v in row.anatomy.items()} == pytest.approx(lab.shares, rel=1e-9)
+    text = render(summary, "terminal", width=160)
+    sheet = text.split("Variance anatomy: ")[1].split("Measures")[0]
+    assert len(re.findall(r"50\.0 % +40\.0 % +30\.0 % +-20\.0 %", sheet)) == len(summary.rows)
+    assert "Exact for these instances, by complete enumeration: no interval." in " ".join(sheet.split())
+
+
+def test_flat_records_carry_them(summary):
+    in_json = json.loads(render(summary, "json"))["gradient"]
+    in_csv = list(csv.DictReader(io.StringIO(render(summary, "csv"))))
+    for record, line in zip(in_json, in_csv, strict=True):
+        row = row_of(summary, record["baseline"], record["k"])
+        assert record["dead_gradient_rate"] == row.intervals["dead_gradient_rate"].value
+        assert record["variance_cross"] == float(line["variance_cross"]) == row.anatomy["variance_cross"]
+        assert record["value_variance_low"] == float(line["value_variance_low"])
+
+
+def test_over_the_best_possible_is_the_paired_ratio_to_the_joint_optimum(summary):
+    best = row_of(summary, "joint_optimum")
+    for name, ratio in (("centred", 2.0), ("none", 60.0), ("affine[oracle]", 1.2), ("joint_optimum", 1.0)):
+        found = row_of(summary, name).over_best
+        assert found.value == pytest.approx(ratio, rel=1e-9)
+        logs = log_ratio(row_of(summary, name).units, best.units)
+        assert (found.low, found.high) == pytest.approx((np.exp(logs.low), np.exp(logs.high)))
+    assert row_of(summary, "group_mean").over_best is None, (
+        "a shrunk gradient is not compared with a right one"
+    )
+    sheet = render(summary, "terminal").split("How far from the best possible: ")[1].split("Weights: ")[0]
+    assert "2.00 [2.00, 2.00]" in sheet
+    assert "group_mean" not in sheet
+    record = next(r for r in json.loads(render(summary, "json"))["gradient"] if r["baseline"] == "none")
+    assert record["over_best"] == pytest.approx(60.0)
+
+
+def test_an_oracle_is_never_the_best_baseline(summary):
+    """It would always be, and no training can have it."""
+    assert {row.key.baseline for row in summary.rows if row.best} == {"subloo"}
+    assert "Oracles, which no training can have" in render(summary, "terminal")
+
+
+def test_nothing_is_said_of_what_was_not_measured(lab):
+    cells = lab.cells(ns=(8,), ks=(2,))
+    old = summarise_records(cells, [lab.record(cell) for cell in cells], name="old")
+    for row in old.rows:
+        assert tuple(row.intervals) == ALWAYS
+        assert not row.anatomy
+        assert row.over_best is None
+    for format in FORMATS:
+        text = render(old, format)
+        for word in ("not measured", "Weights", "anatomy", "best possible", "Importance", "dead", "Oracles"):
+            assert word not in text, (format, word)
+
+
+def test_a_row_that_lacks_what_others_have_is_empty_there_and_no_undefined_value(lab):
+    cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,))
+    make = {"none": lab.exact, "centred": lab.measured}
+    summary = summarise_records(cells, [lab.record(c, make=make[c["baseline"]]) for c in cells], name="half")
+    text = render(summary, "terminal", width=140)
+    assert "Undefined" not in text
+    weights = text.split("Weights: ")[1].split("Variance anatomy")[0]
+    assert "centred" in weights
+    assert "none" not in weights
+    assert '"undefined": {}' in render(summary, "json")
+
+
+def test_ratios_have_a_sheet_where_the_trajectories_are_of_another_policy(lab):
+    cells = [
+        cell | {"behaviour": {"distance": 0.3}} for cell in lab.cells(baselines=("none",), ns=(8,), ks=(2,))
+    ]
+    summary = summarise_records(cells, [lab.record(c, make=lab.measured) for c in cells], name="off")
+    (row,) = summary.rows
+    assert set(OF_RATIOS) < set(row.intervals)
+    assert row.key.setting == (("behaviour.distance", 0.3),)
+    assert not row.catalogued_unbiased, "maxk is for trajectories of the policy itself"
+    sheet = render(summary, "terminal").split("Importance ratios: ")[1]
+    assert "0.800 [0.800, 0.800]" in sheet
+
+
+def test_the_figure_of_the_anatomy(summary, tmp_path):
+    paths = [path for path in figures(summary, tmp_path) if path.name.startswith("anatomy")]
+    assert {path.name for path in paths} == {
+        f"anatomy-stage0-k{k}.{kind}" for k in (2, 4) for kind in ("png", "svg")
+    }
+    svg = next(path for path in paths if path.name == "anatomy-stage0-k2.svg").read_text()
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    for said in ("n = 8", "group_mean (biased)", "the baseline's own noise", "interaction of these two"):
+        assert said in texts
+    # Multiples of the least of the unbiased that are no oracles: subloo, at 0.9.
+    assert [texts.count(number(value)) for value in (1 / 0.9, 0.5 / 0.9)] == [2, 1]
+
+
+def number(value):
+    """As figures print it."""
+    return f"{value:#.3g}"
+
+
+def test_figures_of_the_anatomy_have_few_bars_and_keep_together_what_is_compared(lab):
+    cells = lab.vary(lab.cells(baselines=BASELINES, ns=(8, 16), ks=(2,)), "environment.arms", range(2, 7))
+    summary = summarise_records(
+        cells, [lab.record(c, make=lab.measured, **scaled(c)) for c in cells], name="many"
+    )
+    parts = list(anatomy_parts(summary.rows))
+    assert sum(map(len, parts)) == len(summary.rows) == 60
+    assert max(map(len, parts)) <= MOST
+    places = [{(row.key.setting, row.key.n) for row in part} for part in parts]
+    assert sum(map(len, places)) == len(set.union(*places)) == 10
+    alone = [row for row in summary.rows if row.key.baseline == "none"]
+    assert not list(anatomy_parts(alone)), "nothing to compare"

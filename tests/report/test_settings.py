@@ -1,0 +1,131 @@
+"""Studies that vary settings: every setting stands for itself, in rows, marks, tables, figures and claims."""
+
+import csv
+import io
+import json
+
+import pytest
+from pydantic import TypeAdapter
+
+from maxk_lab.report.figures import figures
+from maxk_lab.report.naming import environment_label, setting_of, setting_words, short_names
+from maxk_lab.report.order import sorted_rows
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.tables import render
+from maxk_lab.sweeps.claims import Claim
+from maxk_lab.sweeps.figures import Figure
+
+ARMS = "environment.num_loc"
+
+
+@pytest.fixture(scope="module")
+def varied(lab):
+    """(cells, records): at 8 places `none` has the least variance, at 4 `centred` has; the file says 8 first."""
+    cells = lab.vary(lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,)), ARMS, (8, 4))
+    noise = {(8, "none"): 1.0, (8, "centred"): 4.0, (4, "none"): 9.0, (4, "centred"): 3.0}
+    return cells, [lab.record(c, noise=noise[c["setting"][ARMS], c["baseline"]]) for c in cells]
+
+
+@pytest.fixture(scope="module")
+def summary(varied):
+    """Their summary."""
+    return summarise_records(*varied, name="varied")
+
+
+def test_rows_are_kept_apart(summary):
+    assert len(summary.rows) == 8
+    assert {row.key.environment for row in summary.rows} == {"tsp"}
+    assert {row.key.path for row in summary.rows if row.key.n == 8} == {
+        f"stage0/num_loc={size}/maxk/{baseline}/n8/k2" for size in (8, 4) for baseline in ("none", "centred")
+    }
+
+
+def test_the_best_is_the_best_of_its_setting(summary):
+    best = {(dict(row.key.setting)[ARMS], row.key.baseline) for row in summary.rows if row.best}
+    assert best == {(8, "none"), (4, "centred")}
+
+
+def test_tables_have_a_column_for_it_in_the_order_of_the_file(summary):
+    text = render(summary, "terminal", width=120)
+    lines = text.split("Best baseline: tsp, stage 0, estimator maxk\n")[1].splitlines()
+    assert lines[0].split()[:2] == ["num_loc", "n"]
+    assert [line.split()[:3] for line in lines[2:6]] == [
+        ["8", "8", "none"],
+        ["8", "16", "none"],
+        ["4", "8", "centred"],
+        ["4", "16", "centred"],
+    ]
+    assert [dict(row.key.setting)[ARMS] for row in sorted_rows(summary.rows)] == [8] * 4 + [4] * 4
+    in_json = json.loads(render(summary, "json"))["gradient"]
+    in_csv = list(csv.DictReader(io.StringIO(render(summary, "csv"))))
+    assert [record[ARMS] for record in in_json] == [int(line[ARMS]) for line in in_csv] == [8] * 4 + [4] * 4
+
+
+def test_figures_are_kept_apart_and_named(summary, tmp_path):
+    names = {path.stem for path in figures(summary, tmp_path)}
+    assert names == {
+        f"{what}-num_loc-{size}" for what in ("variance", "bias-stage0", "heat-map-stage0") for size in (8, 4)
+    }
+    assert "tsp, num_loc=8" in (tmp_path / "variance-num_loc-8.svg").read_text()
+
+
+def test_the_sweep_s_own_figures_stand_for_those_of_every_setting(varied, tmp_path):
+    own = Figure(name="mine", metric="variance", against=ARMS, lines=("baseline", "n"), scale="log")
+    summary = summarise_records(*varied, name="varied", figures=[own])
+    assert {path.name for path in figures(summary, tmp_path)} == {"mine.png", "mine.svg"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict", "said"),
+    [
+        (
+            {"kind": "ratio", "metric": "variance", "of": {"baseline": "none"}, "over": {"baseline": "centred"},
+             "at_most": 0.5, "where": {"setting": {ARMS: 8}}},
+            "supported", "stage0/num_loc=8/maxk/none/n8/k2 over stage0/num_loc=8/maxk/centred/n8/k2",
+        ),
+        (
+            {"kind": "ratio", "metric": "variance", "of": {"baseline": "none"}, "over": {"baseline": "centred"},
+             "at_most": 0.5},
+            "refuted", "2 of 4 ratios",
+        ),
+        (
+            {"kind": "ratio", "metric": "variance", "of": {"setting": {ARMS: 4}}, "over": {"setting": {ARMS: 8}},
+             "at_least": 5, "where": {"baseline": "none"}},
+            "supported", "stage0/num_loc=4/maxk/none/n8/k2 over stage0/num_loc=8/maxk/none/n8/k2",
+        ),
+        (
+            {"kind": "order", "metric": "variance",
+             "along": [{"setting": {ARMS: 8}}, {"setting": {ARMS: 4}}], "where": {"baseline": "none"}},
+            "supported", "2 of 2 ratios",
+        ),
+        (
+            {"kind": "equals", "metric": "scale", "value": "num_loc / num_loc", "relative_tolerance": 0.2},
+            "supported", "claimed 1.00 ± 0.2",
+        ),
+    ],
+)  # fmt: skip
+def test_claims_speak_of_settings(varied, claim, verdict, said):
+    model = TypeAdapter(Claim).validate_python({"name": "it", **claim})
+    (found,) = summarise_records(*varied, name="varied", claims=[model]).claims
+    assert (found.verdict, said in found.detail) == (verdict, True), found.detail
+
+
+def test_words():
+    setting = (("environment.arms", 8), ("behaviour.distance", 0.25), ("environment.rewards", "linear"))
+    assert setting_words(setting) == "arms=8, distance=0.25, rewards=linear"
+    assert setting_words(()) == ""
+    assert short_names(["policy.scale", "environment.scale", "policy.mean"]) == {
+        "policy.scale": "policy.scale",
+        "environment.scale": "environment.scale",
+        "policy.mean": "mean",
+    }
+
+
+def test_what_is_varied_is_no_part_of_the_environment_s_label():
+    cell = {"environment": {"name": "tsp", "num_loc": 8}, "setting": {"policy.embed_dim": 4}}
+    assert environment_label(cell) == "tsp(num_loc=8)"
+    assert environment_label(cell | {"setting": {ARMS: 8}}) == "tsp"
+    assert setting_of(cell | {"behaviour": {"distance": 0.5}}) == (
+        ("policy.embed_dim", 4),
+        ("behaviour.distance", 0.5),
+    )

@@ -1,0 +1,86 @@
+"""The tables of every study say what its records say, a column for whatever varies, and nothing of failed cells."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from maxk_lab.tracking.payload import payloads
+
+
+def record(study, metrics, *, status="done", **cell):
+    """A record with the attributes that tracking reads."""
+    base = {
+        "id": "x",
+        "identity_version": 1,
+        "study": study,
+        "seed": 0,
+        "environment": {"name": "bandit"},
+        "policy": {},
+    }
+    point = {"estimator": "maxk", "baseline": "none", "n": 4, "k": 2}
+    return SimpleNamespace(cell=base | point | cell, status=status, metrics=metrics, provenance={})
+
+
+def sent(*records):
+    """The one payload of the records, and its tables as lists of mappings."""
+    (payload,) = payloads("sweep", {}, records)
+    tables = {
+        name: [dict(zip(table.columns, line, strict=True)) for line in table.lines]
+        for name, table in payload.tables.items()
+    }
+    return payload, tables
+
+
+def test_settings_and_further_measures_of_a_gradient_study():
+    payload, tables = sent(
+        record("gradient", {"variance": 1.0, "kl": 0.1}, stage=0, setting={"environment.arms": 8}),
+        record("gradient", {"variance": 2.0}, stage=0, setting={"environment.arms": 16}),
+        record("gradient", {"kl": 9.0}, stage=0, setting={"environment.arms": 32}, status="failed"),
+    )
+    assert payload.metrics["stage0/arms=8/maxk/none/n4/k2/kl"] == 0.1
+    assert payload.metrics["stage0/arms=16/maxk/none/n4/k2/variance"] == 2.0
+    assert not [name for name in payload.metrics if "arms=32" in name and not name.endswith("status")]
+    assert [(line["environment.arms"], line["variance"], line["kl"]) for line in tables["cells"]] == [
+        (8, 1.0, 0.1),
+        (16, 2.0, None),
+        (32, None, None),
+    ]
+
+
+def test_a_study_that_varies_nothing_has_the_columns_it_always_had():
+    payload, tables = sent(record("gradient", {"variance": 1.0}, stage=5))
+    assert payload.metrics["stage5/maxk/none/n4/k2/variance"] == 1.0
+    assert list(tables["cells"][0])[-2:] == ["scale", "cosine"]
+
+
+def test_an_objective_study_sends_its_optima_and_curves():
+    metrics = {
+        "parameter": "policy.mean",
+        "points": [0.0, 1.0],
+        "values": [0.5, None],
+        "optimum": 0.25,
+        "optimum_value": 0.75,
+    }
+    payload, tables = sent(
+        record("objective", metrics, k=8), record("objective", None, k=16, status="failed")
+    )
+    assert payload.metrics["objective/maxk/k8/optimum"] == 0.25
+    assert payload.metrics["objective/maxk/k16/status"] == "failed"
+    assert [(line["k"], line["optimum"]) for line in tables["cells"]] == [(8, 0.25), (16, None)]
+    assert [(line["point"], line["value"]) for line in tables["curves"]] == [(0.0, 0.5), (1.0, None)]
+
+
+@pytest.mark.parametrize("setting", [{}, {"policy.mean": 0.5}])
+def test_a_weights_study_sends_every_weight(setting):
+    numbers = {"zero_share": 0.5, "weight_sum": 1.0, "weight_min": 0.0, "weight_std": 0.1}
+    metrics = numbers | {"rewards": [[1.0, 2.0], [3.0, 4.0]], "weights": [[0.1, 0.2], [0.3, 0.4]]}
+    payload, tables = sent(record("weights", metrics, **({"setting": setting} if setting else {})))
+    place = "mean=0.5/" if setting else ""
+    assert payload.metrics[f"weights/{place}maxk/none/n4/k2/zero_share"] == 0.5
+    assert tables["cells"] == [{**tables["cells"][0], **numbers, **setting}]
+    assert [(line["group"], line["reward"], line["weight"]) for line in tables["samples"]] == [
+        (0, 1.0, 0.1),
+        (0, 2.0, 0.2),
+        (1, 3.0, 0.3),
+        (1, 4.0, 0.4),
+    ]
