@@ -14,6 +14,7 @@ from maxk_lab.cli.check import check
 from maxk_lab.cli.console import complain
 from maxk_lab.cli.list import list_
 from maxk_lab.cli.plan import plan
+from maxk_lab.cli.recommend import recommend
 from maxk_lab.cli.report import report
 from maxk_lab.cli.run import run
 from maxk_lab.cli.show import show
@@ -48,6 +49,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(plan)
 app.command()(report)
+app.command()(recommend)
 app.command()(check)
 app.command("list")(list_)
 app.command()(show)

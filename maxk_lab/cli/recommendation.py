@@ -1,0 +1,133 @@
+"""A recommendation on the screen: the ranking, what stayed out of it and why, and the lines to paste; or the same as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from maxk_lab.cli.console import console, say
+from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS, fit_of, needed_weight
+
+if TYPE_CHECKING:
+    from maxk_lab.gradients.statistics import Interval
+    from maxk_lab.report.recommend import Candidate, Recommendation
+
+_SHOWN = 12
+
+
+def print_recommendation(answer: Recommendation) -> None:
+    """The ranking, what stayed out of it, and the lines to paste."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not answer.candidates:
+        say(f"No candidate for {answer.objective}: every row was left out.")
+        _print_left_out(answer)
+        return
+    key = answer.best.row.key
+    where = ", ".join([key.environment, *(f"{name} = {value}" for name, value in key.setting)])
+    table = Table(
+        title=escape(f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}"),
+        title_justify="left",
+        caption=f"SNR of a step: of the mean of budget/n estimates, {answer.best.step_snr.level:.0%} intervals over "
+        f"{answer.best.row.unit}s; against the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons.",
+        caption_justify="left",
+    )
+    for heading in ("estimator", "baseline", "n", "groups a step", "SNR of a step", "against the best"):
+        table.add_column(heading, justify="left" if heading in ("estimator", "baseline") else "right")
+    for one in answer.candidates[:_SHOWN]:
+        table.add_row(*map(escape, _line(one)))
+    console().print(table)
+    if len(answer.candidates) > _SHOWN:
+        say(f"and {len(answer.candidates) - _SHOWN} more (--json lists all)")
+    _print_left_out(answer)
+    typer.echo(_verdict(answer))
+    typer.echo(f"Paste: {_paste(answer.best)}")
+    typer.echo(f"or, in a sweep's training study: {_paste_yaml(answer.best, answer.budget)}")
+
+
+def _line(one: Candidate) -> tuple[str, ...]:
+    from maxk_lab.report.document import compact
+
+    key = one.row.key
+    against = "best" if one.against_best is None else compact(one.against_best)
+    return key.estimator, key.baseline, str(key.n), str(one.groups), compact(one.step_snr), against
+
+
+def _print_left_out(answer: Recommendation) -> None:
+    reasons: dict[str, list[str]] = {}
+    for row, reason in answer.left_out:
+        reasons.setdefault(reason, []).append(f"{row.key.estimator}/{row.key.baseline} n={row.key.n}")
+    for reason, names in reasons.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        say(f"left out, {reason}: {', '.join(names[:3])}{more}")
+
+
+def _verdict(answer: Recommendation) -> str:
+    key = answer.best.row.key
+    what = f"{key.estimator} with {key.baseline}, n = {key.n}"
+    if not answer.ties:
+        return f"Recommended: {what}; its SNR per rollout is above that of every other candidate."
+    names = [f"{tie.row.key.estimator}/{tie.row.key.baseline} n={tie.row.key.n}" for tie in answer.ties[:4]]
+    more = f" and {len(answer.ties) - 4} more" if len(answer.ties) > 4 else ""
+    return f"Recommended: {what}; not told apart from it: {', '.join(names)}{more}."
+
+
+def _paste(best: Candidate) -> str:
+    key = best.row.key
+    arguments = f'estimator="{key.estimator}", baseline="{key.baseline}", k={key.k}'
+    needed, notes = needed_weight(key.estimator, key.baseline), ""
+    if needed is not None:
+        arguments += f', trajectory_weights={{"{needed}": g}}'
+        notes = f", g the same: {TRAJECTORY_WEIGHTS[needed]}"
+    if fit_of(key.estimator, key.baseline) is not None:
+        arguments += ", coefficients=coefficients"
+        notes = ", coefficients: least squares on other instances (the training study does it)"
+    return (
+        f"weights = advantages(rewards, {arguments})  # rewards [{best.groups}, {key.n}]{notes}; "
+        "loss = -(weights * log_probs).sum(-1).mean()"
+    )
+
+
+def _paste_yaml(best: Candidate, budget: int) -> str:
+    key = best.row.key
+    return f'{{batch: {budget}, grid: {{estimator: "{key.estimator}", baseline: "{key.baseline}", n: {key.n}, k: {key.k}}}}}'
+
+
+def as_json(answer: Recommendation) -> dict[str, Any]:
+    def of(one: Candidate) -> dict[str, Any]:
+        key = one.row.key
+        return {
+            "estimator": key.estimator,
+            "baseline": key.baseline,
+            "n": key.n,
+            "k": key.k,
+            "groups": one.groups,
+            "step_snr": _ends(one.step_snr),
+            "against_best": None if one.against_best is None else _ends(one.against_best),
+            "told_apart": one.told_apart,
+            "cells": dict(one.row.cells),
+        }
+
+    place = answer.candidates[0].row.key if answer.candidates else None
+    return {
+        "objective": answer.objective,
+        "budget": answer.budget,
+        "environment": place and place.environment,
+        "setting": dict(place.setting) if place else {},
+        "stage": place and place.stage,
+        "candidates": [of(one) for one in answer.candidates],
+        "left_out": [{"row": row.key.path, "reason": reason} for row, reason in answer.left_out],
+        "paste": _paste(answer.best) if answer.candidates else None,
+    }
+
+
+def _ends(interval: Interval) -> dict[str, Any]:
+    return {
+        "value": interval.value,
+        "low": interval.low,
+        "high": interval.high,
+        "level": interval.level,
+        "reason": interval.reason,
+    }

@@ -1,0 +1,92 @@
+"""`maxk-lab recommend`: measures what is missing, ranks, prints the line to paste."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import Result
+
+from maxk_lab.estimators import advantages
+
+Lab = Callable[..., Result]
+
+
+@pytest.fixture
+def budgeted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("budget.yaml").write_text(
+        """\
+name: budget
+seeds: [0]
+environment: {name: bandit, arms: 4}
+gradient:
+  instances: 12
+  pool: 64
+  complete: true
+  grid: {estimator: [maxk, grpo], baseline: [none, centred, "affine[cross_fit]"], n: [3, 4], k: [1, 2]}
+tracking: {wandb: disabled}
+""",
+        encoding="utf-8",
+    )
+    return "budget.yaml"
+
+
+def test_it_measures_what_is_missing_once_and_ranks_by_snr_per_rollout(lab: Lab, budgeted: str) -> None:
+    first = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2", "--json")
+    assert first.exit_code == 0, first.output
+    (answer,) = json.loads(first.stdout)
+    assert (answer["objective"], answer["budget"], answer["stage"]) == ("max@2", 12, 0)
+    per_step = [one["step_snr"]["value"] for one in answer["candidates"]]
+    assert per_step == sorted(per_step, reverse=True)
+    assert {(one["n"], one["groups"]) for one in answer["candidates"]} == {(3, 4), (4, 3)}
+    # Of all six pairs of this objective, those of the other K were not measured.
+    records = {path.stem for path in Path("results/budget/cells").glob("*.json")}
+    assert records == {cell for one in answer["candidates"] for cell in one["cells"].values()}
+    again = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2", "--json")
+    assert json.loads(again.stdout) == [answer]
+    assert "0/0 cells" in again.stderr or "finished" not in again.stderr
+
+
+def test_the_line_to_paste_runs(lab: Lab, budgeted: str) -> None:
+    done = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2")
+    assert done.exit_code == 0, done.output
+    assert "affine[cross_fit]" in done.stdout
+    line = next(line for line in done.stdout.splitlines() if line.startswith("Paste: "))
+    shape = [int(size) for size in re.search(r"rewards \[(\d+), (\d+)\]", line).groups()]  # type: ignore[union-attr]
+    rewards = torch.randn(*shape, dtype=torch.float64)
+    names = {"advantages": advantages, "rewards": rewards, "coefficients": torch.zeros(1)}
+    exec(line.removeprefix("Paste: "), names | (scope := {}), scope)
+    assert scope["weights"].shape == rewards.shape
+
+
+def test_the_objective_must_be_named_where_there_are_several(lab: Lab, budgeted: str) -> None:
+    done = lab("recommend", budgeted, "--budget", "12")
+    assert done.exit_code == 2
+    assert "--objective is missing: the sweep estimates the gradients of max@1, max@2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--objective", "max@2"], "--budget is missing"),
+        (["--objective", "max@3", "--budget", "12"], "--objective max@3 is not in the sweep's gradient grid"),
+        (["--objective", "best", "--budget", "12"], "an objective must be form@K"),
+        (
+            ["--objective", "max@2", "--budget", "12", "--stage", "5"],
+            "--stage 5 is not in the sweep: it has 0",
+        ),
+        (["--objective", "max@2", "--budget", "7"], "--budget 7 is divided by no n of the grid (3, 4)"),
+    ],
+)
+def test_what_cannot_be_answered_is_said_before_anything_runs(
+    lab: Lab, budgeted: str, arguments: list[str], message: str
+) -> None:
+    done = lab("recommend", budgeted, *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert not Path("results").exists()
