@@ -17,7 +17,7 @@ from torch import Tensor
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
-from maxk_lab.estimators.catalogue import choose_baseline, fit_of
+from maxk_lab.estimators.catalogue import choose_baseline, effective_k, fit_of, refusal
 from maxk_lab.estimators.families import family_terms
 from maxk_lab.estimators.least_squares import normal_equations, solve
 from maxk_lab.gradients.complete import Classes, Outcomes, Weigh
@@ -98,6 +98,7 @@ class SampledFits:
         """
         chosen = choose_baseline(baseline)
         how, family = fit_of(estimator, chosen.name), chosen.row.name
+        k = effective_k(estimator, k)
         if how is None:
             return [None] * len(self._groups)
         if how == "oracle":
@@ -177,11 +178,15 @@ def enumerated_fits(
 ) -> list[EnumeratedFit] | None:
     """The fit of every instance for `cell` (estimator, baseline, n, k), whose baseline `fit_of` names; None for too many groups.
 
-    `sampled` gives the fits of the pool's groups, where cross_fit takes its coefficients from; it is called for that alone.
+    `sampled` gives the fits of the pool's groups, where cross_fit takes its coefficients from; it is called for that alone. Raises
+    `ValueError` where the pair cannot run at this (n, K).
     """
     chosen = choose_baseline(cell["baseline"])
     how, family = fit_of(cell["estimator"], chosen.name), chosen.row.name
-    n, k = cell["n"], cell["k"]
+    n, k = cell["n"], effective_k(cell["estimator"], cell["k"])
+    problem = refusal(cell["estimator"], chosen.name, n, k)
+    if problem is not None:
+        raise ValueError(problem)
     if how == "same_batch" or family == "joint_optimum":
         outcomes = [_each_apart(instance) for instance in outcomes]
     if not all(instance.enumerable(n) for instance in outcomes):
@@ -211,7 +216,9 @@ def _own_fit(outcomes: Outcomes, cell: Mapping[str, Any], family: str) -> Enumer
         assert g is not None
         rows = g.long()
         gram = outcomes.gram[rows.unsqueeze(-1), rows.unsqueeze(-2)]
-        return _weights(cell, same_batch(rewards, gram, cell["k"], family), rewards)
+        return _weights(
+            cell, same_batch(rewards, gram, effective_k(cell["estimator"], cell["k"]), family), rewards
+        )
 
     return EnumeratedFit(outcomes, weigh, None)
 

@@ -13,7 +13,9 @@ import torch
 from torch import nn
 
 from maxk_lab.environments.protocol import Environment, make_environment
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import objective
+from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.behaviour import perturbed
 from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells
@@ -41,6 +43,18 @@ def measure_unit(
         yield cell_id, result
 
 
+def _objectives(cells: Sequence[Mapping[str, Any]]) -> dict[str, Objective]:
+    """The objectives of the cells by name. A cell without one fails when it is measured, and takes no other with it."""
+    found = {}
+    for cell in cells:
+        try:
+            one = objective(cell["estimator"], cell["k"])
+        except LabError:
+            continue
+        found[one.name] = one
+    return found
+
+
 def _pool(
     unit: Mapping[str, Any],
     cells: Sequence[Mapping[str, Any]],
@@ -48,7 +62,7 @@ def _pool(
     cache: Path | None,
     event: Event,
 ) -> ScorePool:
-    objectives = {found.name: found for cell in cells for found in [objective(cell["estimator"], cell["k"])]}
+    objectives = _objectives(cells)
     # How a pool is cut into groups, or whether groups are enumerated instead, does not change the pool.
     axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
     meaning = axes | {"version": IDENTITY_VERSION}

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
@@ -11,9 +12,11 @@ from maxk_lab.estimators.catalogue import (
     choose_baseline,
     choose_estimator,
     expected_scale,
+    fit_of,
     is_token_level,
     is_unbiased,
     needs_binary_rewards,
+    needs_ratios,
     refusal,
 )
 from maxk_lab.gradients.bias import bias_verdicts
@@ -30,6 +33,11 @@ def spellings(catalogue, choose):
 PAIRS = [
     (e, b) for e in spellings(ESTIMATORS, choose_estimator) for b in spellings(BASELINES, choose_baseline)
 ]
+# What the four columns of every unit give, what is measured of every cell beside them, and what only some cells have.
+RATIOS = ("variance", "relative_variance", "snr", "squared_bias", "scale", "cosine")
+ALWAYS = {"objective", "value_variance", "dead_gradient_rate", "weight_concentration"}
+ANATOMY = {"variance_first", "variance_cross", "variance_baseline", "variance_interaction"}
+ONLY_SOMETIMES = ANATOMY | {"effective_sample_size", "kl", "ratio_std"}
 STUDY = {"warmup": {}, "stage": 0, "seed": 0, "instances": 16, "pool": 4096}
 BANDIT = STUDY | {
     "environment": {"name": "bandit", "arms": 4, "reward_shift": 0.0},
@@ -53,7 +61,7 @@ GRADED, BINARY = toy_llm("edit", 3, 2), toy_llm("hidden_target", 4, 3)
 
 def k_of(estimator, baseline, n):
     """A K at which the pair runs, or 2 where it runs at none."""
-    return next((k for k in (2, 1, n) if refusal(estimator, baseline, n, k) is None), 2)
+    return next((k for k in (2, 1, 3, n) if refusal(estimator, baseline, n, k) is None), 2)
 
 
 def results(n, graded, **options):
@@ -83,25 +91,34 @@ def enumerated():
 each_pair = pytest.mark.parametrize(("estimator", "baseline"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
 
 
-def fails_as_catalogued(result, estimator, baseline, n):
+def fails_as_catalogued(result, estimator, baseline, n, *, sampled):
     """Whether the catalogue says that the pair does not run; its result must then be an error that names it."""
+    if (
+        sampled
+        and fit_of(estimator, baseline) == "oracle"
+        and refusal(estimator, baseline, n, k_of(estimator, baseline, n)) is None
+    ):
+        assert isinstance(result, Exception)
+        assert "complete: true" in str(result)
+        return True
     if refusal(estimator, baseline, n, k_of(estimator, baseline, n)) is None and not is_token_level(baseline):
         if isinstance(result, Exception):
             raise result
         return False
     assert isinstance(result, Exception)
-    assert baseline.partition("[")[0] in str(result)
+    assert any(name.partition("[")[0] in str(result) for name in (estimator, baseline))
     return True
 
 
 @each_pair
 def test_a_pair_runs_where_the_catalogue_says_and_fails_where_it_does_not(sampled, estimator, baseline):
     result = sampled[f"{estimator}-{baseline}"]
-    if fails_as_catalogued(result, estimator, baseline, 8):
+    if fails_as_catalogued(result, estimator, baseline, 8, sampled=True):
         return
-    assert set(MEASURES) <= set(result)
     assert result["undefined"] == {}
-    assert all(math.isfinite(result[name]) for name in MEASURES)
+    assert all(math.isfinite(result[name]) for name in RATIOS)
+    assert set(result["measures"]) == ALWAYS
+    assert set(result) | ALWAYS | ONLY_SOMETIMES >= set(MEASURES)
     scale = expected_scale(estimator, baseline, 8, k_of(estimator, baseline, 8))
     if math.isfinite(scale):
         found = interval(Units.from_metrics(result), "scale", level=0.999)
@@ -111,14 +128,41 @@ def test_a_pair_runs_where_the_catalogue_says_and_fails_where_it_does_not(sample
 @each_pair
 def test_complete_enumeration_proves_what_the_catalogue_says_of_the_bias(enumerated, estimator, baseline):
     result = enumerated[f"{estimator}-{baseline}"]
-    if fails_as_catalogued(result, estimator, baseline, 4):
+    if fails_as_catalogued(result, estimator, baseline, 4, sampled=False):
         return
     assert result["against"] == "complete"
+    assert set(result["measures"]) == ALWAYS | ANATOMY
+    parts = [np.mean(result["measures"][name]) for name in sorted(ANATOMY)]
+    assert sum(parts) == pytest.approx(result["variance"], rel=1e-9)
     scale = expected_scale(estimator, baseline, 4, k_of(estimator, baseline, 4))
     verdict = bias_verdicts({0: Units.from_metrics(result)})[0].verdict
-    if is_unbiased(estimator, baseline):
+    if is_unbiased(estimator, baseline) or needs_ratios(
+        estimator
+    ):  # at ratios of one, here, there is no bias to see
         assert verdict == "unbiased"
     else:
         assert verdict == ("scale bias" if math.isfinite(scale) else "biased")
     if math.isfinite(scale):
         assert result["scale"] == pytest.approx(scale, rel=1e-9)
+
+
+WITH_RATIOS = [pair for pair in PAIRS if needs_ratios(pair[0]) and refusal(*pair, 4, 2) is None]
+
+
+@pytest.fixture(scope="module")
+def off_policy():
+    cells = [
+        {"id": f"{e}-{b}", "estimator": e, "baseline": b, "n": 4, "k": 2, "partitions": 1, "complete": True}
+        for e, b in WITH_RATIOS
+    ]
+    unit = BANDIT | {"behaviour": {"distance": 0.7}}
+    return dict(measure_unit(unit, cells, cache=None, event=lambda name, payload: None))
+
+
+@pytest.mark.parametrize(("estimator", "baseline"), WITH_RATIOS, ids=["-".join(pair) for pair in WITH_RATIOS])
+def test_under_another_policy_the_bias_is_as_catalogued(off_policy, estimator, baseline):
+    result = off_policy[f"{estimator}-{baseline}"]
+    verdict = bias_verdicts({0: Units.from_metrics(result)})[0].verdict
+    assert verdict == ("unbiased" if is_unbiased(estimator, baseline) else "biased")
+    assert set(result["measures"]) == ALWAYS | ONLY_SOMETIMES
+    assert all(0 < share < 1 for share in result["measures"]["effective_sample_size"])
