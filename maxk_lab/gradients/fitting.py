@@ -94,16 +94,15 @@ class SampledFits:
         """The pair's coefficients for each partition, as `advantages` takes them; None where it has none to fit.
 
         cross_fit: [I, 1, 1, D], the same for every partition; same_batch: [I, U, Rep, D], of every group from itself. Raises
-        `LabError` for what only complete enumeration gives (oracle), `ValueError` for a cross-fit of one instance.
+        `LabError` for what only complete enumeration gives (oracle), `ValueError` for a cross-fit of one instance and where the pair
+        cannot run at this (n, K).
         """
-        chosen = choose_baseline(baseline)
-        how, family = fit_of(estimator, chosen.name), chosen.row.name
-        k = effective_k(estimator, k)
-        if how is None:
+        if fit_of(estimator, baseline) is None:
             return [None] * len(self._groups)
+        how, family, k = _checked(estimator, baseline, self._groups[0].rewards.shape[-1], k)
         if how == "oracle":
             raise LabError(
-                f"{chosen.name} needs every group to be enumerated: set complete: true, with an environment, n and so few "
+                f"{baseline} needs every group to be enumerated: set complete: true, with an environment, n and so few "
                 "trajectories that this can be done"
             )
         if how == "same_batch":
@@ -122,6 +121,14 @@ class SampledFits:
         parts = [_equations(part, k, "ladder") for part in self._groups]
         a = torch.stack([part.a.sum((1, 2)) for part in parts]).sum(0)
         return Equations(a, torch.stack([part.c.sum((1, 2)) for part in parts]).sum(0))
+
+
+def _checked(estimator: str, baseline: str, n: int, k: int) -> tuple[str | None, str, int]:
+    """How the pair is fitted, its family, and its K. Raises `ValueError` where it cannot run."""
+    problem = refusal(estimator, baseline, n, k)
+    if problem is not None:
+        raise ValueError(problem)
+    return fit_of(estimator, baseline), choose_baseline(baseline).row.name, effective_k(estimator, k)
 
 
 def _equations(groups: Groups, k: int, family: str) -> Equations:
@@ -181,12 +188,8 @@ def enumerated_fits(
     `sampled` gives the fits of the pool's groups, where cross_fit takes its coefficients from; it is called for that alone. Raises
     `ValueError` where the pair cannot run at this (n, K).
     """
-    chosen = choose_baseline(cell["baseline"])
-    how, family = fit_of(cell["estimator"], chosen.name), chosen.row.name
-    n, k = cell["n"], effective_k(cell["estimator"], cell["k"])
-    problem = refusal(cell["estimator"], chosen.name, n, k)
-    if problem is not None:
-        raise ValueError(problem)
+    n = cell["n"]
+    how, family, k = _checked(cell["estimator"], cell["baseline"], n, cell["k"])
     if how == "same_batch" or family == "joint_optimum":
         outcomes = [_each_apart(instance) for instance in outcomes]
     if not all(instance.enumerable(n) for instance in outcomes):
