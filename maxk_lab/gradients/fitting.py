@@ -94,8 +94,8 @@ class SampledFits:
         """The pair's coefficients for each partition, as `advantages` takes them; None where it has none to fit.
 
         cross_fit: [I, 1, 1, D], the same for every partition; same_batch: [I, U, Rep, D], of every group from itself. Raises
-        `LabError` for what only complete enumeration gives (oracle), `ValueError` for a cross-fit of one instance and for a pair that
-        cannot run at this (n, K).
+        `LabError` for what only complete enumeration gives (oracle), `ValueError` for a cross-fit of one instance and for a pair
+        that cannot run at this (n, K).
         """
         if fit_of(estimator, baseline) is None:
             return [None] * len(self._groups)
