@@ -201,7 +201,15 @@ def _of_units(units: Units, measure: str, *, level: float, seed: int) -> Interva
     members = defined_members(values, units.members())
     if not members:
         return undefined(level, "undefined on every resampling unit of a stratum")
+    if measure == "dead_gradient_rate" and units.groups and np.ptp(values) == 0 and values[0] in (0, 1):
+        return _same_everywhere(int(values[0]), units.groups, level)
     return bootstrap(values[np.newaxis], members, lambda means: means[0], level=level, seed=seed)
+
+
+def _same_everywhere(rate: int, groups: int, level: float) -> Interval:
+    """Of a rate that was 0 (or 1) in all of so many groups: there is nothing to resample, but the exact binomial interval."""
+    ends = stats.binomtest(rate * groups, groups).proportion_ci(level, method="exact")
+    return Interval(float(rate), float(ends.low), float(ends.high), level)
 
 
 def _inverse(snr: Interval) -> Interval:
@@ -226,7 +234,15 @@ def log_ratio(
     if not np.array_equal(a.stratum, b.stratum):
         return undefined(level, "the two rest on different resampling units: no paired comparison")
     if measure in OF_UNITS:
-        return _log_ratio_of_units(a, b, measure, level=level, seed=seed)
+        if measure not in a.measures or measure not in b.measures:
+            return undefined(level, "not measured")
+        own = a.measures[measure], b.measures[measure]
+        return _log_ratio_of_means(*own, a.members(), measure, level=level, seed=seed)
+    if measure == "squared_bias" and a.squared_bias is not None and b.squared_bias is not None:
+        # From the moments, what is much smaller than them would be lost to rounding.
+        return _log_ratio_of_means(
+            a.squared_bias, b.squared_bias, a.members(), measure, level=level, seed=seed
+        )
     columns, members = np.concatenate([a.columns(), b.columns()]), a.members()
     statistic = STATISTICS["snr" if measure == "relative_variance" else measure]
     sign = -1.0 if measure == "relative_variance" else 1.0
@@ -247,11 +263,12 @@ def log_ratio(
     return found
 
 
-def _log_ratio_of_units(a: Units, b: Units, measure: str, *, level: float, seed: int) -> Interval:
-    if measure not in a.measures or measure not in b.measures:
-        return undefined(level, "not measured")
-    columns = np.stack([a.measures[measure], b.measures[measure]])
-    members = defined_members(columns.sum(0), a.members())
+def _log_ratio_of_means(
+    a: Array, b: Array, members: Sequence[NDArray[np.int64]], measure: str, *, level: float, seed: int
+) -> Interval:
+    """That of numbers which every unit has of its own, over the units that have both."""
+    columns = np.stack([a, b])
+    members = defined_members(columns.sum(0), members)
     if not members:
         return undefined(level, "undefined on every resampling unit of a stratum")
 

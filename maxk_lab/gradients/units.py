@@ -19,7 +19,8 @@ class Units:
 
     Where every group was enumerated the four are exact, and so are ‖E ĝ − ∇J‖² (`squared_bias`) and its least value over multiples
     of ∇J (`off_direction`), both [U]; a relative bias up to `tolerance` is then rounding. Elsewhere these are None. `measures` are
-    further numbers by name, [U] each, NaN on units where they are undefined.
+    further numbers by name, [U] each, NaN on units where they are undefined. `groups` is how many independent groups of n were
+    drawn in all; None where they were enumerated.
     """
 
     stratum: NDArray[np.int64]
@@ -31,6 +32,7 @@ class Units:
     off_direction: Array | None = None
     tolerance: float | None = None
     measures: Mapping[str, Array] = field(default_factory=dict)
+    groups: int | None = None
 
     @classmethod
     def from_metrics(cls, metrics: Mapping[str, Any]) -> Units:
@@ -45,7 +47,7 @@ class Units:
             np.asarray(units["stratum"], dtype=np.int64), m2, mean_square, inner, truth, measures=measures
         )
         if bias is None:
-            return found
+            return replace(found, groups=len(m2) * int(metrics["replicates"]))
         return replace(
             found,
             squared_bias=np.asarray(bias["squared"], dtype=float),
@@ -72,7 +74,8 @@ class Units:
         pooled = Units(np.concatenate(strata), m2, mean_square, inner, truth, measures=measures)
         tolerances = [part.tolerance for part in parts if part.tolerance is not None]
         if len(tolerances) < len(parts):
-            return pooled
+            drawn = [part.groups for part in parts]
+            return pooled if None in drawn else replace(pooled, groups=sum(map(int, drawn)))  # type: ignore[arg-type]
         return replace(
             pooled,
             squared_bias=np.concatenate([part.squared_bias for part in parts]),

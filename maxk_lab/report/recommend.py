@@ -82,7 +82,8 @@ def recommend(
 
 
 def _unfit(row: SummaryRow, budget: int, biased: bool) -> str:
-    if fit_of(row.key.estimator, row.key.baseline) == "oracle":
+    fit = fit_of(row.key.estimator, row.key.baseline)
+    if fit == "oracle":
         return "an oracle: it knows every trajectory"
     if not row.catalogued_unbiased and not biased:
         return "derived biased"
@@ -90,6 +91,8 @@ def _unfit(row: SummaryRow, budget: int, biased: bool) -> str:
         return f"found to have a {row.bias.verdict}" if row.bias.verdict == "scale bias" else "found biased"
     if budget % row.key.n:
         return f"n = {row.key.n} does not divide {budget}"
+    if fit == "cross_fit" and budget < 2 * row.key.n:
+        return f"its coefficients come from other groups, and {budget} rollouts make one of n = {row.key.n}"
     if row.units is None:
         return row.bias.reason or "not measured"
     snr = row.intervals["snr"]

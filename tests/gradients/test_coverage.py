@@ -1,7 +1,9 @@
 """Coverage of the whole chain on bandits: pool → units → interval against the exact variances, by complete enumeration."""
 
 import itertools
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -56,3 +58,40 @@ def test_the_95_percent_intervals_of_variances_cover_95_percent_of_the_time(coun
             hits[name] += found.low <= value <= found.high
     # Binomial(300, 0.95) lies between 0.906 and 0.983 in 99.8 of 100 runs.
     assert all(0.906 <= count / TRIALS <= 0.983 for count in hits.values()), hits
+
+
+def test_a_rate_that_no_group_showed_is_bounded_by_how_many_groups_there_were():
+    units = [
+        Units(
+            np.zeros(4, np.int64),
+            *np.ones((4, 4)),
+            measures={"dead_gradient_rate": np.zeros(4)},
+            groups=groups,
+        )
+        for groups in (64, 64)
+    ]
+    found = interval(Units.pool(units), "dead_gradient_rate")
+    assert (found.value, found.low) == (0.0, 0.0)
+    # P(no dead group among 128 | rate) = (1 - rate)^128 falls to 2.5 % at the upper end.
+    assert (1 - found.high) ** 128 == pytest.approx(0.025)
+    always = interval(replace(units[0], measures={"dead_gradient_rate": np.ones(4)}), "dead_gradient_rate")
+    assert (always.value, always.high) == (1.0, 1.0)
+    assert always.low**64 == pytest.approx(0.025)
+
+
+def test_the_interval_of_a_rare_rate_covers_it():
+    rng, rate, groups = np.random.default_rng(5), 0.002, 256
+    hits = 0
+    for _ in range(400):
+        dead = rng.binomial(groups // 16, rate, 16) / (groups // 16)
+        if dead.any():  # the bootstrap has something to resample
+            continue
+        units = Units(
+            np.zeros(16, np.int64), *np.ones((4, 16)), measures={"dead_gradient_rate": dead}, groups=groups
+        )
+        found = interval(units, "dead_gradient_rate")
+        assert found.high > 0
+        hits += found.low <= rate <= found.high
+    assert (
+        hits > 200
+    )  # about 60 % of all draws show no dead group, and each of their intervals holds the rate

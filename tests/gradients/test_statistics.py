@@ -247,6 +247,17 @@ def test_the_ratio_of_a_measure_is_paired():
     assert log_ratio(with_measure(values), noisy(0, count=16), measure="kl").reason == "not measured"
 
 
+def test_the_ratio_of_enumerated_squared_biases_is_not_lost_to_rounding():
+    """Both are far below the rounding of the moments that a sampled squared bias is the difference of."""
+    found = log_ratio(
+        enumerated([3e-20, 1e-20], [3e-20, 1e-20]),
+        enumerated([3e-18, 1e-18], [3e-18, 1e-18]),
+        measure="squared_bias",
+    )
+    assert found.value == pytest.approx(np.log(0.01))
+    assert found.width < 1e-9
+
+
 def test_pooled_units_have_the_measures_that_all_parts_have():
     both = Units.pool([with_measure([1.0, 2.0]), with_measure([3.0])])
     assert both.measures["kl"].tolist() == [1.0, 2.0, 3.0]

@@ -85,3 +85,13 @@ def test_nothing_to_rank_is_no_recommendation(rows: Rows) -> None:
     answer = recommend(rows(baselines=("group_mean",)), objective_name="max@2", budget=64)
     assert answer.candidates == ()
     assert len(answer.left_out) == 2
+
+
+def test_a_cross_fit_needs_a_second_group_in_the_step(lab: Any) -> None:
+    cells = [cell | {"baseline": "affine[cross_fit]"} for cell in lab.cells(baselines=("centred",), ks=(2,))]
+    records = [lab.record(cell, noise=1.0) for cell in cells]
+    rows = summarise_records(cells, records, name="s").rows
+    answer = recommend(rows, objective_name="max@2", budget=16)
+    assert [one.row.key.n for one in answer.candidates] == [8]
+    reason = "its coefficients come from other groups, and 16 rollouts make one of n = 16"
+    assert [(row.key.n, why) for row, why in answer.left_out] == [(16, reason)]
