@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
 
 def check(
-    estimator: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this estimator or baseline.")
-    ] = None,
+    estimator: Annotated[str | None, typer.Option(metavar="NAME", help="Only this estimator.")] = None,
+    baseline: Annotated[str | None, typer.Option(metavar="NAME", help="Only this baseline.")] = None,
     json: options.Json = False,
 ) -> None:
     """Check every formula: fast against brute force, identities, exact unbiasedness on a bandit.
@@ -25,11 +24,11 @@ def check(
 
     \b
     [bold]maxk-lab check[/bold]
-    [bold]maxk-lab check --estimator subloo[/bold]
+    [bold]maxk-lab check --estimator maxk --baseline subloo[/bold]
     """
     from maxk_lab.estimators.check import run_checks
 
-    results = run_checks(estimator)
+    results = run_checks(estimator, baseline)
     failed = [result for result in results if not result.ok]
     if json:
         keys = ("name", "row", "detail", "error", "tolerance", "ok")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -21,3 +22,8 @@ Results = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 RESULTS = Path("results")
+
+
+def results_option(results: Path) -> str:
+    """How a command line that this one suggests finds the same results; empty where it does by itself."""
+    return "" if results == RESULTS else f" --results {shlex.quote(str(results))}"

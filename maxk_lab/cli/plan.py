@@ -56,9 +56,10 @@ def plan(
     for problem in directory.problems:
         warn(problem)
     if set(state.values()) == {"done"}:
-        say(f"Next: maxk-lab report {shlex.quote(loaded.name)}")
+        say(f"Next: maxk-lab report {shlex.quote(loaded.name)}{options.results_option(results)}")
     else:
-        say(f"Next: {shlex.join(['maxk-lab', 'run', str(spec), *_repeat(overrides)])}")
+        words = ["maxk-lab", "run", str(spec), *_repeat(overrides)]
+        say(f"Next: {shlex.join(words)}{options.results_option(results)}")
 
 
 def _repeat(overrides: list[str] | None) -> list[str]:

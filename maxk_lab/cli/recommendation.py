@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from maxk_lab.cli.console import console, say
-from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS, fit_of, needed_weight
+from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS, fit_of, needed_weight, needs_ratios
 
 if TYPE_CHECKING:
     from maxk_lab.gradients.statistics import Interval
@@ -31,7 +31,8 @@ def print_recommendation(answer: Recommendation) -> None:
         title=escape(f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}"),
         title_justify="left",
         caption=f"SNR of a step: of the mean of budget/n estimates, {answer.best.step_snr.level:.0%} intervals over "
-        f"{answer.best.row.unit}s; against the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons.",
+        f"{answer.best.row.unit}s; against the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons. "
+        "The interval of the best is not corrected for its having been picked.",
         caption_justify="left",
     )
     for heading in ("estimator", "baseline", "n", "groups a step", "SNR of a step", "against the best"):
@@ -41,6 +42,7 @@ def print_recommendation(answer: Recommendation) -> None:
     console().print(table)
     if len(answer.candidates) > _SHOWN:
         say(f"and {len(answer.candidates) - _SHOWN} more (--json lists all)")
+    _print_not_compared(answer)
     _print_left_out(answer)
     typer.echo(_verdict(answer))
     typer.echo(f"Paste: {_paste(answer.best)}")
@@ -53,6 +55,12 @@ def _line(one: Candidate) -> tuple[str, ...]:
     key = one.row.key
     against = "best" if one.against_best is None else compact(one.against_best)
     return key.estimator, key.baseline, str(key.n), str(one.groups), compact(one.step_snr), against
+
+
+def _print_not_compared(answer: Recommendation) -> None:
+    compared = [one.against_best for one in answer.candidates[1:] if one.against_best is not None]
+    for reason in dict.fromkeys(found.reason for found in compared if found.reason):
+        say(f"—: {reason}")
 
 
 def _print_left_out(answer: Recommendation) -> None:
@@ -78,6 +86,9 @@ def _paste(best: Candidate) -> str:
     key = best.row.key
     arguments = f'estimator="{key.estimator}", baseline="{key.baseline}", k={key.k}'
     needed, notes = needed_weight(key.estimator, key.baseline), ""
+    if needs_ratios(key.estimator):
+        arguments += ", ratios=ratios"
+        notes = ", ratios the same: probability under the policy over that under the one that drew it"
     if needed is not None:
         arguments += f', trajectory_weights={{"{needed}": g}}'
         notes = f", g the same: {TRAJECTORY_WEIGHTS[needed]}"

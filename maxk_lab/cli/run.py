@@ -107,10 +107,10 @@ def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, retry: s
         counts.append(f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)")
     say(f"{directory.name}: {', '.join(counts)}; {duration(outcome.seconds)}; records in {directory.root}")
     if outcome.failed:
-        say(f"Why a cell failed: maxk-lab show {outcome.failed[0]}{_results_option(results)}")
+        say(f"Why a cell failed: maxk-lab show {outcome.failed[0]}{options.results_option(results)}")
         say(f"Next: {retry}")
         raise typer.Exit(1)
-    say(f"Next: maxk-lab report {shlex.quote(directory.name)}{_results_option(results)}")
+    say(f"Next: maxk-lab report {shlex.quote(directory.name)}{options.results_option(results)}")
 
 
 def _command(spec: Path, overrides: list[str] | None, jobs: int, only: str | None, results: Path) -> str:
@@ -120,11 +120,7 @@ def _command(spec: Path, overrides: list[str] | None, jobs: int, only: str | Non
         words += ["--set", item]
     words += ["--jobs", str(jobs)] if jobs > 1 else []
     words += ["--only", only] if only else []
-    return shlex.join(words) + _results_option(results)
-
-
-def _results_option(results: Path) -> str:
-    return "" if results == options.RESULTS else f" --results {shlex.quote(str(results))}"
+    return shlex.join(words) + options.results_option(results)
 
 
 def _dry_run(

@@ -9,11 +9,11 @@ from typing import Any
 from maxk_lab.catalogue import nearest
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.catalogue import choose_estimator, is_token_level, needs_ratios
+from maxk_lab.estimators.catalogue import choose_estimator, is_token_level, needs_ratios, objective
 from maxk_lab.sweeps.environment_check import moved
 from maxk_lab.sweeps.fields import Grid
 from maxk_lab.sweeps.grid import Conditions, Skipped, describe, grid_points, objective_points
-from maxk_lab.sweeps.schema import ObjectiveGrid, ObjectiveStudy
+from maxk_lab.sweeps.schema import GradientStudy, ObjectiveGrid, ObjectiveStudy
 from maxk_lab.sweeps.source import Source, TreePath
 from maxk_lab.sweeps.training_schema import TrainingStudy
 from maxk_lab.sweeps.variation import parameters_of
@@ -72,6 +72,12 @@ def check_objective(
 ) -> None:
     """Note a parameter that is no number, ends that it cannot take, and an environment without exact objectives."""
     row = ENVIRONMENTS.get(environment["name"])
+    if not _is_exact(environment, policy):
+        source.add(
+            ("objective",),
+            f"needs an environment whose objectives are known exactly: {row.name} with {row.exact_when}",
+        )
+        return
     known = {
         key: parameter
         for key, parameter in parameters_of(row.name).items()
@@ -83,7 +89,9 @@ def check_objective(
         also = f" (did you mean {hint}?)" if hint else ""
         source.add(
             ("objective", "parameter"),
-            f"must be a number of the environment or its policy: {', '.join(known)}; got {study.parameter!r}{also}",
+            f"must be a number of the environment or its policy: {', '.join(known)}; got {study.parameter!r}{also}"
+            if known
+            else f"must be a number of the environment or its policy, and {row.name} has none; got {study.parameter!r}",
         )
     for key, value in (("from", study.start), ("to", study.stop)):
         try:
@@ -93,12 +101,34 @@ def check_objective(
             source.add(("objective", key), str(error))
     if not study.start < study.stop:
         source.add(("objective", "to"), f"must be greater than from = {study.start:g}, got {study.stop:g}")
-    settings = {**environment, **policy}
-    if not row.enumerable(settings) and not row.integrable(settings):
+
+
+def check_behaviour(
+    study: GradientStudy, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
+) -> None:
+    """Note objectives other than the maximum under a behaviour policy where no exact gradient is there to judge them against.
+
+    Importance ratios give an unbiased estimate of the gradient of the maximum alone, which can stand for the exact one.
+    """
+    if not any(study.behaviour.distance) or _is_exact(environment, policy):
+        return
+    points, _ = grid_points(study.grid, Conditions.of(study, environment["name"]))
+    others = dict.fromkeys(
+        point["estimator"] for point in points if not objective(point["estimator"], point["k"]).is_max
+    )
+    if others:
+        row = ENVIRONMENTS.get(environment["name"])
         source.add(
-            ("objective",),
-            f"needs an environment whose objectives are known exactly: {row.name} with {row.exact_when}",
+            ("gradient", "grid", "estimator"),
+            f"{', '.join(others)} under a behaviour policy {'needs' if len(others) == 1 else 'need'} the exact gradient "
+            f"to be judged against: {row.name} with {row.exact_when}",
         )
+
+
+def _is_exact(environment: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
+    """Whether objectives and their gradients are known exactly."""
+    row, settings = ENVIRONMENTS.get(environment["name"]), {**environment, **policy}
+    return row.enumerable(settings) or row.integrable(settings)
 
 
 def check_training(study: TrainingStudy, source: Source) -> None:

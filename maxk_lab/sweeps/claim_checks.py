@@ -29,9 +29,11 @@ def check_claims(claims: Iterable[Any], points: Points, studies: Mapping[str, An
             source.add((*path, "name"), f"two claims are named {claim.name!r}")
         names.add(claim.name)
         if claim.study not in points:
+            # Claims of these studies are told by their metric, those of the others by their kind.
+            part = "metric" if claim.study in ("objective", "weights") else "kind"
             source.add(
-                (*path, "kind"),
-                f"{claim.kind} speaks of {'an' if claim.study == 'objective' else 'a'} {claim.study} study, "
+                (*path, part),
+                f"{getattr(claim, part)} speaks of {'an' if claim.study == 'objective' else 'a'} {claim.study} study, "
                 "and this sweep has none",
             )
             continue

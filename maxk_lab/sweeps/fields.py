@@ -41,6 +41,14 @@ def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(values))
 
 
+def _single(value: Any) -> Any:
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(
+            f"must be a number, a text, true or false, got {'nothing' if value is None else repr(value)}"
+        )
+    return value
+
+
 WholeNumber = Annotated[int, Field(ge=0, lt=2**63)]
 AtLeastOne = Annotated[int, Field(ge=1, lt=2**63)]
 AtLeastTwo = Annotated[int, Field(ge=2, lt=2**63)]
@@ -56,7 +64,7 @@ Distances = Annotated[
     tuple[NotNegative, ...], BeforeValidator(as_tuple), Field(min_length=1), AfterValidator(_distinct)
 ]
 # What a YAML file can give a parameter: true and false are no numbers.
-Value = Annotated[bool | int | float | str, Field(union_mode="left_to_right")]
+Value = Annotated[bool | int | float | str, Field(union_mode="left_to_right"), BeforeValidator(_single)]
 DistinctAscending = Annotated[Distinct, AfterValidator(_ascending)]
 
 

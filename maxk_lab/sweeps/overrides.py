@@ -39,14 +39,23 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
     from omegaconf.errors import OmegaConfBaseException
 
     key, equals, _ = text.partition("=")
-    path = tuple(part for part in re.split(r"[.\[\]]+", key.strip()) if part)
+    path = _path(key.strip())
     shown = ".".join(path) or "(option)"
     if not equals or not path:
         source.problems.append(Problem(FILE, number, 1, shown, f"must read key=value, got {text!r}"))
         return
     try:
         value = OmegaConf.from_dotlist([f"value={text.partition('=')[2]}"])._get_node("value")
-        OmegaConf.update(config, ".".join(path), value, merge=True)
+        if path[0] == "vary" and len(path) > 1:
+            # OmegaConf takes the dot in the keys of `vary` for a step down.
+            if not OmegaConf.is_dict(config.get("vary")):
+                config["vary"] = {}
+            if len(path) == 2:
+                config["vary"][path[1]] = value
+            else:
+                OmegaConf.update(config["vary"][path[1]], ".".join(path[2:]), value, merge=True)
+        else:
+            OmegaConf.update(config, ".".join(path), value, merge=True)
     except yaml.YAMLError as error:
         reason = getattr(error, "problem", None) or str(error)
         source.problems.append(Problem(FILE, number, len(key) + 2, shown, f"not YAML: {reason}"))
@@ -69,6 +78,14 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
     _mark_under(
         source, path, OmegaConf.to_container(value) if OmegaConf.is_config(value) else None, value_here
     )
+
+
+def _path(key: str) -> TreePath:
+    """Where a key such as `gradient.stages[0]` points; keys of `vary`, such as `environment.arms`, have a dot in them."""
+    path = tuple(part for part in re.split(r"[.\[\]]+", key) if part)
+    if path[:1] == ("vary",) and len(path) > 2:
+        return ("vary", ".".join(path[1:3]), *path[3:])
+    return path
 
 
 def _mark_under(source: Source, path: TreePath, value: Any, mark: Mark) -> None:

@@ -57,6 +57,7 @@ _BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("greater than", "gt"),
     "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
 }
 
 

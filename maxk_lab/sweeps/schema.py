@@ -19,7 +19,6 @@ from maxk_lab.sweeps.fields import (
     Model,
     OneOrMore,
     Positive,
-    Value,
 )
 from maxk_lab.sweeps.figures import Figure
 from maxk_lab.sweeps.training_schema import TrainingStudy
@@ -117,7 +116,7 @@ class ObjectiveStudy(Model):
     parameter: str
     start: Annotated[float, Field(alias="from", allow_inf_nan=False)]
     stop: Annotated[float, Field(alias="to", allow_inf_nan=False)]
-    points: AtLeastTwo = 101
+    points: Annotated[int, Field(ge=2, le=100_000)] = 101
     grid: ObjectiveGrid
 
 
@@ -150,7 +149,8 @@ class SweepSpec(Model):
     seeds: Distinct
     environment: Parameters
     policy: Parameters = Field(default_factory=dict)
-    vary: Annotated[dict[str, OneOrMore[Value]], BeforeValidator(_is_mapping)] = Field(default_factory=dict)
+    # Values are parsed by the parameter that they are of, which says best what is wrong with them.
+    vary: Annotated[dict[str, OneOrMore[Any]], BeforeValidator(_is_mapping)] = Field(default_factory=dict)
     gradient: Annotated[GradientStudy | None, BeforeValidator(_is_given)] = None
     training: Annotated[TrainingStudy | None, BeforeValidator(_is_given)] = None
     objective: Annotated[ObjectiveStudy | None, BeforeValidator(_is_given)] = None

@@ -9,6 +9,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from maxk_lab.sweeps.cells import STUDIES
 from maxk_lab.sweeps.checks import (
+    check_behaviour,
     check_complete,
     check_grid,
     check_kl,
@@ -63,6 +64,8 @@ def check_studies(source: Source, resolved: Resolved | None, found: list[Variant
             check_kl(checked, resolved[0], source)
     if len(studies) == len(written) > 0 and found is not None:
         points = {name: _points(study, found) for name, study in studies.items()}
+        if not all(points.values()):
+            return  # no figure and no claim can speak of a grid that cannot run, which has been said
         gradient = studies.get("gradient")
         known = () if gradient is None else measured(gradient.complete, gradient.off_policy)
         values = axes_of_gradient(points["gradient"]) if "gradient" in points else None
@@ -113,10 +116,12 @@ def _check_settings(
 ) -> None:
     """The checks of the gradient and the objective study that need the environment."""
     gradient, objective = studies.get("gradient"), studies.get("objective")
-    if gradient is not None and gradient.complete:
+    if gradient is not None:
         for variant in found or ():
             before = len(source.problems)
-            check_complete(variant.environment, variant.policy, source)
+            if gradient.complete:
+                check_complete(variant.environment, variant.policy, source)
+            check_behaviour(gradient, variant.environment, variant.policy, source)
             if len(source.problems) > before:
                 break
     if objective is not None:

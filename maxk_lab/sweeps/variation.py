@@ -29,6 +29,9 @@ class Variant:
 
 def variants(environment: Mapping[str, Any], policy: Mapping[str, Any], vary: Vary) -> Iterator[Variant]:
     """Every combination of parsed values, the last key running fastest; the environment as it is where nothing varies."""
+    # What is refused with nothing varied was sound when the run was made: a reward function that is not at hand where
+    # the run is reported. It says nothing of the combinations.
+    always = _refusal(dict(environment), dict(policy)) if vary else None
     for values in product(*vary.values()):
         setting = dict(zip(vary, values, strict=True))
         blocks = {"environment": dict(environment), "policy": dict(policy)}
@@ -40,7 +43,10 @@ def variants(environment: Mapping[str, Any], policy: Mapping[str, Any], vary: Va
                 blocks[block].pop(name, None)
             else:
                 blocks[block][name] = value
-        yield Variant(setting, blocks["environment"], blocks["policy"], _refusal(**blocks) if vary else None)
+        refused = _refusal(**blocks) if vary else None
+        yield Variant(
+            setting, blocks["environment"], blocks["policy"], None if refused == always else refused
+        )
 
 
 def parameters_of(environment: str) -> dict[str, Parameter]:

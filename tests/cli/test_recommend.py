@@ -64,6 +64,25 @@ def test_the_line_to_paste_runs(lab: Lab, budgeted: str) -> None:
     assert scope["weights"].shape == rewards.shape
 
 
+def test_the_line_to_paste_of_an_off_policy_estimator_takes_ratios(lab: Lab, budgeted: str) -> None:
+    done = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2", "--set",
+               "gradient.behaviour.distance=0.5", "--set", "gradient.grid.estimator=off_policy_maxk")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    line = next(line for line in done.stdout.splitlines() if line.startswith("Paste: "))
+    shape = [int(size) for size in re.search(r"rewards \[(\d+), (\d+)\]", line).groups()]  # type: ignore[union-attr]
+    rewards = torch.randn(*shape, dtype=torch.float64)
+    names = {"advantages": advantages, "rewards": rewards, "ratios": torch.ones_like(rewards)}
+    exec(line.removeprefix("Paste: "), names | (scope := {}), scope)
+    assert scope["weights"].shape == rewards.shape
+
+
+def test_a_dash_says_why_two_were_not_compared(lab: Lab, budgeted: str) -> None:
+    done = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2", "--set", "gradient.complete=false",
+               "--set", "gradient.instances=4", "--set", "gradient.grid.estimator=maxk")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "—: the two rest on different resampling units: no paired comparison" in done.stderr
+
+
 def test_the_objective_must_be_named_where_there_are_several(lab: Lab, budgeted: str) -> None:
     done = lab("recommend", budgeted, "--budget", "12")
     assert done.exit_code == 2

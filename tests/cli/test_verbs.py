@@ -32,7 +32,7 @@ def test_version(lab: Lab) -> None:
 def test_help_names_every_verb(lab: Lab) -> None:
     result = lab("--help")
     assert result.exit_code == 0
-    for verb in ("run", "plan", "report", "check", "list", "show", "validate", "track"):
+    for verb in ("run", "plan", "report", "recommend", "check", "list", "show", "validate", "track"):
         assert f"│ {verb} " in result.stdout
 
 
@@ -44,6 +44,8 @@ def test_plan_counts_cells_and_says_why_points_are_skipped(lab: Lab, sweep: str)
     assert "subloo needs 2 <= K <= n, got K = 1 and n = 8" in result.stdout
     assert "a rough guess" in result.stdout
     assert result.stderr == "Next: maxk-lab run tiny.yaml\n"
+    elsewhere = lab("plan", "tiny.yaml", "--results", "my results")
+    assert elsewhere.stderr == "Next: maxk-lab run tiny.yaml --results 'my results'\n"
 
 
 def test_plan_as_json_has_every_cell_and_stdout_is_json_alone(lab: Lab, sweep: str) -> None:

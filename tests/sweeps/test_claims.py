@@ -149,7 +149,7 @@ def test_an_optimum_is_compared_across_k() -> None:
         ("{name: c, kind: equals, metric: kl, value: 1, tolerance: 1}",
          "10:37: claims.0.metric: kl is measured with a behaviour policy only: give gradient.behaviour a distance above 0"),
         ("{name: c, kind: equals, metric: zero_share, value: 1, tolerance: 1}",
-         "10:21: claims.0.kind: equals speaks of a weights study, and this sweep has none"),
+         "10:37: claims.0.metric: zero_share speaks of a weights study, and this sweep has none"),
         ("{name: c, kind: unbiased, detectable: 1, where: {setting: {environment.arm: 4}}}",
          "10:64: claims.0.where.setting.environment.arm: unknown key 'environment.arm' (did you mean environment.arms?)"),
         ("{name: c, kind: unbiased, detectable: 1, where: {setting: {environment.arms: [5]}}}",
@@ -165,7 +165,7 @@ def test_an_optimum_is_compared_across_k() -> None:
         ("{name: c, kind: order, metric: variance, along: [{baselin: none}, {n: 8}]}",
          "10:55: claims.0.along.0.baselin: unknown key 'baselin' (did you mean baseline?)"),
         ("{name: c, kind: order, metric: optimum, along: [{k: 1}, {k: 2}]}",
-         "10:21: claims.0.kind: order speaks of an objective study, and this sweep has none"),
+         "10:36: claims.0.metric: optimum speaks of an objective study, and this sweep has none"),
     ],
 )  # fmt: skip
 def test_one_problem_of_a_claim(write: Write, claim: str, expected: str) -> None:

@@ -86,10 +86,15 @@ def test_what_an_objective_is_followed_along_is_part_of_its_meaning(write: Write
         ("objective.to=-1", "1:14: objective.to: must be greater than from = -0.5, got -1"),
         ("objective.parameter=policy.scale", "objective.from: scale must be "),
         ("objective.points=1", "1:18: objective.points: must be at least 2, got 1"),
+        ("objective.points=1000000", "1:18: objective.points: must be at most 100000, got 1000000"),
         ("objective.form=1", "1:1: objective.form: unknown key 'form' (did you mean from?)"),
         ("objective.grid.k=[]", "1:18: objective.grid.k: must not be empty"),
         ("objective.grid={estimator: 'top_m[3]', k: 2}", "1:16: objective.grid.k: estimator=top_m[3] k=2 cannot run: "
          "the m of top_m must be at most K = 2, got 3"),
+        ("environment={name: tsp, num_loc: 20}", "5:3: objective: needs an environment whose objectives are known "
+         "exactly: tsp with num_loc ≤ 8"),
+        ("environment={name: tsp, num_loc: 5}", "5:14: objective.parameter: must be a number of the environment or "
+         "its policy, and tsp has none; got 'policy.mean'"),
         ("environment.dim=2", "5:3: objective: needs an environment whose objectives are known exactly: gaussian with "),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -103,6 +104,7 @@ def test_a_resolved_spec_reads_back(write: Write) -> None:
             "4:30: vary.environment.arms.1: arms must be at least 2, got 1",
         ),
         ("{environment.arms: x}", "4:26: vary.environment.arms: arms must be of type int, got 'x'"),
+        ("{environment.arms: [[4]]}", "4:27: vary.environment.arms.0: arms must be of type int, got [4]"),
         ("{environment.arms: []}", "4:26: vary.environment.arms: must not be empty"),
         (
             "{environment.arms: [4, 4.0]}",
@@ -128,6 +130,20 @@ def test_combinations_that_cannot_run_are_skipped_with_their_reason(varied: Call
     ]
 
 
+def test_a_run_is_planned_where_its_reward_function_is_not_at_hand(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "away_rewards.py").write_text("def first(x):\n    return x[..., 0]\n", encoding="utf-8")
+    text = SWEEP.replace("{name: bandit, arms: 4}", '{name: gaussian, reward: "away_rewards:first"}')
+    with monkeypatch.context() as here:
+        here.syspath_prepend(tmp_path)
+        spec = load_spec(write(text.replace("VARY", "{policy.mean: [0, 1]}")))
+        there = [cell.id for cell in make_plan(spec).cells]
+    monkeypatch.delitem(sys.modules, "away_rewards")
+    assert [cell.id for cell in make_plan(read_spec(write(spec_to_yaml(spec)))).cells] == there
+    assert len(there) == 8
+
+
 def test_list_parameters_and_other_studies_are_not_varied(write: Write) -> None:
     text = SWEEP.replace("VARY", "{environment.rewards: [exact_match]}").replace(
         "{name: bandit, arms: 4}", "{name: toy_llm}"
@@ -140,6 +156,62 @@ def test_list_parameters_and_other_studies_are_not_varied(write: Write) -> None:
     assert found.startswith(
         "sweep.yaml:4:1: vary: is for gradient and weights studies; this sweep has a study"
     )
+
+
+def test_a_list_for_a_list_parameter_is_one_problem(write: Write) -> None:
+    text = SWEEP.replace("VARY", "{environment.rewards: [[exact_match]]}").replace(
+        "{name: bandit, arms: 4}", "{name: toy_llm}"
+    )
+    assert problems(write, text) == [
+        "sweep.yaml:4:8: vary.environment.rewards: rewards is a list; a sweep varies single values"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("vary.environment.arms=[3, 5]", {"environment.arms": (3, 5), "policy.init_std": (1.0, 0.5)}),
+        ("vary.environment.arms.1=5", {"environment.arms": (8, 5), "policy.init_std": (1.0, 0.5)}),
+        ("vary.policy.init_std=2", {"environment.arms": (8, 4), "policy.init_std": (2.0,)}),
+        (
+            "vary.environment.reward_shift=[0, 1]",
+            {
+                "environment.arms": (8, 4),
+                "policy.init_std": (1.0, 0.5),
+                "environment.reward_shift": (0.0, 1.0),
+            },
+        ),
+    ],
+)
+def test_what_varies_is_set_on_the_command_line(write: Write, override: str, expected: object) -> None:
+    assert load_spec(write(SWEEP.replace("VARY", BOTH)), [override]).vary == expected
+
+
+def test_a_sweep_that_varies_nothing_is_made_to(write: Write) -> None:
+    plain = SWEEP.replace("vary: VARY\n", "")
+    assert load_spec(write(plain), ["vary.environment.arms=[3, 5]"]).vary == {"environment.arms": (3, 5)}
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("vary.environment.arms=[3, 1]", "1:23: vary.environment.arms.1: arms must be at least 2, got 1"),
+        ("vary.environment.arms.7=3", "1:1: vary.environment.arms.7: cannot be set: list index out of range"),
+        ("vary.environment.arm=3", "1:1: vary.environment.arm: bandit has no environment.arm"),
+    ],
+)
+def test_one_problem_of_what_varies_on_the_command_line(write: Write, override: str, expected: str) -> None:
+    (found,) = problems(write, SWEEP.replace("VARY", BOTH), override)
+    assert found.startswith(f"--set:{expected}")
+
+
+def test_a_grid_that_cannot_run_is_the_only_problem(write: Write) -> None:
+    text = SWEEP.replace("VARY", BOTH) + (
+        "figures: [{name: f, metric: variance, against: environment.arms, panels: policy.init_std}]\n"
+        "claims: [{name: c, kind: unbiased, detectable: 1, where: {n: 4}}]\n"
+    )
+    (found,) = problems(write, text, "gradient.grid.k=5")
+    assert "gradient.grid: none of its 2 points can run" in found
 
 
 def test_one_setting_can_be_selected(varied: Callable[..., Plan]) -> None:
@@ -184,6 +256,31 @@ def test_distances_of_a_behaviour_policy_are_settings(varied: Callable[..., Plan
     assert "behaviour" not in on
     assert {cell.id for cell in plan.units[0].cells} == {cell.id for cell in varied("{}", "seeds=0").cells}
     assert plan.units[1].label == "bandit distance=0.5, stage 0, seed 0"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "distance", "size", "refused"),
+    [
+        ("median", "[0, 0.5]", 20, True),
+        ("median", "[0, 0.5]", 5, False),
+        ("median", "0", 20, False),
+        ("[maxk, 'top_m[1]', off_policy_maxk]", "0.5", 20, False),
+    ],
+)
+def test_objectives_that_nothing_could_judge_under_a_behaviour_policy(
+    write: Write, estimator: str, distance: str, size: int, refused: bool
+) -> None:
+    text = SWEEP.replace("VARY", "{}").replace("{name: bandit, arms: 4}", f"{{name: tsp, num_loc: {size}}}")
+    text = text.replace("estimator: maxk", f"estimator: {estimator}").replace(
+        "  pool: 16\n", f"  pool: 16\n  behaviour: {{distance: {distance}}}\n"
+    )
+    if not refused:
+        load_spec(write(text))
+        return
+    assert problems(write, text) == [
+        "sweep.yaml:9:21: gradient.grid.estimator: median under a behaviour policy needs the exact gradient to be "
+        "judged against: tsp with num_loc ≤ 8"
+    ]
 
 
 @pytest.mark.parametrize(
