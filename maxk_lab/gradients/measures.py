@@ -100,6 +100,11 @@ class Reference:
     estimator: str
     baseline: str
 
+    @property
+    def name(self) -> str:
+        """What rows are said to be judged against: the baseline, for rows of its own estimator; with ratios, both."""
+        return f"{self.estimator} with {self.baseline}" if needs_ratios(self.estimator) else self.baseline
+
     @classmethod
     def of(cls, wanted: Objective, n: int, *, off_policy: bool) -> Reference:
         """That of an objective. Raises `ValueError` where trajectories of another policy have no unbiased estimator."""
@@ -138,7 +143,7 @@ def _measure(
     by_ratios = pool.off_policy and needs_ratios(cell["estimator"])
     values = [_values(form, wanted, by_ratios=by_ratios) for form in forms]
     metrics: dict[str, Any] = {
-        "against": "exact" if reference is None else f"reference:{reference.baseline}",
+        "against": "exact" if reference is None else f"reference:{reference.name}",
         "is_reference": reference is not None
         and (cell["estimator"], cell["baseline"]) == (reference.estimator, reference.baseline),
         "unit": layout.unit,

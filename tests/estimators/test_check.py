@@ -30,6 +30,20 @@ def test_one_estimator() -> None:
         run_checks("reinforc")
 
 
+def test_one_baseline() -> None:
+    rows = {result.row for result in run_checks(estimator="maxk", baseline="subloo")}
+    assert {row for row in rows if row.startswith(("maxk /", "reinforce /"))} == {
+        "maxk / subloo",
+        "reinforce / otb_token",
+    }
+    # reinforce has K = 1, where subloo does not exist; the order statistics have it.
+    of_all = {result.row for result in run_checks(baseline="subloo")}
+    assert {"maxk / subloo", "median / subloo"} <= of_all
+    assert "reinforce / subloo" not in of_all
+    with pytest.raises(LabError, match="did you mean subloo"):
+        run_checks(baseline="sublo")
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "failing"),
     [

@@ -154,7 +154,7 @@ def test_without_the_exact_gradient_the_reference_has_ratios():
     cells = [cell("off_policy_maxk", "centred", complete=False), cell("maxk", "centred", complete=False)]
     reference, biased = measured(pool, *cells).values()
     assert reference["is_reference"]
-    assert reference["against"] == biased["against"] == "reference:centred"
+    assert reference["against"] == biased["against"] == "reference:off_policy_maxk with centred"
     assert not biased["is_reference"]
     exact, *_ = drawn_pool(distance=0.7)
     assert biased["kl"] == pytest.approx(
