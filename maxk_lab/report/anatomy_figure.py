@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maxk_lab.estimators.catalogue import objective
 from maxk_lab.report.document import number
 from maxk_lab.report.drawing import finish, panels
 from maxk_lab.report.gradient_columns import ANATOMY
@@ -61,8 +62,9 @@ def anatomy_figure(rows: Sequence[SummaryRow], title: str) -> Figure:
     """The parts of each cell's variance, stacked, as multiples of the least variance of the unbiased beside it.
 
     A negative interaction hangs below zero. The black line is the variance itself, with its number: what stands above it
-    hangs below zero, too. The least is that of the same setting and n; oracles are shown, and are no such least. Bars far
-    larger than most are cut, and only their number says how far they reach.
+    hangs below zero, too. The least is that of the same setting, n and objective, for gradients of different objectives have
+    no common scale; oracles are shown, and are no such least. Bars far larger than most are cut, and only their number
+    says how far they reach.
     """
     at, ends = _positions(rows)
     width = max(5.2, 1.6 + _BAR * (at[-1] + 1.0))
@@ -73,6 +75,7 @@ def anatomy_figure(rows: Sequence[SummaryRow], title: str) -> Figure:
     panel = axes[0][0]
     heights = [_multiples(row, _least(row, rows)) for row in rows]
     top, bottom = _limits(heights)
+    several = len({_objective(row) for row in rows}) > 1
     for part in ANATOMY:
         _bars(panel, at, heights, part)
     for x, parts in zip(at, heights, strict=True):
@@ -84,7 +87,7 @@ def anatomy_figure(rows: Sequence[SummaryRow], title: str) -> Figure:
     panel.set(
         xlim=(-0.7, at[-1] + 0.7),
         ylim=(bottom - 0.03 * (top - bottom), top + 0.09 * (top - bottom)),
-        ylabel="variance over the least unbiased",
+        ylabel="variance over the least unbiased" + ("\nof its objective" if several else ""),
     )
     panel.grid(axis="x", visible=False)
     labels = [_label(row, rows) if headed else ", ".join((_label(row, rows), _words(row))) for row in rows]
@@ -98,7 +101,7 @@ def anatomy_figure(rows: Sequence[SummaryRow], title: str) -> Figure:
             ha="center",
             fontsize=7.5,
         )
-    said = "exact for these instances; black: the variance itself, the sum"
+    said = "exact for these instances; black line and number: the variance itself, the sum"
     finish(figure, axes, f"{title}\n{said}")
     return figure
 
@@ -134,11 +137,15 @@ def _label(row: SummaryRow, rows: Sequence[SummaryRow]) -> str:
 
 
 def _least(row: SummaryRow, rows: Sequence[SummaryRow]) -> float:
-    """The least variance of the unbiased of its group, of all of them where none is; NaN where that is zero."""
-    group = [other for other in rows if _group(other) == _group(row)]
+    """The least variance of the unbiased of its group and objective, of all of these where none is; NaN where that is zero."""
+    group = [other for other in rows if _group(other) == _group(row) and _objective(other) == _objective(row)]
     candidates = [other for other in group if other.catalogued_unbiased and not is_oracle(other)] or group
     least = min(sum(other.anatomy.values()) for other in candidates)
     return least if least > 0 else math.nan
+
+
+def _objective(row: SummaryRow) -> str:
+    return objective(row.key.estimator, row.key.k).name
 
 
 def _multiples(row: SummaryRow, least: float) -> dict[str, float]:

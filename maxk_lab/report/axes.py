@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # Beyond this many, every tick would be unreadable.
 _TICKS = 9
+# Beside the first and the last, as a share of what is between them: room for lines that are moved sideways.
+_AIR = 0.09
 
 
 def number_axis(axes: Axes, values: Sequence[float]) -> bool:
@@ -20,13 +22,27 @@ def number_axis(axes: Axes, values: Sequence[float]) -> bool:
     ticks = list(values) if len(values) <= _TICKS else list(values[:: -(-len(values) // _TICKS)])
     if log:
         axes.set_xscale("log", base=2)
-        axes.set_xlim(min(values) / 1.2, max(values) * 1.2)
+        air = max(1.2, (max(values) / min(values)) ** _AIR)
+        axes.set_xlim(min(values) / air, max(values) * air)
     else:
-        air = 0.06 * (max(values) - min(values)) or 0.5
+        air = _AIR * (max(values) - min(values)) or 0.5
         axes.set_xlim(min(values) - air, max(values) + air)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xticks([], minor=True)
     return log
+
+
+def plain_ticks(axes: Axes) -> None:
+    """Write the numbers between the powers of ten of a logarithmic y axis, where there is room for them, as 0.6 and 20."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):
+        """LogFormatter decides which ticks get a number, and this how it is written."""
+
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    axes.yaxis.set_minor_formatter(Plain(minor_thresholds=(1.5, 0.6)))
 
 
 def is_geometric(values: Sequence[float]) -> bool:

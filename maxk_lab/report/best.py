@@ -11,6 +11,9 @@ from maxk_lab.gradients.statistics import Interval, log_ratio
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.report.order import is_oracle
 
+# Two ways to write one estimator differ by rounding alone, in the same direction on every instance that is like the others.
+_ROUNDING = 1e-9
+
 
 def mark_best(rows: Iterable[SummaryRow], *, alpha: float = 0.05) -> list[SummaryRow]:
     """`rows` with `best` set on at most one row per (environment, setting, stage, estimator, n, K).
@@ -62,7 +65,7 @@ def _judge(first: SummaryRow, others: list[SummaryRow], level: float, alpha: flo
             ratio = _log_ratio(first, other, asked)
             if math.isnan(ratio.value):
                 return False, f"undecided against {other.key.baseline}: {ratio.reason}"
-            if not ratio.high < 0:
+            if not ratio.high < -_ROUNDING:
                 return False, ""
     return True, f"least variance of {len(others) + 1} unbiased baselines"
 

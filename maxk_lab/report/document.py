@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from maxk_lab.gradients.statistics import Interval
 from maxk_lab.report.model import Header, Summary
 
 UNDEFINED = "—"
+# Below a sheet whose caption shares lines with the one before.
+SAME = "The rest as below the table before."
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,16 @@ def document(summary: Summary, sections: Sequence[Section]) -> list[Block]:
     for section in sections:
         blocks.extend(section.blocks)
     return blocks
+
+
+def with_captions(blocks: Sequence[Block]) -> Iterator[tuple[Block, tuple[str, ...]]]:
+    """Each block with the lines to print below it: of a sheet's caption, those that the sheet before it does not have."""
+    before: tuple[str, ...] = ()
+    for block in blocks:
+        caption = block.caption if isinstance(block, Sheet) else ()
+        new = tuple(line for line in caption if line not in before)
+        yield block, new if len(new) == len(caption) else (*new, SAME)
+        before = caption
 
 
 def header_lines(header: Header) -> list[str]:

@@ -32,6 +32,8 @@ from maxk_lab.report.naming import Setting
 from maxk_lab.report.order import ALONE, family, is_oracle, place, sorted_rows, table
 
 _LISTED = 4
+# With more settings than these, a sheet of each measure would bury what the sweep is about.
+_SETTINGS = 12
 
 
 def gradient_section(summary: Summary) -> Section:
@@ -126,8 +128,10 @@ def _sheets(rows: tuple[SummaryRow, ...], summary: Summary) -> list[Block]:
     ]
     told = tuple(column for column in KEY if column.heading != ("baseline" if alone else "estimator"))
     key = (*setting_columns([row.key.setting for row in rows]), *told)
-    # The seeds stand in the sheet of the variance.
+    # The seeds stand in the sheet of the variance, where they are not the same as below it.
     point = key[:-1]
+    if all(row.complete for row in rows):
+        key = point
     bias = list(BIAS)
     if any(row.exact for row in rows):
         bias.insert(-1, EXACT_BIAS)
@@ -135,15 +139,28 @@ def _sheets(rows: tuple[SummaryRow, ...], summary: Summary) -> list[Block]:
             "bias: √(mean ‖E ĝ − ∇J‖² / mean ‖∇J‖²) over these instances where it is enumerated; "
             "could see is its tolerance there."
         )
-    # There is no baseline to choose where there is none.
-    variance, said = (VARIANCE[1:], caption) if alone else (VARIANCE, caption + star)
+    # There is no baseline to choose where there is none, or one.
+    chosen = not alone and len({row.key.baseline for row in rows}) > 1
+    variance, said = (VARIANCE, caption + star) if chosen else (VARIANCE[1:], caption)
     where = place(rows[0])
+    judged, measured = rows, list(_measured_sheets(rows, point, caption))
+    if len({row.key.setting for row in rows}) > _SETTINGS:
+        judged, measured = tuple(row for row in rows if not _as_derived_unbiased(row)), []
+        said += (
+            f"{len(rows) - len(judged)} rows were derived and found unbiased. With so many settings, only the others have "
+            "a table of their bias; CSV and JSON have all, with every other measure.",
+        )
+    bias_sheet = Sheet(f"Bias: {where}", (*point, *bias), judged, (*caption, *seen), _rules(judged))
     return [
-        *([] if alone else [_best_sheet(rows, caption + star)]),
+        *([_best_sheet(rows, caption + star)] if chosen else []),
         Sheet(f"Variance: {where}", (*key, *variance), rows, said, _rules(rows)),
-        Sheet(f"Bias: {where}", (*point, *bias), rows, (*caption, *seen), _rules(rows)),
-        *_measured_sheets(rows, point, caption),
+        *([bias_sheet] if judged else []),
+        *measured,
     ]
+
+
+def _as_derived_unbiased(row: SummaryRow) -> bool:
+    return row.catalogued_unbiased and row.bias.verdict in ("unbiased", "no bias seen")
 
 
 def _measured_sheets(
@@ -178,7 +195,10 @@ def _measured_sheets(
 
 
 def _rules(rows: Sequence[SummaryRow]) -> tuple[int, ...]:
+    """Above each size that is not of one row alone: a rule between all rows divides nothing."""
     sizes = [(row.key.setting, row.key.k, row.key.n) for row in rows]
+    if len(set(sizes)) == len(sizes):
+        return ()
     return tuple(i for i in range(1, len(rows)) if sizes[i] != sizes[i - 1])
 
 

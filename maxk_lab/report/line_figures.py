@@ -12,7 +12,7 @@ import numpy as np
 
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.gradients.statistics import Interval, undefined
-from maxk_lab.report.axes import number_axis
+from maxk_lab.report.axes import number_axis, plain_ticks
 from maxk_lab.report.document import has_interval
 from maxk_lab.report.drawing import bars, finish, legend_width, look, looks, panels
 from maxk_lab.report.gradient_columns import HEADINGS, OF_RATIOS
@@ -80,6 +80,7 @@ def declared_figure(
         log = number_axis(panel, positions)
         if declared.scale == "log":
             panel.set_yscale("log")
+            plain_ticks(panel)
         for index, line in enumerate(lines):
             members = [row for row in here if _place(row, declared) == line.values]
             _draw(panel, members, line, declared, _shift(index, len(lines), positions, log), edges)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet
+from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet, with_captions
 
 
 def markdown(title: str, blocks: Sequence[Block], *, images: Sequence[tuple[str, str]] = ()) -> str:
     """The blocks as Markdown; `images` are (caption, relative path), placed before the first sheet."""
     parts = [f"# {_escape(title)}"]
     pictures = [f"![{_escape(caption)}]({path})" for caption, path in images]
-    for block in blocks:
+    for block, caption in with_captions(blocks):
         if isinstance(block, Sheet):
             parts += pictures
             pictures = []
-        parts.append(_block(block))
+        parts.append(_block(block, caption))
     return "\n\n".join([*parts, *pictures]) + "\n"
 
 
-def _block(block: Block) -> str:
+def _block(block: Block, caption: Sequence[str]) -> str:
     if isinstance(block, Paragraph):
         return "  \n".join(_escape(line) for line in block.lines)
     if isinstance(block, Bullets):
@@ -31,8 +31,8 @@ def _block(block: Block) -> str:
         f"| {rules} |",
         *(f"| {' | '.join(_escape(column.text(row)) for column in block.columns)} |" for row in block.rows),
     ]
-    caption = "  \n".join(_escape(line) for line in block.caption)
-    return f"## {_escape(block.title)}\n\n" + "\n".join(lines) + (f"\n\n{caption}" if caption else "")
+    below = "  \n".join(_escape(line) for line in caption)
+    return f"## {_escape(block.title)}\n\n" + "\n".join(lines) + (f"\n\n{below}" if below else "")
 
 
 def _escape(text: str) -> str:

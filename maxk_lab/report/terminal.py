@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet
+from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet, with_captions
 
 _STYLES = {
     "REFUTED": "bold red",
@@ -33,12 +33,12 @@ def terminal(title: str, blocks: Sequence[Block], *, colour: bool = False, width
         legacy_windows=False,
     )
     console.print(Text(title, style="bold"))
-    for block in blocks:
-        _print(console, block)
+    for block, caption in with_captions(blocks):
+        _print(console, block, caption)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _print(console: Console, block: Block) -> None:
+def _print(console: Console, block: Block, caption: Sequence[str]) -> None:
     if isinstance(block, Paragraph):
         for line in block.lines:
             console.print(Text(line))
@@ -49,8 +49,8 @@ def _print(console: Console, block: Block) -> None:
         for item in block.items:
             _item(console, item)
     elif isinstance(block, Sheet):
-        console.print(_table(block))
-        for line in block.caption:
+        console.print(_table(block, console.width))
+        for line in caption:
             console.print(Text(line, style="dim"))
 
 
@@ -62,10 +62,21 @@ def _item(console: Console, item: str) -> None:
     console.print(grid)
 
 
-def _table(sheet: Sheet) -> Table:
+def _table(sheet: Sheet, width: int) -> Table:
+    # An interval breaks between its ends; a name would break within a word, and does so only where room is short.
+    names = [column for column in sheet.columns if not column.numeric]
+    longest = [
+        max(len(column.heading), *(len(column.text(row)) for row in sheet.rows), 0) + 2 for column in names
+    ]
+    whole = sum(longest) <= width / 2
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for column in sheet.columns:
-        table.add_column(column.heading, justify="right" if column.numeric else "left", overflow="fold")
+        table.add_column(
+            column.heading,
+            justify="right" if column.numeric else "left",
+            overflow="fold",
+            no_wrap=whole and not column.numeric,
+        )
     for number, row in enumerate(sheet.rows):
         if number in sheet.rules:
             table.add_section()

@@ -4,12 +4,13 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from maxk_lab.gradients.statistics import log_ratio
-from maxk_lab.report.anatomy_figure import MOST, anatomy_parts
+from maxk_lab.report.anatomy_figure import MOST, anatomy_figure, anatomy_parts
 from maxk_lab.report.document import compact
 from maxk_lab.report.figures import figures
 from maxk_lab.report.gradient_columns import ALWAYS, ANATOMY, OF_RATIOS, OF_WEIGHTS
@@ -164,3 +165,20 @@ def test_figures_of_the_anatomy_have_few_bars_and_keep_together_what_is_compared
     assert sum(map(len, places)) == len(set.union(*places)) == 10
     alone = [row for row in summary.rows if row.key.baseline == "none"]
     assert not list(anatomy_parts(alone)), "nothing to compare"
+
+
+def test_variances_of_different_objectives_have_no_common_scale(summary):
+    """Each is shown over the least of its own objective: the least of every objective is 1."""
+    row, parts = summary.rows[0], dict.fromkeys(ANATOMY, 1.0)
+    rows = [
+        replace(
+            row,
+            key=replace(row.key, estimator=estimator, baseline=baseline),
+            anatomy={**parts, ANATOMY[0]: size},
+        )
+        for estimator, sizes in (("maxk", (1.0, 5.0)), ("median", (97.0, 197.0)))
+        for baseline, size in zip(("centred", "subloo"), sizes, strict=True)
+    ]
+    axes = anatomy_figure(rows, "").axes[0]
+    assert [text.get_text() for text in axes.texts[:4]] == ["1.00", "2.00", "1.00", "2.00"]
+    assert axes.get_ylabel() == "variance over the least unbiased\nof its objective"

@@ -129,3 +129,13 @@ def test_what_is_varied_is_no_part_of_the_environment_s_label():
         ("policy.embed_dim", 4),
         ("behaviour.distance", 0.5),
     )
+
+
+def test_many_settings_have_short_tables(lab):
+    cells = lab.vary(lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,)), ARMS, tuple(range(4, 20)))
+    found = summarise_records(cells, [lab.record(cell) for cell in cells], name="many")
+    assert {row.bias.verdict for row in found.rows} == {"no bias seen"}
+    text = render(found, "terminal")
+    assert "32 rows were derived and found unbiased." in " ".join(text.split())
+    assert "Bias: " not in text
+    assert len(json.loads(render(found, "json"))["gradient"]) == 32

@@ -159,3 +159,16 @@ def test_one_replicate_gives_no_variance(lab):
     (row,) = summarise_records(cells, records, name="single").rows
     assert math.isnan(row.intervals["variance"].value)
     assert "two replicates" in row.intervals["variance"].reason
+
+
+def test_a_difference_of_rounding_marks_no_best(lab):
+    """One estimator written in two ways differs in the last digit alone, and does so on every instance alike."""
+    cells = lab.cells(baselines=("centred", "subloo"), ns=(8,), ks=(2,), seeds=(0,))
+    first = lab.record(cells[0])
+    scaled = {**first.metrics["units"], "m2": [m2 * (1 + 1e-14) for m2 in first.metrics["units"]["m2"]]}
+    changed = {"cell": cells[1], "metrics": {**first.metrics, "units": scaled}}
+    other = SimpleNamespace(**{**vars(first), **changed})
+    summary = summarise_records(cells, [first, other], name="same")
+    centred, subloo = (row.intervals["variance"].value for row in summary.rows)
+    assert centred < subloo
+    assert not any(row.best for row in summary.rows)

@@ -9,10 +9,11 @@ import pytest
 
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.statistics import MEASURES, Interval
-from maxk_lab.report.document import compact, number
+from maxk_lab.report.document import SAME, Sheet, compact, document, number, with_captions
+from maxk_lab.report.gradient_section import gradient_section
 from maxk_lab.report.latex import escape
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.tables import FORMATS, render
+from maxk_lab.report.tables import FORMATS, render, sections
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,8 @@ def test_every_letter_of_the_measures_is_known_to_latex():
 def test_markdown_tables_are_whole(summary):
     lines = [line for line in render(summary, "markdown").splitlines() if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
-    assert widths == {3, 9}  # best baselines, and the variance and bias tables of 8 columns
+    # The best baselines; the variance at stage 200, where no seed is missing; that at stage 0, and the biases.
+    assert widths == {3, 8, 9}
     assert "![bias stage0](figures/bias.png)" in render(
         summary, "markdown", images=[("bias stage0", "figures/bias.png")]
     )
@@ -206,3 +208,39 @@ def test_estimators_without_a_baseline_share_a_table(lab):
         ["grpo", "16"],
         ["leader_reward[0.5]", "16"],
     ]
+
+
+def test_a_caption_is_not_said_again_below_the_next_table(summary):
+    said = "16 instances, pool of 256 trajectories each."
+    blocks = document(summary, sections(summary))
+    assert sum(said in " ".join(block.caption) for block in blocks if isinstance(block, Sheet)) == 6
+    for format in ("terminal", "markdown"):
+        text = render(summary, format)
+        assert text.count(said) == 1
+        assert text.count(SAME) == 5
+
+
+def test_a_caption_that_changes_is_said_in_full():
+    sheets = [
+        Sheet("a", (), (), ("one", "two")),
+        Sheet("b", (), (), ("one", "other")),
+        Sheet("c", (), (), ("two",)),
+    ]
+    assert [caption for _, caption in with_captions(sheets)] == [("one", "two"), ("other", SAME), ("two",)]
+
+
+def test_a_table_of_single_rows_has_no_rules(lab):
+    cells = lab.cells(baselines=("centred",), ns=(8, 16, 32), ks=(2,))
+    found = summarise_records(cells, [lab.record(cell) for cell in cells], name="single")
+    sheets = [block for block in gradient_section(found).blocks if isinstance(block, Sheet)]
+    assert {sheet.rules for sheet in sheets} == {()}
+    # Nor is one baseline the best of anything.
+    assert not [sheet for sheet in sheets if sheet.title.startswith("Best")]
+
+
+def test_names_are_not_broken_in_the_terminal(lab):
+    cells = lab.cells(baselines=("affine[cross_fit]", "affine[same_batch]"), ns=(8,), ks=(2,))
+    found = summarise_records(cells, [lab.record(cell, noise=2.0) for cell in cells], name="names")
+    lines = render(found, "terminal").splitlines()
+    assert sum(line.startswith("affine[same_batch] ") for line in lines) == 2
+    assert max(map(len, lines)) <= 100
