@@ -83,4 +83,5 @@ def _write(summary: Summary, folder: Path) -> None:
     for failure in summary.failed:
         typer.echo(f"FAILED     cell {failure.cell}, {failure.path}: {failure.error}")
     figures = sum(path.suffix == ".png" for path in paths)
-    say(f"Wrote {folder}/report.md, {figures} figures and {len(paths)} files in all")
+    drawn = f"{figures} figure{'' if figures == 1 else 's'}"
+    say(f"Wrote {folder}/report.md, {drawn} and {len(paths)} files in all")

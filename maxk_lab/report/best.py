@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from maxk_lab.gradients.statistics import Interval, log_ratio
+from maxk_lab.gradients.log_ratios import log_ratio
+from maxk_lab.gradients.statistics import Interval
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.report.order import is_oracle
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from maxk_lab.estimators.catalogue import choose_baseline, objective
-from maxk_lab.gradients.statistics import Interval, log_ratio, undefined
+from maxk_lab.gradients.log_ratios import log_ratio
+from maxk_lab.gradients.statistics import Interval, undefined
 from maxk_lab.report.model import SummaryRow
 
 OPTIMUM = "joint_optimum"

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from maxk_lab.gradients.statistics import Interval, interval, log_ratio
+from maxk_lab.gradients.log_ratios import log_ratio
+from maxk_lab.gradients.statistics import Interval, interval
 from maxk_lab.report.document import number
 from maxk_lab.report.model import SummaryRow, Verdict
 from maxk_lab.report.training_model import TrainingRow

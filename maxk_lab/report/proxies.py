@@ -71,9 +71,14 @@ def proxy_section(summary: Summary) -> Section:
     rows = summary.proxies
     if not rows:
         return Section("proxies", (), ())
+    by_environment = {
+        environment: tuple(found) for environment, found in groupby(rows, key=lambda row: row.environment)
+    }
     sheets = tuple(
-        _sheet(environment, tuple(found), summary)
-        for environment, found in groupby(rows, key=lambda row: row.environment)
+        _sheet(environment, found, summary)
+        for environment, found in by_environment.items()
+        # Where nothing ever varies (a Gaussian policy has neither lengths nor logits) there is nothing to read.
+        if any(row.without < row.instances or not row.instances for row in found)
     )
     records = tuple(
         dict(row.setting) | {n: v for column in _COLUMNS for n, v in column.values(row).items()}

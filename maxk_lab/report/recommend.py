@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxk_lab.estimators.catalogue import fit_of, objective
-from maxk_lab.gradients.statistics import Interval, interval, log_ratio, undefined
+from maxk_lab.gradients.log_ratios import log_ratio
+from maxk_lab.gradients.statistics import Interval, interval, undefined
 from maxk_lab.report.document import has_interval
 from maxk_lab.report.model import SummaryRow
 

@@ -151,6 +151,8 @@ def _pooled_row(
             bias=BiasVerdict("undefined", reason=reason),
         )
     units = Units.pool([Units.from_metrics(m) for m in metrics])
+    if dict(key.setting).get(DISTANCE) == 0:
+        units = replace(units, measures={**units.measures, **_without_distance(len(units.m2))})
     measured = (*ALWAYS, *(name for name in SOMETIMES if name in units.measures))
     intervals = {name: _measure(units, name, level) for name in measured}
     return replace(row, intervals=intervals, anatomy=_anatomy(units), units=units)
@@ -160,6 +162,12 @@ def _derived_unbiased(key: RowKey) -> bool:
     """By the catalogue; on trajectories of another policy, only what weighs them by their ratios."""
     off_policy = dict(key.setting).get(DISTANCE, 0) > 0
     return is_unbiased(key.estimator, key.baseline) and (not off_policy or needs_ratios(key.estimator))
+
+
+def _without_distance(count: int) -> dict[str, np.ndarray]:
+    """What there is to say of ratios that are all exactly one, of so many units."""
+    values = {"effective_sample_size": 1.0, "kl": 0.0, "ratio_std": 0.0}
+    return {name: np.full(count, value) for name, value in values.items()}
 
 
 def _anatomy(units: Units) -> dict[str, float]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from maxk_lab.gradients.statistics import log_ratio
+from maxk_lab.gradients.log_ratios import log_ratio
 from maxk_lab.report.anatomy_figure import MOST, anatomy_figure, anatomy_parts
 from maxk_lab.report.document import compact
 from maxk_lab.report.figures import figures
@@ -133,6 +133,16 @@ def test_ratios_have_a_sheet_where_the_trajectories_are_of_another_policy(lab):
     assert not row.catalogued_unbiased, "maxk is for trajectories of the policy itself"
     sheet = render(summary, "terminal").split("Importance ratios: ")[1]
     assert "0.800 [0.800, 0.800]" in sheet
+
+
+def test_at_no_distance_the_ratios_are_exactly_one(lab):
+    cells = [
+        cell | {"setting": {"behaviour.distance": 0.0}}
+        for cell in lab.cells(baselines=("none",), ns=(8,), ks=(2,))
+    ]
+    (row,) = summarise_records(cells, [lab.record(c) for c in cells], name="on").rows
+    found = {name: (row.intervals[name].low, row.intervals[name].high) for name in OF_RATIOS}
+    assert found == {"effective_sample_size": (1.0, 1.0), "kl": (0.0, 0.0), "ratio_std": (0.0, 0.0)}
 
 
 def test_the_figure_of_the_anatomy(summary, tmp_path):

@@ -68,6 +68,17 @@ def test_a_proxy_that_never_varies_has_no_correlation(study):
     assert "constant" in row.correlation.reason
 
 
+def test_an_environment_whose_proxies_never_vary_has_no_sheet(study):
+    cells, records = study
+    made = records()
+    for record in made:
+        if "proxies" in record.metrics:
+            record.metrics["proxies"] = {"length": [None] * 4, "logit_proxy": [None] * 4}
+    summary = summarise_records(cells, made, name="it")
+    assert "How well the proxies" not in render(summary, "terminal")
+    assert len(json.loads(render(summary, "json"))["proxies"]) == 2
+
+
 def test_the_interval_is_over_instances_with_the_seeds_held_fixed(lab):
     """Two seeds of very different correlation: resampling within each does not see the gap between them."""
     cells = lab.cells(baselines=("none",), ns=(8,), ks=(2,), instances=50)
