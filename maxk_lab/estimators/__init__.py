@@ -27,7 +27,7 @@ _HOMES = {
     "family_terms": "families",
     "off_policy_weights": "off_policy",
     "off_policy_value": "off_policy",
-    "first_order_weights": "off_policy",
+    "first_order_weights": "first_order",
     "effective_sample_size": "off_policy",
     "advantages": "dispatch",
     "token_advantages": "tokens",

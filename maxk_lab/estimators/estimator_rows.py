@@ -246,7 +246,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         shift_invariant=False,
         needs_ratios=True,
         scale=None,
-        implementation="maxk_lab.estimators.off_policy:first_order_weights",
+        implementation="maxk_lab.estimators.first_order:first_order_weights",
         citation="the first-order form in r - 1 of off-policy Max@K training",
     ),
 )

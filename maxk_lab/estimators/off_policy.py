@@ -11,12 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.baselines import centred_weights, subloo_weights
-from maxk_lab.estimators.combinatorics import cached, rank_weights
+from maxk_lab.estimators.combinatorics import cached
 from maxk_lab.estimators.ranks import Sorted, in_own_order, result_dtype, sort_rewards
-from maxk_lab.estimators.rewards import sample_loo_baseline
 from maxk_lab.estimators.validation import check_k, check_rewards
-from maxk_lab.estimators.weights import maxk_gradient_weights
 
 OFF_POLICY_BASELINES = ("none", "centred", "subloo")
 # Entries of the tables that are in memory at once: groups beyond that wait for the next block.
@@ -45,8 +42,8 @@ def off_policy_weights(
     baseline.
     """
     n = check_rewards(rewards)
-    k = _check_k(k, n, baseline)
-    ranked, by_rank = _by_rank(rewards, ratios, stable_sort=stable_sort)
+    k = checked_k(k, n, baseline)
+    ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
     weigh = {"none": _with_each, "centred": _centred, "subloo": _subloo}[baseline]
     values, r = ranked.values.reshape(-1, n), by_rank.reshape(-1, n)
     size = max(1, BLOCK_ENTRIES // ((n + 1) * (k + 1)))
@@ -64,36 +61,9 @@ def off_policy_value(rewards: Tensor, ratios: Tensor, k: int, *, stable_sort: bo
     """
     n = check_rewards(rewards)
     k = check_k(k, n)
-    ranked, by_rank = _by_rank(rewards, ratios, stable_sort=stable_sort)
+    ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
     best = (k / n) * by_rank * ranked.values * _below(_products(by_rank, k - 1, k / n), k)
     return (best.sum(-1) / _normalizer(n, k, best.device)).to(result_dtype(rewards))
-
-
-def first_order_weights(
-    rewards: Tensor, ratios: Tensor, k: int, baseline: str = "none", *, stable_sort: bool = True
-) -> Tensor:
-    """`off_policy_weights` with the product of a subset's ratios replaced by 1 + sum_j (r_j - 1): biased.
-
-    The own ratio in front of a baseline stays exact, so that the baselines add no bias of their own. None is blind to a
-    constant added to the rewards unless all ratios are one. Arguments and errors as there; O(n log n). Source: the first-order
-    form of arXiv 2510.23393.
-    """
-    n = check_rewards(rewards)
-    k = _check_k(k, n, baseline)
-    ranked, by_rank = _by_rank(rewards, ratios, stable_sort=stable_sort)
-    on_policy, excess = rewards.detach().double(), by_rank - 1
-    change, _ = _first_order_change(ranked.values, excess, k)
-    if baseline == "none":
-        weights = maxk_gradient_weights(on_policy, k)
-    else:
-        weights = (centred_weights if baseline == "centred" else subloo_weights)(on_policy, k)
-        at = k if baseline == "centred" else k - 1
-        left_out = sample_loo_baseline(ranked.values, at)
-        own, value = _first_order_change(ranked.values, excess, at)
-        # value = own + (n-K)/n * (value of the others), so that of its change, too.
-        others = n / (n - at) * (value - own)
-        change = change - (k / n) * (by_rank * others + excess * left_out)
-    return (weights + in_own_order(change, ranked, torch.float64)).to(result_dtype(rewards))
 
 
 def effective_sample_size(ratios: Tensor) -> Tensor:
@@ -204,37 +174,14 @@ def _normalizer(n: int, k: int, device: torch.device) -> Tensor:
     return _products(ones, k, k / n)[-1, k]
 
 
-def _first_order_change(x: Tensor, excess: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """By how much first-order ratios change the score weights `[..., n]` and the Max@K value `[..., 1]` of x by rank.
-
-    excess: r - 1 by rank. With C(a,b)/C(n,K) for subsets whose best sample has rank l and that hold one, two or three given
-    samples, the best among them.
-    """
-    n = x.shape[-1]
-    rank = torch.arange(1, n + 1, dtype=torch.float64, device=x.device)
-    one = x * rank_weights(n, k, x.device)
-    two = one * (k - 1) / (rank - 1).clamp(min=1)
-    three = two * (k - 2) / (rank - 2).clamp(min=1)
-    worse = excess.cumsum(-1) - excess
-    as_best = excess * one + worse * two
-    own = excess * (one + _sum_behind(two - three))
-    score = own + worse * two + _sum_behind(excess * two + worse * three)
-    return score, as_best.sum(-1, keepdim=True)
-
-
-def _sum_behind(values: Tensor) -> Tensor:
-    """For every rank the sum of the `values` `[..., n]` at higher ranks."""
-    return values.flip(-1).cumsum(-1).flip(-1) - values
-
-
-def _by_rank(rewards: Tensor, ratios: Tensor, *, stable_sort: bool) -> tuple[Sorted, Tensor]:
+def sorted_with_ratios(rewards: Tensor, ratios: Tensor, *, stable_sort: bool) -> tuple[Sorted, Tensor]:
     """The sorted rewards and the ratios in their order, float64."""
     checked = _checked(ratios, rewards)
     ranked = sort_rewards(rewards.detach(), stable_sort=stable_sort)
     return ranked, checked.gather(-1, ranked.order)
 
 
-def _check_k(k: int, n: int, baseline: str) -> int:
+def checked_k(k: int, n: int, baseline: str) -> int:
     if baseline not in OFF_POLICY_BASELINES:
         raise ValueError(f"baseline must be one of {', '.join(OFF_POLICY_BASELINES)}, got {baseline!r}")
     return check_k(k, n, low=2 if baseline == "subloo" else 1, below_n=baseline == "centred")

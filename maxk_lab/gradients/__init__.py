@@ -25,7 +25,7 @@ __getattr__, __dir__ = lazy_exports(
         "measure_cells": "measures",
         "Units": "units",
         "interval": "statistics",
-        "log_ratio": "statistics",
+        "log_ratio": "log_ratios",
         "bias_verdicts": "bias",
     },
 )

@@ -9,13 +9,9 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from maxk_lab.estimators import advantages, effective_sample_size, objective_estimate, off_policy_value
+from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
 from maxk_lab.estimators.catalogue import (
-    choose_baseline,
-    choose_estimator,
     fit_of,
     is_ordered,
     needed_weight,
@@ -32,6 +28,7 @@ from maxk_lab.gradients.group_measures import concentrations
 from maxk_lab.gradients.points import point_estimates
 from maxk_lab.gradients.pool import ScorePool
 from maxk_lab.gradients.units import FIELDS, Units
+from maxk_lab.gradients.weighing import plain_weigh_of, weigh_of
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class Enumeration:
         if not all(instance.enumerable(cell["n"], ordered=ordered) for instance in outcomes):
             return None
         target = objective(cell["estimator"], cell["k"])
-        plain = _plain_weigh(cell)
+        plain = plain_weigh_of(cell)
         exact, measured = [], []
         for instance, weigh in zip(outcomes, weighs, strict=True):
             moments, weights, anatomy = _sums(instance, cell["n"], weigh, plain, ordered=ordered)
@@ -93,7 +90,7 @@ class Enumeration:
         kind = needed_weight(cell["estimator"], cell["baseline"])
         outcomes = [self._outcomes(i, kind) for i in range(len(self._pool.rewards))]
         if fit_of(cell["estimator"], cell["baseline"]) is None:
-            return outcomes, [_weigh(cell, kind)] * len(outcomes), [None] * len(outcomes)
+            return outcomes, [weigh_of(cell, kind)] * len(outcomes), [None] * len(outcomes)
         fits = enumerated_fits(outcomes, cell, partial(self._sampled, cell["n"], cell["partitions"]))
         if fits is None:
             return None
@@ -184,33 +181,6 @@ class Enumeration:
             _, _, ratios = classes.arguments(rows)
             total += float(chance @ effective_sample_size(ratios))
         return total / n
-
-
-def _weigh(cell: Mapping[str, Any], kind: str | None, baseline: str | None = None) -> Weigh:
-    """The weights of the cell's estimator, with its own baseline or this one."""
-
-    def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
-        weights: Tensor = advantages(
-            rewards,
-            estimator=cell["estimator"],
-            baseline=cell["baseline"] if baseline is None else baseline,
-            k=cell["k"],
-            trajectory_weights={} if kind is None or g is None else {kind: g},
-            ratios=_ratios(rewards, ratios) if needs_ratios(cell["estimator"]) else None,
-        )
-        return weights
-
-    return weigh
-
-
-def _ratios(rewards: Tensor, ratios: Tensor | None) -> Tensor:
-    return torch.ones_like(rewards) if ratios is None else ratios
-
-
-def _plain_weigh(cell: Mapping[str, Any]) -> Weigh | None:
-    """The same estimator without its baseline; None where it has none."""
-    takes = choose_estimator(cell["estimator"]).row.takes_baseline
-    return _weigh(cell, None, "none") if takes and choose_baseline(cell["baseline"]).name != "none" else None
 
 
 def _sums(

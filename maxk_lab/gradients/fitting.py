@@ -19,7 +19,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.catalogue import choose_baseline, effective_k, fit_of, refusal
 from maxk_lab.estimators.families import family_terms
-from maxk_lab.estimators.least_squares import normal_equations, solve
+from maxk_lab.estimators.least_squares import normal_equations, solve, sum_of_others
 from maxk_lab.gradients.complete import Classes, Outcomes, Weigh
 from maxk_lab.gradients.oracle import joint_optimum
 
@@ -56,15 +56,7 @@ class Equations:
             raise ValueError(
                 f"a cross-fit takes its coefficients from the other instances: it needs at least 2, got {len(self.a)}"
             )
-        return Equations(_sum_of_others(self.a), _sum_of_others(self.c))
-
-
-def _sum_of_others(values: Tensor) -> Tensor:
-    """Total without the own one, [I, ...] → [I, ...]; by sums from both ends, so that nothing large is taken off again."""
-    nothing = torch.zeros_like(values[:1])
-    before = torch.cat([nothing, values[:-1].cumsum(0)])
-    after = torch.cat([values[1:].flip(0).cumsum(0).flip(0), nothing])
-    return before + after
+        return Equations(sum_of_others(self.a), sum_of_others(self.c))
 
 
 def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators import advantages
-from maxk_lab.gradients.complete import CHUNK_ELEMENTS, Outcomes, multisets
+from maxk_lab.gradients.complete import CHUNK_ELEMENTS, Outcomes
+from maxk_lab.gradients.multisets import multisets
 
 # More multisets of the n − 1 others than this are not solved for.
 UNKNOWNS = 100_000

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from maxk_lab import estimators
 from maxk_lab.estimators.enumeration import TinyBandit
+from maxk_lab.estimators.first_order import first_order_weights
 from maxk_lab.estimators.off_policy import (
     OFF_POLICY_BASELINES,
     effective_sample_size,
-    first_order_weights,
     off_policy_value,
     off_policy_weights,
 )

@@ -12,9 +12,10 @@ from maxk_lab.environments.protocol import make_environment
 from maxk_lab.estimators import advantages, maxk_reward_estimate, objective
 from maxk_lab.estimators.catalogue import needed_weight
 from maxk_lab.gradients.bias import bias_verdicts
-from maxk_lab.gradients.complete import Outcomes, _long_multisets, complete_moments, multisets
+from maxk_lab.gradients.complete import Outcomes, complete_moments
 from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells
+from maxk_lab.gradients.multisets import _long_multisets, multisets
 from maxk_lab.gradients.statistics import MEASURES, interval
 from maxk_lab.gradients.units import Units
 

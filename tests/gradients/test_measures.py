@@ -162,7 +162,7 @@ def test_many_trajectories_take_the_exact_gradient_as_a_direction_to_the_same_nu
     environment = make_environment({"name": "tsp", "num_loc": 5}, TSP_POLICY)
     policy, instances = environment.policy(0), environment.instances(12, 1)
     table = draw_pool(environment, policy, instances, 12, 40, objectives=[2, 3], seed=3)
-    monkeypatch.setattr("maxk_lab.gradients.draw.TABLE_LIMIT", 100)
+    monkeypatch.setattr("maxk_lab.gradients.parts.TABLE_LIMIT", 100)
     direct = draw_pool(environment, policy, instances, 12, 40, objectives=[2, 3], seed=3)
     assert direct.gram.shape[1] < table.gram.shape[1] == 120
     torch.testing.assert_close(direct.norm, table.norm, rtol=1e-9, atol=0)
@@ -212,7 +212,7 @@ def test_scores_kept_as_they_are_give_the_numbers_of_their_gram_matrix(instances
         return draw_pool(environment, policy, instances, instances_drawn, 200, objectives=[2, 3], seed=3)
 
     few = pool()
-    monkeypatch.setattr("maxk_lab.gradients.draw.FEW_PARAMETERS", 2)
+    monkeypatch.setattr("maxk_lab.gradients.parts.FEW_PARAMETERS", 2)
     many = pool()
     assert few.scores.shape == (instances_drawn, 200, 3)
     assert few.gram.shape == (instances_drawn, 0, 0)

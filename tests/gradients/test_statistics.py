@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from maxk_lab.gradients.bias import bias_verdicts, holm
-from maxk_lab.gradients.statistics import MEASURES, interval, log_ratio
+from maxk_lab.gradients.log_ratios import log_ratio
+from maxk_lab.gradients.statistics import MEASURES, interval
 from maxk_lab.gradients.units import Units
 
 
