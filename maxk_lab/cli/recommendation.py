@@ -50,17 +50,20 @@ def print_recommendation(answer: Recommendation) -> None:
 
 
 def _line(one: Candidate) -> tuple[str, ...]:
-    from maxk_lab.report.document import compact
+    from maxk_lab.report.document import UNDEFINED, compact
 
     key = one.row.key
     against = "best" if one.against_best is None else compact(one.against_best)
+    if one.against_best is not None and one.against_best.reason and against != UNDEFINED:
+        against = f"{against}*"
     return key.estimator, key.baseline, str(key.n), str(one.groups), compact(one.step_snr), against
 
 
 def _print_not_compared(answer: Recommendation) -> None:
+    """Why some comparisons are not paired, or not made at all."""
     compared = [one.against_best for one in answer.candidates[1:] if one.against_best is not None]
     for reason in dict.fromkeys(found.reason for found in compared if found.reason):
-        say(f"—: {reason}")
+        say(f"{'*' if reason.startswith('unpaired') else '—'}: {reason}")
 
 
 def _print_left_out(answer: Recommendation) -> None:

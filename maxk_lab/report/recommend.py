@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from maxk_lab.estimators.catalogue import fit_of, objective
 from maxk_lab.gradients.log_ratios import log_ratio
 from maxk_lab.gradients.statistics import Interval, interval, undefined
+from maxk_lab.gradients.units import Units
 from maxk_lab.report.document import has_interval
 from maxk_lab.report.model import SummaryRow
 
@@ -112,13 +113,23 @@ def _candidate(row: SummaryRow, budget: int, level: float) -> Candidate:
 
 
 def _compared(one: Candidate, best: Candidate, level: float) -> Candidate:
+    """With its ratio to the best: paired, or from the two intervals where a paired one does not exist."""
     assert one.row.units is not None
     assert best.row.units is not None
-    logs = log_ratio(one.row.units, best.row.units, measure="snr", level=level)
-    if not has_interval(logs):
-        return Candidate(one.row, one.groups, one.step_snr, undefined(level, logs.reason))
     share = one.groups / best.groups
-    ratio = Interval(
-        share * math.exp(logs.value), share * math.exp(logs.low), share * math.exp(logs.high), level
-    )
-    return Candidate(one.row, one.groups, one.step_snr, ratio)
+    logs = log_ratio(one.row.units, best.row.units, measure="snr", level=level)
+    ratio = _unpaired(one.row.units, best.row.units, share, level, logs.reason)
+    if has_interval(logs):
+        value, low, high = (share * math.exp(end) for end in (logs.value, logs.low, logs.high))
+        ratio = Interval(value, low, high, level)
+    return replace(one, against_best=ratio)
+
+
+def _unpaired(one: Units, best: Units, share: float, level: float, why: str) -> Interval:
+    """The ratio from two intervals that hold together at `level`, whatever their dependence (Bonferroni): wide, and never wrong."""
+    each = 1 - (1 - level) / 2
+    top, bottom = interval(one, "snr", level=each), interval(best, "snr", level=each)
+    if not (has_interval(top) and has_interval(bottom) and bottom.low > 0):
+        return undefined(level, why)
+    low, high = max(0.0, top.low) / bottom.high, top.high / bottom.low
+    return Interval(share * top.value / bottom.value, share * low, share * high, level, f"unpaired: {why}")

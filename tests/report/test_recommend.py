@@ -95,3 +95,19 @@ def test_a_cross_fit_needs_a_second_group_in_the_step(lab: Any) -> None:
     assert [one.row.key.n for one in answer.candidates] == [8]
     reason = "its coefficients come from other groups, and 16 rollouts make one of n = 16"
     assert [(row.key.n, why) for row, why in answer.left_out] == [(16, reason)]
+
+
+def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None:
+    cells = lab.cells(baselines=("centred", "sample_loo"), ns=(8,), ks=(2,))
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        if record.cell["baseline"] == "sample_loo":  # cut into other units, as another n would be
+            record.metrics["units"]["stratum"] = [i // 4 for i in range(16)]
+    answer = recommend(summarise_records(cells, records, name="s").rows, objective_name="max@2", budget=8)
+    (worse,) = answer.candidates[1:]
+    assert worse.against_best is not None
+    assert worse.against_best.reason.startswith("unpaired: the two rest on different resampling units")
+    expected = snr(worse.row) / snr(answer.best.row)
+    assert worse.against_best.value == pytest.approx(expected)
+    assert worse.against_best.low <= expected <= worse.against_best.high
+    assert worse.told_apart
