@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from maxk_lab.cli.console import console, say
-from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS, fit_of, needed_weight, needs_ratios
 
 if TYPE_CHECKING:
     from maxk_lab.gradients.statistics import Interval
@@ -86,6 +85,8 @@ def _verdict(answer: Recommendation) -> str:
 
 
 def _paste(best: Candidate) -> str:
+    from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS, fit_of, needed_weight, needs_ratios
+
     key = best.row.key
     arguments = f'estimator="{key.estimator}", baseline="{key.baseline}", k={key.k}'
     needed, notes = needed_weight(key.estimator, key.baseline), ""

@@ -82,7 +82,7 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
     FittedRow(
         name="joint_optimum",
         meaning="the best of all symmetric leave-one-out baselines: a bound for every other, not one to train with",
-        formula="w_i = s_i - b(R_-i), b the symmetric function of the other rewards of least total variance",
+        formula="w_i = s_i - b(tau_-i), b the symmetric function of the other trajectories of least total variance",
         unbiased=True,
         condition="the n samples are i.i.d. and b is computed from the policy, by complete enumeration",
         constraint="1 <= K <= n and n >= 2",
