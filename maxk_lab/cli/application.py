@@ -75,7 +75,7 @@ def callback(
     [bold]maxk-lab run experiments/tsp_sweep.yaml[/bold]      measure; resumable
     [bold]maxk-lab run experiments/llm_training.yaml[/bold]   train with each of them
     [bold]maxk-lab report[/bold]                              tables and verdicts on the claims
-    [bold]maxk-lab recommend SPEC --budget 64[/bold]          which n and baseline for 64 rollouts a step
+    [bold]maxk-lab recommend SPEC --budget 64[/bold]          the n and baseline for it
     [bold]maxk-lab list baselines[/bold]                      formulas and conditions
     """
 
