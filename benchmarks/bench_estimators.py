@@ -5,34 +5,22 @@ Usage: python benchmarks/bench_estimators.py
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
+from timing import medians
 
 from maxk_lab.estimators import advantages
-from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_baseline
+from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_baseline, fit_of
 
 # Shape of the float32 rewards, K, rounds, and the largest allowed ratio to torch.sort.
 CASES = (((512, 64), 8, 200, 1.5), ((64, 65_536), 256, 7, 2.0))
 
 
-def medians(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median seconds per call; the functions take turns, so that a slow moment hits them all alike."""
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for turn in range(rounds + 2):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            if turn >= 2:  # the first two fill caches
-                times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(seconds) for name, seconds in times.items()}
-
-
 def main() -> None:
     torch.set_num_threads(1)
-    rows = [row for row in BASELINES if not row.token_level]
+    # Fitted baselines need the scores of the samples, too: bench_cross_fit.py times those.
+    rows = [row for row in BASELINES if not row.token_level and fit_of("maxk", row.name) is None]
     for shape, k, rounds, allowed in CASES:
         generator = torch.Generator().manual_seed(0)
         rewards = torch.randn(shape, generator=generator)

@@ -5,29 +5,16 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 
 import torch
+from timing import medians
 
 from maxk_lab.estimators import first_order_weights, maxk_gradient_weights, off_policy_weights
 from maxk_lab.estimators.off_policy import OFF_POLICY_BASELINES
 
 GROUPS, N, K, ROUNDS, ALLOWED = 64, 64, 8, 50, 0.050
-
-
-def medians(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median seconds per call; the functions take turns, so that a slow moment hits them all alike."""
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for turn in range(rounds + 2):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            if turn >= 2:  # the first two fill caches
-                times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
 def main() -> None:
