@@ -38,8 +38,8 @@ def off_policy_weights(
     Returns `[..., n]` in the samples' order and the rewards' floating dtype (float64 for integers and booleans), without
     gradient. Ratios of one give the on-policy weights; K = 1 without baseline gives r_i R_i / n. Takes O(nK) time and memory.
 
-    Raises `ValueError` for K out of range, a reward that is not finite, a ratio that is not positive and finite, or another
-    baseline.
+    Raises `ValueError` for K out of range, a reward that is not finite, a ratio that is not positive and finite, another
+    baseline, and products of ratios beyond the range of float64 (off the CPU these give infinite or NaN weights instead).
     """
     n = check_rewards(rewards)
     k = checked_k(k, n, baseline)
@@ -51,19 +51,28 @@ def off_policy_weights(
     blocks = [weigh(values[i : i + size], r[i : i + size], k) for i in starts] or [values]
     weights = torch.cat(blocks).view(by_rank.shape)
     scale = (k / n) / _normalizer(n, k, by_rank.device)
-    return in_own_order(scale * by_rank * weights, ranked, result_dtype(rewards))
+    return in_own_order(_in_range(scale * by_rank * weights, k), ranked, result_dtype(rewards))
 
 
 def off_policy_value(rewards: Tensor, ratios: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
     """The mean over all K-subsets of (product of their ratios) * (max of their rewards): unbiased for J_K under pi.
 
-    rewards and ratios `[..., n]` as in `off_policy_weights`, 1 <= k <= n. Returns `[...]`, in units of reward.
+    rewards, ratios `[..., n]` and what is raised as in `off_policy_weights`, 1 <= k <= n. Returns `[...]`, in units of reward.
     """
     n = check_rewards(rewards)
     k = check_k(k, n)
     ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
     best = (k / n) * by_rank * ranked.values * _below(_products(by_rank, k - 1, k / n), k)
-    return (best.sum(-1) / _normalizer(n, k, best.device)).to(result_dtype(rewards))
+    return _in_range(best.sum(-1) / _normalizer(n, k, best.device), k).to(result_dtype(rewards))
+
+
+def _in_range(values: Tensor, k: int) -> Tensor:
+    """The values. Raises on the CPU where a product of K ratios has left float64: they are then infinite or NaN."""
+    if values.device.type == "cpu" and not bool(torch.isfinite(values).all()):
+        raise ValueError(
+            f"the products of K = {k} ratios leave the range of float64: the two policies are too far apart"
+        )
+    return values
 
 
 def effective_sample_size(ratios: Tensor) -> Tensor:

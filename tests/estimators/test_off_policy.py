@@ -268,3 +268,15 @@ def test_a_reward_that_is_not_finite_is_refused() -> None:
     for weigh in BOTH:
         with pytest.raises(ValueError, match="rewards must be finite, got nan"):
             weigh(torch.tensor([1.0, float("nan")]), torch.ones(2), 1)
+
+
+@pytest.mark.parametrize("baseline", ["none", "centred", "subloo"])
+def test_products_beyond_float64_are_an_error_and_no_number(baseline: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rewards = torch.randn(256, generator=generator, dtype=torch.float64)
+    ratios = torch.full((256,), 1e6, dtype=torch.float64)
+    with pytest.raises(ValueError, match="products of K = 128 ratios leave the range of float64"):
+        off_policy_weights(rewards, ratios, 128, baseline)
+    with pytest.raises(ValueError, match="leave the range"):
+        off_policy_value(rewards, ratios, 128)
+    assert torch.isfinite(off_policy_weights(rewards, ratios, 8, baseline)).all()
