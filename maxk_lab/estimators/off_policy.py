@@ -191,6 +191,7 @@ def sorted_with_ratios(rewards: Tensor, ratios: Tensor, *, stable_sort: bool) ->
 
 
 def checked_k(k: int, n: int, baseline: str) -> int:
+    """K as an int. Raises `ValueError` for an unknown baseline and for a K that it cannot have with n samples."""
     if baseline not in OFF_POLICY_BASELINES:
         raise ValueError(f"baseline must be one of {', '.join(OFF_POLICY_BASELINES)}, got {baseline!r}")
     return check_k(k, n, low=2 if baseline == "subloo" else 1, below_n=baseline == "centred")
