@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
 from maxk_lab.catalogue import load
@@ -88,6 +90,76 @@ class Environment(Protocol):
 
 
 @runtime_checkable
+class SamplingWithTokens(Protocol):
+    """An environment whose trajectories and their differentiable log-probabilities come out of one pass."""
+
+    def rollout_with_tokens(
+        self, policy: nn.Module, instances: Instances, n: int, *, seed: int
+    ) -> tuple[Rollouts, TokenStatistics]:
+        """`rollout` and then `tokens` of its actions: the same values, the latter differentiable, for less than both."""
+        ...
+
+
+@runtime_checkable
+class ForcedStarts(Protocol):
+    """An environment with POMO's start protocol: the i-th trajectory of an instance begins with an action of its own."""
+
+    def forced_starts(self) -> Environment:
+        """The same environment with forced first actions, no decisions: log-probability 0, mask False, not in `lengths`.
+
+        The trajectories of an instance are then neither i.i.d. nor the policy's own: their mean is another objective, and no
+        estimate over them is an unbiased one of the policy's Max@K. Raises `LabError` where RL4CO has no such starts.
+        """
+        ...
+
+
+@runtime_checkable
+class GreedyEnvironment(Protocol):
+    """An environment whose policy can be decoded greedily; rewards [B] float64 on the CPU, higher is better, without gradient."""
+
+    def greedy(self, policy: nn.Module, instances: Instances) -> Tensor:
+        """The reward of taking the most likely action throughout."""
+        ...
+
+    def greedy_augmented(self, policy: nn.Module, instances: Instances, augmentations: int = 8) -> Tensor:
+        """The best greedy reward over an instance's rotated and mirrored copies, each scored on the original instance.
+
+        Raises `LabError` where there are no coordinates to rotate, or for another number than 8.
+        """
+        ...
+
+    def greedy_multistart(self, policy: nn.Module, instances: Instances) -> Tensor:
+        """The best greedy reward over all forced first actions. Raises `LabError` where there are none."""
+        ...
+
+
+@runtime_checkable
+class InstanceFiles(Protocol):
+    """An environment whose instances can be kept in files."""
+
+    def read_instances(self, path: str | Path) -> Instances:
+        """The instances of a file or a folder of files. Raises `LabError` when they are none of this environment's."""
+        ...
+
+    def write_instances(self, instances: Instances, path: str | Path) -> None:
+        """Write what `read_instances` reads."""
+        ...
+
+    def instances_hash(self, instances: Instances) -> str:
+        """16 hexadecimal digits that say what the instances are, not where they come from."""
+        ...
+
+
+@runtime_checkable
+class PlacedEnvironment(Protocol):
+    """An environment that runs where its instances and its policy are; `instances` makes them on the CPU."""
+
+    def place(self, instances: Instances, device: torch.device | str) -> Instances:
+        """The instances on `device`; the policy is to be moved there, too. Rollouts come out on the same device."""
+        ...
+
+
+@runtime_checkable
 class VectorisedEnvironment(Protocol):
     """An environment whose log-probability is a pure function of one trajectory, so that torch.func can map its gradient."""
 
@@ -115,6 +187,10 @@ class ExactEnvironment(Protocol):
 
 
 def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> Environment:
-    """The environment `parameters["name"]` with its own and its policy's parameters: all of its catalogue row but optional ones."""
+    """The environment `parameters["name"]` with its own and its policy's parameters: all of its catalogue row but optional ones.
+
+    `policy["checkpoint"]`, where a policy's weights come from, is no matter of the environment, whose policies are fresh.
+    """
     row = ENVIRONMENTS.get(parameters["name"])
-    return cast(Environment, load(row.implementation)(row, parameters, policy))
+    fresh = {name: value for name, value in policy.items() if name != "checkpoint"}
+    return cast(Environment, load(row.implementation)(row, parameters, fresh))

@@ -1,33 +1,35 @@
-"""RL4CO environments with the attention policy: truly i.i.d. sampling, teacher forcing and enumeration.
+"""RL4CO environments with the attention policy: truly i.i.d. sampling, teacher forcing, greedy decoding and enumeration.
 
-The only file that knows RL4CO's quirks. RL4CO lays n trajectories of B instances out as (n b); everything here leaves as [B, n].
+RL4CO lays n trajectories of B instances out as (n b); everything here leaves as [B, n].
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
+import copy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-# RL4CO imports matplotlib, which complains on stderr when it cannot write its cache.
-os.environ.setdefault("MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), "maxk-lab-matplotlib"))
+# Before RL4CO itself: it readies the import.
+from maxk_lab.environments.rl4co_setup import draw_instances, make_policy, make_rl4co  # isort: skip
 
 import torch
-from rl4co.envs import get_env
-from rl4co.models.zoo.am.policy import AttentionModelPolicy
-from rl4co.utils.decoding import process_logits
-from rl4co.utils.ops import batchify, unbatchify
+from rl4co.utils.ops import unbatchify
 from tensordict import TensorDict
 from torch import Tensor, nn
 
+from maxk_lab.environments import rl4co_greedy
 from maxk_lab.environments.catalogue import EnvironmentRow
-from maxk_lab.environments.decisions import logit_proxy, token_statistics
 from maxk_lab.environments.protocol import Rollouts, TokenStatistics
-from maxk_lab.environments.rng import isolated_rng
+from maxk_lab.environments.rl4co_decoding import Race, Start, encode, next_log_policy, replayed, start_nodes
+from maxk_lab.environments.rl4co_parallel import is_parallel
+from maxk_lab.environments.rl4co_passes import Pass, mapped, parallel, sequential, unrecorded
 from maxk_lab.errors import LabError
 
 MAX_TRAJECTORIES = 50_000
+# Where a step with gradient through the decoding loop is faster than with parallel teacher forcing: on a CPU, by the timings of
+# benchmarks/bench_decoding.py. Nothing else has been timed.
+LOOP_DEVICES = ("cpu",)
 
 
 class RL4COEnvironment:
@@ -36,114 +38,110 @@ class RL4COEnvironment:
     def __init__(self, row: EnvironmentRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> None:
         self.name = row.name
         self.shared_encoding = row.shared_encoding
+        self.multistart = row.multistart
+        self.forced = False
         self.policy_parameters = {key: value for key, value in policy.items() if key != "dtype"}
         self.dtype: torch.dtype = getattr(torch, policy["dtype"])
         self.enumerable = row.enumerable(parameters)
-        generator = {key: value for key, value in parameters.items() if key != "name"}
-        with isolated_rng(0):  # RL4CO reseeds the global generator when an environment is made
-            self.env = get_env(row.name, generator_params=generator, check_solution=False)
+        self.env = make_rl4co(row, parameters)
 
     def policy(self, seed: int) -> nn.Module:
-        """The attention model with instance normalisation: batch normalisation would couple the instances' scores."""
-        with isolated_rng(seed):
-            policy = AttentionModelPolicy(
-                env_name=self.name,
-                normalization="instance",
-                use_graph_context=False,
-                **self.policy_parameters,
-            )
-        return policy.to(self.dtype).eval()
+        return make_policy(self.name, self.policy_parameters, self.dtype, seed)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> TensorDict:
-        with isolated_rng(seed):  # RL4CO's generators take no generator of their own
-            state = self.env.reset(batch_size=[count])
-        return state.apply(lambda x: x.to(self.dtype) if x.is_floating_point() else x)
+        return draw_instances(self.env, count, seed, self.dtype)
 
     def select(self, instances: TensorDict, index: int) -> TensorDict:
         return instances[index : index + 1]
 
+    def place(self, instances: TensorDict, device: torch.device | str) -> TensorDict:
+        return instances.to(device)
+
+    def forced_starts(self) -> RL4COEnvironment:
+        if not self.multistart:
+            raise LabError(f"{self.name} has no forced starts: not every one of RL4CO's would be feasible")
+        environment = copy.copy(self)
+        environment.forced = True
+        environment.enumerable = False
+        return environment
+
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int) -> Rollouts:
-        state, cache, shared = self._start(policy, instances, n)
-        actions, chosen, entropy, proxy, running = [], [], [], [], []
-        with isolated_rng(seed):
-            while not state["done"].all():
-                running.append(~state["done"].reshape(-1))
-                log_policy = _log_policy(policy, state, cache, shared)
-                probabilities = log_policy.exp()
-                action = torch.multinomial(probabilities, 1).squeeze(1)
-                chosen.append(log_policy.gather(1, action.unsqueeze(1)).squeeze(1))
-                entropy.append(-torch.special.xlogy(probabilities, probabilities).sum(-1))
-                proxy.append(logit_proxy(log_policy, action))
-                actions.append(action)
-                state.set("action", action)
-                state = self.env.step(state)["next"]
-        flat_actions = torch.stack(actions, 1)
-        alive = torch.stack(running, 1)
-
-        def over_steps(values: list[Tensor]) -> Tensor:
-            return _by_instance((torch.stack(values, 1) * alive).sum(1), n)
-
-        return Rollouts(
-            rewards=_by_instance(self.env.get_reward(state, flat_actions), n),
-            log_probs=over_steps(chosen),
-            actions=_by_instance(flat_actions, n),
-            lengths=_by_instance(alive.sum(1), n),
-            logit_proxy=over_steps(proxy),
-            entropy=over_steps(entropy),
+        found = unrecorded(
+            self.env, policy, self._start(policy, instances, n), Race(seed), self._first(instances, n)
         )
+        return self._rollouts(found, n)
+
+    def rollout_with_tokens(
+        self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int
+    ) -> tuple[Rollouts, TokenStatistics]:
+        """Through the decoding loop on the devices of `LOOP_DEVICES`, else all steps together where that is exact."""
+        race, first = Race(seed), self._first(instances, n)
+        start = self._start(policy, instances, n)
+        if instances["action_mask"].device.type in LOOP_DEVICES or not is_parallel(policy, start):
+            found = sequential(self.env, policy, start, race, first)
+        else:
+            constant = start.detached()
+            found = parallel(
+                self.env, policy, start, lambda state: race(next_log_policy(policy, constant, state)), first
+            )
+        return self._rollouts(found, n), mapped(lambda values: unbatchify(values, n), found[1])
 
     def log_probs(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> Tensor:
+        """Step by step, so that the values are those of the rollout, digit for digit."""
         n = actions.shape[1]
-        out = policy(
-            # The policy changes the state it is given.
-            instances.clone() if self.shared_encoding else batchify(instances.clone(), n),
-            self.env,
-            phase="train",
-            actions=_flat(actions),
-            num_samples=n if self.shared_encoding and n > 1 else None,
-            calc_reward=True,
-            return_actions=False,
-            return_sum_log_likelihood=False,
-        )
-        return _by_instance(out["log_likelihood"].sum(1), n)
+        forced, first = self._forced(actions)
+        choose = replayed(forced)
+        _, tokens = sequential(self.env, policy, self._start(policy, instances, n), choose, first)
+        return unbatchify(tokens.log_probs.sum(1), n)
 
     def tokens(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> TokenStatistics:
+        """All steps together where that is exact; the values are then those of the rollout up to rounding."""
         n = actions.shape[1]
-        forced = _flat(actions)
-        state, cache, shared = self._start(policy, instances, n)
-        steps, running = [], []
-        while not state["done"].all():
-            running.append(~state["done"].reshape(-1))
-            steps.append(_log_policy(policy, state, cache, shared))
-            state.set("action", forced[:, len(steps) - 1])
-            state = self.env.step(state)["next"]
-        taken = len(steps)
-        statistics = token_statistics(torch.stack(steps, 1), forced[:, :taken], torch.stack(running, 1))
+        forced, first = self._forced(actions)
+        start = self._start(policy, instances, n)
+        together = parallel if is_parallel(policy, start) else sequential
+        decoded, tokens = together(self.env, policy, start, replayed(forced), first)
+        beyond = (0, actions.shape[2] - decoded.actions.shape[1])
+        return mapped(lambda values: unbatchify(nn.functional.pad(values, beyond), n), tokens)
 
-        def widened(values: Tensor) -> Tensor:
-            return _by_instance(torch.nn.functional.pad(values, (0, actions.shape[2] - taken)), n)
+    def greedy(self, policy: nn.Module, instances: TensorDict) -> Tensor:
+        return rl4co_greedy.greedy_rewards(self.env, policy, instances, shared_encoding=self.shared_encoding)
 
-        return TokenStatistics(
-            log_probs=widened(statistics.log_probs),
-            entropy=widened(statistics.entropy),
-            logit_proxy=widened(statistics.logit_proxy),
-            mask=widened(statistics.mask),
+    def greedy_augmented(self, policy: nn.Module, instances: TensorDict, augmentations: int = 8) -> Tensor:
+        if augmentations != rl4co_greedy.DIHEDRAL:
+            raise LabError(f"augmentations must be 8, the symmetries of a square; got {augmentations}")
+        return rl4co_greedy.augmented_rewards(
+            self.env, policy, instances, shared_encoding=self.shared_encoding
         )
 
-    def _start(self, policy: nn.Module, instances: TensorDict, n: int) -> tuple[TensorDict, Any, int]:
-        """The first state of n trajectories per instance, the decoder's cache, and how many share one encoding (0: none)."""
-        state = batchify(instances.clone(), n)
-        hidden, _ = policy.encoder(instances.clone() if self.shared_encoding else state.clone())
-        shared = n if self.shared_encoding else 0
-        return state, policy.decoder._precompute_cache(hidden, num_starts=shared), shared
+    def greedy_multistart(self, policy: nn.Module, instances: TensorDict) -> Tensor:
+        self.forced_starts()
+        return rl4co_greedy.multistart_rewards(
+            self.env, policy, instances, shared_encoding=self.shared_encoding
+        )
+
+    def read_instances(self, path: str | Path) -> TensorDict:
+        from maxk_lab.environments.instance_files import read_instances
+
+        return read_instances(self.env, path, self.dtype)
+
+    def write_instances(self, instances: TensorDict, path: str | Path) -> None:
+        from maxk_lab.environments.instance_files import write_instances
+
+        write_instances(instances, path)
+
+    def instances_hash(self, instances: TensorDict) -> str:
+        from maxk_lab.environments.instance_files import instances_hash
+
+        return instances_hash(instances)
 
     def enumerate(self, instances: TensorDict) -> tuple[Tensor, Tensor]:
         """Breadth-first expansion of the environment's action mask; finished trajectories are padded with action 0."""
         if not self.enumerable:
             raise LabError(f"{self.name} of this size has too many trajectories to enumerate")
         state = instances.clone()
-        actions = torch.empty(1, 0, dtype=torch.long)
+        actions = torch.empty(1, 0, dtype=torch.long, device=state["action_mask"].device)
         while not state["done"].all():
             mask = state["action_mask"].clone()
             finished = state["done"].reshape(-1)
@@ -158,18 +156,26 @@ class RL4COEnvironment:
             state = self.env.step(state)["next"]
         return actions, self.env.get_reward(state, actions)
 
+    def _start(self, policy: nn.Module, instances: TensorDict, n: int) -> Start:
+        return encode(policy, instances, n, shared_encoding=self.shared_encoding)
 
-def _log_policy(policy: nn.Module, state: TensorDict, cache: Any, shared: int) -> Tensor:
-    """Log-probabilities of the next action [(n b), actions]."""
-    logits, mask = policy.decoder(state, cache, shared)
-    return process_logits(logits, mask, temperature=policy.temperature, tanh_clipping=policy.tanh_clipping)
+    def _first(self, instances: TensorDict, n: int) -> Tensor | None:
+        """The forced first actions [(n b)], if there are any."""
+        return start_nodes(self.env, instances, n) if self.forced else None
 
+    def _forced(self, actions: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Given actions [b, n, T] as RL4CO lays them out, without the forced first one, and that [(n b)]."""
+        flat = actions.transpose(0, 1).flatten(0, 1)
+        return (flat[:, 1:], flat[:, 0]) if self.forced else (flat, None)
 
-def _by_instance(flat: Tensor, n: int) -> Tensor:
-    """[(n b), ...] → [b, n, ...]."""
-    return unbatchify(flat, n)
-
-
-def _flat(actions: Tensor) -> Tensor:
-    """[b, n, T] → [(n b), T]."""
-    return actions.transpose(0, 1).reshape(-1, actions.shape[-1])
+    @torch.no_grad()
+    def _rollouts(self, found: Pass, n: int) -> Rollouts:
+        decoded, tokens = found
+        return Rollouts(
+            rewards=unbatchify(self.env.get_reward(decoded.state, decoded.actions), n),
+            log_probs=unbatchify(tokens.log_probs.detach().sum(1), n),
+            actions=unbatchify(decoded.actions, n),
+            lengths=unbatchify(decoded.mask.sum(1), n),
+            logit_proxy=unbatchify(tokens.logit_proxy.sum(1), n),
+            entropy=unbatchify(tokens.entropy.detach().sum(1), n),
+        )

@@ -10,8 +10,12 @@ import torch
 
 @contextmanager
 def isolated_rng(seed: int) -> Iterator[None]:
-    """Run a block under torch's global generator seeded with `seed`, and give the caller's state back afterwards."""
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
+    """Run a block under torch's global generator seeded with `seed`, and give the caller's state back afterwards.
+
+    Those of CUDA devices are given back, too, where CUDA is in use; to look at them would initialise it.
+    """
+    in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = range(torch.cuda.device_count()) if in_use else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield

@@ -32,6 +32,8 @@ class EnvironmentRow(Row):
     graded: bool = False
     # RL4CO only: whether its decoder can share one encoding among the n samples of an instance.
     shared_encoding: bool = True
+    # RL4CO only: whether its forced first actions (multistart) are feasible for any number of them.
+    multistart: bool = False
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         """Whether every trajectory can be listed, so that J_K and its gradient are known exactly."""

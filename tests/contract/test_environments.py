@@ -9,6 +9,7 @@ from maxk_lab.environments.protocol import ExactEnvironment, VectorisedEnvironme
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.objectives import Objective
+from maxk_lab.gradients.exact import exact_value
 
 SMALL = {
     "embed_dim": 16,
@@ -16,11 +17,11 @@ SMALL = {
     "num_layers": 1,
     "num_heads": 2,
     "feedforward_hidden": 16,
-    "dtype": "float64",
     "mean": 0.9,
     "learn_scale": True,
 }
 SAMPLES = 100_000
+DRAWS = 4_000
 every_row = pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
 
 
@@ -28,9 +29,10 @@ def setting(row, **changes):
     return {p.name: p.parse(p.default) for p in row.parameters} | {"name": row.name} | row.small | changes
 
 
-def make(row, **changes):
+def make(row, *, dtype="float64", **changes):
     parameters = setting(row, **changes)
-    policy_settings = {p.name: SMALL.get(p.name, p.default) for p in row.policy_parameters}
+    small = SMALL | {"dtype": dtype}
+    policy_settings = {p.name: small.get(p.name, p.default) for p in row.policy_parameters}
     assert row.refusal(parameters, policy_settings) is None
     return make_environment(parameters, policy_settings)
 
@@ -57,6 +59,9 @@ def test_every_environment_keeps_the_contract(row):
     )
     padded = torch.nn.functional.pad(rollouts.actions, (0, 2))
     assert torch.equal(environment.log_probs(policy, instances, padded), rollouts.log_probs)
+    assert rollouts.rewards.isfinite().all()
+    if row.reward.startswith("minus"):
+        assert (rollouts.rewards < 0).all()
     if not environment.enumerable:
         with pytest.raises(LabError):
             environment.enumerate(alone)
@@ -69,6 +74,52 @@ def test_every_environment_keeps_the_contract(row):
     match = (actions.unsqueeze(1) == listed).all(-1)
     assert match.sum(1).eq(1).all()
     torch.testing.assert_close(rewards[match.long().argmax(1)], rollouts.rewards[1], rtol=1e-9, atol=1e-9)
+
+
+@every_row
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_trajectory_of_one_instance_is_a_batch_like_any_other(row, dtype):
+    environment = make(row, dtype=dtype)
+    policy, instance = environment.policy(0), environment.instances(1, 1)
+    rollouts = environment.rollout(policy, instance, 1, seed=2)
+    assert rollouts.rewards.shape == rollouts.log_probs.shape == rollouts.lengths.shape == (1, 1)
+    assert rollouts.actions.shape[:2] == (1, 1)
+    if any(p.name == "dtype" for p in row.policy_parameters):
+        assert rollouts.log_probs.dtype == getattr(torch, dtype)
+    assert torch.equal(environment.log_probs(policy, instance, rollouts.actions), rollouts.log_probs)
+    tokens = environment.tokens(policy, instance, rollouts.actions)
+    torch.testing.assert_close(tokens.log_probs.sum(-1), rollouts.log_probs)
+
+
+@every_row
+def test_samples_are_independent_draws_of_what_is_listed(row):
+    """Every sample is listed once and has its reward; their frequencies and E max of K are those of the probabilities."""
+    environment = make(row)
+    if not environment.enumerable:
+        return
+    policy, instances = environment.policy(0), environment.instances(2, 1)
+    alone = environment.select(instances, 1)
+    listed, rewards = environment.enumerate(alone)
+    probabilities = environment.log_probs(policy, alone, listed.unsqueeze(0))[0].detach().exp()
+    rollouts = environment.rollout(policy, instances, DRAWS, seed=3)
+    width = max(listed.shape[1], rollouts.actions.shape[2])
+    position = {tuple(actions): i for i, actions in enumerate(padded_to(width, listed).tolist())}
+    assert len(position) == len(listed)
+    found = torch.tensor([position[tuple(a)] for a in padded_to(width, rollouts.actions[1]).tolist()])
+    torch.testing.assert_close(rewards[found], rollouts.rewards[1], rtol=1e-9, atol=1e-9)
+    counts = torch.bincount(found, minlength=len(listed)).double()
+    expected = DRAWS * probabilities
+    # Rare trajectories count as one, so that every cell of the chi-square test is filled.
+    rare = expected < 5
+    cells = torch.stack([counts, expected])
+    cells = torch.cat([cells[:, ~rare], cells[:, rare].sum(1, keepdim=True)], 1)
+    cells = cells[:, cells[1] > 1]
+    freedom = max(cells.shape[1] - 1, 1)
+    chi_square = ((cells[0] - cells[1]).square() / cells[1]).sum().item()
+    assert abs(chi_square - freedom) <= 5 * (2 * freedom) ** 0.5
+    for k in (1, 4):
+        best = rollouts.rewards[1].view(-1, k).max(1).values
+        assert_mean(best, exact_value(probabilities, rewards, k).item())
 
 
 @every_row
@@ -184,6 +235,10 @@ def test_what_is_integrated_is_what_the_samples_say(row):
             )
             error = each.std(0) / len(rewards) ** 0.5
             assert ((scores / len(rewards) - expected).abs() <= 5 * error).all()
+
+
+def padded_to(width, actions):
+    return torch.nn.functional.pad(actions, (0, width - actions.shape[-1]))
 
 
 def grouped(environment, policy, instance, k):

@@ -48,7 +48,7 @@ def test_environments_that_differ_have_different_labels(row):
     plain = resolved(row.name)
     labels = {environment_label({"environment": plain})}
     for parameter in row.parameters:
-        other = {str: "else", int: 3, float: 0.5}[parameter.kind]
+        other = {str: "else", int: 3, float: 0.5, bool: not plain[parameter.name]}[parameter.kind]
         changed = {**plain, parameter.name: [other] if parameter.many else other}
         assert telling_parameters(changed)[parameter.name] == changed[parameter.name]
         labels.add(environment_label({"environment": changed}))

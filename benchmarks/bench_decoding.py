@@ -1,0 +1,131 @@
+"""Ways to the gradient of sampled trajectories, and the difference between their gradients: side by side, one torch thread.
+
+An optimisation step (sampling, backward pass, Adam) with gradient through the decoding loop, which is what `rollout_with_tokens`
+does, against sampling without gradient and one pass afterwards that evaluates all steps together, or step by step; RL4CO's own step
+is next to them. Then teacher forcing alone, forward and backward, of trajectories that are given.
+
+32 instances, n = 16. Usage: python benchmarks/bench_decoding.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from rl4co.utils.ops import unbatchify
+from timing import medians
+from torch import Tensor, nn
+
+from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.rl4co_adapter import RL4COEnvironment
+from maxk_lab.environments.rl4co_decoding import Decoded, Race, encode, next_log_policy, replayed
+from maxk_lab.environments.rl4co_passes import Pass, parallel, sequential, unrecorded
+
+B, N, ROUNDS, TOLERANCE = 32, 16, 15, 1e-5
+POLICY = {
+    "embed_dim": 64,
+    "num_encoder_layers": 2,
+    "num_heads": 4,
+    "feedforward_hidden": 128,
+    "dtype": "float32",
+}
+# Rewards and log-probabilities, [(n b)] each.
+Sampled = tuple[Tensor, Tensor]
+
+
+class Ways:
+    """The ways to rewards and log-probabilities of the same trajectories of the same instances."""
+
+    def __init__(self, environment: RL4COEnvironment) -> None:
+        self.environment = environment
+        self.policy = environment.policy(0)
+        self.instances = environment.instances(B, 1)
+        self.encode = partial(encode, self.policy, self.instances, N, shared_encoding=True)
+        rollouts = environment.rollout(self.policy, self.instances, N, seed=2)
+        self.actions = rollouts.actions.transpose(0, 1).flatten(0, 1)
+
+    def rl4co(self) -> Sampled:
+        settings = {"phase": "train", "decode_type": "sampling", "num_samples": N}
+        out = self.policy(self.instances.clone(), self.environment.env, **settings)
+        return out["reward"], out["log_likelihood"]
+
+    def through_the_loop(self) -> Sampled:
+        decoded, tokens = sequential(self.environment.env, self.policy, self.encode(), Race(2))
+        return self._reward(decoded), tokens.log_probs.sum(1)
+
+    def parallel_pass(self) -> Sampled:
+        start, race = self.encode(), Race(2)
+        constant = start.detached()
+        decoded, tokens = parallel(
+            self.environment.env,
+            self.policy,
+            start,
+            lambda state: race(next_log_policy(self.policy, constant, state)),
+        )
+        return self._reward(decoded), tokens.log_probs.sum(1)
+
+    def sequential_pass(self) -> Sampled:
+        with torch.no_grad():
+            decoded, _ = unrecorded(self.environment.env, self.policy, self.encode(), Race(2))
+        again = sequential(self.environment.env, self.policy, self.encode(), replayed(decoded.actions))
+        return self._reward(decoded), again[1].log_probs.sum(1)
+
+    def teacher_forced_gradient(self, way: Callable[..., Pass]) -> Tensor:
+        _, tokens = way(self.environment.env, self.policy, self.encode(), replayed(self.actions))
+        return gradient(self.policy, tokens.log_probs.sum(1))
+
+    def _reward(self, decoded: Decoded) -> Tensor:
+        return self.environment.env.get_reward(decoded.state, decoded.actions)
+
+
+def step(policy: nn.Module, optimizer: torch.optim.Optimizer, way: Callable[[], Sampled]) -> None:
+    """One step of POMO's loss; the caller sets so small a rate that all steps do the same work."""
+    rewards, log_probs = (unbatchify(values, N) for values in way())
+    advantages = rewards - rewards.mean(1, keepdim=True)
+    optimizer.zero_grad()
+    (-(advantages.detach() * log_probs).mean()).backward()
+    optimizer.step()
+
+
+def gradient(policy: nn.Module, log_probs: Tensor) -> Tensor:
+    """Of a sum with different weights, so that no trajectory's share is lost."""
+    policy.zero_grad()
+    (torch.linspace(-1, 2, len(log_probs)) * log_probs).sum().backward()
+    return torch.cat([p.grad.ravel() for p in policy.parameters() if p.grad is not None])
+
+
+def main() -> None:
+    """Print every way's time, its ratio to the decoding loop, and how far its gradient is from the loop's."""
+    torch.set_num_threads(1)
+    for name, size in (("tsp", 20), ("tsp", 50), ("cvrp", 20)):
+        ways = Ways(make_environment({"name": name, "num_loc": size}, POLICY))
+        policy = ways.policy
+        optimizer = torch.optim.Adam(policy.parameters(), lr=1e-15)
+        steps = {
+            "through the decoding loop": ways.through_the_loop,
+            "no gradient + parallel pass": ways.parallel_pass,
+            "no gradient + sequential pass": ways.sequential_pass,
+            "RL4CO": ways.rl4co,
+        }
+        seconds = medians({k: partial(step, policy, optimizer, way) for k, way in steps.items()}, ROUNDS)
+        loop = gradient(policy, ways.through_the_loop()[1])
+        print(f"{name} {size}: an optimisation step, {B} instances, n = {N}")
+        for k, way in steps.items():
+            line = f"  {k:30s} {1e3 * seconds[k]:7.1f} ms {seconds[k] / seconds['through the decoding loop']:6.2f} x"
+            if way != ways.rl4co:  # which draws its own trajectories
+                off = ((gradient(policy, way()[1]) - loop).norm() / loop.norm()).item()
+                line += f"   gradient off by {off:.0e}   {'ok' if off <= TOLERANCE else 'WRONG'}"
+            print(line)
+        forced = {
+            "step by step": partial(ways.teacher_forced_gradient, sequential),
+            "parallel": partial(ways.teacher_forced_gradient, parallel),
+        }
+        seconds = medians(forced, ROUNDS)
+        print("  teacher forcing alone, forward and backward")
+        for k in forced:
+            print(f"  {k:30s} {1e3 * seconds[k]:7.1f} ms {seconds[k] / seconds['step by step']:6.2f} x")
+
+
+if __name__ == "__main__":
+    main()

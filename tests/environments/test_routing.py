@@ -1,0 +1,234 @@
+"""What is particular to the RL4CO environments: their sizes, the repairs of RL4CO's defects, forced starts and training."""
+
+import math
+
+import pytest
+import torch
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.rl4co_setup import draw_instances, make_policy, make_rl4co
+from maxk_lab.environments.routing_rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
+from maxk_lab.gradients.trajectories import trajectory_grams
+from maxk_lab.training.settings import Settings, Weighting
+from maxk_lab.training.step import Step
+from maxk_lab.training.trainer import Trainer, train
+
+POLICY = {"embed_dim": 16, "num_encoder_layers": 1, "num_heads": 2, "feedforward_hidden": 16}
+every_row = pytest.mark.parametrize("row", ROUTING, ids=lambda row: row.name)
+
+
+def parameters_of(row, **changes):
+    return {p.name: p.parse(p.default) for p in row.parameters} | {"name": row.name} | changes
+
+
+def make(name, dtype="float64", **changes):
+    return make_environment(parameters_of(ENVIRONMENTS.get(name), **changes), POLICY | {"dtype": dtype})
+
+
+def largest(row):
+    """Parameters of the largest setting that the row calls enumerable."""
+    fewer = {"n_sets_to_choose": 2} if row.name == "mcp" else {}
+    parameters = parameters_of(row, **row.small) | fewer
+    sizes = [n for n in range(2, 60) if row.enumerable(parameters | {row.size_parameter: n})]
+    return parameters | {row.size_parameter: max(sizes)} | ({"num_agents": 9} if row.name == "mtsp" else {})
+
+
+@every_row
+def test_the_largest_enumerable_size_is_listed_whole(row):
+    parameters = largest(row)
+    environment = make_environment(parameters, POLICY | {"dtype": "float64"})
+    assert row.exact_when
+    listed, rewards = environment.enumerate(environment.instances(1, 4))
+    assert 1 < len(listed) <= MAX_TRAJECTORIES
+    assert rewards.isfinite().all()
+    if len(listed) > 4_000:
+        assert len(listed.unique(dim=0)) == len(listed)
+        return
+    log_probs = environment.log_probs(environment.policy(0), environment.instances(1, 4), listed.unsqueeze(0))
+    assert log_probs.exp().sum().item() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("agents", [1, 2, 9])
+def test_salesmen_have_a_tour_for_every_order_and_every_way_to_cut_it(agents):
+    environment = make("mtsp", num_loc=6, num_agents=agents)
+    listed, _ = environment.enumerate(environment.instances(1, 0))
+    assert len(listed) == math.factorial(5) * sum(math.comb(4, cuts) for cuts in range(min(agents, 5)))
+
+
+@every_row
+def test_sizes_that_cannot_be_are_refused(row):
+    chosen = getattr(row, "chosen", None)
+    policy = {p.name: p.default for p in row.policy_parameters}
+    assert row.refusal(parameters_of(row), policy) is None
+    assert "must be a multiple of 8" in row.refusal(parameters_of(row), policy | {"num_heads": 5})
+    if chosen is not None:
+        assert row.refusal(parameters_of(row, **{chosen: 21}), policy).startswith(f"{chosen} must be at most")
+    if row.name == "pdp":
+        assert "must be even" in row.refusal(parameters_of(row, num_loc=7), policy)
+
+
+def test_the_length_of_the_longest_tour_does_not_depend_on_the_trajectories_beside_it():
+    environment = make("mtsp", num_loc=9, num_agents=4)
+    policy, instances = environment.policy(0), environment.instances(4, 1)
+    rollouts = environment.rollout(policy, instances, 30, seed=2)
+    assert rollouts.lengths.unique().numel() > 1
+    for b in range(4):
+        locs = instances["locs"][b]
+        for i in range(30):
+            longest, length, last = 0.0, 0.0, 0
+            for node in [*rollouts.actions[b, i, : rollouts.lengths[b, i]].tolist(), 0]:
+                length += (locs[node] - locs[last]).norm().item()
+                last = node
+                if node == 0:
+                    longest, length = max(longest, length), 0.0
+            assert rollouts.rewards[b, i].item() == pytest.approx(-longest, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_vehicle_of_the_multi_task_problem_may_be_full(dtype):
+    """As its loads in whole numbers say, whatever their fractions round to."""
+    environment = make("mtvrp", dtype=dtype)
+    instances = environment.instances(2_000, 1)
+    capacity = instances["capacity_original"]
+    whole = (instances["demand_linehaul"] * capacity).round()
+    state, load = instances.clone(), torch.zeros_like(capacity)
+    full = 0
+    for _ in range(6):
+        customers = state["action_mask"].clone()
+        expected = ~state["visited"] & (load + whole <= capacity)
+        assert torch.equal(customers[:, 1:], expected[:, 1:])
+        full += int((expected & (load + whole == capacity))[:, 1:].sum())
+        customers[:, 0] = ~customers[:, 1:].any(1)
+        action = customers.long().argmax(1)
+        load = torch.where(action[:, None] == 0, 0, load + whole.gather(1, action[:, None]))
+        state.set("action", action)
+        state = environment.env.step(state)["next"]
+    assert full > 100
+
+
+def test_the_weight_covered_is_that_of_the_union_of_the_chosen_sets():
+    environment = make("mcp")
+    policy, instances = environment.policy(0), environment.instances(3, 1)
+    rollouts = environment.rollout(policy, instances, 5, seed=2)
+    for b in range(3):
+        sets, weights = instances["membership"][b].long().tolist(), instances["weights"][b].tolist()
+        for i in range(5):
+            covered = {item for chosen in rollouts.actions[b, i].tolist() for item in sets[chosen]} - {0}
+            assert rollouts.rewards[b, i].item() == sum(weights[item - 1] for item in covered)
+
+
+def test_coverage_instances_are_those_of_rl4co_and_small_ones_can_be_drawn():
+    from rl4co.envs import get_env
+
+    parameters = {"num_sets": 20, "num_items": 40, "n_sets_to_choose": 5}
+    theirs = get_env("mcp", generator_params=parameters, check_solution=False)
+    ours = make_rl4co(ENVIRONMENTS.get("mcp"), parameters)
+    torch.manual_seed(3)
+    expected = theirs.reset(batch_size=[30])
+    drawn = draw_instances(ours, 30, 3, torch.float32)
+    assert expected["membership"].shape[-1] == 15
+    for key in ("membership", "weights", "action_mask"):
+        assert torch.equal(drawn[key], expected[key])
+    # One set of the largest size among six is a matter of luck.
+    assert {make("mcp", num_sets=6).instances(1, seed)["membership"].shape for seed in range(8)} == {
+        (1, 6, 15)
+    }
+
+
+@pytest.mark.parametrize("name", ["pdp", "mtsp", "mcp", "flp"])
+def test_repaired_policies_are_those_of_rl4co(name):
+    """The same weights under the same names, and the same log-probabilities in float32."""
+    from rl4co.models.zoo.am.policy import AttentionModelPolicy
+
+    environment = make(name, dtype="float32")
+    torch.manual_seed(5)
+    theirs = AttentionModelPolicy(env_name=name, normalization="instance", use_graph_context=False, **POLICY)
+    ours = make_policy(name, POLICY, torch.float32, 5)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    for a, b in zip(ours.state_dict().values(), theirs.state_dict().values()):
+        assert torch.equal(a, b)
+    instances = environment.instances(3, 1)
+    actions = environment.rollout(ours, instances, 4, seed=2).actions
+    torch.testing.assert_close(
+        environment.log_probs(theirs.eval(), instances, actions),
+        environment.log_probs(ours, instances, actions),
+    )
+
+
+@pytest.mark.parametrize("name", ["mcp", "mtsp", "cvrptw", "mtvrp"])
+def test_both_floating_point_types_say_the_same(name):
+    """The same weights on the same instances; a policy that fell back to float32 somewhere would differ by 1e-7 from itself."""
+    double, single = make(name), make(name, dtype="float32")
+    policy, instances = double.policy(0), double.instances(3, 1)
+    actions = double.rollout(policy, instances, 4, seed=2).actions
+    values = double.log_probs(policy, instances, actions)
+    rounded = single.log_probs(single.policy(0), single.instances(3, 1), actions)
+    torch.testing.assert_close(values.float(), rounded, rtol=1e-4, atol=1e-4)
+    assert all(p.dtype == torch.float64 for p in policy.parameters())
+    assert values.dtype == torch.float64
+
+
+@pytest.mark.parametrize("preset", MTVRP_PRESETS)
+def test_every_variant_of_the_multi_task_problem_runs(preset):
+    from rl4co.envs.routing.mtvrp.generator import VARIANT_GENERATION_PRESETS
+
+    assert tuple(VARIANT_GENERATION_PRESETS) == MTVRP_PRESETS
+    environment = make("mtvrp", num_loc=4, variant_preset=preset)
+    policy, instances = environment.policy(0), environment.instances(5, 1)
+    rollouts = environment.rollout(policy, instances, 3, seed=2)
+    assert (rollouts.rewards < 0).all()
+    assert torch.equal(environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs)
+    listed, _ = environment.enumerate(environment.select(instances, 2))
+    total = environment.log_probs(policy, environment.select(instances, 2), listed.unsqueeze(0)).exp().sum()
+    assert total.item() == pytest.approx(1.0, abs=1e-12)
+    assert instances["open_route"].all() == preset.startswith("o")
+
+
+@every_row
+def test_forced_starts_are_feasible_where_the_row_says_so(row):
+    """For any number of them; the rows without the flag have starts out of reach or beyond the last action."""
+    env = make_rl4co(row, parameters_of(row))
+    instances = draw_instances(env, 100, 3, torch.float32)
+    mask = instances["action_mask"]
+    feasible = True
+    for n in (1, 3, env.get_num_starts(instances), 2 * mask.shape[1] + 1):
+        torch.manual_seed(0)
+        starts = env.select_start_nodes(instances, n).view(n, len(mask))
+        inside = bool((starts < mask.shape[1]).all())
+        feasible &= inside and bool(mask.gather(1, starts.T).all())
+    assert feasible == row.multistart
+
+
+@every_row
+def test_an_environment_and_its_policy_are_made_without_a_word(row, capsys, caplog):
+    env = make_rl4co(row, parameters_of(row, **row.small))
+    make_policy(row.name, POLICY, torch.float32, 0)
+    draw_instances(env, 2, 0, torch.float32)
+    assert not caplog.records
+    assert capsys.readouterr() == ("", "")
+
+
+@every_row
+def test_a_few_steps_of_training_and_the_scores_of_every_trajectory(row):
+    environment = make_environment(parameters_of(row, **row.small), POLICY | {"dtype": "float64"})
+    settings = Settings.from_mapping({"steps": 3, "batch": 4, "learning_rate": 1e-3})
+    step = Step(environment, settings, Weighting("maxk", "subloo", 4, 2))
+    trainer = Trainer.start(step, environment.policy(0), seed=1)
+    train(trainer, evaluate=lambda policy, step: None)
+    assert trainer.steps == 3
+    before = environment.policy(0).state_dict()
+    assert any(not torch.equal(value, before[name]) for name, value in trainer.policy.state_dict().items())
+    policy, instances = trainer.policy, environment.instances(2, 5)
+    actions = environment.rollout(policy, instances, 3, seed=2).actions
+    grams = trajectory_grams(environment, policy, instances, actions)
+    parameters = list(policy.parameters())
+    values = environment.log_probs(policy, instances, actions)[1]
+    rows = [torch.autograd.grad(v, parameters, retain_graph=True, allow_unused=True) for v in values]
+    scores = torch.stack(
+        [
+            torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in zip(row, parameters)])
+            for row in rows
+        ]
+    )
+    torch.testing.assert_close(grams[1], scores @ scores.T, rtol=1e-8, atol=1e-10)
