@@ -1,0 +1,255 @@
+"""Instances in files: exact round trips, what RL4CO itself reads, TSPLIB and CVRPLIB, and refusals that say what is allowed."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.data_files import RL4CO, data_refusal, hash_of_data
+from maxk_lab.environments.instance_files import instances_hash, read_instances, write_instances
+from maxk_lab.environments.protocol import make_environment
+from maxk_lab.errors import LabError
+
+ROWS = [row.name for row in ENVIRONMENTS if row.implementation == RL4CO]
+TSP = """NAME : five
+TYPE : TSP
+DIMENSION : 5
+EDGE_WEIGHT_TYPE : EUC_2D
+NODE_COORD_SECTION
+1 10 20
+2 10 60
+3 30 20
+4 30 60
+5 20 100
+EOF
+"""
+VRP = """NAME : four
+TYPE : CVRP
+DIMENSION : 4
+EDGE_WEIGHT_TYPE : EUC_2D
+CAPACITY : 40
+NODE_COORD_SECTION
+1 0 0
+2 50 50
+3 0 100
+4 50 0
+DEMAND_SECTION
+1 10
+2 0
+3 20
+4 30
+DEPOT_SECTION
+2
+-1
+EOF
+"""
+
+
+def make(name, dtype="float32", **parameters):
+    row = ENVIRONMENTS.get(name)
+    own = {p.name: p.default for p in row.parameters} | parameters
+    policy = {p.name: p.default for p in row.policy_parameters} | {"dtype": dtype}
+    return make_environment({"name": name} | own, policy)
+
+
+@pytest.fixture(scope="module")
+def tsp5():
+    return make("tsp", num_loc=5)
+
+
+@pytest.fixture(scope="module")
+def cvrp4():
+    return make("cvrp", num_loc=4)
+
+
+def written(folder, name, content):
+    path = folder / name
+    path.write_text(content)
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_written_is_read_back_exactly(name, dtype, tmp_path):
+    environment = make(name, dtype)
+    instances = environment.instances(5, 3)
+    write_instances(instances, tmp_path / "x.npz")
+    again = read_instances(environment.env, tmp_path / "x.npz", environment.dtype)
+    # RL4CO's states carry a capacity that nothing reads: demand is divided by it.
+    assert set(instances.keys()) - {"capacity"} == set(again.keys()) - {"capacity"}
+    for key in set(again.keys()) - {"capacity"}:
+        assert again[key].dtype == instances[key].dtype, key
+        assert torch.equal(again[key], instances[key]), key
+    assert instances_hash(again) == instances_hash(instances)
+    rollouts = [environment.rollout(environment.policy(0), td, 3, seed=1) for td in (instances, again)]
+    assert torch.equal(rollouts[0].rewards, rollouts[1].rewards)
+
+
+@pytest.mark.parametrize("name", ["tsp", "cvrp", "op", "pctsp"])
+def test_rl4co_reads_what_is_written(name, tmp_path):
+    environment = make(name)
+    instances = environment.instances(4, 1)
+    write_instances(instances, tmp_path / "x.npz")
+    loaded = environment.env.reset(environment.env.load_data(str(tmp_path / "x.npz")))
+    for key in ("locs", "demand", "prize", "penalty", "max_length", "action_mask"):
+        if key in instances:
+            assert torch.equal(loaded[key], instances[key])
+
+
+def test_the_hash_tells_instances_apart_but_not_their_precision():
+    single, double = make("tsp", num_loc=5), make("tsp", "float64", num_loc=5)
+    one = instances_hash(single.instances(3, 0))
+    assert len(one) == 16
+    assert one == instances_hash(double.instances(3, 0))
+    assert one != instances_hash(single.instances(3, 1))
+    assert one != instances_hash(single.instances(2, 0))
+
+
+def test_raw_demand_of_rl4cos_files_is_divided_by_the_capacity(cvrp4, tmp_path):
+    own = cvrp4.instances(2, 0)
+    np.savez(
+        tmp_path / "x.npz",
+        locs=own["locs"][:, 1:].numpy(),
+        depot=own["locs"][:, 0].numpy(),
+        demand=np.array([[1, 2, 3, 4], [5, 6, 7, 8]], dtype=np.float32),
+        capacity=np.array([20, 40], dtype=np.float32),
+    )
+    read = read_instances(cvrp4.env, tmp_path / "x.npz", torch.float32)
+    expected = torch.tensor([[0.05, 0.1, 0.15, 0.2], [0.125, 0.15, 0.175, 0.2]])
+    torch.testing.assert_close(read["demand"], expected, rtol=1e-7, atol=0)
+
+
+def test_a_tsplib_problem_fills_the_unit_square_by_one_factor(tsp5, tmp_path):
+    read = read_instances(tsp5.env, written(tmp_path, "a.tsp", TSP), torch.float64)
+    expected = [[0, 0], [0, 0.5], [0.25, 0], [0.25, 0.5], [0.125, 1]]
+    assert read["locs"].tolist() == [expected]
+    tour = torch.tensor([[0, 1, 4, 3, 2]])
+    length = 40 + 2 * np.hypot(10, 40) + 40 + 20
+    assert -80 * tsp5.env.get_reward(read, tour).item() == pytest.approx(length, rel=1e-12)
+
+
+def test_a_problem_of_another_size_than_training_can_be_evaluated(tmp_path):
+    environment = make("tsp", num_loc=8)
+    read = environment.read_instances(written(tmp_path, "a.tsp", TSP))
+    assert environment.rollout(environment.policy(0), read, 2, seed=0).rewards.shape == (1, 2)
+
+
+def test_a_cvrplib_problem_has_its_depot_first_and_its_demand_per_capacity(cvrp4, tmp_path):
+    read = read_instances(cvrp4.env, written(tmp_path, "a.vrp", VRP), torch.float64)
+    assert read["locs"].tolist() == [[[0.5, 0.5], [0, 0], [0, 1], [0.5, 0]]]
+    assert read["demand"].tolist() == [[0.25, 0.5, 0.75]]
+    assert read["vehicle_capacity"].tolist() == [[1.0]]
+
+
+def test_a_folder_is_read_in_the_order_of_names(tsp5, tmp_path):
+    written(tmp_path, "b.tsp", TSP)
+    written(tmp_path, "a.tsp", TSP.replace("5 20 100", "5 30 100"))
+    written(tmp_path, "a.sol", "passed over")
+    read = read_instances(tsp5.env, tmp_path, torch.float64)
+    assert read["locs"][:, 4].tolist() == [[0.25, 1], [0.125, 1]]
+
+
+def test_the_hash_of_data_is_that_of_the_files_that_are_read(tmp_path):
+    a, b = written(tmp_path, "a.tsp", TSP), written(tmp_path, "b.tsp", TSP + "\n")
+    folder = hash_of_data(tmp_path)
+    assert hash_of_data(a) != hash_of_data(b)
+    written(tmp_path, "README", "no instance")
+    assert hash_of_data(tmp_path) == folder
+    b.write_text(TSP)
+    assert hash_of_data(tmp_path) != folder
+    assert hash_of_data(a) == hash_of_data(b)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsp", TSP.replace("EUC_2D", "GEO"), "EDGE_WEIGHT_TYPE must be EUC_2D, got GEO"),
+        ("a.tsp", TSP.replace("TYPE : TSP", "TYPE : ATSP"), "TYPE must be TSP, got ATSP"),
+        ("a.tsp", TSP.replace("DIMENSION : 5", "DIMENSION : 6"), "DIMENSION is 6, but there are 5 nodes"),
+        ("a.tsp", TSP.replace("NODE_COORD", "DISPLAY_DATA"), "NODE_COORD_SECTION is missing"),
+        ("a.tsp", "nothing of the kind", "not in the format of TSPLIB"),
+        ("a.npz", "nothing of the kind", "no npz file of numbers"),
+        ("a.txt", TSP, "no file of instances; allowed: an .npz file in RL4CO's format"),
+        ("a.vrp", VRP, "a CVRPLIB problem, for cvrp only, not for tsp"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tsp5, name, content, message, tmp_path):
+    with pytest.raises(LabError, match=message):
+        read_instances(tsp5.env, written(tmp_path, name, content), torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("CAPACITY : 40", "CAPACITY : 20", "between 0 and the capacity"),
+        ("CAPACITY : 40\n", "", "CAPACITY must be a positive number, got none"),
+        (
+            "CAPACITY : 40",
+            "CAPACITY : 40\nDISTANCE : 200",
+            "DISTANCE is a constraint that cvrp does not have",
+        ),
+        ("2\n-1", "1\n2\n-1", "must name one of the nodes"),
+    ],
+)
+def test_a_vehicle_routing_problem_that_rl4co_does_not_know_is_refused(cvrp4, old, new, message, tmp_path):
+    with pytest.raises(LabError, match=message):
+        read_instances(cvrp4.env, written(tmp_path, "a.vrp", VRP.replace(old, new)), torch.float32)
+
+
+def test_files_of_different_sizes_are_refused(tsp5, tmp_path):
+    written(tmp_path, "a.tsp", TSP)
+    written(tmp_path, "b.tsp", TSP.replace("DIMENSION : 5", "DIMENSION : 6").replace("EOF", "6 0 0\nEOF"))
+    with pytest.raises(LabError, match=r"must be of one size, but b\.tsp has locs of shape"):
+        read_instances(tsp5.env, tmp_path, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"demand": None}, "lacks demand; cvrp needs locs, depot, demand, capacity"),
+        ({"capacity": np.ones((2, 1))}, r"capacity must have the shape \[2\]"),
+        ({"depot": np.ones((1, 2))}, "equally long axis"),
+        ({"depot": np.ones((2, 3))}, r"depot must have the shape \[2, 2\] for this cvrp, got \[2, 3\]"),
+        ({"locs": np.full((2, 4, 2), np.nan)}, "locs has entries that are no numbers"),
+    ],
+)
+def test_arrays_that_are_no_instances_are_refused(cvrp4, change, message, tmp_path):
+    arrays = {
+        "locs": np.ones((2, 4, 2)),
+        "depot": np.ones((2, 2)),
+        "demand": np.ones((2, 4)),
+        "capacity": np.ones(2),
+    }
+    arrays = {key: values for key, values in (arrays | change).items() if values is not None}
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(LabError, match=message):
+        read_instances(cvrp4.env, tmp_path / "x.npz", torch.float32)
+
+
+def test_instances_of_another_size_are_refused_where_the_environment_needs_its_own(tmp_path):
+    write_instances(make("pdp", num_loc=6).instances(2, 0), tmp_path / "x.npz")
+    with pytest.raises(LabError, match=r"locs must have the shape \[2, 8, 2\] for this pdp, got \[2, 6, 2\]"):
+        make("pdp", num_loc=8).read_instances(tmp_path / "x.npz")
+
+
+def test_refusals_before_a_run(tmp_path):
+    path = written(tmp_path, "a.tsp", TSP)
+    assert data_refusal("tsp", path) is None
+    assert "for tsp only, not for cvrp" in data_refusal("cvrp", path)
+    assert "bandit reads no files of instances; environments that do: tsp" in data_refusal("bandit", path)
+    assert "there is no file" in data_refusal("tsp", tmp_path / "b.tsp")
+    (tmp_path / "empty").mkdir()
+    assert "holds no file of instances" in data_refusal("tsp", tmp_path / "empty")
+
+
+def test_refusals_import_neither_torch_nor_rl4co():
+    code = (
+        "import sys; from maxk_lab.environments.data_files import data_refusal; "
+        "from maxk_lab.environments.optima import reference_refusal; "
+        "data_refusal('tsp', 'x.tsp'); reference_refusal('cvrp', {'num_loc': 20}, 'exact'); "
+        "assert not {'torch', 'rl4co', 'scipy', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,226 @@
+"""Optima: every method against complete search, what a solver claims against RL4CO's own reward, and where there is none."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.optima import method_for, optima, reference_refusal, solve
+from maxk_lab.environments.optima.held_karp import shortest_tours
+from maxk_lab.environments.optima.one_tour import OneTour, best_tour
+from maxk_lab.environments.protocol import make_environment
+from maxk_lab.errors import LabError
+
+
+def make(name, dtype="float64", **parameters):
+    row = ENVIRONMENTS.get(name)
+    own = {p.name: p.default for p in row.parameters} | parameters
+    policy = {p.name: p.default for p in row.policy_parameters} | {"dtype": dtype}
+    return make_environment({"name": name} | own, policy)
+
+
+def tour_length(distances, order):
+    return distances[order, np.roll(order, -1)].sum()
+
+
+def shortest_by_trying_all(distances):
+    n = len(distances)
+    return min(tour_length(distances, [0, *rest]) for rest in itertools.permutations(range(1, n)))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7])
+def test_held_karp_is_complete_search_for_any_distances(n):
+    distances = np.random.default_rng(n).random((5, n, n))
+    orders = shortest_tours(distances)
+    for order, table in zip(orders, distances):
+        assert order[0] == 0
+        assert sorted(order) == list(range(n))
+        assert tour_length(table, order) == pytest.approx(shortest_by_trying_all(table), rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8, 11])
+def test_the_program_and_held_karp_agree(n):
+    points = np.random.default_rng(n).random((3, n, 2))
+    distances = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1)
+    for order, table, place in zip(shortest_tours(distances), distances, points):
+        found = best_tour(OneTour(place, np.full(n, np.inf)))
+        assert sorted(found) == list(range(n))
+        assert tour_length(table, found) == pytest.approx(tour_length(table, order), rel=1e-9)
+
+
+def test_clusters_far_apart_are_connected():
+    """The relaxation without connectivity is a tour of each cluster."""
+    points = np.concatenate([np.random.default_rng(c).random((4, 2)) / 100 + [c, c % 2] for c in range(4)])
+    order = best_tour(OneTour(points, np.full(16, np.inf)))
+    assert sorted(order) == list(range(16))
+    distances = np.linalg.norm(points[:, None] - points[None], axis=-1)
+    assert (distances[order, np.roll(order, -1)] > 0.5).sum() == 4
+
+
+def test_two_nodes_and_nobody_else_is_a_tour_there_and_back():
+    points = np.array([[0, 0], [1, 0], [5, 0]])
+    assert best_tour(OneTour(points, np.array([0, 3.0, 3.0]))) == [0, 1]
+    far = np.array([0, 3.0, 9.0])
+    assert sorted(best_tour(OneTour(points, far, longest=10))) == [0, 1, 2]
+    assert best_tour(OneTour(points, far, longest=9)) == [0, 1]
+    assert best_tour(OneTour(points, far, longest=1)) == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "methods"),
+    [
+        ("tsp", 6, ["held_karp", "milp", "pyvrp"]),
+        ("op", 6, ["milp"]),
+        ("pctsp", 5, ["milp"]),
+        ("spctsp", 5, ["milp"]),
+        ("cvrp", 4, ["pyvrp"]),
+        ("cvrptw", 4, ["pyvrp"]),
+        ("pdp", 6, ["pyvrp"]),
+    ],
+)
+def test_every_method_finds_what_enumeration_finds(name, size, methods, monkeypatch):
+    environment = make(name, num_loc=size)
+    instances = environment.instances(6, 1)
+    every = optima(environment, instances, "enumeration")
+    assert every.exact
+    for method in methods:
+        if method == "pyvrp":
+            pytest.importorskip("pyvrp")
+            monkeypatch.setattr("maxk_lab.environments.optima.with_pyvrp.best_known.__defaults__", (100,))
+        found = optima(environment, instances, method)
+        assert found.kind == method
+        assert found.exact == (method != "pyvrp")
+        assert found.values.dtype == torch.float64
+        torch.testing.assert_close(found.values, every.values, rtol=0, atol=1e-9)
+
+
+def test_values_are_in_double_precision_whatever_the_policy():
+    single, double = make("tsp", "float32", num_loc=9), make("tsp", "float64", num_loc=9)
+    found = [
+        optima(environment, environment.instances(4, 2), "held_karp") for environment in (single, double)
+    ]
+    assert torch.equal(found[0].values, found[1].values)
+
+
+def test_no_policy_is_better_than_the_optimum():
+    environment = make("pctsp", num_loc=10)
+    instances = environment.instances(3, 4)
+    best = optima(environment, instances, "milp").values
+    rewards = environment.rollout(environment.policy(0), instances, 200, seed=1).rewards
+    assert (rewards.max(1).values <= best + 1e-9).all()
+
+
+def test_pyvrp_gives_the_same_again_and_is_feasible_for_rl4co():
+    pytest.importorskip("pyvrp")
+    environment = make("cvrp", "float32", num_loc=12)
+    instances = environment.instances(2, 0)
+    first = optima(environment, instances, "pyvrp").values
+    assert torch.equal(first, optima(environment, instances, "pyvrp").values)
+    rewards = environment.rollout(environment.policy(0), instances, 100, seed=1).rewards
+    assert (rewards.max(1).values < first).all()
+
+
+def test_a_load_that_is_exactly_the_capacity_is_feasible_in_single_precision():
+    """Ten times 0.1 is more than 1 in single precision; one route is enough all the same."""
+    pytest.importorskip("pyvrp")
+    environment = make("cvrp", "float32", num_loc=10)
+    instances = environment.instances(1, 0)
+    instances["demand"] = torch.full((1, 10), 0.1)
+    cities = make("tsp", "float64", num_loc=11)
+    tour = cities.instances(1, 0)
+    tour["locs"] = instances["locs"].double()
+    found = optima(environment, instances, "pyvrp").values
+    torch.testing.assert_close(found, optima(cities, tour, "held_karp").values, rtol=0, atol=1e-9)
+
+
+def test_the_optimum_of_a_bandit_is_its_best_arm():
+    environment = make_environment(
+        {"name": "bandit"} | {p.name: p.default for p in ENVIRONMENTS.get("bandit").parameters},
+        {p.name: p.default for p in ENVIRONMENTS.get("bandit").policy_parameters},
+    )
+    instances = environment.instances(3, 0)
+    assert method_for(environment, instances, "auto") == "enumeration"
+    values = optima(environment, instances, "enumeration").values
+    assert torch.equal(values, instances.max(1).values)
+
+
+class Listed:
+    """An environment of known rewards, of which some cannot be scored."""
+
+    enumerable = True
+
+    def select(self, instances, index):
+        return instances[index : index + 1]
+
+    def enumerate(self, instances):
+        return torch.arange(instances.shape[1]).unsqueeze(1), instances[0]
+
+
+def test_trajectories_that_cannot_be_scored_are_no_optimum():
+    instances = torch.tensor([[1.0, torch.nan, 3.0], [torch.nan, torch.nan, torch.nan]])
+    assert torch.equal(
+        optima(Listed(), instances, "enumeration").values.nan_to_num(-9), torch.tensor([3.0, -9.0]).double()
+    )
+
+
+def test_auto_lists_only_what_takes_a_moment(monkeypatch):
+    instances = torch.ones(4, 5)
+    assert method_for(Listed(), instances, "auto") == "enumeration"
+    monkeypatch.setattr(solve, "AUTO_TRAJECTORIES", 19)
+    with pytest.raises(LabError, match="many to list: ask for exact"):
+        method_for(Listed(), instances, "auto")
+    assert method_for(Listed(), instances, "exact") == "enumeration"
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "reference", "expected"),
+    [
+        ("tsp", 8, "auto", "held_karp"),
+        ("tsp", 12, "exact", "held_karp"),
+        ("tsp", 13, "auto", "takes more than a moment: ask for exact or pyvrp"),
+        ("tsp", 13, "exact", "milp"),
+        ("op", 6, "auto", "enumeration"),
+        ("op", 20, "exact", "milp"),
+        ("cvrp", 20, "auto", "takes more than a moment: ask for pyvrp"),
+        ("cvrp", 20, "exact", "no optimum is known"),
+        ("sdvrp", 20, "auto", "no optimum is known"),
+    ],
+)
+def test_the_method_for_a_reference(name, size, reference, expected):
+    environment = make(name, num_loc=size)
+    instances = environment.instances(2, 0)
+    if " " in expected:
+        with pytest.raises(LabError, match=expected):
+            method_for(environment, instances, reference)
+    else:
+        assert method_for(environment, instances, reference) == expected
+
+
+def test_a_method_that_an_environment_lacks_is_refused():
+    environment = make("sdvrp", num_loc=4)
+    with pytest.raises(LabError, match="there is no optimum by pyvrp for sdvrp"):
+        optima(environment, environment.instances(1, 0), "pyvrp")
+
+
+def test_refusals_before_a_run(monkeypatch):
+    assert reference_refusal("cvrp", {"num_loc": 20}, "auto") is None
+    assert reference_refusal("gaussian", {}, "none") is None
+    assert reference_refusal("tsp", {"num_loc": 50}, "exact") is None
+    assert reference_refusal("cvrp", {"num_loc": 4}, "exact") is None
+    assert "has no exact optimum here" in reference_refusal("cvrp", {"num_loc": 20}, "exact")
+    assert "pyvrp solves tsp, cvrp, cvrptw, pdp, not op" in reference_refusal("op", {"num_loc": 20}, "pyvrp")
+    assert "did you mean exact?" in reference_refusal("tsp", {"num_loc": 20}, "exakt")
+    monkeypatch.setattr("maxk_lab.environments.optima.availability.find_spec", lambda name: None)
+    assert "pip install 'maxk-lab[solvers]'" in reference_refusal("tsp", {"num_loc": 20}, "pyvrp")
+
+
+def test_a_solver_that_is_not_installed_is_asked_for(monkeypatch):
+    def import_module(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr("maxk_lab.environments.optima.with_pyvrp.import_module", import_module)
+    environment = make("tsp", num_loc=5)
+    with pytest.raises(LabError, match=r"pip install 'maxk-lab\[solvers\]'"):
+        optima(environment, environment.instances(1, 0), "pyvrp")
