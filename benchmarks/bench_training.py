@@ -1,7 +1,9 @@
-"""What each way of weighting costs a training step of the default toy LLM, over plain RLOO: side by side, one torch thread.
+"""What each way of weighting costs a training step: of the default toy LLM over plain RLOO, of TSP20 over POMO's own loss.
+
+Side by side, one torch thread.
 
 Two views of the same question: whole steps in turns, whose ratio is noisy on a busy machine, and the weighting alone, whose
-extra time over RLOO's, as a share of a whole step, is the overhead without that noise. The limit is on the second.
+extra time over the plain one's, as a share of a whole step, is the overhead without that noise. The limit is on the second.
 
 Usage: python benchmarks/bench_training.py
 """
@@ -11,8 +13,9 @@ from __future__ import annotations
 import copy
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -22,8 +25,10 @@ from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,
     choose_baseline,
+    fit_of,
     is_token_level,
     needed_weight,
+    objective,
     refusal,
 )
 from maxk_lab.gradients.trajectories import trajectory_squared_norms
@@ -32,20 +37,21 @@ from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer
 from maxk_lab.training.weights import group_weights, token_weights
 
-N, K, BATCH, ROUNDS = 16, 4, 256, 15
-RLOO = Weighting("reinforce", "centred", N, 1)
+N, K = 16, 4
 ALLOWED = 0.02
 
 
 def weightings() -> list[Weighting]:
-    """Every pair of the catalogue that weights rewards of any kind at n = N, with K as near to the K above as it takes."""
+    """Every pair of the catalogue that needs rewards, of any kind, and no more to weight n = N samples, with K as near to the K
+    above as it takes; and those that need a number of every trajectory."""
     found = []
     spellings = [choose_baseline(name).name for row in BASELINES for name in (row.name, *row.examples)]
     baselines = list(dict.fromkeys(spellings))
     for estimator in ESTIMATORS:
         for baseline in baselines if estimator.takes_baseline else ["none"]:
             usable = [k for k in (K, 1, N) if refusal(estimator.name, baseline, N, k) is None]
-            if usable and not estimator.binary_rewards and estimator.fixed_k is None:
+            fitted = fit_of(estimator.name, baseline) is not None or estimator.needs_ratios
+            if usable and not estimator.binary_rewards and estimator.fixed_k is None and not fitted:
                 found.append(Weighting(estimator.name, baseline, N, usable[0]))
     return found
 
@@ -62,23 +68,56 @@ def in_turns(functions: Sequence[Callable[[], object]], rounds: int) -> list[lis
     return times
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class Case:
+    """Steps of `batch` rollouts in an environment, n = N, compared with those of the `plain` weighting."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    policy: Mapping[str, Any]
+    batch: int
+    plain: Weighting
+    rounds: int
+    maximum_only: bool
+
+
+CASES = (
+    Case("toy_llm", {}, {}, 256, Weighting("reinforce", "centred", N, 1), 15, maximum_only=False),
+    # POMO's loss.
+    Case(
+        "tsp",
+        {"num_loc": 20},
+        {
+            "embed_dim": 64,
+            "num_encoder_layers": 2,
+            "num_heads": 4,
+            "feedforward_hidden": 128,
+            "dtype": "float32",
+        },
+        512,
+        Weighting("reinforce", "group_mean", N, 1),
+        9,
+        maximum_only=True,
+    ),
+)
+
+
+def measure(case: Case, *, exact_norms: bool) -> None:
     """Print the overhead of every weighting; those that need every trajectory's gradient come last, without a limit."""
-    torch.set_num_threads(1)
-    row = ENVIRONMENTS.get("toy_llm")
+    row = ENVIRONMENTS.get(case.name)
     environment = make_environment(
-        {"name": row.name} | {p.name: p.default for p in row.parameters},
-        {p.name: p.default for p in row.policy_parameters},
+        {"name": row.name} | {p.name: p.default for p in row.parameters} | dict(case.parameters),
+        {p.name: p.default for p in row.policy_parameters} | dict(case.policy),
     )
     policy = environment.policy(0)
     # So small a rate that all policies stay what they are, and all steps do the same work.
-    settings = Settings.from_mapping({"batch": BATCH, "learning_rate": 1e-15})
+    settings = Settings.from_mapping({"batch": case.batch, "learning_rate": 1e-15, "device": "cpu"})
 
     def step_of(weighting: Weighting) -> Callable[[], None]:
-        method = Step(environment, settings, weighting, partial(trajectory_squared_norms, environment))
+        method = Step(environment, settings, weighting, trajectory_squared_norms)
         return Trainer.start(method, copy.deepcopy(policy), seed=0).advance
 
-    instances = environment.instances(BATCH // N, 0)
+    instances = environment.instances(case.batch // N, 0)
     rollouts = environment.rollout(policy, instances, N, seed=1)
     tokens = environment.tokens(policy, instances, rollouts.actions)
     usable = torch.ones_like(rollouts.rewards, dtype=torch.bool)
@@ -91,27 +130,39 @@ def main() -> None:
             return lambda: token_weights(*arguments)
         return lambda: group_weights(rollouts.rewards, usable, weighting, trajectory_weights=g)
 
-    everything = [RLOO, *weightings()]
+    everything = [case.plain, *weightings()]
+    if case.maximum_only:
+        everything = [w for w in everything if objective(w.estimator, w.k).form == "max"]
     free = [w for w in everything if needed_weight(w.estimator, w.baseline) != "grad_norm"]
-    dear = [w for w in everything if w not in free]
-    # RLOO comes twice, so that the ratio of the same thing to itself shows the noise; the dear ones in turns of their own.
-    plain, *others = in_turns([step_of(w) for w in (RLOO, *free)], ROUNDS)
-    own_plain, *own = in_turns([weighting_alone(w) for w in (RLOO, *free)], 20 * ROUNDS)
+    # The plain one comes twice, so that the ratio of the same thing to itself shows the noise.
+    plain, *others = in_turns([step_of(w) for w in (case.plain, *free)], case.rounds)
+    own_plain, *own = in_turns([weighting_alone(w) for w in (case.plain, *free)], 200)
     step, alone = statistics.median(plain), statistics.median(own_plain)
     print(
-        f"a step of RLOO: {1e3 * step:.1f} ms, its weighting {1e3 * alone:.3f} ms; {BATCH} rollouts, n = {N}"
+        f"{case.name}: a step of {_name(case.plain)} {1e3 * step:.1f} ms, its weighting {1e3 * alone:.3f} ms; "
+        f"{case.batch} rollouts, n = {N}"
     )
-    print(f"  {'weighting':30s} {'whole step':>12s} {'overhead':>10s}   limit {ALLOWED:.0%}")
+    print(f"  {'weighting':34s} {'whole step':>12s} {'overhead':>10s}   limit {ALLOWED:.0%}")
     for weighting, seconds, mine in zip(free, others, own, strict=True):
         ratio = statistics.median(a / b for a, b in zip(seconds, plain, strict=True))
         overhead = (statistics.median(mine) - alone) / step
         verdict = "ok" if overhead <= ALLOWED else "TOO SLOW"
-        print(f"  {_name(weighting):30s} {ratio:10.3f} x {overhead:9.2%}   {verdict}")
+        print(f"  {_name(weighting):34s} {ratio:10.3f} x {overhead:9.2%}   {verdict}")
+    if not exact_norms:
+        return
+    dear = [w for w in everything if w not in free]
     print("  with the exact gradient norm of every trajectory, on top of the weighting:")
-    plain, *others = in_turns([step_of(w) for w in (RLOO, *dear)], ROUNDS // 3)
+    plain, *others = in_turns([step_of(w) for w in (case.plain, *dear)], case.rounds // 3)
     for weighting, seconds in zip(dear, others, strict=True):
         ratio = statistics.median(a / b for a, b in zip(seconds, plain, strict=True))
-        print(f"  {_name(weighting):30s} {ratio:10.3f} x")
+        print(f"  {_name(weighting):34s} {ratio:10.3f} x")
+
+
+def main() -> None:
+    """Both cases; exact gradient norms, one backward pass per trajectory in a routing problem, for the toy LLM only."""
+    torch.set_num_threads(1)
+    for case in CASES:
+        measure(case, exact_norms=case.name == "toy_llm")
 
 
 def _name(weighting: Weighting) -> str:

@@ -1,4 +1,4 @@
-"""The Max@K curve of a policy on held-out instances."""
+"""What a policy does on held-out instances: the rewards of i.i.d. samples, their Max@K curve and their quantiles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.protocol import Environment, Instances
 from maxk_lab.estimators import maxk_curve
+from maxk_lab.training.device import device_of, placed
 
 
 def evaluate(
@@ -15,10 +16,24 @@ def evaluate(
     """ρ̂(samples, K) of every instance, K = 1..samples: [I, samples] float64, each unbiased for the instance's J_K.
 
     From one set of `samples` i.i.d. trajectories per instance; for rewards of 0 and 1 this is pass@k, 1 − C(n−c,k)/C(n,k).
-    Samples that no reward function can score are left out: an instance with m scored ones has its J_K among scorable
+    """
+    return max_curves(sample_rewards(environment, policy, instances, samples, seed))
+
+
+def sample_rewards(
+    environment: Environment, policy: nn.Module, instances: Instances, samples: int, seed: int
+) -> Tensor:
+    """The rewards of `samples` i.i.d. trajectories of every instance: [I, samples] float64 on the CPU, NaN where unscorable."""
+    there = placed(environment, instances, device_of(policy))
+    return environment.rollout(policy, there, samples, seed=seed).rewards.cpu().double()
+
+
+def max_curves(rewards: Tensor) -> Tensor:
+    """ρ̂(n, K) of every instance, K = 1..n, from n i.i.d. samples of each: rewards [I, n] → [I, n].
+
+    Samples that no reward function can score (NaN) are left out: an instance with m scored ones has its J_K among scorable
     trajectories up to K = m, and NaN beyond.
     """
-    rewards = environment.rollout(policy, instances, samples, seed=seed).rewards.double()
     scored = ~rewards.isnan()
     curves = torch.full_like(rewards, torch.nan)
     counts = scored.sum(1)
@@ -27,3 +42,8 @@ def evaluate(
         if count:
             curves[rows, :count] = maxk_curve(rewards[rows][scored[rows]].view(-1, count))
     return curves
+
+
+def reward_quantiles(rewards: Tensor, fraction: float) -> Tensor:
+    """The quantile of each instance's scored samples, linear between order statistics: rewards [I, n] → [I]; NaN of none."""
+    return rewards.nanquantile(fraction, dim=1, interpolation="linear")

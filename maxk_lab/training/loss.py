@@ -84,7 +84,7 @@ def off_policy_surrogate(
     sequences = torch.where(mask, log_probs, 0.0).sum(-1)
     divisor = settings.divisor if settings.aggregation == "fixed" and settings.divisor is not None else 1.0
     loss = -(weights.detach().to(sequences) * sequences).sum() / (len(weights) * divisor)
-    inside = ratios[counted]
+    inside = ratios.to(counted.device)[counted]
     return Surrogate(
         loss,
         (inside < 1 - settings.epsilon_low).double().mean(),

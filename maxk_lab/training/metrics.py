@@ -11,7 +11,7 @@ from maxk_lab.training.weights import GroupWeights
 METRICS: dict[str, str] = {
     "reward/mean": "mean raw reward of the scored completions",
     "reward/std": "standard deviation (ddof 1) of the raw rewards within a group, mean over groups of at least two scored",
-    "reward_with_kl/mean": "mean reward that the advantages see: after the clip and the KL penalty",
+    "reward_with_kl/mean": "mean reward that the advantages see: after the scale, the clip and the KL penalty",
     "advantage/mean": "mean of n w_i (of n w_it over all tokens, at token level); 0 for completions that are left out",
     "kl/sequence": "the KL estimate of the settings, summed over a completion's tokens, mean over completions",
     "kl/token": "the KL estimate of the settings, mean over all tokens",
@@ -28,6 +28,8 @@ METRICS: dict[str, str] = {
     "grad_norm": "norm of the gradient before it is clipped, mean over inner epochs",
     "loss": "the whole loss: surrogate, KL and entropy terms, mean over inner epochs",
 }
+# What a schedule of K reports besides.
+SCHEDULE_METRICS: dict[str, str] = {"k": "the K that the step trained for"}
 # What the estimators that need ratios report besides.
 OFF_POLICY_METRICS: dict[str, str] = {
     "ess": "effective sample size of a group's ratios, divided by n, mean over groups and inner epochs; 1 in the first",

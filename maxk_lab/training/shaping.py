@@ -1,4 +1,4 @@
-"""The stages between raw rewards and advantages: clipping, and the KL penalty of RLOO."""
+"""The stages between raw rewards and advantages: a scale, clipping, and the KL penalty of RLOO."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from torch import Tensor
 
 
 def shape_rewards(
-    rewards: Tensor, *, penalty: Tensor | None, clip: tuple[float, float] | None, order: Sequence[str]
+    rewards: Tensor,
+    *,
+    scale: float = 1.0,
+    penalty: Tensor | None,
+    clip: tuple[float, float] | None,
+    order: Sequence[str],
 ) -> Tensor:
-    """Rewards [..., n] after the stages `clip` and `kl` in the given order; NaN (unscorable) stays NaN.
+    """`scale` times rewards [..., n], after the stages `clip` and `kl` in the given order; NaN (unscorable) stays NaN.
 
     `penalty` [..., n] is β times the KL estimate of each trajectory, or None; it carries no gradient. Its stage subtracts it:
     with k1, R − β Σ_t (log π_old − log π_ref), whose policy gradient is unbiased for ∇J − β ∇KL(π‖ref). Clipping before that
     bends the reward only, clipping after it the penalty too. Raises `ValueError` for an unknown stage.
     """
+    if scale != 1:
+        rewards = scale * rewards
     for stage in order:
         if stage == "clip":
             rewards = rewards if clip is None else rewards.clamp(*clip)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import Environment, Instances, Rollouts, TokenStatistics
+from maxk_lab.environments.protocol import Environment, ForcedStarts, Instances, TokenStatistics
+from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size
 from maxk_lab.estimators.catalogue import fit_of, is_token_level, needed_weight, needs_ratios
-from maxk_lab.seeds import derive_seed
+from maxk_lab.training.batch import Batch, draw, tokens_of
 from maxk_lab.training.fitted import fitted_coefficients
 from maxk_lab.training.kl import kl_tokens
 from maxk_lab.training.loss import off_policy_surrogate, sequence_mean, surrogate, token_mean
@@ -21,32 +22,10 @@ from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.shaping import shape_rewards
 from maxk_lab.training.weights import GroupWeights, group_weights, normalized, token_weights
 
-# ‖∇ log π(y_i)‖² of every trajectory: (policy, instances, actions [P, n, T]) → [P, n].
-SquaredNorms = Callable[[nn.Module, Instances, Tensor], Tensor]
-# The products ∇ log π(y_i)·∇ log π(y_j) of each instance's trajectories: (policy, instances, actions [P, n, T]) → [P, n, n].
-Grams = Callable[[nn.Module, Instances, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What was drawn for a step, under the policy as it was then: its tokens, and their log-probabilities under the reference."""
-
-    instances: Instances
-    rollouts: Rollouts
-    tokens: TokenStatistics
-    reference_log_probs: Tensor | None
-
-    @property
-    def old_log_probs(self) -> Tensor:
-        """[P, n, T]: the rollouts are the policy's own, so its first pass gives them, and a ratio of exactly 1."""
-        return self.tokens.log_probs.detach()
-
-    @property
-    def truncated(self) -> Tensor:
-        """[P, n]; an environment that says nothing of it cuts nothing off."""
-        if self.rollouts.truncated is None:
-            return torch.zeros(self.rollouts.rewards.shape, dtype=torch.bool)
-        return self.rollouts.truncated
+# ‖∇ log π(y_i)‖² of every trajectory: (environment, policy, instances, actions [P, n, T]) → [P, n].
+SquaredNorms = Callable[[Environment, nn.Module, Instances, Tensor], Tensor]
+# The products ∇ log π(y_i)·∇ log π(y_j) of each instance's trajectories: of the same → [P, n, n].
+Grams = Callable[[Environment, nn.Module, Instances, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -59,6 +38,22 @@ class Step:
     squared_norms: SquaredNorms | None = None
     grams: Grams | None = None
 
+    @cached_property
+    def drawn_from(self) -> Environment:
+        """The environment as trajectories start in it: itself, or with RL4CO's forced first actions.
+
+        Raises `LabError` for `multistart` where there is no such thing.
+        """
+        if self.settings.start == "iid":
+            return self.environment
+        if not isinstance(self.environment, ForcedStarts):
+            raise LabError("start multistart: this environment has no forced starts; use iid")
+        return self.environment.forced_starts()
+
+    def at(self, k: int) -> Step:
+        """The same step for another K."""
+        return self if k == self.weighting.k else replace(self, weighting=replace(self.weighting, k=k))
+
     def take(
         self, policy: nn.Module, optimizer: torch.optim.Optimizer, reference: nn.Module | None, *, seed: int
     ) -> dict[str, float]:
@@ -66,8 +61,8 @@ class Step:
 
         Raises `FloatingPointError` when the loss, its gradient or the KL estimate of a drawn token is not finite.
         """
-        batch = self._draw(policy, reference, seed)
-        kl, mask = self._kl(batch), batch.tokens.mask
+        batch = draw(self.drawn_from, policy, reference, self.settings, self.weighting.n, seed)
+        kl = self._kl(batch)
         rewards = self._shaped(batch, kl)
         usable = ~rewards.isnan()
         if self.settings.truncated == "mask_all":
@@ -75,30 +70,19 @@ class Step:
         weigh = partial(self._weights, policy, batch, rewards, usable)
         found = weigh(self._ratios(batch, batch.tokens))
         metrics = reward_metrics(batch.rollouts.rewards, rewards)
-        metrics |= batch_metrics(found, mask, batch.truncated, batch.tokens.entropy, kl)
+        metrics |= batch_metrics(found, batch.numbers.mask, batch.truncated, batch.numbers.entropy, kl)
         epochs = [
             self._update(policy, optimizer, batch, found.weights, weigh, first=epoch == 0)
             for epoch in range(self.settings.inner_epochs)
         ]
         return metrics | {name: sum(epoch[name] for epoch in epochs) / len(epochs) for name in epochs[0]}
 
-    def _draw(self, policy: nn.Module, reference: nn.Module | None, seed: int) -> Batch:
-        environment, n = self.environment, self.weighting.n
-        instances = environment.instances(self.settings.batch // n, derive_seed("instances", seed))
-        rollouts = environment.rollout(policy, instances, n, seed=derive_seed("rollouts", seed))
-        tokens = environment.tokens(policy, instances, rollouts.actions)
-        if reference is None:
-            return Batch(instances, rollouts, tokens, None)
-        with torch.no_grad():
-            under_reference = environment.tokens(reference, instances, rollouts.actions).log_probs
-        return Batch(instances, rollouts, tokens, under_reference)
-
     def _kl(self, batch: Batch) -> Tensor | None:
         """The KL estimate of every token, without gradient, or None without a reference."""
         if batch.reference_log_probs is None:
             return None
-        kl = kl_tokens(batch.old_log_probs, batch.reference_log_probs, self.settings.kl.type)
-        if not torch.isfinite(kl[batch.tokens.mask]).all():
+        kl = kl_tokens(batch.numbers.log_probs, batch.reference_log_probs.cpu(), self.settings.kl.type)
+        if not torch.isfinite(kl[batch.numbers.mask]).all():
             raise FloatingPointError(
                 "the KL estimate of a token is not finite: the reference gives it no chance (top_p below 1?)"
             )
@@ -107,9 +91,13 @@ class Step:
     def _shaped(self, batch: Batch, kl: Tensor | None) -> Tensor:
         settings, penalty = self.settings, None
         if kl is not None and settings.kl.place == "reward":
-            penalty = settings.kl.beta * torch.where(batch.tokens.mask, kl, 0.0).sum(-1)
+            penalty = settings.kl.beta * torch.where(batch.numbers.mask, kl, 0.0).sum(-1)
         return shape_rewards(
-            batch.rollouts.rewards, penalty=penalty, clip=settings.reward_clip, order=settings.reward_order
+            batch.rollouts.rewards,
+            scale=settings.reward_scale,
+            penalty=penalty,
+            clip=settings.reward_clip,
+            order=settings.reward_order,
         )
 
     def _ratios(self, batch: Batch, tokens: TokenStatistics) -> Tensor | None:
@@ -117,7 +105,7 @@ class Step:
         if not needs_ratios(self.weighting.estimator):
             return None
         difference = torch.where(batch.tokens.mask, tokens.log_probs.detach() - batch.old_log_probs, 0.0)
-        ratios = difference.double().sum(-1).exp()
+        ratios = difference.double().sum(-1).exp().cpu()
         wrong = ratios[~(torch.isfinite(ratios) & (ratios > 0))]
         if wrong.numel():
             raise FloatingPointError(
@@ -128,7 +116,7 @@ class Step:
     def _weights(
         self, policy: nn.Module, batch: Batch, rewards: Tensor, usable: Tensor, ratios: Tensor | None
     ) -> GroupWeights:
-        settings, weighting, tokens = self.settings, self.weighting, batch.tokens
+        settings, weighting, tokens = self.settings, self.weighting, batch.numbers
         if is_token_level(weighting.baseline):
             found = token_weights(rewards, usable, weighting, tokens.logit_proxy, tokens.mask)
             counted = tokens.mask & usable.unsqueeze(-1) & ~found.unusable[:, None, None]
@@ -157,7 +145,8 @@ class Step:
         if needed == "grad_norm":
             if self.squared_norms is None:
                 raise ValueError(f"{self.weighting.baseline} needs squared_norms, got None")
-            return {needed: _positive(self.squared_norms(policy, batch.instances, batch.rollouts.actions))}
+            norms = self.squared_norms(self.drawn_from, policy, batch.instances, batch.rollouts.actions)
+            return {needed: _positive(norms.cpu())}
         return {}
 
     def _coefficients(
@@ -167,8 +156,8 @@ class Step:
             return None
         if self.grams is None:
             raise ValueError(f"{self.weighting.baseline} needs grams, got None")
-        grams = self.grams(policy, batch.instances, batch.rollouts.actions)
-        return fitted_coefficients(rewards, usable, self.weighting, grams)
+        grams = self.grams(self.drawn_from, policy, batch.instances, batch.rollouts.actions)
+        return fitted_coefficients(rewards, usable, self.weighting, grams.cpu())
 
     def _update(
         self,
@@ -186,10 +175,10 @@ class Step:
         """
         settings, tokens = self.settings, batch.tokens
         if not first:
-            tokens = self.environment.tokens(policy, batch.instances, batch.rollouts.actions)
+            tokens = tokens_of(self.drawn_from, policy, batch.instances, batch.rollouts.actions, settings.amp)
         in_loss = tokens.mask
         if settings.truncated != "keep":
-            in_loss = in_loss & ~batch.truncated.unsqueeze(-1)
+            in_loss = in_loss & ~batch.truncated.unsqueeze(-1).to(in_loss.device)
         ratios = self._ratios(batch, tokens)
         if ratios is None:
             found = surrogate(tokens.log_probs, batch.old_log_probs, weights, in_loss, settings.loss)

@@ -7,61 +7,85 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
+from maxk_lab.training.device import resolve_device
+from maxk_lab.training.evaluation import max_curves
+from maxk_lab.training.schedule import scheduled_k
 from maxk_lab.training.settings import check
 from maxk_lab.training.step import Step
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The Max@K curves after `step` steps, which had taken `seconds` of training."""
+    """The rewards of held-out samples, [I, samples], after `step` steps, which had taken `seconds` of training."""
 
     step: int
     seconds: float
-    curves: Tensor
+    rewards: Tensor
+
+    @cached_property
+    def curves(self) -> Tensor:
+        """ρ̂(samples, K) of every instance, K = 1..samples: [I, samples]."""
+        return max_curves(self.rewards)
 
 
 @dataclass
 class Trainer:
-    """A policy under training: its optimiser and reference, the steps taken, what they logged and the evaluations."""
+    """A policy under training: its optimiser and reference, the steps taken, what they logged and the evaluations.
+
+    `about` says in every file it writes what the policy is of, as plain JSON; a checkpoint about something else is refused.
+    """
 
     method: Step
     policy: nn.Module
     optimizer: torch.optim.Adam
     reference: nn.Module | None
     seed: int
+    about: Mapping[str, Any] = field(default_factory=dict)
     steps: int = 0
     seconds: float = 0.0
     log: dict[str, list[float]] = field(default_factory=dict)
     evaluations: list[Evaluation] = field(default_factory=list)
 
     @classmethod
-    def start(cls, method: Step, policy: nn.Module, *, seed: int) -> Trainer:
-        """No step taken. Raises `LabError` with everything that forbids training with these settings."""
-        check(method.settings, method.weighting)
-        optimizer = torch.optim.Adam(policy.parameters(), lr=method.settings.learning_rate)
-        needs_reference = method.settings.kl.place != "none"
+    def start(
+        cls, method: Step, policy: nn.Module, *, seed: int, about: Mapping[str, Any] | None = None
+    ) -> Trainer:
+        """No step taken; the policy on the device of the settings. Raises `LabError` with everything that forbids training so."""
+        settings = method.settings
+        check(settings, method.weighting)
+        _ = method.drawn_from
+        if settings.amp and any(p.dtype == torch.float64 for p in policy.parameters()):
+            raise LabError("amp: the policy's dtype is float64, which autocast leaves as it is; use float32")
+        policy.to(resolve_device(settings.device, method.environment))
+        optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
+        needs_reference = settings.kl.place != "none"
         reference = copy.deepcopy(policy).requires_grad_(False) if needs_reference else None
-        return cls(method, policy, optimizer, reference, seed)
+        return cls(method, policy, optimizer, reference, seed, about or {})
 
     def advance(self) -> None:
         """One step, with the data of its number; a moving reference is renewed before it."""
         start = time.perf_counter()
-        kl = self.method.settings.kl
+        kl, schedule = self.method.settings.kl, self.method.settings.k_schedule
+        k = scheduled_k(schedule, self.method.weighting.k, self.steps)
         if self.reference is not None and kl.reference == "moving" and self.steps % kl.reference_every == 0:
             self.reference.load_state_dict(self.policy.state_dict())
         try:
-            metrics = self.method.take(
+            metrics = self.method.at(k).take(
                 self.policy, self.optimizer, self.reference, seed=derive_seed("step", self.seed, self.steps)
             )
         except FloatingPointError as error:
             raise FloatingPointError(f"{error} at step {self.steps}") from error
+        if schedule.kind != "fixed":
+            metrics["k"] = k
         for name, value in metrics.items():
             self.log.setdefault(name, []).append(value)
         self.steps += 1
@@ -70,17 +94,22 @@ class Trainer:
     def state(self) -> dict[str, Any]:
         """What `torch.save` needs to go on from here to the same numbers."""
         return {
+            **self.about,
             "policy": self.policy.state_dict(),
             "reference": None if self.reference is None else self.reference.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "steps": self.steps,
             "seconds": self.seconds,
             "log": self.log,
-            "evaluations": [vars(evaluation) for evaluation in self.evaluations],
+            "evaluations": [
+                {"step": e.step, "seconds": e.seconds, "rewards": e.rewards} for e in self.evaluations
+            ],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Go on from a saved state. Raises `ValueError` for one that is about something else."""
+        if {name: state[name] for name in self.about} != self.about:
+            raise ValueError(f"the checkpoint must be about {dict(self.about)}")
         self.policy.load_state_dict(state["policy"])
         if self.reference is not None:
             self.reference.load_state_dict(state["reference"])
@@ -90,11 +119,24 @@ class Trainer:
         self.evaluations = [Evaluation(**evaluation) for evaluation in state["evaluations"]]
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint whole or not at all; it needs no fsync, for without it the training starts again."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        torch.save(self.state(), partial)
+        """Write a checkpoint."""
+        _write(self.state(), path)
+
+    def keep_policy(self, path: Path) -> None:
+        """Write the policy as it is now."""
+        _write({**self.about, "policy": self.policy.state_dict(), "step": self.steps}, path)
+
+
+def _write(state: Mapping[str, Any], path: Path) -> None:
+    """Write a file whole or not at all; it needs no fsync, for without it the training starts again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        torch.save(state, partial)
         partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def train(
@@ -102,20 +144,24 @@ def train(
     *,
     evaluate: Callable[[nn.Module, int], Tensor],
     checkpoint: Path | None = None,
+    snapshot: Callable[[int], Path] | None = None,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
 ) -> None:
     """Train to the last step, going on from where `trainer` is.
 
-    `evaluate(policy, step)` gives the curves at step 0, every `evaluate.every` steps and at the end. The checkpoint is written
-    every `checkpoint_every` steps and at the end, `on_step(step, steps)` called after every step.
+    `evaluate(policy, step)` gives the rewards of held-out samples, [I, samples], at step 0, every `evaluate.every` steps and at the
+    end. The checkpoint is written every `checkpoint_every` steps and at the end, the policy to `snapshot(step)` at the steps of
+    `snapshots`, before the checkpoint of that step; `on_step(step, steps)` is called after every step.
     """
     settings = trainer.method.settings
     while True:
         last = trainer.steps >= settings.steps
         due = last or trainer.steps % settings.evaluate.every == 0
         if due and trainer.steps not in [evaluation.step for evaluation in trainer.evaluations]:
-            curves = evaluate(trainer.policy, trainer.steps)
-            trainer.evaluations.append(Evaluation(trainer.steps, trainer.seconds, curves))
+            rewards = evaluate(trainer.policy, trainer.steps)
+            trainer.evaluations.append(Evaluation(trainer.steps, trainer.seconds, rewards))
+        if snapshot is not None and trainer.steps in settings.snapshots:
+            trainer.keep_policy(snapshot(trainer.steps))
         if checkpoint is not None and (last or trainer.steps % settings.checkpoint_every == 0):
             trainer.save(checkpoint)
         if last:

@@ -103,3 +103,11 @@ class Sequences:
 def sequences():
     """The class of the environment: `sequences(reward=...)` makes one."""
     return Sequences
+
+
+@pytest.fixture(autouse=True)
+def full_precision():
+    """RL4CO's trainer lowers the precision of all matrix products of the process, which other tests must not see."""
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)

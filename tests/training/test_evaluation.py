@@ -2,10 +2,13 @@
 
 from math import comb
 
+import numpy as np
 import pytest
 import torch
 
-from maxk_lab.training.evaluation import evaluate
+from maxk_lab.environments.protocol import make_environment
+from maxk_lab.gradients.exact import exact_value
+from maxk_lab.training.evaluation import evaluate, reward_quantiles
 
 
 def test_the_curve_of_binary_rewards_is_pass_at_k(sequences):
@@ -37,3 +40,45 @@ def test_unscorable_samples_are_left_out(sequences):
     assert curves[1, 0].item() == pytest.approx(rewards[1, 1::2].mean().item())
     assert curves[1, 2].item() == pytest.approx(rewards[1, 1::2].max().item())
     assert curves[2].isnan().all()
+
+
+def test_a_uniform_policy_on_five_cities_has_the_curve_of_the_enumerated_tours():
+    environment = make_environment(
+        {"name": "tsp", "num_loc": 5},
+        {
+            "embed_dim": 16,
+            "num_encoder_layers": 1,
+            "num_heads": 2,
+            "feedforward_hidden": 16,
+            "dtype": "float64",
+        },
+    )
+    policy = environment.policy(0)
+    for parameter in policy.parameters():
+        parameter.data.zero_()
+    instances = environment.instances(60, 1, held_out=True)
+    exact = torch.empty(60, 12, dtype=torch.float64)
+    for i in range(60):
+        one = environment.select(instances, i)
+        actions, rewards = environment.enumerate(one)
+        with torch.no_grad():
+            chances = environment.log_probs(policy, one, actions.unsqueeze(0))[0].exp()
+        torch.testing.assert_close(chances, torch.full_like(chances, 1 / 120), rtol=1e-12, atol=0)
+        exact[i] = torch.stack([torch.as_tensor(exact_value(chances, rewards, k)) for k in range(1, 13)])
+    difference = evaluate(environment, policy, instances, 12, seed=2) - exact
+    z = difference.mean(0) / (difference.std(0) / 60**0.5)
+    assert z.abs().max() < 3.5
+    assert difference.mean(0).abs().max() < 0.05
+
+
+def test_quantiles_are_of_each_instances_scored_samples():
+    generator = torch.Generator().manual_seed(0)
+    rewards = torch.randn(4, 9, generator=generator, dtype=torch.float64)
+    for fraction in (0.5, 0.9, 0.99):
+        expected = np.quantile(rewards.numpy(), fraction, axis=1, method="linear")
+        assert reward_quantiles(rewards, fraction).tolist() == pytest.approx(expected.tolist(), rel=1e-12)
+    rewards[1, ::2] = torch.nan
+    rewards[2] = torch.nan
+    found = reward_quantiles(rewards, 0.9)
+    assert found[1].item() == pytest.approx(np.quantile(rewards[1, 1::2].numpy(), 0.9))
+    assert found.isnan().tolist() == [False, False, True, False]

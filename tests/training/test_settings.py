@@ -23,6 +23,12 @@ def test_the_defaults_are_fine_and_bend_nothing():
     assert settings.loss.aggregation == "seq_sum"
     assert (settings.weight_normalization, settings.min_gap_scale) == ("none", None)
     assert not settings.normalize_advantages
+    assert (settings.start, settings.reward_scale, settings.k_schedule.kind, settings.amp) == (
+        "iid",
+        1.0,
+        "fixed",
+        False,
+    )
     assert (settings.reward_clip, settings.inner_epochs, settings.entropy_bonus) == (None, 1, 0.0)
 
 
@@ -67,6 +73,20 @@ def test_unknown_keys_are_refused(mapping, message):
         ({"max_grad_norm": 0.0}, "max_grad_norm must be greater than 0, got 0.0"),
         ({"batch": 20}, "n must divide batch: 20 / 8; the nearest batch is 16 or 24"),
         ({"batch": 4}, "n must divide batch: 4 / 8; the nearest batch is 8"),
+        ({"reward_scale": 0.0}, "reward_scale must be greater than 0, got 0.0"),
+        ({"device": "gpu"}, "device must be one of auto, cpu, cuda, got 'gpu'"),
+        (
+            {"steps": 5, "snapshots": [0, 5, 6]},
+            "snapshots must be steps from 0 to steps = 5, got [6]",
+        ),
+        (
+            {"evaluate": {"extras": ["greedi"]}},
+            "evaluate.extras must be one of greedy, augmentation, multistart, got 'greedi' (did you mean greedy?)",
+        ),
+        (
+            {"evaluate": {"reference": "milp"}},
+            "evaluate.reference must be one of auto, none, exact, pyvrp, got 'milp'",
+        ),
         ({"evaluate": {"samples": 0}}, "evaluate.samples must be at least 1, got 0"),
     ],
 )

@@ -24,6 +24,13 @@ def test_stages_that_are_off_change_nothing():
     torch.testing.assert_close(shaped(("clip", "kl"), clip=None, penalty=None), REWARDS, equal_nan=True)
 
 
+def test_the_scale_comes_before_every_stage():
+    for order in (("clip", "kl"), ("kl", "clip")):
+        found = shape_rewards(REWARDS, scale=0.5, penalty=PENALTY, clip=(-1.0, 1.0), order=order)
+        wanted = shape_rewards(0.5 * REWARDS, penalty=PENALTY, clip=(-1.0, 1.0), order=order)
+        assert torch.equal(found.nan_to_num(9), wanted.nan_to_num(9))
+
+
 def test_the_penalty_is_a_constant():
     assert not shaped(("clip", "kl"), penalty=PENALTY.clone().requires_grad_()).requires_grad
 

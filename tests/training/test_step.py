@@ -32,27 +32,17 @@ BATCH, N, SEED = 24, 4, 11
 RLOO = Weighting("reinforce", "centred", N, 1)
 
 
-def norms(environment):
+def norms(environment, policy, instances, actions):
     """‖ψ‖² one by one."""
-
-    def of(policy, instances, actions):
-        log_probs = environment.log_probs(policy, instances, actions).flatten()
-        scores = [torch.autograd.grad(x, policy.logits, retain_graph=True)[0] for x in log_probs]
-        return torch.stack([score.square().sum() for score in scores]).view(actions.shape[:2])
-
-    return of
+    return grams(environment, policy, instances, actions).diagonal(dim1=-2, dim2=-1)
 
 
-def grams(environment):
+def grams(environment, policy, instances, actions):
     """ψ_i·ψ_j one by one."""
-
-    def of(policy, instances, actions):
-        log_probs = environment.log_probs(policy, instances, actions).flatten()
-        scores = [torch.autograd.grad(x, policy.logits, retain_graph=True)[0].flatten() for x in log_probs]
-        scores = torch.stack(scores).view(*actions.shape[:2], -1)
-        return scores @ scores.mT
-
-    return of
+    log_probs = environment.log_probs(policy, instances, actions).flatten()
+    scores = [torch.autograd.grad(x, policy.logits, retain_graph=True)[0].flatten() for x in log_probs]
+    scores = torch.stack(scores).view(*actions.shape[:2], -1)
+    return scores @ scores.mT
 
 
 def take(environment, weighting=RLOO, policy=None, reference=None, rate=1.0, **options):
@@ -61,7 +51,7 @@ def take(environment, weighting=RLOO, policy=None, reference=None, rate=1.0, **o
     policy = environment.policy(0) if policy is None else policy
     before = policy.logits.detach().clone()
     optimizer = torch.optim.SGD(policy.parameters(), lr=rate)
-    step = Step(environment, settings, weighting, norms(environment), grams(environment))
+    step = Step(environment, settings, weighting, norms, grams)
     metrics = step.take(policy, optimizer, reference, seed=SEED)
     return (before - policy.logits.detach()) / rate, metrics
 
@@ -117,7 +107,7 @@ def test_at_ratio_one_the_step_follows_the_weighted_scores(sequences, estimator,
             trajectory_weights={
                 "length": rollouts.lengths.double(),
                 "logit_proxy": rollouts.logit_proxy,
-                "grad_norm": norms(environment)(policy, instances, rollouts.actions),
+                "grad_norm": norms(environment, policy, instances, rollouts.actions),
             },
         )
     found, metrics = take(environment, Weighting(estimator, baseline, N, k), loss={"ratio": ratio})
@@ -203,7 +193,7 @@ def test_fitted_baselines_follow_the_coefficients_of_the_batch(sequences, baseli
     policy = environment.policy(0)
     instances, rollouts = drawn(environment, policy)
     usable = torch.ones_like(rollouts.rewards, dtype=torch.bool)
-    products = grams(environment)(policy, instances, rollouts.actions)
+    products = grams(environment, policy, instances, rollouts.actions)
     coefficients = fitted_coefficients(rollouts.rewards, usable, weighting, products)
     assert coefficients.abs().max() > 0.1
     weights = advantages(rollouts.rewards, baseline=baseline, k=3, coefficients=coefficients)
@@ -271,6 +261,14 @@ def test_the_reward_stages_come_before_the_weights(sequences):
     torch.testing.assert_close(found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10)
     assert metrics["reward/mean"] == pytest.approx(rollouts.rewards.mean().item())
     assert metrics["reward_with_kl/mean"] == pytest.approx(rollouts.rewards.clamp(0.5, 1.0).mean().item())
+
+
+def test_the_scale_of_rewards_is_the_scale_of_the_gradient(sequences):
+    plain, before = take(sequences())
+    found, after = take(sequences(), reward_scale=3.0)
+    torch.testing.assert_close(found, 3 * plain, rtol=1e-9, atol=1e-12)
+    assert after["reward/mean"] == before["reward/mean"]
+    assert after["reward_with_kl/mean"] == pytest.approx(3 * before["reward/mean"])
 
 
 def test_normalised_advantages_have_mean_zero_and_spread_one(sequences):

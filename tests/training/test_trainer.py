@@ -6,7 +6,7 @@ import torch
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.exact import exact_value
-from maxk_lab.training.evaluation import evaluate
+from maxk_lab.training.evaluation import evaluate, sample_rewards
 from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
@@ -31,7 +31,11 @@ def trainer(environment, weighting=RLOO, seed=7, **options):
 
 def run(started, environment, **keywords):
     held_out = torch.arange(3)
-    train(started, evaluate=lambda policy, step: evaluate(environment, policy, held_out, 4, step), **keywords)
+    train(
+        started,
+        evaluate=lambda policy, step: sample_rewards(environment, policy, held_out, 4, step),
+        **keywords,
+    )
     return started
 
 
@@ -42,7 +46,7 @@ def same(a, b):
     assert repr(a.log) == repr(b.log)  # NaN included
     assert [e.step for e in a.evaluations] == [e.step for e in b.evaluations]
     for x, y in zip(a.evaluations, b.evaluations, strict=True):
-        assert torch.equal(x.curves, y.curves)
+        assert torch.equal(x.rewards, y.rewards)
 
 
 class KilledError(Exception):

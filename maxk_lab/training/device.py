@@ -1,0 +1,33 @@
+"""Where a training runs: on the CPU, or on a CUDA device when there is one."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from maxk_lab.environments.protocol import Environment, Instances, PlacedEnvironment
+from maxk_lab.errors import LabError
+
+
+def resolve_device(name: str, environment: Environment | None = None) -> torch.device:
+    """The device of the setting `auto`, `cpu` or `cuda`; `auto` is CUDA where it is present, unless `environment` cannot use it.
+
+    Raises `LabError` for `cuda` without a CUDA device, or for an environment that stays on the CPU.
+    """
+    placed = environment is None or isinstance(environment, PlacedEnvironment)
+    if name == "cuda" and not torch.cuda.is_available():
+        raise LabError("device cuda: torch finds no CUDA device here; use auto or cpu")
+    if name == "cuda" and not placed:
+        raise LabError("device cuda: this environment's instances stay on the CPU; use auto or cpu")
+    wanted = name == "cuda" or (name == "auto" and placed and torch.cuda.is_available())
+    return torch.device("cuda" if wanted else "cpu")
+
+
+def device_of(policy: nn.Module) -> torch.device:
+    """Where the policy's parameters are; the CPU for one without any."""
+    return next((parameter.device for parameter in policy.parameters()), torch.device("cpu"))
+
+
+def placed(environment: Environment, instances: Instances, device: torch.device) -> Instances:
+    """The instances on `device`; those of an environment that places none are where they are made, on the CPU."""
+    return environment.place(instances, device) if isinstance(environment, PlacedEnvironment) else instances

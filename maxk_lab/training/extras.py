@@ -1,0 +1,63 @@
+"""Labelled extras of an evaluation: what else a trained policy gives on held-out instances. None estimates a Max@K."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from torch import Tensor, nn
+
+from maxk_lab.environments.protocol import Environment, ForcedStarts, GreedyEnvironment, Instances
+from maxk_lab.errors import LabError
+from maxk_lab.training.device import device_of, placed
+from maxk_lab.training.evaluation import sample_rewards
+
+Found = tuple[str, Tensor | str]
+
+
+def measure_extras(
+    environment: Environment,
+    policy: nn.Module,
+    instances: Instances,
+    names: Sequence[str],
+    *,
+    samples: int,
+    seed: int,
+) -> Iterator[Found]:
+    """(name, rewards [I] float64) of every extra of `names`, or (name, reason) where the environment lacks it.
+
+    greedy        greedy: the reward of greedy decoding
+    augmentation  greedy_augmented: the best greedy reward over an instance's eight symmetric copies
+    multistart    greedy_multistart: the best greedy reward over RL4CO's forced first actions; and
+                  multistart_sampling: the best of `samples` drawn with forced first actions, which are not i.i.d.
+    """
+    there = placed(environment, instances, device_of(policy))
+
+    def greedy(name: str) -> Tensor:
+        if not isinstance(environment, GreedyEnvironment):
+            raise LabError("this environment has no greedy decoding")
+        decode: dict[str, Callable[[nn.Module, Instances], Tensor]] = {
+            "greedy": environment.greedy,
+            "greedy_augmented": environment.greedy_augmented,
+            "greedy_multistart": environment.greedy_multistart,
+        }
+        return decode[name](policy, there)
+
+    def multistart_sampling() -> Tensor:
+        if not isinstance(environment, ForcedStarts):
+            raise LabError("this environment has no forced starts")
+        return sample_rewards(environment.forced_starts(), policy, there, samples, seed).amax(1)
+
+    if "greedy" in names:
+        yield _found("greedy", lambda: greedy("greedy"))
+    if "augmentation" in names:
+        yield _found("greedy_augmented", lambda: greedy("greedy_augmented"))
+    if "multistart" in names:
+        yield _found("greedy_multistart", lambda: greedy("greedy_multistart"))
+        yield _found("multistart_sampling", multistart_sampling)
+
+
+def _found(name: str, rewards: Callable[[], Tensor]) -> Found:
+    try:
+        return name, rewards().cpu().double()
+    except LabError as error:
+        return name, str(error)

@@ -1,0 +1,468 @@
+"""The Lightning classes against RL4CO's POMO, a direct reference of every loss, and Lightning's own trainer."""
+
+import copy
+import itertools
+import logging
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from omegaconf import OmegaConf
+from rl4co.envs import get_env
+from rl4co.models.zoo.pomo import POMO
+from rl4co.utils.ops import unbatchify
+from rl4co.utils.trainer import RL4COTrainer
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import advantages, maxk_reward_estimate
+from maxk_lab.estimators.catalogue import BASELINES, choose_baseline, refusal
+from maxk_lab.training import LeaderRewardPOMO, MaxKPOMO
+from maxk_lab.training.plain_checkpoints import plain
+
+POLICY = {"embed_dim": 16, "num_encoder_layers": 1, "num_heads": 2, "feedforward_hidden": 16}
+SIZES = {"batch_size": 4, "train_data_size": 8, "val_data_size": 6, "test_data_size": 4}
+SMALL = {"policy_kwargs": POLICY, "optimizer_kwargs": {"lr": 1e-3}, **SIZES}
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Attribute '(env|policy)' is an instance"),  # RL4CO's own POMO
+    pytest.mark.filterwarnings("ignore:.*does not have many workers"),
+    pytest.mark.filterwarnings("ignore:.*`isinstance.treespec, LeafSpec.` is deprecated"),
+    pytest.mark.filterwarnings("ignore:.*callbacks used to create the checkpoint need to be provided"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet():
+    """Lightning tells at length which devices there are."""
+    names = ("lightning.pytorch", "rl4co")
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    yield
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def tsp():
+    return get_env("tsp", generator_params={"num_loc": 7}, check_solution=False)
+
+
+def make(env, cls=MaxKPOMO, **options):
+    torch.manual_seed(0)
+    own = {} if cls is POMO else {"k": 3, "val_samples": 8}
+    return cls(env, **{**SMALL, **own, **options})
+
+
+def rollouts(model, n=6, seed=1):
+    """What RL4CO hands to `calculate_loss`, with forced first actions."""
+    torch.manual_seed(seed)
+    batch = model.env.generator(4)
+    td = model.env.reset(batch)
+    out = model.policy(td, model.env, phase="train", decode_type="multistart_sampling", num_starts=n)
+    return td, batch, out, unbatchify(out["reward"], n), unbatchify(out["log_likelihood"], n)
+
+
+def fit(model, folder=None, epochs=1, callbacks=(), ckpt_path=None):
+    saver = ModelCheckpoint(folder, monitor="val/reward", mode="max", save_last=True) if folder else None
+    trainer = RL4COTrainer(
+        max_epochs=epochs,
+        callbacks=[*callbacks, *([saver] if saver else [])],
+        accelerator="cpu",
+        precision="32-true",
+        logger=False,
+        enable_checkpointing=saver is not None,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        log_every_n_steps=1,
+    )
+    trainer.fit(model, ckpt_path=ckpt_path)
+    return trainer
+
+
+def gradients(model, loss):
+    return torch.autograd.grad(loss, list(model.policy.parameters()), retain_graph=True, allow_unused=True)
+
+
+def assert_same_gradients(ours, theirs):
+    for own, other in zip(ours, theirs, strict=True):
+        assert (own is None) == (other is None)
+        if own is not None:
+            torch.testing.assert_close(own, other, rtol=1e-6, atol=1e-6)
+
+
+def reference_weights(rewards, k, variance_reduction):
+    """Σ over K-subsets of the maximum, to its members, over C(n, K), minus the baseline; one sample at a time."""
+    n = len(rewards)
+    subsets = list(itertools.combinations(range(n), k))
+    weights = torch.zeros(n, dtype=torch.float64)
+    for i in range(n):
+        for subset in (s for s in subsets if i in s):
+            best = max(rewards[j] for j in subset)
+            if variance_reduction == "subloo":
+                best = best - max(rewards[j] for j in subset if j != i)
+            weights[i] += best / len(subsets)
+        if variance_reduction == "sample_loo":
+            others = [s for s in subsets if i not in s]
+            weights[i] -= sum(max(rewards[j] for j in s) for s in others) / len(others)
+    return weights
+
+
+@pytest.mark.parametrize("variance_reduction", ["none", "sample_loo", "subloo"])
+def test_the_loss_is_the_direct_one_for_each_variance_reduction(tsp, variance_reduction):
+    model = make(tsp, variance_reduction=variance_reduction)
+    td, batch, out, rewards, log_likelihood = rollouts(model)
+    loss = model.calculate_loss(td, batch, out, rewards, log_likelihood)["loss"]
+    weights = torch.stack([reference_weights(row, 3, variance_reduction) for row in rewards.double()])
+    torch.testing.assert_close(loss.double(), -(weights * log_likelihood).sum(-1).mean())
+    assert out["rho_hat"].item() == pytest.approx(maxk_reward_estimate(rewards, 3).mean().item())
+    assert not out["rho_hat"].requires_grad
+
+
+@pytest.mark.parametrize("reward_scale", [None, 3, "norm", "scale"])
+@pytest.mark.parametrize(
+    "same",
+    [
+        partial(MaxKPOMO, estimator="reinforce", baseline="group_mean"),
+        partial(MaxKPOMO, estimator="reinforce", baseline="shared"),
+        partial(LeaderRewardPOMO, alpha=0.0),
+    ],
+)
+def test_pomo_is_a_special_case_in_loss_and_gradient(tsp, same, reward_scale):
+    pomo = make(tsp, POMO, reward_scale=reward_scale)
+    ours = make(tsp, same, policy=pomo.policy, reward_scale=reward_scale)
+    td, batch, out, rewards, log_likelihood = rollouts(pomo)
+    theirs = pomo.calculate_loss(td, batch, dict(out), rewards.clone(), log_likelihood)["loss"]
+    mine = ours.calculate_loss(td, batch, dict(out), rewards.clone(), log_likelihood)["loss"]
+    torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
+    assert_same_gradients(gradients(ours, mine), gradients(pomo, theirs))
+
+
+def test_with_forced_starts_a_whole_step_is_pomos(tsp, monkeypatch):
+    losses, grads = [], []
+    for cls in (POMO, partial(LeaderRewardPOMO, alpha=0.0, start="multistart")):
+        model = make(tsp, cls)
+        monkeypatch.setattr(model, "log_metrics", lambda out, phase, dataloader_idx=None: {})
+        torch.manual_seed(5)
+        loss = model.shared_step(tsp.generator(4), 0, "train")["loss"]
+        losses.append(loss)
+        grads.append(gradients(model, loss))
+    torch.testing.assert_close(*losses, rtol=1e-6, atol=1e-6)
+    assert_same_gradients(*grads)
+
+
+def test_the_leader_gets_its_share(tsp):
+    model = make(tsp, LeaderRewardPOMO, alpha=0.5)
+    td, batch, out, rewards, log_likelihood = rollouts(model)
+    loss = model.calculate_loss(td, batch, out, rewards, log_likelihood)["loss"]
+    advantage = rewards - rewards.mean(1, keepdim=True)
+    for row, best in enumerate(rewards.argmax(1)):
+        advantage[row, best] *= 1.5
+    torch.testing.assert_close(loss, -(advantage * log_likelihood).mean())
+
+
+@pytest.mark.parametrize("baseline", [choice for row in BASELINES for choice in (row.name, *row.examples)])
+def test_every_baseline_trains_or_says_what_rl4co_cannot_supply(tsp, baseline):
+    row = choose_baseline(baseline)
+    k = 3 if row.row.most_k is None else 1
+    if baseline.startswith("ladder") and row.row.fit(**row.params) is None:
+        k = len(row.params["alpha"])
+    wanted = row.row.needs(**row.params)
+    if row.row.fit(**row.params) or row.row.token_level or wanted in ("grad_norm", "logit_proxy"):
+        with pytest.raises(LabError, match=r"RL4CO's step|complete enumeration"):
+            make(tsp, baseline=baseline, k=k)
+        return
+    assert refusal("maxk", baseline, 6, k) is None
+    model = make(tsp, baseline=baseline, k=k)
+    td, batch, out, rewards, log_likelihood = rollouts(model)
+    given = {}
+    if wanted == "length":
+        with pytest.raises(ValueError, match="length"):
+            model.calculate_loss(td, batch, dict(out), rewards, log_likelihood)
+        given = {"length": torch.arange(1.0, 25.0).view(4, 6)}
+    loss = model.calculate_loss(td, batch, {**out, **given}, rewards, log_likelihood)["loss"]
+    weights = advantages(rewards, estimator="maxk", baseline=baseline, k=k, trajectory_weights=given)
+    torch.testing.assert_close(loss, -(weights * log_likelihood).sum(-1).mean())
+
+
+def test_options_of_the_weights_reach_them(tsp):
+    options = {"weight_normalization": "zscore", "min_gap_scale": 0.7}
+    model = make(tsp, baseline="subloo", entropy_bonus=0.1, **options)
+    td, batch, out, rewards, log_likelihood = rollouts(model)
+    out["entropy"] = torch.arange(24.0)
+    loss = model.calculate_loss(td, batch, out, rewards, log_likelihood)["loss"]
+    weights = advantages(rewards, estimator="maxk", baseline="subloo", k=3, **options)
+    torch.testing.assert_close(loss, -(weights * log_likelihood).sum(-1).mean() - 0.1 * 11.5)
+    assert not model.unbiased
+
+
+def test_no_gradient_passes_through_the_weights(tsp):
+    model = make(tsp)
+    td, batch, out, rewards, log_likelihood = rollouts(model)
+    rewards = rewards.requires_grad_()
+    loss = model.calculate_loss(td, batch, out, rewards, log_likelihood)["loss"]
+    assert torch.autograd.grad(loss, rewards, allow_unused=True) == (None,)
+
+
+def test_wrong_shapes_and_too_few_samples_raise(tsp):
+    model = make(tsp, variance_reduction="sample_loo")
+    td, batch, out, rewards, log_likelihood = rollouts(model)
+    with pytest.raises(ValueError, match=r"unbatchified.*\[24\] and \[24\]"):
+        model.calculate_loss(td, batch, out)
+    with pytest.raises(ValueError, match=r"\[batch, n\], got shapes \[4, 6\] and \[6, 4\]"):
+        model.calculate_loss(td, batch, out, rewards, log_likelihood.T)
+    with pytest.raises(ValueError, match="K < n"):
+        model.calculate_loss(td, batch, out, rewards[:, :3], log_likelihood[:, :3])
+    with pytest.raises(ValueError, match="K < n"):
+        make(tsp, variance_reduction="sample_loo", num_samples=3)
+    with pytest.raises(ValueError, match="2 <= K"):
+        make(tsp, variance_reduction="subloo", num_samples=6, k_schedule={"kind": "linear", "until": 5})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": "multi"}, "start must be one of iid, multistart.*did you mean multistart"),
+        ({"variance_reduction": "subloos"}, "did you mean subloo"),
+        ({"variance_reduction": "subloo", "baseline": "centred"}, "variance_reduction or baseline"),
+        ({"baseline": "centered"}, "centred"),
+        ({"estimator": "off_policy_maxk"}, "one step per batch"),
+        ({"k_schedule": {"kind": "linaer"}}, "did you mean linear"),
+        ({"val_samples": 2}, "val_samples must be at least 3"),
+        ({"num_samples": 6, "num_starts": 7}, "num_samples or num_starts"),
+        ({"weight_normalization": "z"}, "weight_normalization must be one of"),
+        ({"k": 0}, "k must be a whole number"),
+        ({"entropy_bonus": -1.0}, "entropy_bonus"),
+    ],
+)
+def test_wrong_settings_are_named(tsp, options, message):
+    with pytest.raises(LabError, match=message):
+        make(tsp, **options)
+
+
+def test_leader_reward_takes_no_other_estimator(tsp):
+    for wrong in ({"estimator": "maxk"}, {"baseline": "centred"}, {"alpha": -1.0}):
+        with pytest.raises(LabError):
+            make(tsp, LeaderRewardPOMO, **wrong)
+
+
+def test_iid_start_trains_the_first_action_and_a_forced_one_does_not(tsp, monkeypatch):
+    """TSP's decoder reads W_placeholder at the first decision only."""
+    found = {}
+    for start in ("iid", "multistart"):
+        model = make(tsp, start=start, entropy_bonus=0.01)
+        monkeypatch.setattr(model, "log_metrics", lambda out, phase, dataloader_idx=None: out)
+        first = model.policy.decoder.context_embedding.W_placeholder
+        loss = model.shared_step(tsp.generator(4), 0, "train")["loss"]
+        found[start] = torch.autograd.grad(loss, first, allow_unused=True)[0]
+    assert found["iid"].abs().max() > 0
+    assert found["multistart"] is None
+
+
+def test_iid_samples_follow_the_policy(tsp):
+    model = make(tsp)
+    with torch.no_grad():
+        td = tsp.reset(tsp.generator(1))
+        every = torch.tensor(list(itertools.permutations(range(7), 7)))
+        flat = td.expand(len(every)).contiguous()
+        out = model.policy(flat, tsp, phase="train", actions=every)
+        probabilities = out["log_likelihood"].exp()
+        assert probabilities.sum().item() == pytest.approx(1.0, abs=1e-4)
+        drawn = model._sample(td, 4000, "train")
+    index = every @ (7 ** torch.arange(7))
+    found = drawn["actions"] @ (7 ** torch.arange(7))
+    for steps in (1, 2):  # the first decision, and the first two
+        cells = every[:, :steps] @ (7 ** torch.arange(steps))
+        expected = torch.zeros(49).index_add(0, cells, probabilities)
+        seen = drawn["actions"][:, :steps] @ (7 ** torch.arange(steps))
+        counts = torch.bincount(seen, minlength=49)
+        possible = expected > 0
+        chi_square = ((counts - 4000 * expected)[possible].square() / (4000 * expected[possible])).sum()
+        freedom = possible.sum().item() - 1
+        assert chi_square < freedom + 5 * (2 * freedom) ** 0.5
+    position = {key: row for row, key in enumerate(index.tolist())}
+    rows = torch.tensor([position[key] for key in found.tolist()])
+    torch.testing.assert_close(drawn["log_likelihood"], out["log_likelihood"][rows], rtol=1e-4, atol=1e-4)
+
+
+def test_forced_starts_are_labelled(tsp, caplog):
+    iid, forced = make(tsp, baseline="subloo"), make(tsp, baseline="subloo", start="multistart")
+    assert iid.unbiased
+    assert not forced.unbiased
+    assert "another objective" in forced.target
+    assert "another objective" not in iid.target
+    assert forced.hparams.start == "multistart"
+    td, batch, out, rewards, log_likelihood = rollouts(forced)
+    forced.calculate_loss(td, batch, out, rewards, log_likelihood)
+    assert "rho_hat" not in out
+    assert "rho_hat_multistart" in out
+    with caplog.at_level(logging.WARNING, logger="maxk_lab.training.maxk_pomo"):
+        logging.getLogger("maxk_lab.training.maxk_pomo").propagate = True
+        make(tsp, start="multistart")
+    assert "another objective" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("cvrp", {"num_loc": 10}), ("pdp", {"num_loc": 6}), ("flp", {"num_loc": 6, "to_choose": 3})],
+)
+def test_log_likelihoods_are_those_of_teacher_forcing_in_every_layout(name, size):
+    env = get_env(name, generator_params=size, check_solution=False)
+    model = make(env, num_samples=4)
+    td = env.reset(env.generator(4))  # as many samples as instances: where RL4CO confuses them
+    out = model._sample(td.clone(), 4, "train")
+    forced = out["actions"].view(4, 4, -1)
+    for sample in range(4):
+        again = model.policy(td.clone(), env, phase="train", actions=forced[sample])
+        torch.testing.assert_close(
+            again["log_likelihood"], out["log_likelihood"].view(4, 4)[sample], rtol=1e-4, atol=1e-4
+        )
+
+
+def test_lengths_are_counted_until_a_trajectory_is_done(monkeypatch):
+    env = get_env("cvrp", generator_params={"num_loc": 10}, check_solution=False)
+    model = make(env, estimator="reinforce", baseline="opo_loo", num_samples=5)
+    outs = []
+    monkeypatch.setattr(model, "log_metrics", lambda out, phase, dataloader_idx=None: outs.append(out) or {})
+    model.shared_step(env.generator(3), 0, "train")
+    actions, lengths = outs[0]["actions"], outs[0]["length"]
+    # A trajectory is done with its last customer; the depot, 0, is what follows.
+    last = ((actions != 0) * torch.arange(1, actions.shape[1] + 1)).amax(1)
+    assert torch.equal(lengths, unbatchify(last, 5))
+    assert lengths.min() < lengths.max()
+
+
+class Seen(Callback):
+    """The logged value of every step."""
+
+    def __init__(self, name):
+        self.name, self.values = name, []
+
+    def on_train_batch_end(self, trainer, *_):
+        self.values.append(trainer.callback_metrics[self.name].item())
+
+
+def test_lightning_trains_writes_a_plain_checkpoint_loads_it_and_goes_on(tsp, tmp_path):
+    schedule = {"kind": "linear", "first": 2, "until": 4}
+    ks = Seen("train/k")
+    model = make(tsp, k=4, k_schedule=schedule, lr_scheduler="MultiStepLR", reward_scale="scale")
+    before = copy.deepcopy(model.policy.state_dict())
+    trainer = fit(model, tmp_path, epochs=2, callbacks=[ks])
+    assert ks.values == [2, 2, 3, 4]
+    assert any(not torch.equal(value, before[name]) for name, value in model.policy.state_dict().items())
+    assert {"val/reward", "val/max@1", "val/max@4", "val/max@8"} <= set(trainer.callback_metrics)
+    assert trainer.callback_metrics["val/reward"] == trainer.callback_metrics["val/max@4"]
+
+    path = trainer.checkpoint_callback.last_model_path
+    content = torch.load(path)
+    assert not {"env", "policy"} & set(content["hyper_parameters"])
+    assert all(name.startswith("policy.") for name in content["state_dict"])
+
+    loaded = MaxKPOMO.load_from_checkpoint(path, env=tsp)
+    assert loaded.hparams == model.hparams
+    assert loaded.weighting == model.weighting
+    state, actions = tsp.reset(tsp.generator(3)), torch.stack([torch.randperm(7) for _ in range(3)])
+    both = [m.policy(state.clone(), tsp, actions=actions)["log_likelihood"] for m in (model, loaded)]
+    assert torch.equal(*both)
+
+    later = Seen("train/k")
+    resumed = fit(loaded, epochs=3, callbacks=[later], ckpt_path=path)
+    assert later.values == [4, 4]
+    assert resumed.global_step == 6
+    assert loaded.advantage_scaler.count == 6 * 4 * 7
+
+
+def test_leader_reward_comes_back_from_its_checkpoint(tsp, tmp_path):
+    model = make(tsp, LeaderRewardPOMO, alpha=0.25, baseline="shared", num_samples=6)
+    trainer = fit(model, tmp_path)
+    loaded = LeaderRewardPOMO.load_from_checkpoint(trainer.checkpoint_callback.last_model_path, env=tsp)
+    assert loaded.weighting == model.weighting
+    assert loaded.weighting.estimator == "leader_reward[0.25]"
+    assert loaded.num_starts == 6
+
+
+def test_loading_asks_for_what_a_checkpoint_cannot_hold(tsp, tmp_path):
+    own = make(tsp).policy
+    model = MaxKPOMO(tsp, policy=own, k=3, optimizer=partial(torch.optim.AdamW, weight_decay=0.1), **SIZES)
+    assert "optimizer" in model.left_out
+    assert "optimizer" not in model.hparams
+    path = fit(model, tmp_path).checkpoint_callback.last_model_path
+    torch.load(path)
+    with pytest.raises(LabError, match="env="):
+        MaxKPOMO.load_from_checkpoint(path)
+    with pytest.raises(LabError, match="policy="):
+        MaxKPOMO.load_from_checkpoint(path, env=tsp)
+    loaded = MaxKPOMO.load_from_checkpoint(path, env=tsp, policy_kwargs=POLICY)
+    for name, value in loaded.policy.state_dict().items():
+        assert torch.equal(value, own.state_dict()[name])
+
+
+def test_validation_is_the_mean_over_instances_of_the_unbiased_estimate(tsp, monkeypatch):
+    model = make(tsp, start="multistart")  # whose validation is i.i.d., too
+    assert "multistart" in model.policy.train_decode_type
+    drawn = []
+
+    def remembered(td, n, phase, original=model._sample):
+        out = original(td, n, phase)
+        drawn.append(unbatchify(out["reward"], n))
+        return out
+
+    monkeypatch.setattr(model, "_sample", remembered)
+    trainer = fit(model)
+    rewards = torch.cat(drawn).double()
+    assert rewards.shape == (6, 8)
+    for k in (1, 2, 3, 4, 8):
+        subsets = list(itertools.combinations(range(8), k))
+        expected = sum(rewards[:, list(subset)].amax(1) for subset in subsets).mean() / len(subsets)
+        assert trainer.callback_metrics[f"val/max@{k}"].item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_arguments_of_a_pomo_script_are_taken_unchanged():
+    env = get_env("tsp", generator_params={"num_loc": 10}, check_solution=False)
+    metrics = {"train": ["loss", "reward"], "val": ["reward", "max_reward"], "test": ["reward"]}
+    model = MaxKPOMO(
+        env, None, POLICY, "shared", 8, num_starts=10, metrics=metrics, lr_scheduler="MultiStepLR", **SIZES
+    )
+    trainer = fit(model)
+    assert {"val/reward", "val/max_reward", "val/max@8", "train/rho_hat"} <= set(trainer.callback_metrics)
+
+
+def test_hyperparameters_become_plain_values_or_are_no_part():
+    config = OmegaConf.create({"embed_dim": 16, "layers": [1, 2]})
+    given = {
+        "config": config,
+        "path": Path("data"),
+        "rate": np.float64(0.5),
+        "n": np.int64(3),
+        "pair": (1, None),
+    }
+    found = plain(given)
+    assert found == {
+        "config": {"embed_dim": 16, "layers": [1, 2]},
+        "path": "data",
+        "rate": 0.5,
+        "n": 3,
+        "pair": (1, None),
+    }
+    assert [type(found[name]) for name in ("config", "rate", "n")] == [dict, float, int]
+    for wrong in (torch.nn.Linear(1, 1), print, [torch.optim.Adam], b"x"):
+        with pytest.raises(TypeError):
+            plain(wrong)
+
+
+def test_too_few_starts_for_a_later_k_are_told_before_the_first_step(tsp):
+    model = make(tsp, k=8, k_schedule={"kind": "step", "until": 50})
+    with pytest.raises(ValueError, match="K = 8 and n = 7"):
+        model.shared_step(tsp.generator(2), 0, "train")
+
+
+def test_importing_the_room_imports_neither_rl4co_nor_lightning():
+    code = "import sys, maxk_lab.training as t; t.Settings; print({'rl4co', 'lightning'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"

@@ -1,0 +1,94 @@
+"""The K of every step on its way to the study's, and a training that follows it."""
+
+import pytest
+import torch
+
+from maxk_lab.errors import LabError
+from maxk_lab.training.metrics import METRICS, SCHEDULE_METRICS
+from maxk_lab.training.schedule import scheduled_k, scheduled_ks
+from maxk_lab.training.settings import KScheduleSettings, Settings, Weighting, check
+from maxk_lab.training.step import Step
+from maxk_lab.training.trainer import Trainer
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "until", "k", "expected"),
+    [
+        ("fixed", 1, 4, 8, [8] * 7),
+        ("linear", 1, 4, 9, [1, 3, 5, 7, 9, 9, 9]),
+        ("linear", 8, 3, 2, [8, 6, 4, 2, 2, 2, 2]),
+        ("linear", 1, 4, 3, [1, 2, 2, 2, 3, 3, 3]),
+        ("step", 1, 3, 8, [1, 1, 1, 8, 8, 8, 8]),
+    ],
+)
+def test_the_k_of_every_step(kind, first, until, k, expected):
+    schedule = KScheduleSettings(kind, first, until)
+    assert [scheduled_k(schedule, k, step) for step in range(7)] == expected
+    assert scheduled_ks(schedule, k, 7) == tuple(sorted(set(expected)))
+
+
+def test_a_training_that_ends_on_the_way_needs_the_k_it_comes_to_and_its_own():
+    assert scheduled_ks(KScheduleSettings("linear", 1, 100), 9, 14) == (1, 2, 9)
+    assert scheduled_ks(KScheduleSettings("step", 2, 100), 4, 10) == (2, 4)
+
+
+def test_an_unknown_kind_is_an_error():
+    with pytest.raises(ValueError, match="kind must be fixed, linear or step, got 'cosine'"):
+        scheduled_k(KScheduleSettings("cosine"), 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (
+            {"kind": "liner"},
+            "k_schedule.kind must be one of fixed, linear, step, got 'liner' (did you mean linear?)",
+        ),
+        ({"kind": "step", "first": 0}, "k_schedule.first must be at least 1, got 0"),
+        ({"kind": "step", "until": 0}, "k_schedule.until must be at least 1, got 0"),
+        (
+            {"kind": "step", "first": 8},
+            "k_schedule step comes to K = 8: centred needs 1 <= K < n, got K = 8 and n = 8",
+        ),
+        ({"kind": "linear", "first": 9}, "k_schedule linear comes to K = 9"),
+    ],
+)
+def test_a_schedule_that_cannot_be_run_is_refused(schedule, message):
+    with pytest.raises(LabError) as caught:
+        check(Settings.from_mapping({"k_schedule": schedule}), Weighting("maxk", "centred", 8, 2))
+    assert message in str(caught.value)
+
+
+def test_an_estimator_with_a_k_of_its_own_has_no_schedule_to_mind():
+    check(
+        Settings.from_mapping({"k_schedule": {"kind": "step", "first": 8}}),
+        Weighting("reinforce", "centred", 8, 1),
+    )
+
+
+def trained(environment, k, **settings):
+    settings = Settings.from_mapping({"steps": 4, "batch": 16, "learning_rate": 0.05, **settings})
+    trainer = Trainer.start(
+        Step(environment, settings, Weighting("maxk", "centred", 4, k)), environment.policy(0), seed=3
+    )
+    for _ in range(4):
+        trainer.advance()
+    return trainer
+
+
+def test_every_step_trains_for_its_k(sequences):
+    environment = sequences()
+    scheduled = trained(environment, 3, k_schedule={"kind": "linear", "first": 1, "until": 2})
+    assert set(scheduled.log) == set(METRICS) | set(SCHEDULE_METRICS)
+    assert scheduled.log["k"] == [1, 2, 3, 3]
+    # The same four steps, each by a method for its own K.
+    by_hand = trained(environment, 3)
+    policy = environment.policy(0)
+    by_hand.policy.load_state_dict(policy.state_dict())
+    again = Trainer.start(by_hand.method, policy, seed=3)
+    for k in (1, 2, 3, 3):
+        again.method = by_hand.method.at(k)
+        again.advance()
+    assert torch.equal(again.policy.logits, scheduled.policy.logits)
+    assert "k" not in again.log
+    assert not torch.equal(trained(environment, 3).policy.logits, scheduled.policy.logits)
