@@ -11,13 +11,15 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.records import RunDirectory
 
 # Cost of one trajectory step in warm-up (a backward per batch), in scoring (a gradient per trajectory), in
-# training and in evaluating (no gradient, but larger batches, which small caches do not like).
+# training (large batches) and in evaluating (no gradient).
 WARMUP_COST = 1.0
 SCORE_COST = 2.0
-TRAINING_COST = 1.0
-EVALUATION_COST = 1.0
+TRAINING_COST = 0.15
+EVALUATION_COST = 0.1
 # Cost of one exact objective at one value of the parameter: an integral, or a sum over all trajectories.
 OBJECTIVE_COST = 10.0
+# Rotated and mirrored copies of an instance.
+AUGMENTATIONS = 8
 # Seconds per unit of work where nothing has been timed yet: a small attention policy on one slow core.
 FIRST_GUESS = 1.5e-4
 
@@ -26,7 +28,7 @@ def unit_work(unit: Mapping[str, Any]) -> dict[str, float]:
     """The work of the phases of a unit of any study (its `as_dict()`), in their order."""
     steps = _steps(unit["environment"])
     if "training" in unit:
-        return {"training": steps * _training_work(unit["training"])}
+        return {"training": steps * _training_work(unit["training"], steps)}
     if "objective" in unit:
         return {"points": OBJECTIVE_COST * unit["objective"]["points"]}
     if "groups" in unit:
@@ -39,12 +41,14 @@ def unit_work(unit: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _training_work(settings: Mapping[str, Any]) -> float:
-    """Trajectories drawn, weighted with what each costs."""
+def _training_work(settings: Mapping[str, Any], starts: float) -> float:
+    """Trajectories drawn, weighted with what each costs; multistart decodes one from each of about `starts` first actions."""
     evaluate = settings["evaluate"]
     times = 1 + math.ceil(settings["steps"] / evaluate["every"])
+    extra = {"greedy": 1, "augmentation": AUGMENTATIONS, "multistart": starts + evaluate["samples"]}
+    per_instance = times * evaluate["samples"] + sum(extra[name] for name in evaluate.get("extras", ()))
     learnt: float = settings["steps"] * settings["batch"] * settings["inner_epochs"]
-    evaluated: float = times * evaluate["instances"] * evaluate["samples"]
+    evaluated: float = evaluate["instances"] * per_instance
     return TRAINING_COST * learnt + EVALUATION_COST * evaluated
 
 

@@ -102,11 +102,13 @@ def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
     metrics = {key: value for key, value in (record.metrics or {}).items() if key not in BULKY}
     if record.cell["study"] == "training" and "final" in metrics:
         metrics["final"] = _final_curve(metrics["final"])
+        metrics = {key: _short(value) for key, value in metrics.items()}
     return {
         "name": record.cell["id"],
         "run": str(directory.root),
         "status": record.status,
         "cell": record.cell,
+        "files": _files(directory, record.cell["id"]),
         "formulas": _formulas(record.cell),
         "metrics": metrics,
         "error": record.error,
@@ -115,14 +117,35 @@ def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
     }
 
 
+def _files(directory: RunDirectory, cell_id: str) -> dict[str, Any]:
+    """The files of a trained policy that are there: the policy at the end and, by step, the snapshots on the way."""
+    found = directory.cache_path.glob(f"policy-{cell_id}-*.pt")
+    snapshots = {int(path.stem.rsplit("-", 1)[1]): str(path) for path in found}
+    checkpoint = directory.cache_path / f"training-{cell_id}.pt"
+    return ({"checkpoint": str(checkpoint)} if checkpoint.is_file() else {}) | (
+        {"snapshots": {f"step {step}": snapshots[step] for step in sorted(snapshots)}} if snapshots else {}
+    )
+
+
+def _short(value: Any) -> Any:
+    """Numbers with their interval in one line, and no values of single instances, which --json has."""
+    if not isinstance(value, dict):
+        return value
+    if {"value", "low", "high"} <= set(value):
+        return _with_interval([value["value"], value["low"], value["high"]])
+    return {key: _short(item) for key, item in value.items() if key != "per_instance"}
+
+
+def _with_interval(numbers: list[float | None]) -> str:
+    known = [number for number in numbers if number is not None]
+    return "{:.4g} [{:.4g}, {:.4g}]".format(*known) if len(known) == len(numbers) else "undefined"
+
+
 def _final_curve(final: dict[str, Any]) -> dict[str, str]:
     """The Max@K of the trained policy with its interval, at the K that the report knows."""
     curves = [final[name] for name in ("value", "low", "high")]
     points = {k: [curve[k - 1] for curve in curves] for k in final["ks"]}
-    return {
-        f"max@{k}": "undefined" if None in point else "{:.4g} [{:.4g}, {:.4g}]".format(*point)
-        for k, point in points.items()
-    }
+    return {f"max@{k}": _with_interval(point) for k, point in points.items()}
 
 
 def _formulas(cell: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,23 @@ GRID_AXES = ("estimator", "baseline", "n", "k")
 # Keys of a cell as JSON that are no part of its meaning.
 OUTSIDE_MEANING = ("id", "setting")
 # Settings of a training study that change nothing that is measured.
-WITHOUT_MEANING = ("checkpoint_every",)
+WITHOUT_MEANING = ("checkpoint_every", "device", "snapshots")
+
+
+def policy_meaning(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """A resolved policy without the path of its checkpoint: the file's content is what tells policies apart."""
+    if "checkpoint" not in policy:
+        return dict(policy)
+    return {**policy, "checkpoint": {"sha256": policy["checkpoint"]["sha256"]}}
+
+
+def training_meaning(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a training that change what is measured; of its evaluation set, the content."""
+    evaluate = dict(settings["evaluate"])
+    if "data" in evaluate:
+        evaluate["data"] = {"sha256": evaluate["data"]["sha256"]}
+    kept = {name: value for name, value in settings.items() if name not in WITHOUT_MEANING}
+    return kept | {"evaluate": evaluate}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +66,7 @@ class Unit:
 
     def meaning(self) -> dict[str, Any]:
         """The part of the unit that tells its cells from those of others."""
-        return self.as_dict()
+        return self.as_dict() | {"policy": policy_meaning(self.policy)}
 
     @property
     def label(self) -> str:
@@ -64,11 +80,11 @@ class TrainingUnit:
 
     study: ClassVar[str] = "training"
     stage: ClassVar[None] = None
-    setting: ClassVar[Mapping[str, Any]] = {}
     environment: Mapping[str, Any]
     policy: Mapping[str, Any]
     seed: int
     training: Mapping[str, Any]
+    setting: Mapping[str, Any] = field(default_factory=dict)
     cells: tuple[Cell, ...] = field(default=(), repr=False)
 
     def as_dict(self) -> dict[str, Any]:
@@ -78,14 +94,16 @@ class TrainingUnit:
 
     def meaning(self) -> dict[str, Any]:
         """The part of the unit that tells its cell from others."""
-        settings = {name: value for name, value in self.training.items() if name not in WITHOUT_MEANING}
-        return self.as_dict() | {"training": settings}
+        return self.as_dict() | {
+            "policy": policy_meaning(self.policy),
+            "training": training_meaning(self.training),
+        }
 
     @property
     def label(self) -> str:
         """A few words for people, e.g. `toy_llm, maxk/centred n=16 k=8, seed 1`."""
         points = ", ".join(f"{c.estimator}/{c.baseline} n={c.n} k={c.k}" for c in self.cells)
-        return f"{self.environment['name']}, {points}, seed {self.seed}"
+        return f"{_place(self.environment, self.setting)}, {points}, seed {self.seed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +126,7 @@ class ObjectiveUnit:
 
     def meaning(self) -> dict[str, Any]:
         """The part of the unit that tells its cells from those of others."""
-        return self.as_dict()
+        return self.as_dict() | {"policy": policy_meaning(self.policy)}
 
     @property
     def label(self) -> str:
@@ -139,7 +157,7 @@ class WeightsUnit:
 
     def meaning(self) -> dict[str, Any]:
         """The part of the unit that tells its cells from those of others."""
-        return self.as_dict()
+        return self.as_dict() | {"policy": policy_meaning(self.policy)}
 
     @property
     def label(self) -> str:
@@ -152,7 +170,11 @@ AnyUnit = Unit | TrainingUnit | ObjectiveUnit | WeightsUnit
 
 def _place(environment: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
     """The environment with what is varied, e.g. `bandit arms=8`."""
-    varied = (f"{key.rpartition('.')[2]}={value}" for key, value in setting.items())
+    varied = (
+        f"{key.removeprefix('environment.').removeprefix('policy.').removeprefix('behaviour.')}={value}"
+        for key, value in setting.items()
+        if key != "environment.name"
+    )
     return " ".join([environment["name"], *varied])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.claims import DifferenceClaim, EqualsClaim, OrderClaim, Where, evaluate_value
 from maxk_lab.sweeps.metrics import measured, not_measured
-from maxk_lab.sweeps.problems import unknown_key
+from maxk_lab.sweeps.problems import NOT_IID, unknown_key
 from maxk_lab.sweeps.regions import settings_of
 from maxk_lab.sweeps.schema import GradientStudy
 from maxk_lab.sweeps.source import Source, TreePath
@@ -68,7 +68,9 @@ def _note_unknown_settings(
     before = len(source.problems)
     for part, region in _regions(claim):
         for key in region.setting or {}:
-            if key not in known:
+            if key == "start" and claim.kind in ("unbiased", "biased"):
+                source.add((*path, *part, "setting", key), NOT_IID, key=True)
+            elif key not in known:
                 words = unknown_key(key, known) if known else f"unknown key {key!r}: the sweep varies nothing"
                 source.add((*path, *part, "setting", key), words, key=True)
     return len(source.problems) > before

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.sweeps.arithmetic import check_arithmetic, evaluate_value
 from maxk_lab.sweeps.fields import Model, Positive
 from maxk_lab.sweeps.metrics import EqualsMetric, GradientMetric, OrderMetric, study_of
@@ -127,23 +128,23 @@ class OrderClaim(_Claim):
 
 
 class _PairClaim(_Claim):
-    """A measure at `of` compared with that at `over`, all other axes equal."""
+    """A measure at `of` compared with that at `over`, all axes equal that `over` does not give."""
 
     of: Where
     over: Where
 
     @model_validator(mode="after")
     def _two_sides(self) -> Self:
-        if not self.of.given() or set(self.of.given()) != set(self.over.given()):
+        if not self.of.given() or not set(self.of.given()) <= set(self.over.given()):
             raise ValueError(
-                "of and over must give the same axes, e.g. of: {baseline: subloo}, over: {baseline: none}"
+                "over must give every axis that of gives, e.g. of: {baseline: subloo}, over: {baseline: none}"
             )
         if any(len(values) > 1 for values in self.over.given().values()):
             raise ValueError("over must give one value per axis")
         return self
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """Pairs (of, over) that differ only in the axes that `of` and `over` give."""
+        """Pairs (of, over) that differ only in the axes that `over` gives."""
         return aligned(points, (self.of, self.over), self.where, self.axes)
 
 
@@ -175,7 +176,8 @@ def _check_final(metric: str) -> str:
 class DifferenceClaim(_PairClaim):
     """The trained policy's Max@K (or mean reward) at `of` less that at `over` is at least, or at most, a number.
 
-    Policies are compared in pairs: of the same seed, on the same held-out instances.
+    Policies are compared in pairs: of the same seed, on the same held-out instances. Where the estimator of `over` takes
+    no K, the K of `of` may be any.
     """
 
     kind: Literal["difference"]
@@ -193,13 +195,17 @@ class DifferenceClaim(_PairClaim):
         """The K of the curve that the claim speaks of; the mean reward is its value at K = 1."""
         return 1 if self.metric == "mean" else int(self.metric.removeprefix("max@"))
 
+    def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
+        """Pairs (of, over) that differ only in the axes that `over` gives, or that its estimator fixes."""
+        fixed = {choose_estimator(name).row.fixed_k for name in self.over.estimator or ()}
+        implied = {"k": tuple(fixed)} if self.over.k is None and len(fixed) == 1 and None not in fixed else {}
+        return aligned(points, (self.of, self.over.model_copy(update=implied)), self.where, self.axes)
+
     @model_validator(mode="after")
     def _bound(self) -> Self:
         _one_bound(self)
         if any(region.stage is not None for region in (self.of, self.over, self.where)):
             raise ValueError("a training study has no stage: give estimator, baseline, n or k")
-        if any(region.setting is not None for region in (self.of, self.over, self.where)):
-            raise ValueError("a training study varies no setting: give estimator, baseline, n or k")
         return self
 
 

@@ -9,14 +9,19 @@ from typing import Any
 from maxk_lab.catalogue import Parameter
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
+from maxk_lab.sweeps.named_files import resolved_file
 from maxk_lab.sweeps.problems import unknown_key
 from maxk_lab.sweeps.source import Source, TreePath
+
+# The key by which a sweep varies the environment itself.
+NAME = "environment.name"
 
 
 def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """(environment, policy) with all parameters parsed or defaulted, optional ones only where they are not at their default.
 
-    None if there are problems.
+    Where the sweep varies the environment's name, only those that are given: `completed` adds the rest, which depend on the
+    name. `checkpoint` of the policy is its path and hash. None if there are problems.
     """
     environment, policy = source.tree.get("environment"), source.tree.get("policy", {})
     if not isinstance(environment, dict) or not isinstance(policy, dict):
@@ -37,14 +42,53 @@ def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]]
     before = len(source.problems)
     given = {key: value for key, value in environment.items() if key != "name"}
     parameters = _parse(given, row.parameters, ("environment",), source)
-    policy_parameters = _parse(policy, row.policy_parameters, ("policy",), source)
+    own = {key: value for key, value in policy.items() if key != "checkpoint"}
+    policy_parameters = _parse(own, row.policy_parameters, ("policy",), source, also=("checkpoint",))
+    checkpoint = _checkpoint(policy, source)
     if len(source.problems) > before:
         return None
+    vary = source.tree.get("vary")
+    if isinstance(vary, Mapping) and NAME in vary:
+        parameters = {key: value for key, value in parameters.items() if key in given}
+        policy_parameters = {key: value for key, value in policy_parameters.items() if key in own}
+        return {"name": name, **parameters}, policy_parameters | checkpoint
     reason = row.refusal(parameters, policy_parameters)
     if reason is not None:
         source.add(_culprit(reason, parameters, policy_parameters), reason)
         return None
-    return {"name": name, **parameters}, policy_parameters
+    return {"name": name, **parameters}, policy_parameters | checkpoint
+
+
+def _checkpoint(policy: Mapping[str, Any], source: Source) -> dict[str, Any]:
+    if policy.get("checkpoint") is None:
+        return {}
+    try:
+        return {"checkpoint": resolved_file(policy["checkpoint"], "checkpoint")}
+    except LabError as error:
+        source.add(("policy", "checkpoint"), str(error))
+        return {}
+
+
+def completed(
+    environment: Mapping[str, Any], policy: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An environment and policy with the defaults of what is not given; as they are where the catalogue lacks the name.
+
+    Raises `LabError` for a value that the environment of this name does not take.
+    """
+    if environment["name"] not in ENVIRONMENTS:
+        return dict(environment), dict(policy)
+    row = ENVIRONMENTS.get(environment["name"])
+
+    def filled(given: Mapping[str, Any], known: Iterable[Parameter]) -> dict[str, Any]:
+        parsed = {p.name: (p, p.parse(given.get(p.name, p.default))) for p in known}
+        return dict(given) | {
+            name: value
+            for name, (p, value) in parsed.items()
+            if not p.optional or value != p.parse(p.default)
+        }
+
+    return filled(environment, row.parameters), filled(policy, row.policy_parameters)
 
 
 def moved(
@@ -110,12 +154,17 @@ def _culprit(reason: str, parameters: Mapping[str, Any], policy: Mapping[str, An
 
 
 def _parse(
-    given: Mapping[str, Any], known: Iterable[Parameter], path: TreePath, source: Source
+    given: Mapping[str, Any],
+    known: Iterable[Parameter],
+    path: TreePath,
+    source: Source,
+    also: Iterable[str] = (),
 ) -> dict[str, Any]:
+    """All parameters, parsed or defaulted; problems name the keys that are `also` there as known."""
     parameters = {parameter.name: parameter for parameter in known}
     for key in given:
         if key not in parameters:
-            source.add((*path, key), unknown_key(key, parameters), key=True)
+            source.add((*path, key), unknown_key(key, [*parameters, *also]), key=True)
     parsed: dict[str, Any] = {}
     for name, parameter in parameters.items():
         try:

@@ -30,7 +30,8 @@ def _canonical(choose: Callable[[str], Any]) -> Callable[[str], str]:
     return canonical
 
 
-def _distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
+def distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    """`values`, none of which may be there twice."""
     repeated = sorted({value for value in values if values.count(value) > 1})  # type: ignore[type-var]
     if repeated:
         raise ValueError(f"must be distinct, got {', '.join(map(str, repeated))} more than once")
@@ -58,10 +59,10 @@ EstimatorName = Annotated[str, AfterValidator(_canonical(choose_estimator))]
 BaselineName = Annotated[str, AfterValidator(_canonical(choose_baseline))]
 OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Distinct = Annotated[
-    tuple[WholeNumber, ...], BeforeValidator(as_tuple), Field(min_length=1), AfterValidator(_distinct)
+    tuple[WholeNumber, ...], BeforeValidator(as_tuple), Field(min_length=1), AfterValidator(distinct)
 ]
 Distances = Annotated[
-    tuple[NotNegative, ...], BeforeValidator(as_tuple), Field(min_length=1), AfterValidator(_distinct)
+    tuple[NotNegative, ...], BeforeValidator(as_tuple), Field(min_length=1), AfterValidator(distinct)
 ]
 # What a YAML file can give a parameter: true and false are no numbers.
 Value = Annotated[bool | int | float | str, Field(union_mode="left_to_right"), BeforeValidator(_single)]

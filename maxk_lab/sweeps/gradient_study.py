@@ -21,6 +21,8 @@ from maxk_lab.gradients.draw import draw_pool
 from maxk_lab.gradients.measures import measure_cells
 from maxk_lab.gradients.pool import ScorePool
 from maxk_lab.seeds import derive_seed
+from maxk_lab.sweeps.cells import policy_meaning
+from maxk_lab.sweeps.checkpoints import initial_policy
 from maxk_lab.sweeps.identity import IDENTITY_VERSION, content_hash
 from maxk_lab.training.warmup import WarmUp, train_until
 
@@ -65,7 +67,7 @@ def _pool(
     objectives = _objectives(cells)
     # How a pool is cut into groups, or whether groups are enumerated instead, does not change the pool.
     axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
-    meaning = axes | {"version": IDENTITY_VERSION}
+    meaning = axes | {"policy": policy_meaning(unit["policy"]), "version": IDENTITY_VERSION}
     path = None if cache is None else cache / f"pool-{content_hash(meaning)}.npz"
     cached = _read_pool(path)
     if cached is not None and (not cached.exact or set(objectives) <= set(cached.objectives)):
@@ -92,23 +94,26 @@ def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
     """The policy that draws the trajectories, where it is not `policy`: all distances of a seed lie in one direction."""
     if "behaviour" not in unit:
         return None
-    seed = derive_seed("behaviour", unit["environment"], unit["policy"], unit["seed"])
+    seed = derive_seed("behaviour", unit["environment"], policy_meaning(unit["policy"]), unit["seed"])
     return perturbed(policy, unit["behaviour"]["distance"], seed)
 
 
 def _policy_at_stage(
     unit: Mapping[str, Any], environment: Environment, cache: Path | None, event: Event
 ) -> nn.Module:
-    """The policy after `stage` steps, going on from the latest saved earlier stage of the same training."""
-    policy_seed = derive_seed("policy", unit["environment"], unit["policy"], unit["seed"])
-    policy = environment.policy(policy_seed)
+    """The policy after `stage` steps, going on from the latest saved earlier stage of the same training.
+
+    Stage 0 is the fresh policy, or that of the checkpoint.
+    """
+    policy = initial_policy(environment, unit)
     stage = unit["stage"]
     if stage == 0:
         return policy
     settings = unit["warmup"]
     warmup = WarmUp.start(policy, settings["learning_rate"])
-    axes = {key: unit[key] for key in ("environment", "policy", "seed", "warmup")} | {
-        "version": IDENTITY_VERSION
+    axes = {key: unit[key] for key in ("environment", "seed", "warmup")} | {
+        "policy": policy_meaning(unit["policy"]),
+        "version": IDENTITY_VERSION,
     }
     name = f"policy-{content_hash(axes)}"
     saved = [] if cache is None else sorted(cache.glob(f"{name}-*.pt"), key=_step_of, reverse=True)
@@ -119,7 +124,7 @@ def _policy_at_stage(
                 break
             except Exception:  # a damaged file is no reason to fail: train again
                 path.unlink(missing_ok=True)
-                warmup = WarmUp.start(environment.policy(policy_seed), settings["learning_rate"])
+                warmup = WarmUp.start(initial_policy(environment, unit), settings["learning_rate"])
     train_until(
         warmup,
         environment,

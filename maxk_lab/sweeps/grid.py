@@ -24,8 +24,9 @@ from maxk_lab.estimators.catalogue import (
 from maxk_lab.sweeps.cells import GRID_AXES
 from maxk_lab.sweeps.fields import Grid
 from maxk_lab.sweeps.rewards_only import rewards_only_refusal
-from maxk_lab.sweeps.schema import GradientStudy, ObjectiveGrid
-from maxk_lab.sweeps.training_schema import TrainingStudy
+from maxk_lab.sweeps.schema import GradientStudy, ObjectiveGrid, WeightsStudy
+from maxk_lab.sweeps.training_schema import KSchedule, TrainingStudy
+from maxk_lab.training.schedule import scheduled_ks
 
 Point = dict[str, Any]
 
@@ -57,6 +58,8 @@ class Conditions:
     complete: bool | None = None
     instances: int | None = None
     batch: int | None = None
+    steps: int | None = None
+    k_schedule: KSchedule | None = None
 
     @classmethod
     def of(cls, study: Any, environment: str | None = None) -> Conditions:
@@ -64,8 +67,10 @@ class Conditions:
         if isinstance(study, GradientStudy):
             return cls("gradient", environment, study.complete, study.instances)
         if isinstance(study, TrainingStudy):
-            return cls("training", environment, batch=study.batch)
-        return cls("weights", environment)
+            return cls(
+                "training", environment, batch=study.batch, steps=study.steps, k_schedule=study.k_schedule
+            )
+        return cls("weights" if isinstance(study, WeightsStudy) else "objective", environment)
 
 
 def describe(point: Mapping[str, Any]) -> str:
@@ -73,14 +78,38 @@ def describe(point: Mapping[str, Any]) -> str:
     return " ".join(f"{axis}={value}" for axis, value in point.items())
 
 
-def grid_points(grid: Grid, conditions: Conditions) -> tuple[list[Point], list[Skipped]]:
-    """The points of a study's grid that are measured, and those that cannot run or repeat another, with why."""
+def grid_points(
+    grid: Grid | ObjectiveGrid, conditions: Conditions = Conditions()
+) -> tuple[list[Point], list[Skipped]]:
+    """The points of one grid that are measured, and those that cannot run or repeat another, with why."""
+    if isinstance(grid, ObjectiveGrid):
+        return _objective_points(grid)
     points, skipped = _grid_points(grid, conditions)
     return list(points), list(skipped)
 
 
-def objective_points(grid: ObjectiveGrid) -> tuple[list[Point], list[Skipped]]:
-    """The same of an objective study, whose points have no baseline, and their K for an n."""
+def study_points(study: Any, environment: str) -> tuple[list[Point], list[Skipped]]:
+    """The same of all grids of a study, other than of training, in the environment of this name."""
+    points: dict[tuple[Any, ...], Point] = {}
+    skipped: list[Skipped] = []
+    conditions = Conditions.of(study, environment)
+    for grid in study.grid:
+        found, left_out = grid_points(grid, conditions)
+        skipped += left_out
+        for point in found:
+            if tuple(point.values()) in points:
+                skipped.append(repeated(point, conditions.study))
+            points.setdefault(tuple(point.values()), point)
+    return list(points.values()), skipped
+
+
+def repeated(point: Point, study: str) -> Skipped:
+    """A point that an earlier entry of the grid has, too."""
+    return Skipped(point, f"repeats {describe(point)} of an earlier entry", repeats=point, study=study)
+
+
+def _objective_points(grid: ObjectiveGrid) -> tuple[list[Point], list[Skipped]]:
+    """Points of an objective study have no baseline, and their K for an n."""
     points: dict[tuple[Any, ...], Point] = {}
     skipped: list[Skipped] = []
     for estimator, k in product(grid.estimator, grid.k):
@@ -140,11 +169,23 @@ def _refusal(point: Point, conditions: Conditions) -> tuple[str, str] | None:
         return "baseline", f"{baseline} gives one weight per token: training studies only"
     if conditions.study == "weights" and (reason := rewards_only_refusal(estimator, baseline)) is not None:
         return ("estimator" if needs_ratios(estimator) else "baseline"), reason
-    reason = refusal(**point)
+    reason = refusal(**point) or _schedule_refusal(point, conditions)
     if reason is not None:
         return "k", reason
     reason = _fit_refusal(point, conditions) or _weight_refusal(estimator, baseline, conditions.environment)
     return None if reason is None else ("baseline", reason)
+
+
+def _schedule_refusal(point: Point, conditions: Conditions) -> str | None:
+    """Why the point cannot run with a K that the schedule comes by. Estimators that take no K have no schedule."""
+    schedule, steps, k = conditions.k_schedule, conditions.steps, point["k"]
+    if schedule is None or steps is None or effective_k(point["estimator"], k + 1) != k + 1:
+        return None
+    for other in scheduled_ks(schedule, k, steps):
+        reason = refusal(**(point | {"k": other}))
+        if reason is not None:
+            return f"k_schedule comes by K = {other}: {reason}"
+    return None
 
 
 def _fit_refusal(point: Point, conditions: Conditions) -> str | None:

@@ -55,7 +55,10 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
             else:
                 OmegaConf.update(config["vary"][path[1]], ".".join(path[2:]), value, merge=True)
         else:
-            OmegaConf.update(config, ".".join(path), value, merge=True)
+            key_path = ".".join(path)
+            before = OmegaConf.select(config, key_path, throw_on_resolution_failure=False)
+            both = OmegaConf.is_dict(value) and not OmegaConf.is_list(before)
+            OmegaConf.update(config, key_path, value, merge=both)
     except yaml.YAMLError as error:
         reason = getattr(error, "problem", None) or str(error)
         source.problems.append(Problem(FILE, number, len(key) + 2, shown, f"not YAML: {reason}"))
@@ -68,7 +71,8 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
         AttributeError,
         AssertionError,
     ) as error:
-        source.problems.append(Problem(FILE, number, 1, shown, f"cannot be set: {_first_line(error)}"))
+        reason = _no_entry(source.tree, path) or _first_line(error)
+        source.problems.append(Problem(FILE, number, 1, shown, f"cannot be set: {reason}"))
         return
     here, value_here = Mark(FILE, number, 1), Mark(FILE, number, len(key) + 2)
     for end in range(1, len(path) + 1):
@@ -86,6 +90,19 @@ def _path(key: str) -> TreePath:
     if path[:1] == ("vary",) and len(path) > 2:
         return ("vary", ".".join(path[1:3]), *path[3:])
     return path
+
+
+def _no_entry(tree: Any, path: TreePath) -> str | None:
+    """What to say of a path that leads into a list but names none of its entries."""
+    for depth, step in enumerate(path):
+        if isinstance(tree, list) and not step.isdigit():
+            before, rest = ".".join(path[:depth]), ".".join(path[depth:])
+            return f"{before} is a list; say which entry, as in {before}.0.{rest}"
+        if isinstance(tree, dict):
+            tree = tree.get(step)
+        else:
+            tree = tree[int(step)] if isinstance(tree, list) and int(step) < len(tree) else None
+    return None
 
 
 def _mark_under(source: Source, path: TreePath, value: Any, mark: Mark) -> None:

@@ -8,8 +8,10 @@ from itertools import product
 from typing import Any
 
 from maxk_lab.sweeps.cells import AnyUnit, Cell, ObjectiveUnit, TrainingUnit, Unit, WeightsUnit
-from maxk_lab.sweeps.grid import Conditions, Point, Skipped, grid_points, objective_points
-from maxk_lab.sweeps.schema import GradientStudy, SweepSpec
+from maxk_lab.sweeps.grid import Conditions, Point, Skipped, study_points
+from maxk_lab.sweeps.schema import AnyStudy, GradientStudy, ObjectiveStudy, SweepSpec, WeightsStudy
+from maxk_lab.sweeps.training_grid import training_points
+from maxk_lab.sweeps.training_schema import TrainingStudy
 from maxk_lab.sweeps.variation import Variant, variants
 
 __all__ = ["Plan", "Skipped", "make_plan", "settings_of_study"]
@@ -32,30 +34,35 @@ def make_plan(spec: SweepSpec) -> Plan:
     """The plan of a validated spec: gradient, training, objective and weights study, each in the file's order."""
     units: list[AnyUnit] = []
     skipped: list[Skipped] = []
-    name = spec.environment["name"]
     found = list(variants(spec.environment, spec.policy, spec.vary))
     sound = [variant for variant in found if variant.refusal is None]
     if spec.gradient is not None:
-        points, left_out = grid_points(spec.gradient.grid, Conditions.of(spec.gradient, name))
-        units += _gradient_units(spec, spec.gradient, sound, points)
-        skipped += [*_refused(found, "gradient"), *left_out]
+        units += _gradient_units(spec, spec.gradient, sound)
+        skipped += _left_out(spec.gradient, found)
     if spec.training is not None:
-        points, left_out = grid_points(spec.training.grid, Conditions.of(spec.training, name))
-        units += _training_units(spec, points)
-        skipped += left_out
+        units += _training_units(spec, spec.training, sound)
+        skipped += _left_out(spec.training, found)
     if spec.objective is not None:
-        points, left_out = objective_points(spec.objective.grid)
-        units += _objective_units(spec, points)
-        skipped += left_out
+        units += _objective_units(spec, spec.objective, sound)
+        skipped += _left_out(spec.objective, found)
     if spec.weights is not None:
-        points, left_out = grid_points(spec.weights.grid, Conditions.of(spec.weights, name))
-        units += _weights_units(spec, sound, points)
-        skipped += [*_refused(found, "weights"), *left_out]
+        units += _weights_units(spec, spec.weights, sound)
+        skipped += _left_out(spec.weights, found)
     return Plan(tuple(units), tuple(skipped))
 
 
-def _refused(found: Sequence[Variant], study: str) -> list[Skipped]:
-    return [Skipped(v.setting, v.refusal, study=study) for v in found if v.refusal is not None]
+def _left_out(study: AnyStudy, found: Sequence[Variant]) -> list[Skipped]:
+    """Settings that cannot run, and points of the grid that cannot or are there already, each told once."""
+    name = Conditions.of(study).study
+    skipped = [Skipped(v.setting, v.refusal, study=name) for v in found if v.refusal is not None]
+    for environment in dict.fromkeys(v.environment["name"] for v in found if v.refusal is None):
+        _, left_out = (
+            training_points(study, environment)
+            if isinstance(study, TrainingStudy)
+            else study_points(study, environment)
+        )
+        skipped += [one for one in left_out if one not in skipped]
+    return skipped
 
 
 def settings_of_study(study: GradientStudy, variant: Variant) -> Iterator[tuple[float, dict[str, Any]]]:
@@ -64,11 +71,10 @@ def settings_of_study(study: GradientStudy, variant: Variant) -> Iterator[tuple[
         yield distance, variant.setting | ({"behaviour.distance": distance} if study.off_policy else {})
 
 
-def _gradient_units(
-    spec: SweepSpec, study: GradientStudy, found: Sequence[Variant], points: Sequence[Point]
-) -> Iterator[Unit]:
+def _gradient_units(spec: SweepSpec, study: GradientStudy, found: Sequence[Variant]) -> Iterator[Unit]:
     """All seeds of a stage before the next stage, all stages of a setting before the next setting."""
     for variant in found:
+        points, _ = study_points(study, variant.environment["name"])
         for (distance, setting), stage, seed in product(
             settings_of_study(study, variant), study.stages, spec.seeds
         ):
@@ -90,29 +96,31 @@ def _gradient_units(
             yield Unit(**settings, cells=_cells(bare, points))
 
 
-def _training_units(spec: SweepSpec, points: Sequence[Point]) -> Iterator[TrainingUnit]:
-    """All points of a seed before the next seed, so that an unfinished sweep has whole seeds to compare."""
-    assert spec.training is not None
-    training = spec.training.settings()
-    for seed, point in product(spec.seeds, points):
-        bare = TrainingUnit(dict(spec.environment), dict(spec.policy), seed, training)
-        yield TrainingUnit(bare.environment, bare.policy, seed, training, cells=_cells(bare, [point]))
+def _training_units(
+    spec: SweepSpec, study: TrainingStudy, found: Sequence[Variant]
+) -> Iterator[TrainingUnit]:
+    """All settings and points of a seed before the next seed, so that an unfinished sweep has whole seeds to compare."""
+    for seed, variant in product(spec.seeds, found):
+        for training in training_points(study, variant.environment["name"])[0]:
+            setting = {**variant.setting, **training.setting}
+            settings = (variant.environment, variant.policy, seed, training.settings, setting)
+            yield TrainingUnit(*settings, cells=_cells(TrainingUnit(*settings), [training.point]))
 
 
-def _objective_units(spec: SweepSpec, points: Sequence[Point]) -> Iterator[ObjectiveUnit]:
-    assert spec.objective is not None
-    objective = spec.objective.model_dump(mode="json", by_alias=True, exclude={"grid"})
-    for seed in spec.seeds:
-        bare = ObjectiveUnit(dict(spec.environment), dict(spec.policy), seed, objective)
-        yield ObjectiveUnit(bare.environment, bare.policy, seed, objective, cells=_cells(bare, points))
-
-
-def _weights_units(
-    spec: SweepSpec, found: Sequence[Variant], points: Sequence[Point]
-) -> Iterator[WeightsUnit]:
-    assert spec.weights is not None
+def _objective_units(
+    spec: SweepSpec, study: ObjectiveStudy, found: Sequence[Variant]
+) -> Iterator[ObjectiveUnit]:
+    objective = study.model_dump(mode="json", by_alias=True, exclude={"grid"})
     for variant, seed in product(found, spec.seeds):
-        settings = (variant.environment, variant.policy, seed, spec.weights.groups, variant.setting)
+        points, _ = study_points(study, variant.environment["name"])
+        settings = (variant.environment, variant.policy, seed, objective)
+        yield ObjectiveUnit(*settings, cells=_cells(ObjectiveUnit(*settings), points))
+
+
+def _weights_units(spec: SweepSpec, study: WeightsStudy, found: Sequence[Variant]) -> Iterator[WeightsUnit]:
+    for variant, seed in product(found, spec.seeds):
+        points, _ = study_points(study, variant.environment["name"])
+        settings = (variant.environment, variant.policy, seed, study.groups, variant.setting)
         yield WeightsUnit(*settings, cells=_cells(WeightsUnit(*settings), points))
 
 

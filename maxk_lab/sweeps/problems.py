@@ -22,7 +22,16 @@ from maxk_lab.sweeps.schema import (
     WeightsStudy,
 )
 from maxk_lab.sweeps.source import Source, TreePath
-from maxk_lab.sweeps.training_schema import KL, Evaluation, Loss, TrainingStudy
+from maxk_lab.sweeps.training_schema import (
+    KL,
+    DataFile,
+    Evaluation,
+    KSchedule,
+    Loss,
+    Overrides,
+    TrainingGrid,
+    TrainingStudy,
+)
 
 _MODELS: dict[TreePath, type[BaseModel]] = {
     (): SweepSpec,
@@ -34,7 +43,13 @@ _MODELS: dict[TreePath, type[BaseModel]] = {
     ("training", "kl"): KL,
     ("training", "loss"): Loss,
     ("training", "evaluate"): Evaluation,
-    ("training", "grid"): Grid,
+    ("training", "k_schedule"): KSchedule,
+    ("training", "evaluate", "data"): DataFile,
+    ("training", "grid"): TrainingGrid,
+    ("training", "grid", "with"): Overrides,
+    ("training", "grid", "with", "kl"): KL,
+    ("training", "grid", "with", "loss"): Loss,
+    ("training", "grid", "with", "k_schedule"): KSchedule,
     ("objective",): ObjectiveStudy,
     ("objective", "grid"): ObjectiveGrid,
     ("weights",): WeightsStudy,
@@ -59,6 +74,11 @@ _BOUNDS = {
     "less_than": ("less than", "lt"),
     "less_than_equal": ("at most", "le"),
 }
+# A study, and a claim, that multistart has no place in.
+NOT_IID = (
+    "is a setting of training studies: multistart forces the first actions, so that its samples are not i.i.d. and no claim "
+    "of unbiasedness can be made of them"
+)
 
 
 def note_problems(error: ValidationError, source: Source) -> None:
@@ -67,7 +87,9 @@ def note_problems(error: ValidationError, source: Source) -> None:
         path, kind = _path(finding["loc"], source.tree), finding["type"]
         if kind == "too_short" and len(finding["input"]) >= finding["ctx"]["min_length"]:
             continue  # pydantic counts sound entries alone, and has said what is wrong with the others
-        if kind == "extra_forbidden":
+        if kind == "extra_forbidden" and path[-1] == "start" and path[0] in ("gradient", "weights"):
+            source.add(path, NOT_IID, key=True)
+        elif kind == "extra_forbidden":
             source.add(path, unknown_key(path[-1], _known_keys(finding["loc"], path)), key=True)
         elif kind in ("union_tag_not_found", "union_tag_invalid"):
             given = finding["input"].get("kind") if isinstance(finding["input"], Mapping) else None
@@ -141,5 +163,6 @@ def _known_keys(location: Sequence[int | str], path: TreePath) -> list[str]:
     elif location[0] == "figures":
         model = Figure
     else:
-        model = _MODELS[path[:-1]]
+        # An entry of a list of grids is of the shape of a single one.
+        model = _MODELS[tuple(step for step in path[:-1] if not step.isdigit())]
     return [found.alias or name for name, found in model.model_fields.items()]

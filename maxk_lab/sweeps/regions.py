@@ -62,13 +62,13 @@ def aligned(
 ) -> Iterator[tuple[Point, ...]]:
     """For each point of the first region one of each region, all equal in the axes and settings that no region gives.
 
-    All regions give the same axes, all but the first one value of each. Tuples that would lack a point, or have
-    one twice, are left out.
+    All but the first region give one value of each of their axes, and each gives all that the first does. Tuples that
+    would lack a point, or have one twice, are left out; `where` holds for the first, in the axes that it does not give.
     """
-    swapped = regions[0].given()
+    swapped = {axis for region in regions for axis in region.given()}
     settings = dict.fromkeys(key for point in points for key in settings_of(point))
     shared = [axis for axis in (*axes, *settings) if axis not in swapped]
-    narrowed = {axis: values for axis, values in where.given().items() if axis not in swapped}
+    narrowed = {axis: values for axis, values in where.given().items() if axis not in regions[0].given()}
 
     def place(point: Point) -> tuple[Any, ...]:
         known = {**point, **settings_of(point)}

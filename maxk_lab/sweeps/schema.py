@@ -92,7 +92,7 @@ class GradientStudy(Model):
     partitions: AtLeastOne = 8
     complete: bool = False
     behaviour: Behaviour = Behaviour()
-    grid: Grid
+    grid: OneOrMore[Grid]
 
     @property
     def off_policy(self) -> bool:
@@ -117,14 +117,17 @@ class ObjectiveStudy(Model):
     start: Annotated[float, Field(alias="from", allow_inf_nan=False)]
     stop: Annotated[float, Field(alias="to", allow_inf_nan=False)]
     points: Annotated[int, Field(ge=2, le=100_000)] = 101
-    grid: ObjectiveGrid
+    grid: OneOrMore[ObjectiveGrid]
 
 
 class WeightsStudy(Model):
-    """The weights that estimators give the rewards of `groups` groups, drawn by the untrained policy."""
+    """The weights that estimators give the rewards of `groups` groups, drawn by the policy that the sweep begins with."""
 
     groups: AtLeastOne = 4
-    grid: Grid
+    grid: OneOrMore[Grid]
+
+
+AnyStudy = GradientStudy | TrainingStudy | ObjectiveStudy | WeightsStudy
 
 
 class Tracking(Model):
@@ -140,8 +143,8 @@ Parameters = Annotated[dict[str, Any], BeforeValidator(_is_mapping)]
 class SweepSpec(Model):
     """A whole sweep file: one study or several. `environment` and `policy` hold every parameter, defaults too.
 
-    `vary` lists values of their parameters, by keys such as `environment.arms`: gradient and weights studies are
-    made at every combination, in the order of the file.
+    `vary` lists values of their parameters, by keys such as `environment.arms`: all studies but an objective study
+    are made at every combination, in the order of the file.
     """
 
     name: Annotated[str, AfterValidator(_folder_name)]

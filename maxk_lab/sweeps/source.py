@@ -75,6 +75,12 @@ class Source:
                 del marks[known]
 
 
+def entry_path(source: Source, study: str, number: int) -> TreePath:
+    """Where entry `number` of a study's grid is written; a grid of one entry need not be a list."""
+    grid = source.tree[study]["grid"]
+    return (study, "grid", str(number)) if isinstance(grid, list) else (study, "grid")
+
+
 def read_source(path: str | Path) -> Source:
     """The tree of a YAML file. `LabError` if it cannot be read, `SpecError` if it is no mapping."""
     source = Source(str(path))

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from maxk_lab.errors import Problem, SpecError
 from maxk_lab.sweeps.cells import STUDIES
 from maxk_lab.sweeps.environment_check import resolve_environment
+from maxk_lab.sweeps.file_checks import check_checkpoints, resolve_data
 from maxk_lab.sweeps.overrides import FILE, apply_overrides
 from maxk_lab.sweeps.problems import note_problems
 from maxk_lab.sweeps.schema import SweepSpec
@@ -28,6 +29,7 @@ def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> SweepSpec:
     """
     source = read_source(path)
     apply_overrides(source, list(overrides))
+    resolve_data(source)
     spec: SweepSpec | None = None
     try:
         spec = SweepSpec.model_validate(source.tree)
@@ -37,6 +39,7 @@ def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> SweepSpec:
     vary = None if resolved is None else resolve_vary(source, resolved)
     found = None if resolved is None or vary is None else list(variants(*resolved, vary))
     check_studies(source, resolved, found)
+    check_checkpoints(found or (), source)
     if source.problems or spec is None or resolved is None:
         raise SpecError(sorted(set(source.problems), key=_by_place))
     return spec.model_copy(update={"environment": resolved[0], "policy": resolved[1], "vary": vary})
@@ -65,6 +68,8 @@ def spec_to_yaml(spec: SweepSpec) -> str:
     for study in STUDIES:
         if tree[study] is None:
             del tree[study]
+        elif len(tree[study]["grid"]) == 1:
+            (tree[study]["grid"],) = tree[study]["grid"]
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -12,22 +13,22 @@ from maxk_lab.sweeps.checks import (
     check_behaviour,
     check_complete,
     check_grid,
-    check_kl,
     check_objective,
     check_pool,
     check_rewards,
-    check_training,
 )
 from maxk_lab.sweeps.claim_checks import check_claims
 from maxk_lab.sweeps.claims import Claim
 from maxk_lab.sweeps.fields import Grid
 from maxk_lab.sweeps.figures import Figure, axes_of_gradient, check_figures
-from maxk_lab.sweeps.grid import Conditions, Point, grid_points, objective_points
+from maxk_lab.sweeps.grid import Conditions, Point, study_points
 from maxk_lab.sweeps.metrics import measured
 from maxk_lab.sweeps.plan import settings_of_study
 from maxk_lab.sweeps.schema import GradientStudy, ObjectiveGrid, ObjectiveStudy, WeightsStudy
-from maxk_lab.sweeps.source import Source
-from maxk_lab.sweeps.training_schema import TrainingStudy
+from maxk_lab.sweeps.source import Source, TreePath, entry_path
+from maxk_lab.sweeps.training_checks import check_training, check_training_in
+from maxk_lab.sweeps.training_grid import training_points
+from maxk_lab.sweeps.training_schema import TrainingGrid, TrainingStudy
 from maxk_lab.sweeps.variation import Resolved, Variant
 
 MODELS: dict[str, type[BaseModel]] = {
@@ -37,7 +38,8 @@ MODELS: dict[str, type[BaseModel]] = {
     "weights": WeightsStudy,
 }
 # The studies that are made at every combination of what a sweep varies.
-VARIED = ("gradient", "weights")
+VARIED = ("gradient", "training", "weights")
+GRIDS: dict[str, type[BaseModel]] = {"training": TrainingGrid, "objective": ObjectiveGrid}
 # Names that stand in for misspelt ones: they go with every setting.
 NEUTRAL_NAMES = {"estimator": "maxk", "baseline": "none"}
 Model = TypeVar("Model", bound=BaseModel)
@@ -54,14 +56,14 @@ def check_studies(source: Source, resolved: Resolved | None, found: list[Variant
         valid = _valid(MODELS[name], study)
         if valid is not None:
             studies[name] = valid
-        _check_grid_of(name, study, valid, source, resolved, found)
+        if isinstance(study, Mapping):
+            _check_grids(name, study, valid, source, found)
     if resolved is not None:
         _check_settings(studies, source, resolved, found)
     checked = studies.get("training") or _as_far_as_valid(written.get("training"))
     if checked is not None:
         check_training(checked, source)
-        if resolved is not None:
-            check_kl(checked, resolved[0], source)
+        _at_first(found, source, lambda variant: check_training_in(checked, variant.environment, source))
     if len(studies) == len(written) > 0 and found is not None:
         points = {name: _points(study, found) for name, study in studies.items()}
         if not all(points.values()):
@@ -79,36 +81,38 @@ def _check_varied(written: Mapping[str, Any], source: Source) -> None:
     if source.tree.get("vary") and others:
         source.add(
             ("vary",),
-            f"is for {' and '.join(VARIED)} studies; this sweep has a study of {' and '.join(others)} too, "
+            f"is for {', '.join(VARIED[:-1])} and {VARIED[-1]} studies; this sweep has a study of {' and '.join(others)} too, "
             "which belongs in a file of its own",
             key=True,
         )
 
 
-def _check_grid_of(
-    name: str,
-    study: Any,
-    valid: Any,
-    source: Source,
-    resolved: Resolved | None,
-    found: list[Variant] | None,
+def _check_grids(
+    name: str, study: Mapping[str, Any], valid: Any, source: Source, found: list[Variant] | None
 ) -> None:
-    """The checks of a study's grid, which may be sound where the rest of the study is not."""
-    model = ObjectiveGrid if name == "objective" else Grid
-    grid: Any = _valid(model, study.get("grid")) if isinstance(study, Mapping) else None
-    if grid is None:
-        return
-    environment = None if resolved is None else resolved[0]["name"]
-    check_grid(grid, Conditions.of(valid, environment) if valid else Conditions(name, environment), source)
-    if name == "objective":
-        return
-    for variant in found or ():
-        before = len(source.problems)
-        check_rewards(name, grid, variant.environment, source)
-        if len(source.problems) > before:
-            break
+    """The checks of the entries of a study's grid, which may be sound where the rest of the study is not."""
+    written = study.get("grid")
+    sizes: list[int] = []
+    for number, entry in enumerate(written if isinstance(written, list) else [written]):
+        grid: Any = _valid(GRIDS.get(name, Grid), entry)
+        if grid is None:
+            continue
+        path = entry_path(source, name, number)
+        own = valid.of_entry(grid) if isinstance(valid, TrainingStudy) else valid
+        _at_first(found or [None], source, partial(_check_grid_in, name, grid, own, path, source))
+        sizes += () if name == "objective" else grid.n
     if name == "gradient":
-        check_pool(study.get("pool", GradientStudy.model_fields["pool"].default), grid, source)
+        check_pool(study.get("pool", GradientStudy.model_fields["pool"].default), sizes, source)
+
+
+def _check_grid_in(
+    name: str, grid: Any, study: Any, path: TreePath, source: Source, variant: Variant | None
+) -> None:
+    environment = None if variant is None else variant.environment["name"]
+    conditions = Conditions.of(study, environment) if study else Conditions(name, environment)
+    check_grid(grid, conditions, path, source)
+    if name != "objective" and variant is not None:
+        check_rewards(grid, variant.environment, path, source)
 
 
 def _check_settings(
@@ -117,34 +121,49 @@ def _check_settings(
     """The checks of the gradient and the objective study that need the environment."""
     gradient, objective = studies.get("gradient"), studies.get("objective")
     if gradient is not None:
-        for variant in found or ():
-            before = len(source.problems)
+
+        def check(variant: Variant) -> None:
             if gradient.complete:
                 check_complete(variant.environment, variant.policy, source)
             check_behaviour(gradient, variant.environment, variant.policy, source)
-            if len(source.problems) > before:
-                break
+
+        _at_first(found, source, check)
     if objective is not None:
         check_objective(objective, *resolved, source)
 
 
+def _at_first(found: Sequence[Any] | None, source: Source, check: Callable[[Any], None]) -> None:
+    """Check variants until one has a problem: the others would have the same."""
+    for variant in found or ():
+        before = len(source.problems)
+        check(variant)
+        if len(source.problems) > before:
+            break
+
+
 def _points(study: Any, found: list[Variant]) -> list[dict[str, Any]]:
     """The points that a study measures, with their stage and setting where it has them."""
-    sound = [variant for variant in found if variant.refusal is None]
-    name = found[0].environment["name"]
-    if isinstance(study, ObjectiveStudy):
-        return objective_points(study.grid)[0]
-    points: list[Point] = grid_points(study.grid, Conditions.of(study, name))[0]
-    if isinstance(study, GradientStudy):
-        settings = [setting for variant in sound for _, setting in settings_of_study(study, variant)]
-        return [
-            point | {"stage": stage, "setting": setting}
-            for setting in settings
-            for point in points
-            for stage in study.stages
-        ]
-    if isinstance(study, WeightsStudy):
-        return [point | {"setting": variant.setting} for variant in sound for point in points]
+    points: list[Point] = []
+    for variant in found:
+        if variant.refusal is not None:
+            continue
+        name = variant.environment["name"]
+        if isinstance(study, TrainingStudy):
+            points += [
+                training.point | {"setting": {**variant.setting, **training.setting}}
+                for training in training_points(study, name)[0]
+            ]
+        elif isinstance(study, GradientStudy):
+            points += [
+                point | {"stage": stage, "setting": setting}
+                for _, setting in settings_of_study(study, variant)
+                for point in study_points(study, name)[0]
+                for stage in study.stages
+            ]
+        elif isinstance(study, ObjectiveStudy):
+            points += study_points(study, name)[0]
+        else:
+            points += [point | {"setting": variant.setting} for point in study_points(study, name)[0]]
     return points
 
 
@@ -152,17 +171,23 @@ def _as_far_as_valid(study: Any) -> TrainingStudy | None:
     """A training study without its misspelt settings and names, so that one mistake does not hide the next."""
     if not isinstance(study, Mapping):
         return None
-    kept, grid = dict(study), study.get("grid")
-    kept["grid"] = dict(grid) if isinstance(grid, Mapping) else grid
+    kept = dict(study)
+    written = study.get("grid")
+    kept["grid"] = [
+        dict(entry) if isinstance(entry, Mapping) else entry
+        for entry in (written if isinstance(written, list) else [written])
+    ]
     try:
         return TrainingStudy.model_validate(kept)
     except ValidationError as error:
         for finding in error.errors():
             key, *rest = finding["loc"]
-            if key == "grid" and rest and rest[0] in NEUTRAL_NAMES:
-                kept["grid"][rest[0]] = NEUTRAL_NAMES[str(rest[0])]
-            elif key != "grid":
-                kept.pop(key, None)
+            if key != "grid":
+                kept.pop(str(key), None)
+            elif len(rest) > 1 and rest[1] in NEUTRAL_NAMES:
+                kept["grid"][int(rest[0])][rest[1]] = NEUTRAL_NAMES[str(rest[1])]
+            elif len(rest) > 1 and rest[1] == "with":
+                kept["grid"][int(rest[0])].pop("with", None)
     return _valid(TrainingStudy, kept)
 
 

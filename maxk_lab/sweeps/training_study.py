@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import make_environment
-from maxk_lab.gradients.statistics import Interval, bootstrap, undefined
+from maxk_lab.environments.protocol import Environment, make_environment
 from maxk_lab.gradients.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.seeds import derive_seed
-from maxk_lab.sweeps.training_schema import evaluated_ks
-from maxk_lab.training.evaluation import evaluate
+from maxk_lab.sweeps.checkpoints import initial_policy
+from maxk_lab.sweeps.evaluation_set import evaluation_set, reference_record
+from maxk_lab.sweeps.identity import canonical_json
+from maxk_lab.sweeps.training_record import training_metrics
+from maxk_lab.training.evaluation import sample_rewards
+from maxk_lab.training.extras import measure_extras
 from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
 Event = Callable[[str, dict[str, Any]], None]
-LEVEL = 0.95
-LOG_POINTS = 200
-DIGITS = 6
 
 
 def measure_training(
@@ -34,10 +33,13 @@ def measure_training(
     """(cell id, metrics or exception) of every cell of a unit: one environment, policy, seed and set of training settings.
 
     All cells of a seed start from the same policy, see the same instances at every step and are evaluated on the same held-out
-    ones. `cache` is a folder for checkpoints, from which an interrupted cell goes on; the last one, `training-<cell id>.pt`,
-    holds the trained policy under `policy`. `event("training", {"step", "steps"})` is told of every step.
+    ones, always with i.i.d. samples. `cache` is a folder for checkpoints, from which an interrupted cell goes on; the last one,
+    `training-<cell id>.pt`, holds the trained policy under `policy`, as do the snapshots, `policy-<cell id>-<step>.pt`.
+    `event("training", {"step", "steps"})` is told of every step.
     """
     torch.set_num_threads(1)
+    # A process in which RL4CO's own trainer was made multiplies in bfloat16.
+    torch.set_float32_matmul_precision("highest")
     for cell in cells:
         try:
             result: dict[str, Any] | Exception = _measure(unit, cell, cache, event)
@@ -51,111 +53,68 @@ def _measure(
 ) -> dict[str, Any]:
     environment = make_environment(unit["environment"], unit["policy"])
     settings = Settings.from_mapping({key: value for key, value in unit["training"].items() if key != "grid"})
-    weighting = Weighting(cell["estimator"], cell["baseline"], cell["n"], cell["k"])
-    method = Step(
-        environment,
-        settings,
-        weighting,
-        partial(trajectory_squared_norms, environment),
-        partial(trajectory_grams, environment),
-    )
-    data_seed = derive_seed("training", unit["environment"], unit["seed"])
     evaluation_seed = derive_seed("evaluation", unit["environment"], unit["seed"])
-    held_out = environment.instances(
-        settings.evaluate.instances, derive_seed("instances", evaluation_seed), held_out=True
-    )
+    held_out, data = evaluation_set(environment, settings.evaluate, evaluation_seed, cache)
+    # Before the training, which would be in vain where there are none.
+    reference = reference_record(environment, held_out, settings.evaluate.reference, cache, data)
 
-    def start() -> Trainer:
-        policy_seed = derive_seed("policy", unit["environment"], unit["policy"], unit["seed"])
-        return Trainer.start(method, environment.policy(policy_seed), seed=data_seed)
-
-    def curves(policy: nn.Module, step: int) -> Tensor:
+    def rewards(policy: nn.Module, step: int) -> Tensor:
         seed = derive_seed("rollouts", evaluation_seed, step)
-        return evaluate(environment, policy, held_out, settings.evaluate.samples, seed)
+        return sample_rewards(environment, policy, held_out, settings.evaluate.samples, seed)
+
+    def snapshot(folder: Path, step: int) -> Path:
+        return folder / f"policy-{cell['id']}-{step}.pt"
 
     path = None if cache is None else cache / f"training-{cell['id']}.pt"
-    trainer = _resumed(start, path)
+    snapshots = None if cache is None else partial(snapshot, cache)
+    trainer = _resumed(partial(_start, environment, settings, unit, cell), path, snapshots)
     train(
         trainer,
-        evaluate=curves,
+        evaluate=rewards,
         checkpoint=path,
+        snapshot=snapshots,
         on_step=lambda step, steps: event("training", {"step": step, "steps": steps}),
     )
-    return _metrics(trainer, cell["k"])
+    extras = measure_extras(
+        environment,
+        trainer.policy,
+        held_out,
+        settings.evaluate.extras,
+        samples=settings.evaluate.samples,
+        seed=derive_seed("extras", evaluation_seed),
+    )
+    return training_metrics(trainer, cell["k"], extras) | {"reference": reference, "data": data}
 
 
-def _resumed(start: Callable[[], Trainer], path: Path | None) -> Trainer:
-    """The training as its checkpoint left it; from the beginning where there is none, or a damaged one."""
+def _start(
+    environment: Environment, settings: Settings, unit: Mapping[str, Any], cell: Mapping[str, Any]
+) -> Trainer:
+    weighting = Weighting(cell["estimator"], cell["baseline"], cell["n"], cell["k"])
+    method = Step(environment, settings, weighting, trajectory_squared_norms, trajectory_grams)
+    # The weights that training started from are no parameter of the policy.
+    parameters = {name: value for name, value in unit["policy"].items() if name != "checkpoint"}
+    return Trainer.start(
+        method,
+        initial_policy(environment, unit),
+        seed=derive_seed("training", unit["environment"], unit["seed"]),
+        about=json.loads(
+            canonical_json({"environment": unit["environment"], "policy_parameters": parameters})
+        ),
+    )
+
+
+def _resumed(
+    start: Callable[[], Trainer], path: Path | None, snapshot: Callable[[int], Path] | None
+) -> Trainer:
+    """The training as its checkpoint left it; from the beginning where there is none, a damaged one, or one beyond a policy that
+    was to be kept and is not there."""
     trainer = start()
-    if path is None or not path.exists():
+    if path is None or snapshot is None or not path.exists():
         return trainer
     try:
-        trainer.load(torch.load(path, weights_only=True))
+        trainer.load(torch.load(path, map_location="cpu", weights_only=True))
     except Exception:  # a damaged file is no reason to fail: train again
         path.unlink(missing_ok=True)
         return start()
-    return trainer
-
-
-def _metrics(trainer: Trainer, k: int) -> dict[str, Any]:
-    samples = trainer.method.settings.evaluate.samples
-    ks = list(evaluated_ks(samples, k))
-    reasons: dict[str, str] = {}
-    series = [[_interval(evaluation.curves, at, reasons) for at in ks] for evaluation in trainer.evaluations]
-    last = trainer.evaluations[-1].curves
-    final = [_interval(last, at, reasons) for at in range(1, samples + 1)]
-    batch = trainer.method.settings.batch
-    return {
-        "steps": trainer.steps,
-        "rollouts": trainer.steps * batch,
-        "evaluations": {
-            "step": [evaluation.step for evaluation in trainer.evaluations],
-            "rollouts": [evaluation.step * batch for evaluation in trainer.evaluations],
-            "ks": ks,
-        }
-        | {name: [_ends(row, name) for row in series] for name in ("value", "low", "high")},
-        "final": {name: _ends(final, name) for name in ("value", "low", "high")}
-        | {"ks": ks, "per_instance": [[_plain(value) for value in last[:, at - 1].tolist()] for at in ks]},
-        "log": _thinned(trainer.log, trainer.steps),
-        "undefined": reasons,
-        "timings": {"evaluations_seconds": [round(e.seconds, 6) for e in trainer.evaluations]},
-    }
-
-
-def _interval(curves: Tensor, k: int, reasons: dict[str, str]) -> Interval:
-    """Mean over instances of ρ̂(samples, k), curves [I, samples], resampling instances; what is missing goes to `reasons`."""
-    values = curves[:, k - 1].numpy()
-    defined = values[~np.isnan(values)]
-    if len(defined) < len(values):
-        # K = 1 comes first.
-        none = k == 1 and len(defined) == 0
-        reasons.setdefault(
-            "value",
-            "no sample of the held-out instances can be scored"
-            if none
-            else "at the larger K, held-out instances with fewer than K scorable samples are left out",
-        )
-    if len(defined) == 0:
-        return undefined(LEVEL, "no instance has K scorable samples")
-    members = [np.arange(len(defined))]
-    found = bootstrap(defined[None], members, lambda means: means[0], level=LEVEL, seed=0)
-    if found.reason:
-        reasons["low"] = reasons["high"] = found.reason
-    return found
-
-
-def _ends(intervals: Sequence[Interval], name: str) -> list[float | None]:
-    return [_plain(getattr(interval, name)) for interval in intervals]
-
-
-def _plain(value: float) -> float | None:
-    """JSON has no NaN: None is undefined."""
-    return None if math.isnan(value) else value
-
-
-def _thinned(log: Mapping[str, Sequence[float]], steps: int) -> dict[str, list[Any]]:
-    """At most `LOG_POINTS` evenly spaced steps of the log, the first and the last among them; floats to `DIGITS` digits."""
-    kept = sorted({round(i) for i in np.linspace(0, steps - 1, min(steps, LOG_POINTS))}) if steps else []
-    return {"step": kept} | {
-        name: [_plain(float(f"{values[i]:.{DIGITS}g}")) for i in kept] for name, values in log.items()
-    }
+    passed = [step for step in trainer.method.settings.snapshots if step < trainer.steps]
+    return trainer if all(snapshot(step).exists() for step in passed) else start()

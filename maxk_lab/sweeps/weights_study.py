@@ -14,6 +14,7 @@ from maxk_lab.environments.protocol import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.seeds import derive_seed
+from maxk_lab.sweeps.checkpoints import initial_policy
 from maxk_lab.sweeps.rewards_only import rewards_only_refusal
 
 Event = Callable[[str, dict[str, Any]], None]
@@ -22,7 +23,7 @@ Event = Callable[[str, dict[str, Any]], None]
 def measure_weights(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
 ) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
-    """(cell id, metrics or exception) of every cell of a unit: one environment, its untrained policy and seed.
+    """(cell id, metrics or exception) of every cell of a unit: one environment, its fresh policy or that of a checkpoint, and seed.
 
     All cells of one n see the same `groups` groups, one of each instance, which depend on no other cell. `event("cells", {"done",
     "of"})` is told of every cell; `cache` is not used.
@@ -41,7 +42,7 @@ def measure_weights(
 def _groups(unit: Mapping[str, Any], n: int) -> Tensor:
     """The rewards of the groups in drawing order, [groups, n] float64."""
     environment = make_environment(unit["environment"], unit["policy"])
-    policy = environment.policy(derive_seed("policy", unit["environment"], unit["policy"], unit["seed"]))
+    policy = initial_policy(environment, unit)
     data_seed = derive_seed("study", unit["environment"], unit["seed"])
     instances = environment.instances(unit["groups"], derive_seed("instances", data_seed))
     rewards = environment.rollout(policy, instances, n, seed=derive_seed("weights", data_seed, n)).rewards

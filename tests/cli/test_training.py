@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from maxk_lab.cli.effort import unit_work
+from maxk_lab.cli.effort import EVALUATION_COST, unit_work
 from maxk_lab.cli.tracker import Tracker, UnitState
 from maxk_lab.sweeps.plan import make_plan
 from maxk_lab.sweeps.spec import load_spec
@@ -32,6 +32,7 @@ gradient:
 training:
   steps: 4
   batch: 8
+  snapshots: [0, 2]
   evaluate: {every: 2, instances: 4, samples: 4}
   grid: {estimator: maxk, baseline: centred, n: 4, k: [1, 2]}
 tracking: {wandb: disabled}
@@ -103,6 +104,48 @@ def test_show_gives_the_final_curve_with_intervals_and_formulas(there: Path, lab
     assert "per_instance" not in text
     view = json.loads(lab("show", record["cell"]["id"], "--json").stdout)
     assert view["metrics"] == record["metrics"]
+
+
+def test_show_names_the_files_of_a_policy(there: Path, lab: Lab) -> None:
+    cell = trained(there)[0]["cell"]["id"]
+    files = json.loads(lab("show", cell, "--json").stdout)["files"]
+    assert files == {
+        "checkpoint": f"results/taught/cache/training-{cell}.pt",
+        "snapshots": {f"step {step}": f"results/taught/cache/policy-{cell}-{step}.pt" for step in (0, 2)},
+    }
+    text = lab("show", cell).stdout
+    assert all(
+        Path(path).is_file() and path in text for path in [files["checkpoint"], *files["snapshots"].values()]
+    )
+
+
+def test_a_trained_policy_is_that_of_a_gradient_study(there: Path, lab: Lab) -> None:
+    cell = trained(there)[0]["cell"]["id"]
+    override = ["--set", f"policy.checkpoint=results/taught/cache/training-{cell}.pt", "--set", "name=along"]
+    result = lab("run", "taught.yaml", *override, "--only", "study=gradient", "--json")
+    assert len(json.loads(result.stdout)["done"]) == 6
+    broken = lab("plan", "taught.yaml", "--set", "policy.checkpoint=taught.yaml")
+    assert (broken.exit_code, "policy.checkpoint: taught.yaml is no checkpoint" in broken.stderr) == (2, True)
+
+
+def test_plan_shows_the_settings_of_an_entry(there: Path, lab: Lab) -> None:
+    grid = "training.grid=[{estimator: maxk, baseline: centred, n: 4, k: 2}, {estimator: maxk, baseline: centred, n: 4, "
+    both = [
+        "taught.yaml",
+        "--set",
+        f"{grid}k: [1, 2], with: {{reward_scale: 2.0}}}}, {{estimator: maxk, baseline: [rloo, none], n: 4, k: 2}}]",
+    ]
+    text = lab("plan", *both).stdout
+    assert "bandit arms=4 reward_shift=0.0 reward_scale=2.0" in text
+    assert "cell              reward_scale  stage" in lab("plan", *both, "--cells").stdout
+    chosen = lab("run", *both, "--dry-run", "--only", "reward_scale=2").stdout.splitlines()
+    assert [line.split()[-1] for line in chosen] == ["k=1", "k=2"] * 2
+    (skipped,) = [
+        skip
+        for skip in json.loads(lab("plan", *both, "--json").stdout)["skipped"]
+        if skip["study"] == "training"
+    ]
+    assert skipped["point"] == {"estimator": "maxk", "baseline": "rloo", "n": 4, "k": 2}
 
 
 def test_measuring_again_gives_the_same_metrics(there: Path, lab: Lab) -> None:
@@ -179,3 +222,16 @@ def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:
         for overrides in ([], [more])
     )
     assert 0 < before < after
+
+
+@pytest.mark.parametrize(
+    ("extras", "trajectories"), [("greedy", 1), ("augmentation", 8), ("multistart", 6 + 4)]
+)
+def test_extras_are_decoded_once_for_every_instance(tmp_path: Path, extras: str, trajectories: int) -> None:
+    path = tmp_path / "taught.yaml"
+    path.write_text(SWEEP.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}"), encoding="utf-8")
+    before, after = (
+        sum(unit_work(make_plan(load_spec(path, overrides)).units[-1].as_dict()).values())
+        for overrides in ([], [f"training.evaluate.extras={extras}"])
+    )
+    assert after - before == pytest.approx(EVALUATION_COST * 6 * 4 * trajectories)

@@ -235,7 +235,7 @@ def test_one_problem(write: Write, line: int, text: str, expected: str) -> None:
         ),
         (
             "{name: c, kind: ratio, metric: variance, of: {baseline: none}, over: {n: 8}, at_most: 1}",
-            "10:5: claims.0: of and over must give the same axes, "
+            "10:5: claims.0: over must give every axis that of gives, "
             "e.g. of: {baseline: subloo}, over: {baseline: none}",
         ),
         (
@@ -294,7 +294,7 @@ def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
 def test_overrides_win_and_keep_the_rest(small: str) -> None:
     overrides = ["gradient.pool=64", "seeds=[5]", "gradient.grid.n.0=2", "gradient.grid.n[1]=16"]
     spec = load_spec(small, [*overrides, "gradient.warmup={learning_rate: 1e-2}", "tracking.wandb=disabled"])
-    assert (spec.gradient.pool, spec.seeds, spec.gradient.grid.n) == (64, (5,), (2, 16))
+    assert (spec.gradient.pool, spec.seeds, spec.gradient.grid[0].n) == (64, (5,), (2, 16))
     assert (spec.gradient.warmup.learning_rate, spec.gradient.warmup.clip) == (0.01, 1.0)
     assert spec.tracking.wandb == "disabled"
     assert spec.environment["arms"] == 4

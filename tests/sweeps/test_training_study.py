@@ -1,5 +1,6 @@
 """Training studies: metrics that say what was measured, the same after any interruption, and failures that stay in their cell."""
 
+import dataclasses
 import json
 import math
 import os
@@ -7,13 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
+import numpy as np
 import pytest
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.sweeps import training_study
+from maxk_lab.sweeps.checkpoints import policy_state
+from maxk_lab.sweeps.named_files import resolved_file
 from maxk_lab.sweeps.training_schema import TrainingStudy
 from maxk_lab.sweeps.training_study import measure_training
 from maxk_lab.training.metrics import METRICS
@@ -114,6 +119,11 @@ def test_the_metrics_of_every_kind_of_environment(name, values):
     assert set(metrics["log"]) == {"step", *METRICS}
     assert {len(values) for values in metrics["log"].values()} == {7}
     assert metrics["undefined"] == {}
+    assert metrics["extras"] == {}
+    assert metrics["data"]["source"] == "drawn"
+    quantiles = [metrics["quantiles"][q]["value"] for q in ("p50", "p90", "p99")]
+    assert quantiles == sorted(quantiles)
+    assert final["value"][0] <= quantiles[2] <= final["value"][-1]
     seconds = metrics["timings"]["evaluations_seconds"]
     assert seconds[0] == 0
     assert seconds == sorted(seconds)
@@ -235,6 +245,163 @@ def test_a_study_killed_in_the_middle_goes_on_to_the_same_bytes(tmp_path):
     )
     assert steps[0] == left_at + 1
     assert untimed(resumed) == untimed(measured(about, CELLS[0]))
+
+
+TINY_TSP = {"num_loc": 5, "embed_dim": 16, "num_heads": 2, "num_encoder_layers": 1, "feedforward_hidden": 16}
+ROUTING = TRAINING | {
+    "k_schedule": {"kind": "linear", "first": 1, "until": 4},
+    "snapshots": [0, 2, 7],
+    "evaluate": TRAINING["evaluate"] | {"extras": ["greedy", "augmentation", "multistart"]},
+}
+
+
+@pytest.mark.parametrize("start", ["iid", "multistart"])
+def test_an_interrupted_routing_cell_goes_on_to_the_same_bytes(tmp_path, start):
+    about, one = unit("tsp", training=ROUTING | {"start": start}, **TINY_TSP), cell("maxk", "centred", 4, 3)
+    whole = measured(about, one, cache=tmp_path / "whole")
+    log = whole[one["id"]]["log"]
+    assert log["k"] == [1, 2, 2, 2, 3, 3, 3]
+    assert set(log["length/mean"]) == {5 if start == "iid" else 4}
+
+    def stop(name, payload):
+        if payload["step"] == 5:
+            raise KilledError
+
+    cache = tmp_path / "interrupted"
+    with pytest.raises(KilledError):
+        measured(about, one, cache=cache, event=stop)
+    assert untimed(measured(about, one, cache=cache)) == untimed(whole)
+    for step in (0, 2, 7):
+        name = f"policy-{one['id']}-{step}.pt"
+        before, after = policy_state(tmp_path / "whole" / name), policy_state(cache / name)
+        assert all(torch.equal(before[key], after[key]) for key in before)
+
+
+def test_evaluation_is_of_independent_samples_whatever_the_start():
+    one = cell("maxk", "centred", 4, 3)
+    found = [
+        measured(unit("tsp", training=ROUTING | {"start": start}, **TINY_TSP), one)[one["id"]]
+        for start in ("iid", "multistart")
+    ]
+    assert found[0]["evaluations"]["value"][0] == found[1]["evaluations"]["value"][0]
+    assert found[0]["final"] != found[1]["final"]
+
+
+def test_the_extras_of_a_routing_cell():
+    one = cell("maxk", "centred", 4, 3)
+    extras = measured(unit("tsp", training=ROUTING, **TINY_TSP), one)[one["id"]]["extras"]
+    assert list(extras) == ["greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling"]
+    for found in extras.values():
+        assert found["low"] <= found["value"] <= found["high"]
+        assert len(found["per_instance"]) == 5
+        assert sum(found["per_instance"]) / 5 == pytest.approx(found["value"], rel=1e-9)
+
+
+def test_extras_that_an_environment_lacks_have_a_reason():
+    training = TRAINING | {"evaluate": ROUTING["evaluate"]}
+    extras = measured(unit(training=training), cell())[cell()["id"]]["extras"]
+    assert extras["greedy"] == {"value": None, "reason": "this environment has no greedy decoding"}
+
+
+def test_quantiles_are_of_the_last_evaluations_samples(tmp_path):
+    found = measured(unit(), cell(), cache=tmp_path)[cell()["id"]]
+    state = torch.load(tmp_path / f"training-{cell()['id']}.pt", weights_only=True)
+    rewards = state["evaluations"][-1]["rewards"].numpy()
+    for name, fraction in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
+        wanted = np.quantile(rewards, fraction, axis=1).mean()
+        assert found["quantiles"][name]["value"] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_policies_are_kept_on_the_way(tmp_path):
+    about = unit(training=TRAINING | {"snapshots": [0, 2, 7]})
+    whole = untimed(measured(about, CELLS[0], cache=tmp_path))
+    assert whole == untimed(measured(unit(), CELLS[0]))
+    kept = sorted(tmp_path.glob("policy-*.pt"))
+    assert [path.name for path in kept] == [f"policy-{CELLS[0]['id']}-{step}.pt" for step in (0, 2, 7)]
+    for path, step in zip(kept, (0, 2, 7)):
+        state = torch.load(path, weights_only=True)
+        assert state["step"] == step
+        given = json.loads(json.dumps([about["environment"], about["policy"]]))
+        assert [state["environment"], state["policy_parameters"]] == given
+        make_environment(state["environment"], state["policy_parameters"]).policy(0).load_state_dict(
+            state["policy"]
+        )
+    last = torch.load(tmp_path / f"training-{CELLS[0]['id']}.pt", weights_only=True)
+    assert last["environment"] == state["environment"]
+    assert all(torch.equal(last["policy"][key], state["policy"][key]) for key in state["policy"])
+
+
+def test_a_policy_to_be_kept_that_training_has_passed_is_trained_again(tmp_path):
+    about = unit(training=TRAINING | {"snapshots": [2]})
+    whole = untimed(measured(about, CELLS[0], cache=tmp_path))
+    path = tmp_path / f"policy-{CELLS[0]['id']}-2.pt"
+    before = policy_state(path)
+    path.unlink()
+    assert untimed(measured(about, CELLS[0], cache=tmp_path)) == whole
+    assert all(torch.equal(before[key], value) for key, value in policy_state(path).items())
+
+
+def test_a_checkpoint_of_another_policy_is_no_obstacle(tmp_path):
+    about = unit()
+    whole = untimed(measured(about, CELLS[0]))
+    other = unit(seed=0, vocab_size=5)
+    measured(other, CELLS[0], cache=tmp_path)
+    assert untimed(measured(about, CELLS[0], cache=tmp_path)) == whole
+
+
+def test_training_goes_on_from_the_policy_of_a_checkpoint(tmp_path):
+    measured(unit(training=TRAINING | {"snapshots": [3]}), CELLS[0], cache=tmp_path)
+    path = tmp_path / f"policy-{CELLS[0]['id']}-3.pt"
+    warm = unit(training=TRAINING | {"snapshots": [0]})
+    warm["policy"] = warm["policy"] | {"checkpoint": resolved_file(str(path), "checkpoint")}
+    cache = tmp_path / "warm"
+    measured(warm, CELLS[1], cache=cache)
+    given, started = policy_state(path), policy_state(cache / f"policy-{CELLS[1]['id']}-0.pt")
+    assert all(torch.equal(given[key], started[key]) for key in given)
+    state = torch.load(cache / f"training-{CELLS[1]['id']}.pt", weights_only=True)
+    assert "checkpoint" not in state["policy_parameters"]
+
+
+def dies(rollouts):
+    raise RuntimeError("the simulator died")
+
+
+def explodes(rollouts):
+    return dataclasses.replace(rollouts, rewards=torch.full_like(rollouts.rewards, 3e38))
+
+
+@pytest.mark.parametrize(
+    ("flaw", "kind", "message"),
+    [
+        (explodes, FloatingPointError, "the training loss is -?inf at step 1"),
+        (dies, RuntimeError, "the simulator died"),
+    ],
+)
+def test_a_loss_that_is_no_number_or_a_failing_environment_fails_its_cell_with_the_traceback(
+    monkeypatch, flaw, kind, message
+):
+    calls = []
+
+    def flawed(*arguments):
+        environment = make_environment(*arguments)
+        roll = environment.rollout
+
+        def rollout(*arguments, **keywords):
+            calls.append(1)
+            found = roll(*arguments, **keywords)
+            return flaw(found) if len(calls) == 3 else found
+
+        monkeypatch.setattr(environment, "rollout", rollout)
+        return environment
+
+    monkeypatch.setattr(training_study, "make_environment", flawed)
+    cells = [cell("reinforce", "none", 4), cell("maxk", "centred", 4, 2)]
+    about = unit(training=TRAINING | {"kl": {}})
+    first, second = dict(measure_training(about, cells, cache=None, event=quiet)).values()
+    with pytest.raises(kind, match=message):
+        raise first
+    assert "training/step.py" in "".join(traceback.format_exception(first))
+    assert second["steps"] == 7
 
 
 @pytest.mark.parametrize("baseline", ["opo_loo", "otb_loo", "eob_loo", "optimal[grad_norm]", "otb_token"])

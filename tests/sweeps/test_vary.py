@@ -98,7 +98,14 @@ def test_a_resolved_spec_reads_back(write: Write) -> None:
             "4:8: vary.environment.arm: bandit has no environment.arm (did you mean environment.arms?); known: ",
         ),
         ("{arms: 4}", "4:8: vary.arms: bandit has no arms"),
-        ("{environment.name: [bandit]}", "4:8: vary.environment.name: bandit has no environment.name"),
+        (
+            "{environment.name: [bandit, tps]}",
+            "4:35: vary.environment.name.1: environment.name must be one of ",
+        ),
+        (
+            "{environment.name: [bandit, tsp]}",
+            "3:29: environment.arms: tsp, which environment.name takes too, has no arms",
+        ),
         (
             "{environment.arms: [4, 1]}",
             "4:30: vary.environment.arms.1: arms must be at least 2, got 1",
@@ -151,10 +158,12 @@ def test_list_parameters_and_other_studies_are_not_varied(write: Write) -> None:
     assert problems(write, text) == [
         "sweep.yaml:4:8: vary.environment.rewards: rewards is a list; a sweep varies single values"
     ]
-    training = "training:\n  batch: 8\n  evaluate: {samples: 4}\n  grid: {estimator: maxk, baseline: none, n: 4, k: 1}\n"
-    (found,) = problems(write, SWEEP.replace("VARY", BOTH) + training)
+    objective = (
+        "objective: {parameter: environment.reward_shift, from: 0, to: 1, grid: {estimator: maxk, k: 1}}\n"
+    )
+    (found,) = problems(write, SWEEP.replace("VARY", BOTH) + objective)
     assert found.startswith(
-        "sweep.yaml:4:1: vary: is for gradient and weights studies; this sweep has a study"
+        "sweep.yaml:4:1: vary: is for gradient, training and weights studies; this sweep has a study of objective too"
     )
 
 

@@ -1,0 +1,183 @@
+"""The evaluation set of a training cell: drawn as ever, kept once, drawn again when damaged; the user's own; and its optima."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.data_files import hash_of_data
+from maxk_lab.environments.protocol import make_environment
+from maxk_lab.errors import LabError
+from maxk_lab.seeds import derive_seed
+from maxk_lab.sweeps import evaluation_set as module
+from maxk_lab.sweeps.evaluation_set import evaluation_set, reference_record
+from maxk_lab.training.settings import EvaluateSettings
+
+SIX = EvaluateSettings(instances=6)
+
+
+def make(name="tsp", **parameters):
+    row = ENVIRONMENTS.get(name)
+    own = {p.name: p.default for p in row.parameters if not p.optional} | parameters
+    policy = {p.name: p.default for p in row.policy_parameters if not p.optional}
+    return make_environment({"name": name} | own, policy)
+
+
+@pytest.fixture(scope="module")
+def tsp5():
+    return make(num_loc=5)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_instances_are_drawn_from_the_seed_alone_with_and_without_a_cache(tsp5, tmp_path):
+    expected = tsp5.instances(6, derive_seed("instances", 7), held_out=True)
+    for cache in (None, tmp_path, tmp_path):
+        instances, data = evaluation_set(tsp5, SIX, 7, cache)
+        assert torch.equal(instances["locs"], expected["locs"])
+        assert data == {"instances": tsp5.instances_hash(expected), "source": "drawn"}
+    assert names(tmp_path) == [f"instances-{7:016x}-6-{data['instances']}.npz"]
+
+
+def test_kept_instances_are_not_drawn_again(tsp5, tmp_path, monkeypatch):
+    instances, data = evaluation_set(tsp5, SIX, 7, tmp_path)
+    monkeypatch.setattr(tsp5, "instances", lambda *args, **more: pytest.fail("drawn again"))
+    again, same = evaluation_set(tsp5, SIX, 7, tmp_path)
+    assert torch.equal(again["locs"], instances["locs"])
+    assert same == data
+
+
+@pytest.mark.parametrize("damage", [b"", b"no archive", None])
+def test_a_damaged_file_is_drawn_again(tsp5, damage, tmp_path):
+    instances, _ = evaluation_set(tsp5, SIX, 7, tmp_path)
+    (path,) = tmp_path.iterdir()
+    if damage is None:  # whole, but not what its name says
+        tsp5.write_instances(tsp5.instances(6, 0), path)
+    else:
+        path.write_bytes(damage)
+    again, _ = evaluation_set(tsp5, SIX, 7, tmp_path)
+    assert torch.equal(again["locs"], instances["locs"])
+    assert torch.equal(tsp5.read_instances(path)["locs"], instances["locs"])
+    assert names(tmp_path) == [path.name]
+
+
+WORKER = """
+import hashlib, sys
+from pathlib import Path
+import numpy as np, torch
+from maxk_lab.sweeps.evaluation_set import evaluation_set, reference_record
+from maxk_lab.training.settings import EvaluateSettings
+
+class Numbers:
+    name, enumerable = "numbers", True
+    def instances(self, count, seed, *, held_out):
+        return torch.rand(count, 3, generator=torch.Generator().manual_seed(seed))
+    def read_instances(self, path):
+        return torch.from_numpy(np.load(path)["numbers"])
+    def write_instances(self, instances, path):
+        np.savez(path, numbers=instances.numpy())
+    def instances_hash(self, instances):
+        return hashlib.sha256(instances.numpy().tobytes()).hexdigest()[:16]
+    def select(self, instances, index):
+        return instances[index : index + 1]
+    def enumerate(self, instances):
+        return torch.arange(3).unsqueeze(1), instances[0]
+
+cache = Path(sys.argv[1])
+for seed in range(40):
+    instances, data = evaluation_set(Numbers(), EvaluateSettings(instances=40), seed, cache)
+    record = reference_record(Numbers(), instances, "exact", cache, data)
+    print(data["instances"], record["per_instance"] == instances.max(1).values.tolist())
+"""
+
+
+def test_workers_at_the_same_time_agree(tmp_path):
+    command = [sys.executable, "-c", WORKER, str(tmp_path)]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    first, second = (worker.communicate()[0] for worker in workers)
+    assert first.count("True") == 40
+    assert first == second
+    assert len(names(tmp_path)) == 80
+
+
+def test_environments_without_files_draw_each_time(tmp_path):
+    bandit = make("bandit")
+    instances, data = evaluation_set(bandit, SIX, 3, tmp_path)
+    assert torch.equal(instances, bandit.instances(6, derive_seed("instances", 3), held_out=True))
+    assert data == {"instances": None, "source": "drawn"}
+    record = reference_record(bandit, instances, "auto", tmp_path, data)
+    assert record == {"kind": "enumeration", "exact": True, "per_instance": instances.max(1).values.tolist()}
+    assert names(tmp_path) == []
+
+
+def test_a_file_of_the_users_own_is_taken_up_to_so_many_instances(tsp5, tmp_path):
+    path = tmp_path / "own.npz"
+    own = tsp5.instances(8, 1)
+    tsp5.write_instances(own, path)
+    given = {"path": str(path), "sha256": hash_of_data(path)}
+    for most, expected in ((6, 6), (128, 8)):
+        settings = EvaluateSettings(instances=most, data=given)
+        instances, data = evaluation_set(tsp5, settings, 7, tmp_path)
+        assert torch.equal(instances["locs"], own["locs"][:expected])
+        assert data == {"instances": tsp5.instances_hash(own[:expected]), "source": str(path)}
+    tsp5.write_instances(tsp5.instances(8, 2), path)
+    with pytest.raises(LabError, match=r"own\.npz has changed since the run was planned"):
+        evaluation_set(tsp5, settings, 7, tmp_path)
+    with pytest.raises(LabError, match="Bandit reads no files of instances"):
+        evaluation_set(make("bandit"), settings, 7, tmp_path)
+
+
+def test_optima_are_kept_by_environment_method_and_hash(tsp5, tmp_path, monkeypatch):
+    instances, data = evaluation_set(tsp5, SIX, 7, None)
+    record = reference_record(tsp5, instances, "auto", tmp_path, data)
+    assert record["kind"] == "held_karp"
+    assert record["exact"]
+    (path,) = tmp_path.iterdir()
+    assert path.name == f"reference-tsp-held_karp-{data['instances']}.json"
+    assert json.loads(path.read_text()) == record
+    monkeypatch.setattr(module, "optima", lambda *args: pytest.fail("computed again"))
+    assert reference_record(tsp5, instances, "exact", tmp_path, data) == record
+
+
+def test_optima_go_on_where_they_were_interrupted(tsp5, tmp_path, monkeypatch):
+    instances, data = evaluation_set(tsp5, SIX, 7, None)
+    expected = reference_record(tsp5, instances, "auto", None, data)
+    monkeypatch.setattr(module, "BLOCK", 2)
+    compute, calls = module.optima, []
+
+    def interrupted(environment, part, method):
+        calls.append(len(part))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return compute(environment, part, method)
+
+    monkeypatch.setattr(module, "optima", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reference_record(tsp5, instances, "auto", tmp_path, data)
+    assert reference_record(tsp5, instances, "auto", tmp_path, data) == expected
+    assert calls == [2, 2, 2, 2]
+
+
+def test_damaged_optima_are_computed_again(tsp5, tmp_path):
+    instances, data = evaluation_set(tsp5, SIX, 7, None)
+    record = reference_record(tsp5, instances, "auto", tmp_path, data)
+    (path,) = tmp_path.iterdir()
+    for damage in ("", "[]", '{"kind": "held_karp"}'):
+        path.write_text(damage)
+        assert reference_record(tsp5, instances, "auto", tmp_path, data) == record
+
+
+def test_where_there_is_no_optimum_auto_says_why_and_the_others_refuse(tmp_path):
+    sdvrp = make("sdvrp", num_loc=20)
+    instances, data = evaluation_set(sdvrp, SIX, 0, tmp_path)
+    record = reference_record(sdvrp, instances, "auto", tmp_path, data)
+    assert record == {"kind": "none", "reason": "no optimum is known for this environment and size"}
+    assert reference_record(sdvrp, instances, "none", tmp_path, data)["kind"] == "none"
+    for kind in ("exact", "pyvrp"):
+        with pytest.raises(LabError, match=f"evaluate.reference: {kind}: "):
+            reference_record(sdvrp, instances, kind, tmp_path, data)

@@ -1,0 +1,34 @@
+"""Cells of the experiments that were there before grids were lists: their ids are what they were."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from maxk_lab.sweeps.plan import make_plan
+from maxk_lab.sweeps.spec import load_spec
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "skipped", "hashed", "first"),
+    [
+        ("ci/llm_exact", 80, 36, "eee721c40fcf7c9f", "003743e3e367b75f"),
+        ("ci/llm_training_small", 8, 0, "070d11349271b0f3", "77d338a27e9a078d"),
+        ("ci/papers_corollary3", 14, 1, "8eb4f21d011adaf1", "03415b5ca316ecf6"),
+        ("ci/papers_figure1", 5, 0, "a13f576452f03bba", "02541f8e73ecafd4"),
+        ("ci/papers_figure5", 8, 0, "114a6db49a36f260", "2dd7cfb47a65edc0"),
+        ("ci/papers_off_policy", 54, 0, "11a23e38ced1efaf", "00dfee2df83ce5bb"),
+        ("ci/papers_ordergrad", 144, 0, "d4140e62815df51c", "01894339de608c05"),
+        ("llm_training", 85, 37, "326f704ff52fe21a", "007bd6820e43d58c"),
+        ("tsp_sweep", 438, 11, "c224f572d496e656", "008d798d776ebf8c"),
+    ],
+)
+def test_the_ids_of_older_cells(name: str, cells: int, skipped: int, hashed: str, first: str) -> None:
+    plan = make_plan(load_spec(EXPERIMENTS / f"{name}.yaml"))
+    ids = sorted({cell.id for cell in plan.cells})
+    assert (len(plan.cells), len(plan.skipped)) == (cells, skipped)
+    assert (hashlib.sha256("".join(ids).encode()).hexdigest()[:16], ids[0]) == (hashed, first)
