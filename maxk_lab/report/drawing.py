@@ -66,7 +66,7 @@ def panels(
     size: tuple[float, float],
     *,
     sharex: Literal["all", "row"] = "all",
-    sharey: bool | Literal["row"] = True,
+    sharey: bool | Literal["row", "col"] = True,
 ) -> tuple[Figure, Any]:
     """A figure of that size in inches and its axes [rows, columns], with common y axes unless told otherwise."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from maxk_lab.report.anatomy_figure import anatomy_figure, anatomy_parts
 from maxk_lab.report.document import has_interval
 from maxk_lab.report.drawing import STYLE, save, unused
+from maxk_lab.report.final_figures import difference_figure, final_figure, gap_figure, gaps
 from maxk_lab.report.gradient_columns import HEADINGS
 from maxk_lab.report.gradient_figures import forest_figure, variance_figure
 from maxk_lab.report.heat_map import has_heat_map, heat_map_figure
@@ -17,8 +18,10 @@ from maxk_lab.report.model import Summary, SummaryRow
 from maxk_lab.report.naming import setting_words
 from maxk_lab.report.objective_figure import objective_figure
 from maxk_lab.report.order import family, sorted_rows, table, who
-from maxk_lab.report.training_figures import curves_figure, final_figure
+from maxk_lab.report.training_figures import curves_figure
 from maxk_lab.report.training_log import log_figure, shown_metrics
+from maxk_lab.report.training_model import TrainingRow
+from maxk_lab.report.training_names import place_setting, place_words
 from maxk_lab.report.weights_figure import weights_figure
 
 if TYPE_CHECKING:
@@ -117,22 +120,30 @@ def _weights_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
 
 
 def _training_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
+    """Of each environment and n what was trained, on the way and at the end."""
     rows = [row for row in summary.training if row.curve]
-    sizes = {(row.key.environment, row.key.n) for row in rows}
-    for found in _grouped(rows, lambda row: (row.key.environment, row.key.n)):
+    groups = _grouped(rows, lambda row: (row.key.environment, place_setting(row.key.setting), row.key.n))
+    places = {place_words(row.key.environment, row.key.setting) for row in rows}
+    for found in groups:
         key = found[0].key
-        end = f"-n{key.n}" if len(sizes) > 1 else ""
-        yield (
-            f"training{end}",
-            curves_figure(found, f"Max@K during training, n = {key.n}: {key.environment}", summary.level),
-        )
-        yield (
-            f"max-at-k{end}",
-            final_figure(found, f"Max@K after training, n = {key.n}: {key.environment}", summary.level),
-        )
-        if shown_metrics(found):
-            title = f"Training log, n = {key.n}: {key.environment}"
-            yield f"training-log{end}", log_figure(found, title, summary.level)
+        where = place_words(key.environment, key.setting)
+        # The parameters of an environment that are no setting are the same in all of them.
+        place = where.replace(key.environment, key.environment.partition("(")[0]).replace(", ", "-")
+        words = [place] * (len(places) > 1) + [f"n{key.n}"] * (len(groups) > len(places))
+        for name, what, draw in _of_training(found):
+            yield "-".join([name, *words]), draw(found, f"{what}, n = {key.n}: {where}", summary.level)
+
+
+def _of_training(rows: Sequence[TrainingRow]) -> Iterator[tuple[str, str, Callable[..., Figure]]]:
+    """(name, what it shows, how it is drawn) of each figure for which these rows have something to show."""
+    yield "training", "Max@K during training", curves_figure
+    yield "max-at-k", "Max@K after training", final_figure
+    if any(row.measures and any(map(has_interval, row.differences.values())) for row in rows):
+        yield "max-at-k-difference", "Difference of Max@K after training", difference_figure
+    if any(has_interval(gap) for row in rows for gap in gaps(row).values()):
+        yield "gap", "Optimality gap after training", gap_figure
+    if shown_metrics(rows):
+        yield "training-log", "Training log", log_figure
 
 
 def _grouped(rows: Sequence[Row], key: Callable[[Row], Hashable]) -> list[list[Row]]:

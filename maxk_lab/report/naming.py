@@ -48,4 +48,6 @@ def spelled(value: Any) -> str:
     """A value as the sweep file spells it."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(spelled, value))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -10,8 +10,8 @@ from maxk_lab.gradients.log_ratios import log_ratio
 from maxk_lab.gradients.statistics import Interval, interval
 from maxk_lab.report.document import number
 from maxk_lab.report.model import SummaryRow, Verdict
+from maxk_lab.report.training_comparison import difference
 from maxk_lab.report.training_model import TrainingRow
-from maxk_lab.report.training_rows import difference
 from maxk_lab.report.verdicts import Judged, shown, side, strict_side, together
 from maxk_lab.sweeps.claims import DifferenceClaim, EqualsClaim, OrderClaim, RatioClaim, evaluate_value
 

@@ -18,7 +18,8 @@ from maxk_lab.report.model import Summary
 from maxk_lab.report.objective_section import objective_notes, objective_section
 from maxk_lab.report.proxies import proxy_section
 from maxk_lab.report.terminal import terminal
-from maxk_lab.report.training_section import training_basis, training_notes, training_section
+from maxk_lab.report.training_notes import training_basis, training_notes
+from maxk_lab.report.training_section import training_section
 from maxk_lab.report.weights_section import weights_notes, weights_section
 
 # Lists within a record, which a line of CSV cannot hold; JSON has them.

@@ -1,17 +1,18 @@
-"""Figures of a training study: Max@K against rollouts and against time, and the Max@K curve at the end."""
+"""The learning curves of a training study: Max@K against rollouts and against time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.gradients.statistics import Interval
-from maxk_lab.report.document import has_interval
+from maxk_lab.report.document import has_interval, number
 from maxk_lab.report.drawing import finish, looks, panels
+from maxk_lab.report.ranges import known, limits, outside, squeezed
 from maxk_lab.report.training_model import TrainingRow
-from maxk_lab.report.training_section import labels, over_what
+from maxk_lab.report.training_names import UNBIASED, derived, labels, training_words
+from maxk_lab.report.training_notes import over_what
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,62 +26,78 @@ def curves_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figu
     """Held-out Max@K during training, a panel per K of interest: above against rollouts, below against time."""
     ks = shown_ks(rows)
     timed = any(not math.isnan(e.seconds) for row in rows for e in row.evaluations)
-    names, styles = labels(rows), row_looks(rows)
+    styles = row_looks(rows)
+    ends, notes = _ranges(rows, ks)
+    names = [", ".join(filter(None, told)) for told in zip(labels(rows), notes, strict=True)]
     width = max(4.8 if len(rows) <= MANY else 7.5, 1.2 + 2.2 * len(ks))
-    figure, axes = panels(2 if timed else 1, len(ks), (width, 1.0 + 2.3 * (1 + timed)), sharex="row")
+    size = (width, 1.0 + 2.3 * (1 + timed))
+    # Of their own range, panels of one K share it; else all do.
+    sharey: bool | Literal["col"] = "col" if any(ends) else True
+    figure, axes = panels(2 if timed else 1, len(ks), size, sharex="row", sharey=sharey)
     for j, k in enumerate(ks):
         for index, row in enumerate(rows):
             known = [e for e in row.evaluations if k in e.values and has_interval(e.values[k])]
             values = [e.values[k] for e in known]
-            draw = partial(_line, row=row, style=styles[index], of=len(rows), label=names[index])
-            draw(axes[0][j], [e.rollouts for e in known], values)
+            drawn = values, row, styles[index], len(rows), names[index]
+            draw_line(axes[0][j], [e.rollouts for e in known], *drawn)
             if timed:
-                draw(axes[1][j], [e.seconds for e in known], values)
+                draw_line(axes[1][j], [e.seconds for e in known], *drawn)
+        own = ends[j]
+        if own is not None:
+            axes[0][j].set_ylim(*own)
         axes[0][j].set_title("mean reward (Max@1)" if k == 1 else f"Max@{k}")
         rollout_ticks(axes[0][j])
         axes[0][j].set_xlabel("rollouts")
         if timed:
             axes[1][j].set_xlabel("seconds of training")
     for line in axes:
-        line[0].set_ylabel("held-out value")
+        line[0].set_ylabel(f"held-out value{cost_words(rows)}")
     subtitle = f"bands: {level:.0%} intervals over {over_what(rows)}"
     if timed:
         subtitle += "; seconds: mean over seeds, evaluations not counted"
+    if any(ends):
+        subtitle += "; axes: what most rows reach in the second half"
     finish(figure, axes, f"{title}\n{subtitle}")
     return figure
 
 
-def final_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
-    """The held-out Max@K curve at the end of training, for K = 1 up to all samples of an evaluation."""
-    names, styles = labels(rows), row_looks(rows)
-    figure, axes = panels(1, 1, (5.8 if len(rows) <= MANY else 7.5, 3.6))
-    for index, row in enumerate(rows):
-        known = [(k, value) for k, value in enumerate(row.curve, start=1) if has_interval(value)]
-        ks, values = [k for k, _ in known], [value for _, value in known]
-        # Markers at the powers of two: one per K would run into each other.
-        at = [i for i, k in enumerate(ks) if k & (k - 1) == 0]
-        _line(
-            axes[0][0],
-            ks,
-            values,
-            row=row,
-            style=styles[index],
-            of=len(rows),
-            label=names[index],
-            marked=at,
+def _ranges(
+    rows: Sequence[TrainingRow], ks: Sequence[int]
+) -> tuple[list[tuple[float, float] | None], list[str]]:
+    """Of each panel the range of its axis where the start of training, or a row, would flatten the rest; and who is then outside.
+
+    The range is that of the bulk of the rows in the second half of their evaluations.
+    """
+    ends: list[tuple[float, float] | None] = []
+    notes = [""] * len(rows)
+    for k in ks:
+        found = [[e.values[k] for e in row.evaluations if k in e.values] for row in rows]
+        lines = [[value.value for value in values] for values in found]
+        late = [line[len(line) // 2 :] for line in lines]
+        bands = [[e for v in values[len(values) // 2 :] for e in (v.low, v.high)] for values in found]
+        out = outside(late) if all(late) else [False] * len(late)
+        inside, around = (
+            [each for each, is_out in zip(of, out, strict=True) if not is_out] for of in (late, bands)
         )
-    most = max(len(row.curve) for row in rows)
-    ticks = [2**power for power in range(most.bit_length()) if 2**power <= most]
-    axes[0][0].set_xscale("log", base=2)
-    axes[0][0].set_xticks(ticks, [str(k) for k in ticks])
-    axes[0][0].set(xlabel="K", ylabel="held-out Max@K")
-    finish(figure, axes, f"{title}\nbands: {level:.0%} intervals over {over_what(rows)}")
-    return figure
+        if not any(map(known, inside)) or not squeezed(inside, lines):
+            ends.append(None)
+            continue
+        ends.append(limits(inside, around))
+        for i in (i for i, is_out in enumerate(out) if is_out):
+            notes[i] = f"outside: {number(lines[i][-1])} at the end at K = {k}"
+    return ends, notes
+
+
+def cost_words(rows: Sequence[TrainingRow]) -> str:
+    """What to add to an axis of rewards that are minus costs, all below zero."""
+    below = all(value.value < 0 for row in rows for value in row.curve)
+    return "\n(minus cost: higher is better)" if below else ""
 
 
 def row_looks(rows: Sequence[TrainingRow]) -> list[dict[str, Any]]:
-    """Colour and marker of each row: its K and its estimator with baseline."""
-    return looks([row.key.k for row in rows], [f"{row.key.estimator}/{row.key.baseline}" for row in rows])
+    """Colour and marker of each row: its K, and its estimator with baseline and setting."""
+    methods = [f"{row.key.estimator}/{row.key.baseline} {training_words(row.key.setting)}" for row in rows]
+    return looks([row.key.k for row in rows], methods)
 
 
 def shown_ks(rows: Sequence[TrainingRow]) -> list[int]:
@@ -97,22 +114,22 @@ def rollout_ticks(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
-def _line(
+def draw_line(
     axes: Axes,
     at: Sequence[float],
     values: Sequence[Interval],
-    *,
     row: TrainingRow,
-    style: dict[str, Any],
+    style: Mapping[str, Any],
     of: int,
     label: str,
     marked: Sequence[int] | None = None,
 ) -> None:
+    """A line with its band, one `of` so many; `marked` are the points with a marker, all unless given."""
     axes.plot(
         at,
         [value.value for value in values],
         **style,
-        linestyle="-" if row.catalogued_unbiased else "--",
+        linestyle="-" if derived(row) == UNBIASED else "--",
         markersize=3.5,
         linewidth=1.2,
         markevery=marked,

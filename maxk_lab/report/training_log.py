@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.report.drawing import finish, panels
+from maxk_lab.report.drawing import finish, legend_width, panels
 from maxk_lab.report.training_figures import MANY, rollout_ticks, row_looks
 from maxk_lab.report.training_model import Logged, TrainingRow
-from maxk_lab.report.training_section import labels
+from maxk_lab.report.training_names import UNBIASED, derived, labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 ALWAYS = ("reward/mean", "entropy", "grad_norm")
 # These have a panel only where they tell something: where they are not one number all the time.
-_VARYING = ("kl/token", "clip_ratio/high", "frac_truncated", "frac_reward_zero_std", "length/mean")
+_VARYING = ("kl/token", "clip_ratio/high", "frac_truncated", "frac_reward_zero_std", "length/mean", "k")
 _COLUMNS = 3
+_LEGEND_LINES = 9
 # Markers on a line of many steps, which tell it from others of its colour.
 _MARKERS = 5
 
@@ -40,7 +41,9 @@ def log_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
     shown, names, styles = shown_metrics(rows), labels(rows), row_looks(rows)
     lines = -(-len(shown) // _COLUMNS)
     columns = -(-len(shown) // lines)
-    figure, axes = panels(lines, columns, (max(4.8, 1.0 + 2.2 * columns), 1.0 + 1.75 * lines), sharey=False)
+    wide = legend_width(names, _LEGEND_LINES) if len(rows) > MANY else 0.0
+    size = (max(4.8, 1.0 + 2.2 * columns, wide), 1.0 + 1.75 * lines)
+    figure, axes = panels(lines, columns, size, sharey=False)
     for panel, metric in zip(axes.flat, shown, strict=False):
         for index, row in enumerate(rows):
             if metric in row.log:
@@ -95,7 +98,7 @@ def _line(
         logged.rollouts,
         logged.values,
         **styles[index],
-        linestyle="-" if row.catalogued_unbiased else "--",
+        linestyle="-" if derived(row) == UNBIASED else "--",
         markersize=3,
         linewidth=0.8,
         # Each line begins elsewhere, so that markers do not hide each other.

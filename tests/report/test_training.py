@@ -11,10 +11,10 @@ import pytest
 
 from maxk_lab.report.document import compact
 from maxk_lab.report.figures import figures
+from maxk_lab.report.seeds import over_seeds
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.report.tables import FORMATS, render
-from maxk_lab.report.training_rows import over_seeds
-from maxk_lab.report.training_section import biasing
+from maxk_lab.report.training_names import biasing
 
 
 def report(lab, cells, lost=(), **how):

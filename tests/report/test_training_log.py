@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from maxk_lab.report.figures import figures
+from maxk_lab.report.seeds import over_seeds
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.report.training_log import log_figure, shown_metrics
-from maxk_lab.report.training_rows import over_seeds
 
 MANY = [
     *(

@@ -84,3 +84,60 @@ def test_a_weights_study_sends_every_weight(setting):
         (1, 3.0, 0.3),
         (1, 4.0, 0.4),
     ]
+
+
+def trained(**more):
+    """Metrics of a trained cell on two instances: K = 1 and 2."""
+    lists = {"value": [-5.0, -4.5], "low": [-6.0, -5.0], "high": [-4.0, -4.0]}
+    return {
+        "steps": 10,
+        "rollouts": 40,
+        "final": {**lists, "ks": [1, 2], "per_instance": [[-6.0, -4.0], [-5.0, -4.0]]},
+        **more,
+    }
+
+
+def test_a_training_study_sends_extras_gaps_quantiles_and_settings():
+    ends = {"value": -4.25, "low": -5.0, "high": -3.5}
+    new = {
+        "extras": {
+            "greedy": {**ends, "per_instance": [-4.5, -4.0]},
+            "greedy_augmented": {"value": None, "reason": "no coordinates"},
+        },
+        "quantiles": {"p50": ends},
+        "reference": {"kind": "milp", "exact": True, "per_instance": [-4.0, -4.0]},
+    }
+    payload, tables = sent(
+        record("training", trained(**new), setting={"start": "iid"}),
+        record("training", None, setting={"start": "multistart"}, status="failed"),
+    )
+    path = "training/start=iid/maxk/none/n4/k2"
+    assert payload.metrics[f"{path}/final/max@2"] == -4.5
+    assert payload.metrics[f"{path}/final/gap@1"] == pytest.approx(25.0)
+    assert payload.metrics[f"{path}/final/gap@2"] == pytest.approx(12.5)
+    assert payload.metrics[f"{path}/final/p50"] == payload.metrics[f"{path}/extras/greedy"] == -4.25
+    assert payload.metrics[f"{path}/extras/greedy_gap"] == pytest.approx(6.25)
+    assert not [name for name in payload.metrics if "augmented" in name]
+    assert [name for name in payload.metrics if "multistart" in name] == [
+        "training/start=multistart/maxk/none/n4/k2/status"
+    ]
+    assert [(line["start"], line["status"]) for line in tables["cells"]] == [
+        ("iid", "done"),
+        ("multistart", "failed"),
+    ]
+    assert [(line["at_k"], line["gap"], line["start"]) for line in tables["final"]] == [
+        (1, 25.0, "iid"),
+        (2, 12.5, "iid"),
+    ]
+    assert [(line["extra"], line["value"], line["gap"]) for line in tables["extras"]] == [
+        ("greedy", -4.25, 6.25),
+        ("greedy_augmented", None, None),
+    ]
+    assert [(line["quantile"], line["low"]) for line in tables["quantiles"]] == [("p50", -5.0)]
+
+
+def test_a_training_record_without_them_has_the_columns_it_always_had():
+    payload, tables = sent(record("training", trained()))
+    assert set(tables) == {"cells", "final", "evaluations", "log"}
+    assert list(tables["final"][0])[-4:] == ["at_k", "value", "low", "high"]
+    assert payload.metrics["training/maxk/none/n4/k2/final/max@1"] == -5.0

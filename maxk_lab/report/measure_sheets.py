@@ -1,0 +1,118 @@
+"""Tables of a training study besides Max@K: optimality gap, other ways of decoding, quantiles and robust summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from maxk_lab.estimators.catalogue import effective_k
+from maxk_lab.gradients.statistics import Interval
+from maxk_lab.report.document import Block, Sheet
+from maxk_lab.report.measure_values import values
+from maxk_lab.report.model import Summary
+from maxk_lab.report.training_columns import interval_column, key_columns, side_by_side
+from maxk_lab.report.training_model import TrainingRow
+
+_OPTIMA = {
+    "enumeration": "by enumeration of every solution",
+    "held_karp": "by Held and Karp's dynamic program",
+    "milp": "by a mixed-integer program",
+    "pyvrp": "as the best that PyVRP found",
+}
+
+
+def measure_sheets(
+    rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...], summary: Summary
+) -> Iterator[Block]:
+    """Each of them where a row has it; `rows` are those of one environment, `where` its name."""
+    having = tuple(row for row in rows if row.measures is not None)
+    if not having:
+        return
+    ways = (
+        ("gap", "Optimality gap in %", _gap_words(having)),
+        ("extra", "Other ways of decoding", (_EXTRA_WORDS,)),
+        ("sample", "Quantiles of the samples", (_SAMPLE_WORDS,)),
+        ("robust", "Robust summary", (*_robust_words(having, summary), *_SUMMARY_WORDS)),
+        ("instance", "Quantiles over instances", _robust_words(having, summary)),
+    )
+    for group, what, said in ways:
+        yield from _sheets(having, group, what, where, (*caption, *said))
+
+
+def _sheets(
+    rows: Sequence[TrainingRow], group: str, what: str, where: str, caption: tuple[str, ...]
+) -> Iterator[Block]:
+    """The values of one group, so many columns side by side as fit, of the rows that have any."""
+    shown = shown_gaps(rows) if group == "gap" else None
+    names = {v.name: v.heading for row in rows for v in values(row) if v.group == group}
+    names = {name: heading for name, heading in names.items() if shown is None or name in shown}
+    own = tuple(row for row in rows if any(v.name in names for v in values(row)))
+
+    chunks = side_by_side(list(names))
+    for number, chunk in enumerate(chunks, start=1):
+        which = f" ({number} of {len(chunks)})" if len(chunks) > 1 else ""
+        columns = (interval_column(names[name], partial(_value, name=name)) for name in chunk)
+        yield Sheet(f"{what}{which}: {where}", (*key_columns(own), *columns), own, caption, rules(own))
+
+
+def _value(row: TrainingRow, name: str) -> Interval | None:
+    return next((value.interval for value in values(row) if value.name == name), None)
+
+
+def shown_gaps(rows: Sequence[TrainingRow]) -> list[str]:
+    """The gaps in the table: at K = 1, at the K that were trained for, at all samples, and of the extras."""
+    ks = {
+        1,
+        *(effective_k(row.key.estimator, row.key.k) for row in rows),
+        *(row.ks[-1] for row in rows if row.ks),
+    }
+    found = {at: None for row in rows if row.measures for at in row.measures.gaps}
+    return [
+        f"gap_{at}" if isinstance(at, str) else f"gap@{at}" for at in found if isinstance(at, str) or at in ks
+    ]
+
+
+def rules(rows: Sequence[TrainingRow]) -> tuple[int, ...]:
+    """Above each n and each K."""
+    groups = [(row.key.n, effective_k(row.key.estimator, row.key.k)) for row in rows]
+    return tuple(i for i in range(1, len(rows)) if groups[i] != groups[i - 1])
+
+
+def optimum_words(rows: Sequence[TrainingRow]) -> str:
+    """How the optima of these rows are known: exactly, or as the best known."""
+    known = {row.measures.optimum for row in rows if row.measures and row.measures.optimum.kind != "none"}
+    kinds = sorted({kind for optimum in known for kind in optimum.kind.split(", ")})
+    how = " and ".join(_OPTIMA.get(kind, f"by {kind}") for kind in kinds)
+    return f"optimum {how} ({'exact' if all(optimum.exact for optimum in known) else 'best known, not proven optimal'})"
+
+
+def _gap_words(rows: Sequence[TrainingRow]) -> tuple[str, ...]:
+    return (
+        "Optimality gap: (optimum − value) / |optimum| of each instance in %, then their mean; "
+        f"{optimum_words(rows)}; lower is better.",
+        _EXTRA_WORDS,
+    )
+
+
+def _robust_words(rows: Sequence[TrainingRow], summary: Summary) -> tuple[str, ...]:
+    of = next(row.robust.of for row in rows if row.robust is not None)
+    what = "the optimality gap in % at all samples, lower is better" if of == "gap" else f"{of.capitalize()}"
+    how = (
+        "bootstrap over the held-out instances of the one seed"
+        if all(row.one_seed for row in rows)
+        else "Student's t with the larger standard error of two bootstraps, over seeds and over instances within them"
+    )
+    return (
+        f"Of the values of every instance of every seed: {what}.",
+        f"Intervals of this table: {summary.level:.0%}, {how}.",
+    )
+
+
+_SUMMARY_WORDS = (
+    "IQM: their interquartile mean. P(better): the probability of a better value than the reference of the differences, on an "
+    "instance of a seed, ties half.",
+)
+_EXTRA_WORDS = (
+    "Greedy decoding, augmentation and forced starts are other ways of decoding, no estimates of Max@K."
+)
+_SAMPLE_WORDS = "Quantiles of the rewards of an instance's i.i.d. samples, then their mean over instances."

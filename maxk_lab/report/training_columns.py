@@ -1,0 +1,90 @@
+"""The columns of a trained row, and the row as one mapping of every value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from maxk_lab.gradients.statistics import Interval
+from maxk_lab.report.document import UNDEFINED, Column, compact
+from maxk_lab.report.gradient_columns import setting_columns
+from maxk_lab.report.measure_values import flat_interval, measured
+from maxk_lab.report.training_model import TrainingRow
+from maxk_lab.report.training_names import UNBIASED, derived
+
+Item = TypeVar("Item")
+_SIDE_BY_SIDE = 3
+
+
+def record(row: TrainingRow) -> dict[str, Any]:
+    """The row as a mapping of every value; `evaluations` is a list of lines, one per step and K."""
+    flat: dict[str, Any] = {"environment": row.key.environment, **dict(row.key.setting)}
+    for column in KEY:
+        flat |= column.values(row)
+    flat |= {"steps": row.steps, "rollouts": row.rollouts, "reference": row.reference}
+    for k in row.ks:
+        flat |= flat_interval(f"max@{k}", row.final(k)) | flat_interval(
+            f"difference@{k}", row.differences.get(k)
+        )
+    if row.measures is not None:
+        flat |= {"derived": derived(row), **measured(row)}
+    flat["cells"] = dict(row.cells)
+    flat["evaluations"] = [
+        {
+            "step": e.step,
+            "rollouts": e.rollouts,
+            "seconds": e.seconds,
+            "k": k,
+            **flat_interval("value", value),
+        }
+        for e in row.evaluations
+        for k, value in e.values.items()
+    ]
+    flat["undefined"] = {"all": row.reason} if row.reason else {}
+    return flat
+
+
+def key_columns(rows: Sequence[TrainingRow]) -> tuple[Column, ...]:
+    """The columns that say which row it is: those of every study, then what else of a setting tells these rows apart."""
+    varied = [
+        key for key, _ in rows[0].key.setting if len({dict(row.key.setting).get(key) for row in rows}) > 1
+    ]
+    told = [tuple((key, None) for key in varied if key != "environment.name")]
+    return (*KEY[:4], *setting_columns(told), *KEY[4:])
+
+
+def side_by_side(columns: Sequence[Item]) -> list[list[Item]]:
+    """The columns in lists of so many that fit beside each other in a hundred letters, as even as can be."""
+    sheets = -(-len(columns) // _SIDE_BY_SIDE)
+    chunks = np.array_split(np.arange(len(columns)), max(1, sheets))
+    return [[columns[i] for i in chunk] for chunk in chunks if len(chunk)]
+
+
+def interval_column(heading: str, get: Callable[[TrainingRow], Interval | None]) -> Column:
+    """A column of values with their intervals, to read: `record` has the numbers."""
+
+    def text(row: TrainingRow) -> str:
+        found = get(row)
+        return UNDEFINED if found is None else compact(found)
+
+    return Column(heading, text, lambda row: {}, numeric=True)
+
+
+KEY = (
+    Column("estimator", lambda row: row.key.estimator, lambda row: {"estimator": row.key.estimator}),
+    Column("baseline", lambda row: row.key.baseline, lambda row: {"baseline": row.key.baseline}),
+    Column("n", lambda row: str(row.key.n), lambda row: {"n": row.key.n}, numeric=True),
+    Column("K", lambda row: str(row.key.k), lambda row: {"k": row.key.k}, numeric=True),
+    Column(
+        "derived",
+        derived,
+        lambda row: {"derived_unbiased": derived(row) == UNBIASED},
+    ),
+    Column(
+        "seeds",
+        lambda row: f"{len(row.finished)}/{len(row.cells)}",
+        lambda row: {"seeds_finished": len(row.finished), "seeds": len(row.cells), "complete": row.complete},
+    ),
+)

@@ -1,0 +1,178 @@
+"""Synthetic records of trainings on a TSP, with everything that a record has: settings, extras, quantiles and optima."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from maxk_lab.report.summarise import summarise_records
+
+SAMPLES = 64
+KS = (1, 2, 4, 8, 16, 32, 64)
+INSTANCES = 32
+# (estimator, baseline, n, K, setting) → the mean reward at K = 1 and what log2 K adds to it.
+POINTS = {
+    ("reinforce", "group_mean", 16, 1, "iid"): (-4.07, 0.024),
+    ("reinforce", "group_mean", 16, 1, "multistart"): (-4.09, 0.024),
+    ("reinforce", "centred", 16, 1, "iid"): (-4.07, 0.024),
+    ("leader_reward[0.5]", "none", 16, 8, "iid"): (-4.09, 0.028),
+    ("maxk", "sample_loo", 16, 4, "iid"): (-7.5, 0.2),
+    ("maxk", "pkpo_sloo", 16, 4, "iid"): (-4.13, 0.036),
+    ("maxk", "centred", 16, 4, "iid"): (-4.12, 0.035),
+    ("maxk", "subloo", 16, 4, "iid"): (-4.12, 0.037),
+    ("maxk", "sample_loo", 16, 8, "iid"): (-7.9, 0.2),
+    ("maxk", "pkpo_sloo", 16, 8, "iid"): (-4.16, 0.041),
+    ("maxk", "centred", 16, 8, "iid"): (-4.15, 0.041),
+    ("maxk", "subloo", 16, 8, "iid"): (-4.14, 0.042),
+}
+
+
+def cells(points=tuple(POINTS), seeds=(0, 1, 2, 3, 4), environment=None, setting=True, **training):
+    """Cell dicts as the plan makes them; `start` is varied by the grid, so that every cell has it in its setting."""
+    return [
+        {
+            "id": "-".join(map(str, ("tsp", *point, seed, *(environment or {}).values()))),
+            "identity_version": 1,
+            "study": "training",
+            "seed": seed,
+            "environment": environment or {"name": "tsp", "num_loc": 20},
+            "policy": {},
+            "training": {
+                "steps": 800,
+                "batch": 512,
+                "max_grad_norm": 1.0,
+                "evaluate": {"every": 100, "instances": INSTANCES, "samples": SAMPLES},
+                **({} if point[4] == "iid" else {"start": point[4]}),
+                **training,
+            },
+            **dict(zip(("estimator", "baseline", "n", "k"), point, strict=False)),
+            **({"setting": {"start": point[4]}} if setting else {}),
+        }
+        for point in points
+        for seed in seeds
+    ]
+
+
+def truth(cell, k, step=800):
+    """The mean reward of the best of k after so many steps."""
+    point = tuple(cell[axis] for axis in ("estimator", "baseline", "n", "k"))
+    start = cell["training"].get("start", "iid")
+    first, slope = POINTS.get((*point, start)) or POINTS[*point, "iid"]
+    untrained = -9.8 + 0.25 * np.log2(k)
+    return first + slope * np.log2(k) + (untrained - first) * np.exp(-step / 80)
+
+
+def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
+    """Metrics of one trained cell: instances of their own difficulty that all cells of the seed share, and noise."""
+    shared = np.random.default_rng([11, cell["seed"]])
+    own = np.random.default_rng(np.frombuffer(cell["id"].encode(), dtype=np.uint8))
+    difficulty = shared.normal(0, spread, INSTANCES)
+    luck = own.normal(0, noise) + own.normal(0, 4 * noise, INSTANCES)
+
+    def instances(k, step=800):
+        return truth(cell, k, step) + difficulty + luck
+
+    def ends(values):
+        return {
+            "value": float(np.mean(values)),
+            "low": float(np.mean(values)) - 0.1,
+            "high": float(np.mean(values)) + 0.1,
+        }
+
+    def lists(columns):
+        return {end: [ends(column)[end] for column in columns] for end in ("value", "low", "high")}
+
+    steps = list(range(0, 801, 100))
+    extras = {"greedy": 8, "greedy_augmented": 40, "greedy_multistart": 20, "multistart_sampling": 60}
+    found = {
+        "steps": 800,
+        "rollouts": 512 * 800,
+        "evaluations": {"step": steps, "rollouts": [512 * step for step in steps], "ks": list(KS)}
+        | {
+            end: [[ends(instances(k, step))[end] for k in KS] for step in steps]
+            for end in ("value", "low", "high")
+        },
+        "final": {
+            **lists([instances(k) for k in range(1, SAMPLES + 1)]),
+            "ks": list(KS),
+            "per_instance": [instances(k).tolist() for k in KS],
+        },
+        "quantiles": {name: ends(instances(k)) for name, k in (("p50", 2), ("p90", 8), ("p99", 60))},
+        "extras": {
+            name: ends(instances(k)) | {"per_instance": instances(k).tolist()} for name, k in extras.items()
+        },
+        "log": {
+            "step": steps[:-1],
+            "reward/mean": [truth(cell, 1, step) for step in steps[:-1]],
+            "entropy": [10 * np.exp(-step / 300) + own.normal(0, 0.1) for step in steps[:-1]],
+            "grad_norm": own.gamma(20, 1 / 20, 8).tolist(),
+        },
+        "undefined": {},
+        "data": {"instances": f"{cell['seed']:016x}", "source": "drawn"},
+    }
+    optima = (-3.84 + difficulty).tolist()
+    found["reference"] = (
+        {"kind": "milp" if exact else "pyvrp", "exact": exact, "per_instance": optima}
+        if reference
+        else {"kind": "none", "reason": "the optima of 20 cities take too long: ask for exact"}
+    )
+    return found
+
+
+def record(cell, status="done", **how):
+    """A record of one of these cells, with its clock."""
+    done = status == "done"
+    return SimpleNamespace(
+        cell=cell,
+        status=status,
+        metrics=metrics(cell, **how) if done else None,
+        error=None if done else "FloatingPointError: loss at step 3",
+        provenance={},
+        timings={"evaluations_seconds": [10.0 * i for i in range(9)]},
+    )
+
+
+def report(planned, change=lambda found, cell: None, **how):
+    """The summary of these cells, whose metrics were changed."""
+    records = [record(cell, **how) for cell in planned]
+    for each in records:
+        change(each.metrics, each.cell)
+    return summarise_records(planned, records, name="tsp_training")
+
+
+def row_of(summary, *point):
+    """The one row at (estimator, baseline, K) and, where given, a start."""
+    found = [
+        row
+        for row in summary.training
+        if (row.key.estimator, row.key.baseline, row.key.k) == point[:3]
+        and dict(row.key.setting).get("start", "iid") == (*point, "iid")[3]
+    ]
+    (one,) = found
+    return one
+
+
+@pytest.fixture(scope="session")
+def tsp():
+    """The makers above."""
+    return SimpleNamespace(
+        points=tuple(POINTS),
+        ks=KS,
+        cells=cells,
+        record=record,
+        report=report,
+        row_of=row_of,
+        truth=truth,
+    )
+
+
+@pytest.fixture
+def unsaved(monkeypatch):
+    """Figures are made and named, and nothing is drawn: that takes most of the time."""
+    monkeypatch.setattr("maxk_lab.report.figures.save", lambda figure, out, name: [out / f"{name}.png"])
+
+
+@pytest.fixture(scope="session")
+def study(tsp):
+    """The summary of the whole study."""
+    return tsp.report(tsp.cells())

@@ -1,0 +1,196 @@
+"""Optimality gaps, other ways of decoding, quantiles and robust summaries: their numbers by hand, and in every format."""
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+
+from maxk_lab.report.document import compact
+from maxk_lab.report.figures import figures
+from maxk_lab.report.seeds import over_seeds
+from maxk_lab.report.tables import render
+
+POMO, BEST = ("reinforce", "group_mean", 1), ("maxk", "subloo", 8)
+
+
+def own_metrics(tsp, point):
+    """The metrics of the five seeds of a row."""
+    planned = (cell for cell in tsp.cells() if (cell["estimator"], cell["baseline"], cell["k"]) == point)
+    return [tsp.record(cell).metrics for cell in planned if "start" not in cell["training"]]
+
+
+def gap_by_hand(metrics, values):
+    optima = metrics["reference"]["per_instance"]
+    return [100 * (best - value) / abs(best) for best, value in zip(optima, values, strict=True)]
+
+
+def test_the_gap_is_in_percent_of_the_optimum_of_each_instance(study, tsp):
+    row, metrics = tsp.row_of(study, *BEST), own_metrics(tsp, BEST)
+    for i, k in enumerate(tsp.ks):
+        means = [np.mean(gap_by_hand(m, m["final"]["per_instance"][i])) for m in metrics]
+        wanted = over_seeds(means, 0.95)
+        found = row.measures.gaps[k]
+        assert (found.value, found.low, found.high) == pytest.approx((wanted.value, wanted.low, wanted.high))
+    greedy = [np.mean(gap_by_hand(m, m["extras"]["greedy"]["per_instance"])) for m in metrics]
+    assert row.measures.gaps["greedy"].value == pytest.approx(np.mean(greedy))
+    # A cost above the optimum is a reward below it.
+    assert all(gap.low > 0 for gap in row.measures.gaps.values())
+
+
+def test_extras_and_quantiles_are_pooled_over_seeds(study, tsp):
+    row, metrics = tsp.row_of(study, *BEST), own_metrics(tsp, BEST)
+    assert list(row.measures.extras) == [
+        "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
+    ]  # fmt: skip
+    values = [m["extras"]["greedy_augmented"]["value"] for m in metrics]
+    assert row.measures.extras["greedy_augmented"] == over_seeds(values, 0.95)
+    assert row.measures.quantiles["p90"] == over_seeds(
+        [m["quantiles"]["p90"]["value"] for m in metrics], 0.95
+    )
+
+
+def test_the_robust_summary_is_of_every_instance_of_every_seed(study, tsp):
+    row, mine, theirs = tsp.row_of(study, *BEST), own_metrics(tsp, BEST), own_metrics(tsp, POMO)
+    gaps = sorted(gap for m in mine for gap in gap_by_hand(m, m["final"]["per_instance"][-1]))
+    quarter = len(gaps) // 4
+    assert row.robust.of == "gap"
+    assert row.robust.iqm.value == pytest.approx(np.mean(gaps[quarter:-quarter]))
+    assert row.robust.quantiles["p90"].value == pytest.approx(np.quantile(gaps, 0.9))
+    wins = [
+        a > b
+        for m, o in zip(mine, theirs, strict=True)
+        for a, b in zip(m["final"]["per_instance"][-1], o["final"]["per_instance"][-1], strict=True)
+    ]
+    assert row.robust.improvement.value == pytest.approx(np.mean(wins))
+    assert row.robust.improvement.low > 0.5
+    assert tsp.row_of(study, *POMO).robust.improvement is None
+
+
+def test_without_optima_it_is_of_the_rewards_and_says_why(tsp):
+    summary = tsp.report(tsp.cells(), reference=False)
+    row = tsp.row_of(summary, *BEST)
+    assert (row.robust.of, row.measures.gaps) == ("max@64", {})
+    assert row.robust.iqm.value == pytest.approx(row.final(64).value, abs=0.1)
+    text = " ".join(render(summary, "terminal", width=200).split())
+    assert "the optima of 20 cities take too long: ask for exact: optimality gap of" in text
+    assert "Of the values of every instance of every seed: Max@64." in text
+    assert json.loads(render(summary, "json"))["training"][0]["optimum"] == "none"
+
+
+def test_an_optimum_that_is_only_the_best_known_says_so(tsp):
+    text = " ".join(render(tsp.report(tsp.cells(), exact=False), "terminal", width=200).split())
+    assert "optimum as the best that PyVRP found (best known, not proven optimal); lower is better" in text
+
+
+def test_a_gap_in_percent_of_nothing_is_undefined(tsp):
+    def change(found, cell):
+        found["reference"]["per_instance"][3] = 0.0
+
+    summary = tsp.report(tsp.cells(), change)
+    row = tsp.row_of(summary, *BEST)
+    assert "the optimum of an instance is 0" in row.measures.gaps[64].reason
+    assert row.robust.of == "max@64"
+    assert "the optimum of an instance is 0" in render(summary, "terminal", width=200)
+
+
+def test_an_extra_that_an_environment_lacks_is_undefined_with_its_reason(tsp):
+    def change(found, cell):
+        found["extras"]["greedy_augmented"] = {"value": None, "reason": "no coordinates to turn"}
+
+    summary = tsp.report(tsp.cells(), change)
+    row = tsp.row_of(summary, *BEST)
+    assert math.isnan(row.measures.extras["greedy_augmented"].value)
+    assert "greedy_augmented" not in row.measures.gaps
+    text = " ".join(render(summary, "terminal", width=200).split())
+    assert "no coordinates to turn: greedy, best of 8 augmentations of" in text
+
+
+def test_rows_of_different_instances_are_not_paired(tsp):
+    def change(found, cell):
+        if cell["baseline"] == "subloo":
+            found["data"]["instances"] = "0123456789abcdef"
+
+    row = tsp.row_of(tsp.report(tsp.cells(), change), *BEST)
+    assert "were evaluated on different instances" in row.differences[64].reason
+    assert "were evaluated on different instances" in row.robust.improvement.reason
+
+
+def test_one_seed_has_intervals_over_instances_and_says_so(tsp):
+    summary = tsp.report(tsp.cells(seeds=(3,)))
+    row = tsp.row_of(summary, *BEST)
+    assert row.measures.gaps[64].low < row.measures.gaps[64].value < row.measures.gaps[64].high
+    assert row.robust.iqm.low < row.robust.iqm.value < row.robust.iqm.high
+    text = " ".join(render(summary, "terminal", width=200).split())
+    assert "Intervals of this table: 95%, bootstrap over the held-out instances of the one seed." in text
+    assert "p99 of 32 values has only 0 beyond it" in text
+
+
+def test_every_format_has_the_same_numbers(study, tsp):
+    row = tsp.row_of(study, *BEST)
+    named = {
+        "gap@64": row.measures.gaps[64],
+        "gap_greedy": row.measures.gaps["greedy"],
+        "extra_greedy_multistart": row.measures.extras["greedy_multistart"],
+        "sample_p99": row.measures.quantiles["p99"],
+        "iqm": row.robust.iqm,
+        "improvement": row.robust.improvement,
+        "instance_p50": row.robust.quantiles["p50"],
+    }
+    in_json = next(
+        r for r in json.loads(render(study, "json"))["training"] if (r["baseline"], r["k"]) == ("subloo", 8)
+    )
+    lines = list(csv.DictReader(io.StringIO(render(study, "csv"))))
+    in_csv = next(line for line in lines if (line["baseline"], line["k"]) == ("subloo", "8"))
+    for name, found in named.items():
+        for ending, value in (("", found.value), ("_low", found.low), ("_high", found.high)):
+            assert in_json[f"{name}{ending}"] == float(in_csv[f"{name}{ending}"]) == value
+        for format in ("markdown", "latex"):
+            assert compact(found) in render(study, format), (name, format)
+    assert (in_json["start"], in_json["derived"], in_json["robust_of"]) == ("iid", "unbiased", "gap")
+    assert (in_json["optimum"], in_json["optimum_exact"]) == ("milp", True)
+    # Too few values beyond it for an interval: no number, anywhere.
+    assert in_json["instance_p99"] is None
+    assert in_csv["instance_p99"] == ""
+
+
+def test_tables_say_that_other_ways_of_decoding_are_no_estimates(study):
+    text = " ".join(render(study, "terminal", width=200).split())
+    assert "Other ways of decoding (1 of 2): tsp(num_loc=20)" in text
+    assert "other ways of decoding, no estimates of Max@K" in text
+    assert "Optimality gap in % (1 of 3): tsp(num_loc=20)" in text
+    assert "optimum by a mixed-integer program (exact); lower is better" in text
+    assert "Rewards are minus costs: higher is better." in text
+
+
+def test_a_record_from_before_is_reported_as_it_was(tsp, tmp_path, unsaved):
+    def change(found, cell):
+        for key in ("quantiles", "extras", "reference", "data"):
+            del found[key]
+
+    points = [point for point in tsp.points if point[4] == "iid" and point[1] != "sample_loo"]
+    summary = tsp.report(tsp.cells(points=points, setting=False), change)
+    row = tsp.row_of(summary, *BEST)
+    assert (row.measures, row.robust) == (None, None)
+    assert not row.differences[64].reason
+    text = render(summary, "terminal", width=200)
+    for word in ("gap", "decoding", "IQM", "Quantiles", "minus costs", "other objective", "as shipped"):
+        assert word not in text, word
+    flat = json.loads(render(summary, "json"))["training"][0]
+    assert not [
+        name for name in flat if name.startswith(("gap", "extra", "sample", "iqm", "optimum", "derived_"))
+    ][1:]
+    assert {path.stem for path in figures(summary, tmp_path)} == {"training", "max-at-k", "training-log"}
+
+
+def test_instances_from_a_file_are_the_same_in_every_seed_and_the_text_says_so(study, tsp):
+    def change(found, cell):
+        found["data"] = {"instances": "0123456789abcdef", "source": "berlin52.tsp"}
+
+    text = " ".join(render(tsp.report(tsp.cells(), change), "terminal", width=200).split())
+    assert "each with its own policy, on the same held-out instances, which are held fixed" in text
+    own = " ".join(render(study, "terminal", width=200).split())
+    assert "each with its own policy and held-out instances" in own
+    assert "evaluated on 32 held-out instances with 64 samples each" in own

@@ -1,0 +1,153 @@
+"""Rows of a study with settings: kept apart, named, never called unbiased where they are not, compared with POMO's loss."""
+
+import pytest
+from pydantic import TypeAdapter
+
+from maxk_lab.report.tables import render
+from maxk_lab.report.training_names import derived, labels
+from maxk_lab.sweeps.claims import Claim
+
+ZSCORE = "weight_normalization"
+
+
+def with_settings(cells, **overridden):
+    """The cells as an entry of the grid makes them that overrides these settings, given by their dotted keys."""
+    made = []
+    for cell in cells:
+        training = dict(cell["training"])
+        for key, value in overridden.items():
+            block, _, name = key.rpartition("__")
+            training |= {block: {**training.get(block, {}), name: value}} if block else {name: value}
+        setting = {key.replace("__", "."): value for key, value in overridden.items()}
+        name = "-".join(map(str, overridden.values()))
+        made.append(
+            cell
+            | {"id": f"{cell['id']}-{name}", "training": training, "setting": {**cell["setting"], **setting}}
+        )
+    return made
+
+
+def test_settings_are_rows_of_their_own(study, tsp):
+    assert len(study.training) == len(tsp.points) == len({row.key.path for row in study.training})
+    forced = tsp.row_of(study, "reinforce", "group_mean", 1, "multistart")
+    assert forced.key.path == "training/start=multistart/reinforce/group_mean/n16/k1"
+    assert tsp.row_of(study, "maxk", "subloo", 8).key.path == "training/maxk/subloo/n16/k8"
+
+
+def test_labels_name_pomo_and_what_is_not_the_default(study):
+    assert labels(study.training)[:4] == [
+        "POMO (reinforce group_mean), K = 1 (biased)",
+        "POMO (reinforce group_mean), K = 1, start=multistart",
+        "reinforce centred, K = 1",
+        "maxk centred, K = 4",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("overridden", "word", "label"),
+    [
+        ({"start": "iid"}, "unbiased", "maxk centred"),
+        ({"start": "multistart"}, "other objective", "maxk centred, start=multistart"),
+        (
+            {"k_schedule__kind": "linear", "k_schedule__first": 2, "k_schedule__until": 200},
+            "scheduled K",
+            "maxk centred, k_schedule(kind=linear, first=2, until=200)",
+        ),
+        ({"amp": True}, "biased", "maxk centred, amp=true (biased)"),
+        ({ZSCORE: "zscore"}, "biased", "maxk centred, weight_normalization=zscore (biased)"),
+        ({"max_grad_norm": None}, "unbiased", "maxk centred"),
+        ({"learning_rate": 1e-4}, "unbiased", "maxk centred, learning_rate=0.0001"),
+    ],
+)
+def test_what_is_derived_of_a_row_is_of_its_own_settings(tsp, overridden, word, label):
+    cells = with_settings(tsp.cells(points=[("maxk", "centred", 16, 8, "iid")]), **overridden)
+    (row,) = tsp.report(cells).training
+    assert (derived(row), labels([row])[0]) == (word, label)
+    (flat,) = [line for line in render(tsp.report(cells), "csv").splitlines() if line.startswith("training")]
+    assert (",True,5,5," in flat) == (word == "unbiased")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"start": "multistart"}, {"k_schedule": {"kind": "step"}}, {"amp": True}]
+)
+def test_no_row_of_such_a_study_is_called_unbiased(tsp, settings):
+    cells = tsp.cells(points=[("maxk", "centred", 16, 8, "iid")], setting=False, **settings)
+    assert "unbiased" not in render(tsp.report(cells), "csv").replace("derived_unbiased", "")
+    (row,) = tsp.report(cells).training
+    assert derived(row) != "unbiased"
+
+
+def test_the_text_says_what_other_objectives_are(study):
+    text = " ".join(render(study, "terminal", width=200).split())
+    assert "other objective: start=multistart forces the first actions" in text
+    assert "with start=multistart it is POMO as shipped" in text
+    assert "Bias the gradient of every row: max_grad_norm 1.0." in text
+
+
+def test_a_setting_that_biases_some_rows_is_said_of_them(tsp):
+    points = [("maxk", "centred", 16, 8, "iid"), ("maxk", "subloo", 16, 8, "iid")]
+    first, second = (tsp.cells(points=[point]) for point in points)
+    cells = with_settings(first, **{ZSCORE: "zscore"}) + with_settings(second, **{ZSCORE: "none"})
+    text = render(tsp.report(cells), "terminal", width=200)
+    assert "Bias the gradient of some rows: weight_normalization zscore." in text
+
+
+def test_differences_are_to_pomo_s_loss(study):
+    plain = "training/reinforce/group_mean/n16/k1"
+    assert {row.reference for row in study.training if row.key.path != plain} == {plain}
+    assert study.training[0].key.path == plain
+    assert study.training[0].reference == ""
+
+
+def test_a_forced_start_is_compared_with_pomo_as_shipped_and_that_with_its_loss(tsp):
+    forced = [("reinforce", "group_mean", 16, 1, "multistart"), ("reinforce", "group_mean", 16, 1, "iid")]
+    cells = tsp.cells(points=[*forced, ("maxk", "centred", 16, 8, "iid")])
+    shipped = with_settings(tsp.cells(points=[("maxk", "subloo", 16, 8, "iid")]), start="multistart")
+    text = render(tsp.report(cells + shipped), "terminal", width=200)
+    references = {row.key.path: row.reference for row in tsp.report(cells + shipped).training}
+    assert references == {
+        "training/reinforce/group_mean/n16/k1": "",
+        "training/start=multistart/reinforce/group_mean/n16/k1": "training/reinforce/group_mean/n16/k1",
+        "training/maxk/centred/n16/k8": "training/reinforce/group_mean/n16/k1",
+        "training/start=multistart/maxk/subloo/n16/k8": "training/start=multistart/reinforce/group_mean/n16/k1",
+    }
+    assert (
+        "To training/start=multistart/reinforce/group_mean/n16/k1: training/start=multistart/maxk/subloo/n16/k8."
+        in text
+    )
+
+
+def test_environments_have_their_own_tables_and_references(tsp):
+    points = [("reinforce", "group_mean", 16, 1, "iid"), ("maxk", "subloo", 16, 8, "iid")]
+    cells = []
+    for name in ("cvrp", "op"):
+        made = tsp.cells(points=points, environment={"name": name, "num_loc": 20}, setting=False)
+        cells += [cell | {"setting": {"environment.name": name}} for cell in made]
+    summary = tsp.report(cells)
+    assert [row.key.environment for row in summary.training] == ["cvrp(num_loc=20)"] * 2 + [
+        "op(num_loc=20)"
+    ] * 2
+    assert [bool(row.reference) for row in summary.training] == [False, True] * 2
+    assert summary.training[1].key.path == "training/name=cvrp/maxk/subloo/n16/k8"
+    text = render(summary, "terminal", width=200)
+    assert "Max@K after training, K = 1, 2, 4: op(num_loc=20)\n" in text
+    assert " name " not in text.split("Max@K after training")[1].splitlines()[1]
+
+
+def test_claims_speak_of_the_settings_of_a_training(tsp):
+    claim = TypeAdapter(Claim).validate_python(
+        {
+            "name": "it", "kind": "difference", "metric": "max@64", "at_least": 0,
+            "of": {"estimator": "maxk", "baseline": "subloo", "k": 8, "setting": {"start": "iid"}},
+            "over": {"estimator": "reinforce", "baseline": "group_mean", "k": 1, "setting": {"start": "multistart"}},
+        }
+    )  # fmt: skip
+    from maxk_lab.report.summarise import summarise_records
+
+    cells = tsp.cells()
+    (verdict,) = summarise_records(cells, map(tsp.record, cells), name="it", claims=[claim]).claims
+    assert verdict.verdict == "supported"
+    assert (
+        "training/maxk/subloo/n16/k8 minus training/start=multistart/reinforce/group_mean/n16/k1"
+        in verdict.detail
+    )
