@@ -136,7 +136,12 @@ def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict
             f"got {list(shapes['capacity'])}"
         )
     loaded = env.load_data(str(path))
-    return {key: loaded[key] for key in expected if key != "capacity"}
+    return {key: _as_state(loaded[key], expected[key]) for key in expected if key != "capacity"}
+
+
+def _as_state(values: Tensor, state: Tensor) -> Tensor:
+    """RL4CO's generator of mcp gives the number of sets to choose as [B, 1], the repaired state holds it as [B]."""
+    return values.squeeze(-1) if values.dim() == state.dim() + 1 else values
 
 
 def _stored(instances: TensorDict) -> dict[str, Tensor]:

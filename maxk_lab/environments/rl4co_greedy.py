@@ -43,7 +43,10 @@ def augmented_rewards(
     """
     if instances.get("locs", None) is None:
         raise LabError(f"{env.name} has no coordinates to rotate: no augmentation")
-    copies = StateAugmentation(num_augment=DIHEDRAL, augment_fn="dihedral8")(instances.clone())
+    side = _side(env)
+    unit = instances.clone().set("locs", instances["locs"] / side)
+    copies = StateAugmentation(num_augment=DIHEDRAL, augment_fn="dihedral8")(unit)
+    copies.set("locs", copies["locs"] * side)
     actions = _greedy(env, policy, copies, 1, shared_encoding).actions
     original = decode(env, batchify(instances.clone(), DIHEDRAL), replayed(actions))
     return unbatchify(env.get_reward(original.state, original.actions), DIHEDRAL).amax(1)
@@ -58,6 +61,14 @@ def multistart_rewards(
     first = start_nodes(env, instances, n)
     decoded = _greedy(env, policy, instances, n, shared_encoding, first)
     return unbatchify(env.get_reward(decoded.state, decoded.actions), n).amax(1)
+
+
+def _side(env: RL4COEnvBase) -> float:
+    """That of the square in which `env` draws its coordinates; RL4CO mirrors at the middle of the unit square, outside cvrptw's."""
+    if env.name != "cvrptw":
+        return 1.0
+    generator = env.generator
+    return float(generator.max_loc / generator.max_time if generator.scale else generator.max_loc)
 
 
 def _greedy(

@@ -138,8 +138,10 @@ def check(settings: Settings, weighting: Weighting) -> None:
         )
     if settings.weight_normalization == "zscore" and weighting.n < 2:
         problems.append(f"weight_normalization zscore needs n >= 2, got {weighting.n}")
-    if settings.kl.place == "reward" and _needs_binary(weighting):
-        problems.append(f"{weighting.estimator} needs rewards of 0 and 1: no kl.place reward")
+    if _needs_binary(weighting):
+        problems += [
+            f"{weighting.estimator} needs rewards of 0 and 1: no {name}" for name in _not_binary(settings)
+        ]
     problems += _of_fit(settings, weighting)
     problems += _of_ratios(settings, weighting)
     if problems:
@@ -187,3 +189,14 @@ def _of_ratios(settings: Settings, weighting: Weighting) -> Iterator[str]:
 def _needs_binary(weighting: Weighting) -> bool:
     rows = choose_estimator(weighting.estimator).row, choose_baseline(weighting.baseline).row
     return any(row.binary_rewards for row in rows)
+
+
+def _not_binary(settings: Settings) -> Iterator[str]:
+    """The settings that make something else of rewards of 0 and 1."""
+    clip = settings.reward_clip
+    if settings.kl.place == "reward":
+        yield "kl.place reward"
+    if settings.reward_scale != 1:
+        yield f"reward_scale, got {settings.reward_scale}"
+    if clip is not None and len(clip) == 2 and (clip[0] > 0 or clip[1] < 1):
+        yield f"reward_clip between them, got {list(clip)}"

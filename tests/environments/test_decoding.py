@@ -5,7 +5,7 @@ import torch
 from rl4co.data.transforms import dihedral_8_augmentation
 from rl4co.utils.ops import unbatchify
 
-from maxk_lab.environments import protocol, rl4co_adapter
+from maxk_lab.environments import protocol, rl4co_adapter, rl4co_greedy
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.environments.rl4co_decoding import Race, encode, replayed
@@ -246,6 +246,20 @@ def test_augmented_solutions_are_worth_the_same_on_the_original_instance(row):
     greedy = environment.greedy(policy, instances)
     assert augmented.shape == greedy.shape == (B,)
     assert (augmented >= greedy - 1e-12).all()
+
+
+@pytest.mark.parametrize(("scale", "side"), [(True, 150 / 480), (False, 150.0)])
+def test_augmented_copies_lie_where_instances_are_drawn(scale, side, monkeypatch):
+    environment = make("cvrptw", scale=scale)
+    policy, instances = environment.policy(0), environment.instances(B, 1)
+    seen, encode = [], rl4co_greedy.encode
+    monkeypatch.setattr(
+        rl4co_greedy, "encode", lambda policy, td, n, **how: seen.append(td) or encode(policy, td, n, **how)
+    )
+    environment.greedy_augmented(policy, instances)
+    copies = seen[0]["locs"].view(8, B, -1, 2)
+    torch.testing.assert_close(copies[0], instances["locs"])
+    torch.testing.assert_close(copies[3], side - instances["locs"])
 
 
 def test_only_eight_augmentations_exist():

@@ -99,6 +99,17 @@ def test_rl4co_reads_what_is_written(name, tmp_path):
             assert torch.equal(loaded[key], instances[key])
 
 
+@pytest.mark.parametrize("name", ["tsp", "op", "pctsp", "pdp", "smtwtp", "mtvrp", "mtsp", "flp", "mcp"])
+def test_what_rl4co_draws_and_saves_is_read(name, tmp_path):
+    environment = make(name)
+    drawn = environment.env.generator([3])
+    np.savez(tmp_path / "x.npz", **{key: values.numpy() for key, values in drawn.items()})
+    again, state = environment.read_instances(tmp_path / "x.npz"), environment.env.reset(drawn)
+    assert set(again.keys()) == set(state.keys())
+    for key, values in state.items():
+        assert torch.equal(again[key], values), key
+
+
 def test_the_hash_tells_instances_apart_but_not_their_precision():
     single, double = make("tsp", num_loc=5), make("tsp", "float64", num_loc=5)
     one = instances_hash(single.instances(3, 0))

@@ -121,6 +121,9 @@ def test_options_that_a_pair_has_no_meaning_for_are_refused():
     binary = Weighting("maxrl", "none", 8, 1)
     check(Settings(), binary)
     assert "maxrl needs rewards of 0 and 1" in complaints(binary, kl={"place": "reward"})
+    assert "maxrl needs rewards of 0 and 1: no reward_scale, got 2.0" in complaints(binary, reward_scale=2.0)
+    assert "no reward_clip between them, got [-1, 0.5]" in complaints(binary, reward_clip=(-1, 0.5))
+    check(Settings(reward_clip=(0.0, 1.0)), binary)
 
 
 @pytest.mark.parametrize(
