@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 # training (large batches) and in evaluating (no gradient).
 WARMUP_COST = 1.0
 SCORE_COST = 2.0
-TRAINING_COST = 0.15
-EVALUATION_COST = 0.1
+TRAINING_COST = 0.045
+EVALUATION_COST = 0.04
+# Cost of a step of the optimiser, however small its batch.
+OPTIMIZER_COST = 100.0
 # Cost of one exact objective at one value of the parameter: an integral, or a sum over all trajectories.
 OBJECTIVE_COST = 10.0
 # Rotated and mirrored copies of an instance.
@@ -28,7 +30,7 @@ def unit_work(unit: Mapping[str, Any]) -> dict[str, float]:
     """The work of the phases of a unit of any study (its `as_dict()`), in their order."""
     steps = _steps(unit["environment"])
     if "training" in unit:
-        return {"training": steps * _training_work(unit["training"], steps)}
+        return {"training": _training_work(unit["training"], steps)}
     if "objective" in unit:
         return {"points": OBJECTIVE_COST * unit["objective"]["points"]}
     if "groups" in unit:
@@ -41,15 +43,16 @@ def unit_work(unit: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _training_work(settings: Mapping[str, Any], starts: float) -> float:
-    """Trajectories drawn, weighted with what each costs; multistart decodes one from each of about `starts` first actions."""
+def _training_work(settings: Mapping[str, Any], decisions: float) -> float:
+    """Steps, and trajectories weighted with their cost; multistart decodes one from each of about `decisions` first actions."""
     evaluate = settings["evaluate"]
     times = 1 + math.ceil(settings["steps"] / evaluate["every"])
-    extra = {"greedy": 1, "augmentation": AUGMENTATIONS, "multistart": starts + evaluate["samples"]}
+    extra = {"greedy": 1, "augmentation": AUGMENTATIONS, "multistart": decisions + evaluate["samples"]}
     per_instance = times * evaluate["samples"] + sum(extra[name] for name in evaluate.get("extras", ()))
-    learnt: float = settings["steps"] * settings["batch"] * settings["inner_epochs"]
+    steps: float = settings["steps"] * settings["inner_epochs"]
     evaluated: float = evaluate["instances"] * per_instance
-    return TRAINING_COST * learnt + EVALUATION_COST * evaluated
+    per_step: float = OPTIMIZER_COST + TRAINING_COST * decisions * settings["batch"]
+    return per_step * steps + EVALUATION_COST * decisions * evaluated
 
 
 def _steps(environment: Mapping[str, Any]) -> float:

@@ -74,10 +74,11 @@ def execute(
         run.cells_path.mkdir(parents=True, exist_ok=True)
         remove_partials(run.root)
         remove_partials(run.cells_path)
-        run.write_spec(spec)
         before = {cell_id: state for cell_id, state in statuses(plan, run).items() if cell_id in selected}
         keep = {"done"} if retry_failed else {"done", "failed"}
         to_do = {cell_id for cell_id, state in before.items() if force or state not in keep}
+        _check_device(plan, to_do)
+        run.write_spec(spec)
         for cell_id in to_do:
             if before[cell_id] != "missing":
                 _forget(run, cell_id)
@@ -132,6 +133,17 @@ def _check(jobs: int, backend: str) -> None:
         raise LabError("--backend ray is not implemented yet; use --backend local")
     if backend not in BACKENDS:
         raise LabError(f"--backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+
+
+def _check_device(plan: Plan, to_do: set[str]) -> None:
+    """The device that trainings ask for must be there before the first of them begins. Imports torch where it is CUDA."""
+    if any(
+        unit.as_dict().get("training", {}).get("device") == "cuda" and any(c.id in to_do for c in unit.cells)
+        for unit in plan.units
+    ):
+        from maxk_lab.training.device import resolve_device
+
+        resolve_device("cuda")
 
 
 def _forget(run: RunDirectory, cell_id: str) -> None:

@@ -63,7 +63,11 @@ def check_studies(source: Source, resolved: Resolved | None, found: list[Variant
     checked = studies.get("training") or _as_far_as_valid(written.get("training"))
     if checked is not None:
         check_training(checked, source)
-        _at_first(found, source, lambda variant: check_training_in(checked, variant.environment, source))
+
+        def check_in(variant: Variant) -> None:
+            check_training_in(checked, variant.environment, variant.policy, source)
+
+        _at_first(found, source, check_in)
     if len(studies) == len(written) > 0 and found is not None:
         points = {name: _points(study, found) for name, study in studies.items()}
         if not all(points.values()):

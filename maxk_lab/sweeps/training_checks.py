@@ -56,12 +56,16 @@ def check_training(study: TrainingStudy, source: Source) -> None:
     _check_snapshots(study, entries, source)
 
 
-def check_training_in(study: TrainingStudy, environment: Mapping[str, Any], source: Source) -> None:
-    """Note settings that the environment has nothing for."""
+def check_training_in(
+    study: TrainingStudy, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
+) -> None:
+    """Note settings that the environment or its policy has nothing for."""
     for entry in _entries(study, source):
         _check_kl(entry, environment, source)
         _check_start(entry, environment, source)
-    _check_evaluation(study, environment, source)
+        _check_amp(entry, policy, source)
+    _check_device(study, environment["name"], source)
+    _check_evaluation(study, environment, policy, source)
 
 
 def _check_kl(entry: _Entry, environment: Mapping[str, Any], source: Source) -> None:
@@ -79,13 +83,39 @@ def _check_start(entry: _Entry, environment: Mapping[str, Any], source: Source) 
         source.add(entry.at("start"), f"multistart: {reason}")
 
 
-def _check_evaluation(study: TrainingStudy, environment: Mapping[str, Any], source: Source) -> None:
+def _check_amp(entry: _Entry, policy: Mapping[str, Any], source: Source) -> None:
+    if entry.study.amp and policy.get("dtype") == "float64":
+        source.add(
+            entry.at("amp"),
+            "needs policy.dtype float32, got float64, which the autocast to bfloat16 leaves as it is",
+        )
+
+
+def _check_device(study: TrainingStudy, name: str, source: Source) -> None:
+    """Whether there is a CUDA device, only the machine of the run can tell."""
+    if study.device == "cuda" and _is_of_the_lab_alone(name):
+        source.add(
+            ("training", "device"),
+            f"cuda: {name} stays on the CPU; allowed: auto, cpu, or one of these environments: {', '.join(_routing())}",
+        )
+
+
+def _routing() -> list[str]:
+    return [row.name for row in ROUTING]
+
+
+def _is_of_the_lab_alone(name: str) -> bool:
+    """Whether the environment is the lab's own and not RL4CO's. What other packages' environments have, only the run can tell."""
+    return name not in _routing() and ENVIRONMENTS.get(name).implementation.startswith("maxk_lab.")
+
+
+def _check_evaluation(
+    study: TrainingStudy, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
+) -> None:
     """The environment must have the extras, instances in files and the reference that are asked for."""
     evaluate, name = study.evaluate, environment["name"]
     path: TreePath = ("training", "evaluate")
-    # What other packages' environments have, only the run can tell.
-    routing = [row.name for row in ROUTING]
-    other = name not in routing and ENVIRONMENTS.get(name).implementation.startswith("maxk_lab.")
+    routing, other = _routing(), _is_of_the_lab_alone(name)
     for number, extra in enumerate(evaluate.extras):
         reason = _no_multistart(name) if extra == "multistart" else None
         if extra != "multistart" and other:
@@ -96,9 +126,9 @@ def _check_evaluation(study: TrainingStudy, environment: Mapping[str, Any], sour
         source.add((*path, "data"), f"{name} reads no instances; environments that do: {', '.join(routing)}")
     elif evaluate.data is not None:
         check_data(evaluate.data.path, name, source)
-    refused = reference_refusal(name, environment, evaluate.reference)
+    refused = reference_refusal(name, {**environment, **policy}, evaluate.reference)
     if refused is not None:
-        source.add((*path, "reference"), refused)
+        source.add((*path, "reference"), refused.removeprefix("evaluate.reference: "))
 
 
 def _no_multistart(environment: str) -> str | None:
@@ -168,6 +198,13 @@ def _check_weights(entry: _Entry, source: Source) -> None:
 
 
 def _refused_weights(grid: TrainingGrid, study: TrainingStudy) -> Iterator[tuple[TreePath, str]]:
+    normalization = study.weight_normalization
+    if normalization != "none" and min(grid.n) < 2:
+        lost = "has no standard deviation" if normalization == "zscore" else "is left with the weight 0"
+        yield (
+            ("weight_normalization",),
+            f"{normalization} needs every n of the grid to be at least 2: a group of one {lost}",
+        )
     tokens = [name for name in grid.baseline if is_token_level(name)]
     for name, given in (
         ("weight_normalization", study.weight_normalization != "none"),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from maxk_lab.cli.effort import EVALUATION_COST, unit_work
+from maxk_lab.cli.effort import EVALUATION_COST, FIRST_GUESS, unit_work
 from maxk_lab.cli.tracker import Tracker, UnitState
 from maxk_lab.sweeps.plan import make_plan
 from maxk_lab.sweeps.spec import load_spec
@@ -235,3 +235,26 @@ def test_extras_are_decoded_once_for_every_instance(tmp_path: Path, extras: str,
         for overrides in ([], [f"training.evaluate.extras={extras}"])
     )
     assert after - before == pytest.approx(EVALUATION_COST * 6 * 4 * trajectories)
+
+
+# Seconds of one cell in one process, as records of such studies on a shared machine have them.
+MEASURED = {
+    75: ("{name: tsp, num_loc: 20}", "steps: 800, batch: 512", "every: 100, instances: 128, samples: 64"),
+    15: ("{name: tsp, num_loc: 12}", "steps: 300, batch: 256", "every: 100, instances: 64, samples: 64"),
+}
+
+
+@pytest.mark.parametrize("seconds", MEASURED)
+def test_the_first_guess_is_near_what_was_measured(tmp_path: Path, seconds: int) -> None:
+    environment, steps, evaluate = MEASURED[seconds]
+    grid = "{estimator: maxk, baseline: centred, n: 16, k: 8}"
+    extras = "extras: [greedy, augmentation, multistart]"
+    path = tmp_path / "one.yaml"
+    path.write_text(
+        f"name: one\nseeds: 0\nenvironment: {environment}\n"
+        f"training: {{{steps}, evaluate: {{{evaluate}, {extras}}}, grid: {grid}}}\n",
+        encoding="utf-8",
+    )
+    (unit,) = make_plan(load_spec(path)).units
+    guess = FIRST_GUESS * sum(unit_work(unit.as_dict()).values())
+    assert 0.6 * seconds < guess < 1.6 * seconds

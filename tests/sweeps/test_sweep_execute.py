@@ -355,3 +355,29 @@ def test_options_that_are_refused(go: Go, run: RunDirectory, options: dict[str, 
         go(**options)
     assert str(caught.value) == message
     assert not run.root.exists()
+
+
+TRAINING = """\
+name: trained
+seeds: 0
+environment: {name: tsp, num_loc: 6}
+training:
+  batch: 16
+  device: cuda
+  evaluate: {samples: 8, instances: 4}
+  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+"""
+
+
+def test_nothing_starts_on_a_device_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    path = tmp_path / "trained.yaml"
+    path.write_text(TRAINING, encoding="utf-8")
+    run = RunDirectory(tmp_path / "results" / "trained")
+    with pytest.raises(LabError, match="device cuda: torch finds no CUDA device here; use auto or cpu"):
+        execute(load_spec(path), run, measure="fake_measures:quick")
+    assert run.ids() == []
+    assert not run.events_path.exists()
+    assert not run.spec_path.exists()

@@ -164,7 +164,7 @@ def test_a_grid_of_one_entry_is_written_as_that_entry(write: Write) -> None:
 
 
 def test_device_and_snapshots_mean_nothing_and_new_defaults_say_nothing(write: Write) -> None:
-    path = write(SIMPLE)
+    path = write(SIMPLE.replace("arms: 4}\n", "arms: 4}\npolicy: {dtype: float32}\n"))
     before = {cell.id for cell in plan_of(path).cells}
     same = ["training.device=cpu", "training.snapshots=[0, 5]", "training.start=iid", "training.reward_scale=1",
             "training.amp=false", "training.k_schedule={kind: fixed}", "training.evaluate.extras=[]",
@@ -382,7 +382,7 @@ def test_every_environment_with_its_own_defaults(write: Write) -> None:
          ["environment.num_loc: smtwtp, which environment.name takes too, has no num_loc",
           "vary.environment.num_loc: smtwtp has no environment.num_loc (did you mean environment.name?)"]),
         ("training.start=multistart", ["training.start: multistart: op has no forced first actions"]),
-        ("training.evaluate.reference=pyvrp", ["training.evaluate.reference: evaluate.reference: pyvrp solves"]),
+        ("training.evaluate.reference=pyvrp", ["training.evaluate.reference: pyvrp solves"]),
         ("vary.environment.name=[tsp, bandit]",
          ["environment.num_loc: bandit, which environment.name takes too, has no num_loc",
           "policy.embed_dim: bandit, which environment.name takes too, has no embed_dim",
@@ -395,6 +395,32 @@ def test_what_does_not_fit_every_environment(write: Write, override: str, expect
     found = sorted(problem.split(": ", 1)[1] for problem in problems(write(VARIED), override))
     assert len(found) == len(expected)
     assert all(one.startswith(words) for one, words in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("training.grid.5.n=1", "training.grid.5.with.weight_normalization: zscore needs every n of the grid to be at least 2"),
+        ("training.grid.1.with={amp: true}", "training.grid.1.with.amp: needs policy.dtype float32, got float64"),
+    ],
+)  # fmt: skip
+def test_settings_that_no_training_can_run_with(demo: str, override: str, expected: str) -> None:
+    found = problems(demo, "policy.dtype=float64", override)
+    assert any(problem.split(": ", 1)[1].startswith(expected) for problem in found)
+
+
+@pytest.mark.parametrize("how", ["zscore", "sum_to_zero"])
+def test_groups_of_one_are_not_normalised(write: Write, how: str) -> None:
+    (problem,) = problems(
+        write(SIMPLE.replace("k: [1, 2]", "k: 1").replace("centred, n: 4", "none, n: [1, 4]")),
+        f"training.weight_normalization={how}",
+    )
+    assert f"training.weight_normalization: {how} needs every n of the grid to be at least 2" in problem
+
+
+def test_an_environment_without_a_place_on_cuda(write: Write) -> None:
+    (problem,) = problems(write(SIMPLE), "training.device=cuda")
+    assert "training.device: cuda: bandit stays on the CPU; allowed: auto, cpu" in problem
 
 
 def test_checks_of_a_gradient_study_are_made_in_every_environment(write: Write) -> None:
