@@ -136,12 +136,18 @@ def _training_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
 
 def _of_training(rows: Sequence[TrainingRow]) -> Iterator[tuple[str, str, Callable[..., Figure]]]:
     """(name, what it shows, how it is drawn) of each figure for which these rows have something to show."""
-    yield "training", "Max@K during training", curves_figure
+    curves = "training", "Max@K during training", curves_figure
+    # The curves at the end first, which are what a study of these measures asks for.
+    measured = any(row.measures for row in rows)
+    if not measured:
+        yield curves
     yield "max-at-k", "Max@K after training", final_figure
-    if any(row.measures and any(map(has_interval, row.differences.values())) for row in rows):
+    if measured and any(has_interval(found) for row in rows for found in row.differences.values()):
         yield "max-at-k-difference", "Difference of Max@K after training", difference_figure
     if any(has_interval(gap) for row in rows for gap in gaps(row).values()):
         yield "gap", "Optimality gap after training", gap_figure
+    if measured:
+        yield curves
     if shown_metrics(rows):
         yield "training-log", "Training log", log_figure
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from maxk_lab.gradients.statistics import Interval
@@ -12,7 +11,15 @@ from maxk_lab.report.document import has_interval
 from maxk_lab.report.drawing import finish, legend_width, panels
 from maxk_lab.report.measure_sheets import optimum_words
 from maxk_lab.report.ranges import limits, outside, where
-from maxk_lab.report.training_figures import MANY, cost_words, draw_line, row_looks
+from maxk_lab.report.training_figures import (
+    MANY,
+    band_words,
+    cost_words,
+    draw_line,
+    row_looks,
+    unbanded,
+    without_band,
+)
 from maxk_lab.report.training_model import TrainingRow
 from maxk_lab.report.training_names import labels
 from maxk_lab.report.training_notes import over_what
@@ -29,9 +36,9 @@ Curve = Mapping[int, Interval]
 
 def final_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
     """The held-out Max@K curve at the end of training, for K = 1 up to all samples of an evaluation."""
-    said = f"bands: {level:.0%} intervals over {over_what(rows)}"
-    axis = f"held-out Max@K{cost_words(rows)}"
-    return _figure(rows, lambda row: dict(enumerate(row.curve, start=1)), axis, f"{title}\n{said}")
+    banded = not unbanded(rows)
+    axis, said = f"held-out Max@K{cost_words(rows)}", f"{title}\n{band_words(rows, level)}"
+    return _figure(rows, lambda row: dict(enumerate(row.curve, start=1)), axis, said, banded=banded)
 
 
 def difference_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
@@ -60,10 +67,9 @@ def difference_figure(rows: Sequence[TrainingRow], title: str, level: float) -> 
 
 def gap_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
     """The optimality gap of the best of K samples at the end of training."""
-    said = f"{optimum_words(rows)}; bands: {level:.0%} intervals over {over_what(rows)}"
     shown = [row for row in rows if any(map(has_interval, gaps(row).values()))]
-    axis = "optimality gap in %\n(lower is better)"
-    return _figure(shown, gaps, axis, f"{title}\n{said}", styled=rows)
+    axis, said = "optimality gap in %\n(lower is better)", f"{optimum_words(rows)}; {band_words(rows, level)}"
+    return _figure(shown, gaps, axis, f"{title}\n{said}", styled=rows, banded=not unbanded(rows))
 
 
 def gaps(row: TrainingRow) -> Curve:
@@ -79,6 +85,7 @@ def _figure(
     title: str,
     *,
     styled: Sequence[TrainingRow] = (),
+    banded: bool = True,
     label: Callable[[TrainingRow, str], str] = lambda row, own: own,
 ) -> Figure:
     """One panel against K; `styled` are the rows of the other figures, whose colours and markers these lines have here, too."""
@@ -96,7 +103,8 @@ def _figure(
     if ends is not None:
         axes[0][0].set_ylim(*ends)
     for row, found, note, named in zip(rows, known, notes, told, strict=True):
-        values = [_without_band(value) if note else value for value in found.values()]
+        # Of a line that is outside its band alone would reach into the axes, and nobody could tell whose it is.
+        values = [value if banded and not note else without_band(value) for value in found.values()]
         # Markers at the powers of two: one per K would run into each other.
         at = [i for i, k in enumerate(found) if k & (k - 1) == 0]
         style = looks[row.key]
@@ -118,11 +126,6 @@ def _range(curves: Sequence[Curve]) -> tuple[tuple[float, float] | None, list[st
     kept = [i for i, is_out in enumerate(out) if not is_out]
     ends = limits([lines[i] for i in kept], [bands[i] for i in kept])
     return ends, [where(line, ends) if is_out else "" for line, is_out in zip(lines, out, strict=True)]
-
-
-def _without_band(value: Interval) -> Interval:
-    """Of a line that is outside: its band alone would reach into the axes, and nobody could tell whose it is."""
-    return replace(value, low=float("nan"), high=float("nan"))
 
 
 def _k_axis(axes: Axes, most: int) -> None:

@@ -7,10 +7,10 @@ from functools import partial
 
 from maxk_lab.estimators.catalogue import effective_k
 from maxk_lab.gradients.statistics import Interval
-from maxk_lab.report.document import Block, Sheet
+from maxk_lab.report.document import Block, Sheet, has_interval
 from maxk_lab.report.measure_values import values
 from maxk_lab.report.model import Summary
-from maxk_lab.report.training_columns import interval_column, key_columns, side_by_side
+from maxk_lab.report.training_columns import BESIDE_METHODS, interval_column, method_columns, side_by_side
 from maxk_lab.report.training_model import TrainingRow
 
 _OPTIMA = {
@@ -28,31 +28,33 @@ def measure_sheets(
     having = tuple(row for row in rows if row.measures is not None)
     if not having:
         return
+    methods = method_columns(rows)
     ways = (
         ("gap", "Optimality gap in %", _gap_words(having)),
         ("extra", "Other ways of decoding", (_EXTRA_WORDS,)),
         ("sample", "Quantiles of the samples", (_SAMPLE_WORDS,)),
         ("robust", "Robust summary", (*_robust_words(having, summary), *_SUMMARY_WORDS)),
-        ("instance", "Quantiles over instances", _robust_words(having, summary)),
     )
     for group, what, said in ways:
-        yield from _sheets(having, group, what, where, (*caption, *said))
+        for title, own, chunk in _tables(having, group, what):
+            columns = (interval_column(name, partial(_value, name=key)) for key, name in chunk)
+            yield Sheet(f"{title}: {where}", (*methods, *columns), own, (*caption, *said), rules(own))
 
 
-def _sheets(
-    rows: Sequence[TrainingRow], group: str, what: str, where: str, caption: tuple[str, ...]
-) -> Iterator[Block]:
-    """The values of one group, so many columns side by side as fit, of the rows that have any."""
+def _tables(
+    rows: Sequence[TrainingRow], group: str, what: str
+) -> Iterator[tuple[str, tuple[TrainingRow, ...], list[tuple[str, str]]]]:
+    """(title, rows, (name, heading) of its columns): the values of one group, so many side by side as fit, of rows that have any.
+
+    Values that no row has are left out: why, the notes say.
+    """
     shown = shown_gaps(rows) if group == "gap" else None
-    names = {v.name: v.heading for row in rows for v in values(row) if v.group == group}
-    names = {name: heading for name, heading in names.items() if shown is None or name in shown}
+    found = [v for row in rows for v in values(row) if v.group == group and has_interval(v.interval)]
+    names = {v.name: v.heading for v in found if shown is None or v.name in shown}
     own = tuple(row for row in rows if any(v.name in names for v in values(row)))
-
-    chunks = side_by_side(list(names))
+    chunks = side_by_side(list(names.items()), BESIDE_METHODS)
     for number, chunk in enumerate(chunks, start=1):
-        which = f" ({number} of {len(chunks)})" if len(chunks) > 1 else ""
-        columns = (interval_column(names[name], partial(_value, name=name)) for name in chunk)
-        yield Sheet(f"{what}{which}: {where}", (*key_columns(own), *columns), own, caption, rules(own))
+        yield what + (f" ({number} of {len(chunks)})" if len(chunks) > 1 else ""), own, chunk
 
 
 def _value(row: TrainingRow, name: str) -> Interval | None:
@@ -109,8 +111,8 @@ def _robust_words(rows: Sequence[TrainingRow], summary: Summary) -> tuple[str, .
 
 
 _SUMMARY_WORDS = (
-    "IQM: their interquartile mean. P(better): the probability of a better value than the reference of the differences, on an "
-    "instance of a seed, ties half.",
+    "IQM, p50, p90, p99: their interquartile mean and quantiles. P(better): the probability of a better value than the "
+    "reference of the differences, on an instance of a seed, ties half.",
 )
 _EXTRA_WORDS = (
     "Greedy decoding, augmentation and forced starts are other ways of decoding, no estimates of Max@K."

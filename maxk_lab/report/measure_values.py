@@ -38,7 +38,7 @@ def values(row: TrainingRow) -> Iterator[Value]:
         if row.robust.improvement is not None:
             yield Value("robust", "improvement", "P(better)", row.robust.improvement)
         for name, found in row.robust.quantiles.items():
-            yield Value("instance", f"instance_{name}", name, found)
+            yield Value("robust", f"instance_{name}", name, found)
 
 
 def measured(row: TrainingRow) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def without_value(row: TrainingRow) -> Iterator[tuple[str, str]]:
         return
     if row.measures.optimum.kind == "none":
         yield row.measures.optimum.reason, "optimality gap"
-    words = {"gap": "optimality gap, ", "sample": "of the samples, ", "instance": "of the instances, "}
+    words = {"gap": "optimality gap, ", "sample": "of the samples, ", "robust": "of the instances, "}
     for value in values(row):
         if not has_interval(value.interval):
             yield value.interval.reason or "no interval", words.get(value.group, "") + value.heading

@@ -11,7 +11,7 @@ from maxk_lab.gradients.statistics import Interval, undefined
 from maxk_lab.gradients.two_level import improvement, iqm, probability_interval, quantile_interval, two_level
 from maxk_lab.gradients.units import Array
 from maxk_lab.report.training_comparison import seed_pairs, why_not_paired
-from maxk_lab.report.training_measures import gap
+from maxk_lab.report.training_measures import ROUNDING, gap
 from maxk_lab.report.training_model import Robust, Trained, TrainingRow
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -37,16 +37,21 @@ def robustly(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> Tra
 def improvement_over(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
     """P(Max@k of `row` on an instance of a seed is higher than that of `other`), ties half, paired by both.
 
-    Every optimum is that of both rows, so of gaps it is the same.
+    Every optimum is that of both rows, so of gaps it is the same. Values within rounding of each other are ties: else of two rows
+    that both found the optimum, that which found it in more ways would win.
     """
     reason = why_not_paired(row, other, k)
     if not reason and any(k not in each.per_instance for pair in seed_pairs(row, other) for each in pair):
         reason = f"no values per instance at K = {k}"
     if reason:
         return undefined(level, reason)
-    wins = [
-        improvement(np.array(mine.per_instance[k]), np.array(theirs.per_instance[k]))
+    pairs = [
+        (np.array(mine.per_instance[k]), np.array(theirs.per_instance[k]))
         for mine, theirs in seed_pairs(row, other)
+    ]
+    wins = [
+        improvement(np.where(np.isclose(mine, theirs, rtol=ROUNDING, atol=0), theirs, mine), theirs)
+        for mine, theirs in pairs
     ]
     return probability_interval(np.array(wins), level=level)
 

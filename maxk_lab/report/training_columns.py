@@ -12,10 +12,12 @@ from maxk_lab.report.document import UNDEFINED, Column, compact
 from maxk_lab.report.gradient_columns import setting_columns
 from maxk_lab.report.measure_values import flat_interval, measured
 from maxk_lab.report.training_model import TrainingRow
-from maxk_lab.report.training_names import UNBIASED, derived
+from maxk_lab.report.training_names import UNBIASED, biasing, derived, derived_words, methods
 
 Item = TypeVar("Item")
-_SIDE_BY_SIDE = 3
+# Columns of intervals that fit beside the key columns, and beside the one column of methods.
+SIDE_BY_SIDE = 3
+BESIDE_METHODS = 4
 
 
 def record(row: TrainingRow) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def record(row: TrainingRow) -> dict[str, Any]:
             f"difference@{k}", row.differences.get(k)
         )
     if row.measures is not None:
-        flat |= {"derived": derived(row), **measured(row)}
+        flat |= {"derived": derived(row), "bent_by": ", ".join(biasing(row.settings)), **measured(row)}
     flat["cells"] = dict(row.cells)
     flat["evaluations"] = [
         {
@@ -55,11 +57,33 @@ def key_columns(rows: Sequence[TrainingRow]) -> tuple[Column, ...]:
     return (*KEY[:4], *setting_columns(told), *KEY[4:])
 
 
-def side_by_side(columns: Sequence[Item]) -> list[list[Item]]:
+def method_columns(rows: Sequence[TrainingRow]) -> tuple[Column, ...]:
+    """The one column that says which of these rows it is, where the key columns would take half of a line."""
+    named = dict(zip((row.key for row in rows), methods(rows), strict=True))
+    return (Column("method", lambda row: named[row.key], lambda row: {}),)
+
+
+def status_columns() -> tuple[Column, ...]:
+    """What is known of the gradient of a row, and how many of its seeds there are."""
+    return KEY[-2:]
+
+
+def side_by_side(columns: Sequence[Item], most: int = SIDE_BY_SIDE) -> list[list[Item]]:
     """The columns in lists of so many that fit beside each other in a hundred letters, as even as can be."""
-    sheets = -(-len(columns) // _SIDE_BY_SIDE)
+    sheets = -(-len(columns) // most)
     chunks = np.array_split(np.arange(len(columns)), max(1, sheets))
     return [[columns[i] for i in chunk] for chunk in chunks if len(chunk)]
+
+
+def shown_ks(rows: Sequence[TrainingRow]) -> list[int]:
+    """The K of interest: 1, those that were trained for, and all samples of an evaluation."""
+    wanted = {1, *(row.key.k for row in rows), *(len(row.curve) for row in rows)}
+    return sorted(wanted & {k for row in rows for k in row.ks})
+
+
+def heading(k: int) -> str:
+    """What a column of values at this K is called."""
+    return "mean (Max@1)" if k == 1 else f"Max@{k}"
 
 
 def interval_column(heading: str, get: Callable[[TrainingRow], Interval | None]) -> Column:
@@ -79,7 +103,7 @@ KEY = (
     Column("K", lambda row: str(row.key.k), lambda row: {"k": row.key.k}, numeric=True),
     Column(
         "derived",
-        derived,
+        derived_words,
         lambda row: {"derived_unbiased": derived(row) == UNBIASED},
     ),
     Column(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.gradients.statistics import Interval
 from maxk_lab.report.document import has_interval, number
 from maxk_lab.report.drawing import finish, looks, panels
 from maxk_lab.report.ranges import known, limits, outside, squeezed
+from maxk_lab.report.training_columns import shown_ks
 from maxk_lab.report.training_model import TrainingRow
 from maxk_lab.report.training_names import UNBIASED, derived, labels, training_words
 from maxk_lab.report.training_notes import over_what
@@ -38,6 +40,8 @@ def curves_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figu
         for index, row in enumerate(rows):
             known = [e for e in row.evaluations if k in e.values and has_interval(e.values[k])]
             values = [e.values[k] for e in known]
+            if unbanded(rows):
+                values = list(map(without_band, values))
             drawn = values, row, styles[index], len(rows), names[index]
             draw_line(axes[0][j], [e.rollouts for e in known], *drawn)
             if timed:
@@ -52,7 +56,7 @@ def curves_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figu
             axes[1][j].set_xlabel("seconds of training")
     for line in axes:
         line[0].set_ylabel(f"held-out value{cost_words(rows)}")
-    subtitle = f"bands: {level:.0%} intervals over {over_what(rows)}"
+    subtitle = band_words(rows, level)
     if timed:
         subtitle += "; seconds: mean over seeds, evaluations not counted"
     if any(ends):
@@ -88,6 +92,21 @@ def _ranges(
     return ends, notes
 
 
+def band_words(rows: Sequence[TrainingRow], level: float) -> str:
+    """What the bands are; of many rows with tables of their paired differences there are none.
+
+    Most of their width is what the instances of a seed have in common, which all rows share.
+    """
+    if unbanded(rows):
+        return f"mean over {over_what(rows)}; too many lines for bands: intervals are in the tables"
+    return f"bands: {level:.0%} intervals over {over_what(rows)}"
+
+
+def unbanded(rows: Sequence[TrainingRow]) -> bool:
+    """Whether the rows are too many for a band each."""
+    return len(rows) > MANY and any(row.measures for row in rows)
+
+
 def cost_words(rows: Sequence[TrainingRow]) -> str:
     """What to add to an axis of rewards that are minus costs, all below zero."""
     below = all(value.value < 0 for row in rows for value in row.curve)
@@ -100,10 +119,9 @@ def row_looks(rows: Sequence[TrainingRow]) -> list[dict[str, Any]]:
     return looks([row.key.k for row in rows], methods)
 
 
-def shown_ks(rows: Sequence[TrainingRow]) -> list[int]:
-    """The K that have a panel: 1, those that were trained for, and all samples of an evaluation."""
-    wanted = {1, *(row.key.k for row in rows), *(len(row.curve) for row in rows)}
-    return sorted(wanted & {k for row in rows for k in row.ks})
+def without_band(value: Interval) -> Interval:
+    """The value with no ends to draw."""
+    return replace(value, low=math.nan, high=math.nan)
 
 
 def rollout_ticks(axes: Axes) -> None:

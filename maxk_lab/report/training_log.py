@@ -50,6 +50,9 @@ def log_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
                 _line(panel, row.log[metric], row, index, styles, names[index])
         logged = [row.log[metric] for row in rows if metric in row.log]
         panel.set(title=metric, ylim=_limits(logged, banded=len(rows) <= MANY))
+        if metric == "grad_norm" and any(row.measures for row in rows) and _far_apart(logged):
+            panel.set(title=f"{metric} (log scale)", yscale="log", ylim=(None, None))
+            panel.autoscale(axis="y")
     for panel in axes.flat[len(shown) :]:
         panel.set_axis_off()
     for panel in axes.flat[max(0, len(shown) - columns) : len(shown)]:
@@ -82,6 +85,12 @@ def _limits(logged: Sequence[Logged], *, banded: bool) -> tuple[float, float]:
         low = min(low, max(float(np.nanmin(ends)), low - 0.5 * span))
         high = max(high, min(float(np.nanmax(ends)), high + 0.5 * span))
     return low - 0.05 * span, high + 0.05 * span
+
+
+def _far_apart(logged: Sequence[Logged]) -> bool:
+    """Whether positive values are over more than two decades, of which a linear axis shows the last."""
+    values = [value for each in logged for value in each.values if not np.isnan(value)]
+    return bool(values) and 0 < 100 * min(values) < max(values)
 
 
 def _line(

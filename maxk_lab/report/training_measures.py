@@ -20,6 +20,9 @@ EXTRAS = {
     "multistart_sampling": "best sample over forced starts",
 }
 Metrics = Mapping[str, Any]
+# Rewards are sums in single precision, and the same tour from another city differs in its last bits: values that are so
+# near to each other, relative to their size, are the same.
+ROUNDING = 1e-6
 
 
 def trained(metrics: Metrics) -> Trained:
@@ -48,10 +51,12 @@ def gap(values: Sequence[float] | Array, optima: Sequence[float]) -> Array:
     """By how many percent of it each reward [I] is below the optimum of its instance: (optimum − value) / |optimum|.
 
     Costs are rewards below zero, so 0 is optimal and higher is worse there as elsewhere. NaN where the optimum is 0.
+    Within rounding of the optimum it is 0.
     """
     best = np.asarray(optima, dtype=float)
-    found: Array = 100 * (best - np.asarray(values, dtype=float)) / np.where(best == 0, np.nan, np.abs(best))
-    return found
+    found = (best - np.asarray(values, dtype=float)) / np.where(best == 0, np.nan, np.abs(best))
+    rounded: Array = 100 * np.where(np.abs(found) <= ROUNDING, 0.0, found)
+    return rounded
 
 
 def _optimum(metrics: Sequence[Metrics]) -> Optimum:

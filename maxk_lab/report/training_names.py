@@ -18,8 +18,10 @@ _PLACES = ("environment", "policy")
 _POMO = ("reinforce", "group_mean")
 BIASED = "biased"
 UNBIASED = "unbiased"
-MULTISTART = "other objective"
+OTHER_OBJECTIVE = "other objective"
 SCHEDULED = "scheduled K"
+# Beside `unbiased` where it holds of the pair only: a setting that all rows share bends the gradient.
+BENT = "†"
 
 
 def place_setting(setting: Setting) -> Setting:
@@ -63,16 +65,29 @@ def path_words(setting: Setting) -> str:
     )
 
 
-def labels(rows: Sequence[TrainingRow]) -> list[str]:
-    """What tells the rows of one n apart, e.g. `maxk centred, K = 8, start=multistart`; a biased one says so."""
-    several = len({row.key.k for row in rows}) > 1
+def methods(rows: Sequence[TrainingRow]) -> list[str]:
+    """What tells the rows of one environment apart, e.g. `maxk centred, K = 8, start=multistart`."""
+    several_n, several_k = (len({getattr(row.key, axis) for row in rows}) > 1 for axis in ("n", "k"))
     return [
         ", ".join(
-            filter(None, [pair(row), f"K = {row.key.k}" if several else "", training_words(row.key.setting)])
+            filter(
+                None,
+                [
+                    pair(row),
+                    f"n = {row.key.n}" if several_n else "",
+                    f"K = {row.key.k}" if several_k else "",
+                    training_words(row.key.setting),
+                ],
+            )
         )
-        + (" (biased)" if derived(row) == BIASED else "")
         for row in rows
     ]
+
+
+def labels(rows: Sequence[TrainingRow]) -> list[str]:
+    """`methods` where nothing else says what is derived of a row: a biased one says so."""
+    said = (" (biased)" if derived(row) == BIASED else "" for row in rows)
+    return [name + bias for name, bias in zip(methods(rows), said, strict=True)]
 
 
 def pair(row: TrainingRow) -> str:
@@ -94,7 +109,7 @@ def derived(row: TrainingRow) -> str:
     What biases all rows alike stands below the table instead, but for a start or a K that make another objective, and for amp.
     """
     if row.settings.get("start", "iid") != "iid":
-        return MULTISTART
+        return OTHER_OBJECTIVE
     if row.settings.get("k_schedule", {}).get("kind", "fixed") != "fixed":
         return SCHEDULED
     own = {key.partition(".")[0] for key, _ in row.key.setting}
@@ -102,9 +117,15 @@ def derived(row: TrainingRow) -> str:
     return UNBIASED if row.catalogued_unbiased and not bent and not row.settings.get("amp") else BIASED
 
 
+def derived_words(row: TrainingRow) -> str:
+    """`derived` for a reader, who must not take the gradient of a step for unbiased where a shared setting bends it."""
+    word = derived(row)
+    return word + BENT if word == UNBIASED and row.measures and biasing(row.settings) else word
+
+
 def biasing(settings: Mapping[str, Any]) -> list[str]:
-    """The settings of a training that bias the gradient whatever the estimator."""
-    loss = settings.get("loss", {})
+    """The settings of a training that bias the gradient of Max@K whatever the estimator, or change what it is the gradient of."""
+    loss, kl, scale = settings.get("loss", {}), settings.get("kl", {}), settings.get("reward_scale", 1)
     wrong = {
         "normalize_advantages": settings.get("normalize_advantages", False),
         f"weight_normalization {settings.get('weight_normalization')}": settings.get(
@@ -118,6 +139,10 @@ def biasing(settings: Mapping[str, Any]) -> list[str]:
         f"max_grad_norm {settings.get('max_grad_norm')}": settings.get("max_grad_norm") is not None,
         f"truncated {settings.get('truncated')}": settings.get("truncated", "keep") != "keep",
         "amp": settings.get("amp", False),
+        f"reward_clip {settings.get('reward_clip')}": settings.get("reward_clip") is not None,
+        f"kl in the {kl.get('place')}": kl.get("place", "none") != "none",
+        f"entropy_bonus {settings.get('entropy_bonus')}": settings.get("entropy_bonus", 0) != 0,
+        f"reward_scale {scale} (scale only)": scale != 1,
     }
     return [name for name, is_so in wrong.items() if is_so]
 

@@ -9,7 +9,15 @@ from maxk_lab.report.document import has_interval
 from maxk_lab.report.measure_values import without_value
 from maxk_lab.report.model import Summary
 from maxk_lab.report.training_model import TrainingRow
-from maxk_lab.report.training_names import MULTISTART, SCHEDULED, biasing, derived, is_pomo
+from maxk_lab.report.training_names import (
+    BENT,
+    OTHER_OBJECTIVE,
+    SCHEDULED,
+    biasing,
+    derived,
+    derived_words,
+    is_pomo,
+)
 
 _LISTED = 4
 
@@ -67,14 +75,15 @@ def _of_gradients(rows: Sequence[TrainingRow]) -> Iterator[str]:
     bent = [biasing(row.settings) for row in rows]
     everywhere = [name for name in bent[0] if all(name in others for others in bent)]
     if everywhere:
-        yield f"Bias the gradient of every row: {', '.join(everywhere)}."
+        mark = f"{BENT}: of estimator and baseline alone. " if any(map(_is_marked, rows)) else ""
+        yield f"{mark}Bias the gradient of every row: {', '.join(everywhere)}."
     some = dict.fromkeys(name for names in bent for name in names if name not in everywhere)
     if some:
         yield f"Bias the gradient of some rows: {', '.join(some)}."
     words = {derived(row) for row in rows}
-    if MULTISTART in words:
+    if OTHER_OBJECTIVE in words:
         yield (
-            f"{MULTISTART}: start=multistart forces the first actions, so samples are not i.i.d. and no pair is unbiased "
+            f"{OTHER_OBJECTIVE}: start=multistart forces the first actions, so samples are not i.i.d. and no pair is unbiased "
             "for Max@K; it is evaluated on i.i.d. samples, like all others."
         )
     if SCHEDULED in words:
@@ -85,6 +94,10 @@ def _of_gradients(rows: Sequence[TrainingRow]) -> Iterator[str]:
         yield "reinforce with group_mean is POMO's loss; with start=multistart it is POMO as shipped."
     if all(value.value < 0 for row in rows for value in row.curve):
         yield "Rewards are minus costs: higher is better."
+
+
+def _is_marked(row: TrainingRow) -> bool:
+    return derived_words(row).endswith(BENT)
 
 
 def _range(values: Sequence[int]) -> str:

@@ -26,7 +26,7 @@ def legend(figure):
 
 
 def test_there_are_the_curves_their_differences_and_their_gaps(drawn):
-    assert list(drawn) == ["training", "max-at-k", "max-at-k-difference", "gap", "training-log"]
+    assert list(drawn) == ["max-at-k", "max-at-k-difference", "gap", "training", "training-log"]
     title = " ".join(drawn["max-at-k-difference"])
     assert "minus POMO (reinforce group_mean), K = 1 (biased), paired by seed" in title
     assert "optimum by a mixed-integer program (exact)" in " ".join(drawn["gap"])
@@ -91,9 +91,9 @@ def test_where_none_diverged_axes_have_everything(tsp):
     rows = tsp.report(tsp.cells(points=points)).training
     figure = final_figure(rows, "a title", 0.95)
     low, high = figure.axes[0].get_ylim()
-    ends = [end for row in rows for value in row.curve for end in (value.low, value.high)]
-    assert low < min(ends)
-    assert max(ends) < high
+    values = [value.value for row in rows for value in row.curve]
+    assert low < min(values)
+    assert max(values) < high
     assert not [label for label in legend(figure) if "the axis" in label]
 
 
@@ -110,6 +110,14 @@ def test_where_none_diverged_axes_have_everything(tsp):
 )
 def test_a_line_is_outside_where_it_is_far_from_most(lines, out):
     assert outside(lines) == out
+
+
+def test_bands_are_drawn_where_the_rows_are_few(study):
+    few, many = (final_figure(rows, "", 0.95) for rows in (study.training[:3], study.training))
+    assert "bands: 95% intervals over 5 seeds" in few.get_suptitle()
+    assert "too many lines for bands" in many.get_suptitle().replace("\n", " ")
+    assert all(np.isfinite(band.get_paths()[0].vertices).all() for band in few.axes[0].collections)
+    assert not any(path.vertices.size for band in many.axes[0].collections for path in band.get_paths())
 
 
 def test_bands_take_half_as_much_again_at_most():

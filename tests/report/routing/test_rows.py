@@ -84,6 +84,32 @@ def test_the_text_says_what_other_objectives_are(study):
     assert "Bias the gradient of every row: max_grad_norm 1.0." in text
 
 
+@pytest.mark.parametrize(
+    "bent",
+    [
+        {"entropy_bonus": 0.01},
+        {"kl": {"place": "loss"}},
+        {"reward_clip": [-5, 0]},
+        {"reward_scale": 0.1},
+        {"max_grad_norm": 1.0},
+    ],
+)
+def test_a_shared_setting_that_bends_the_gradient_is_said_where_a_row_is_called_unbiased(tsp, bent):
+    (name,) = bent
+    cells = tsp.cells(
+        points=[("maxk", "centred", 16, 8, "iid")], setting=False, **{"max_grad_norm": None} | bent
+    )
+    text = render(tsp.report(cells), "terminal", width=200)
+    assert "unbiased†" in text
+    assert "unbiased " not in text
+    (said,) = [line for line in text.splitlines() if line.startswith("†: of estimator and baseline alone.")]
+    assert f"Bias the gradient of every row: {name}" in said
+    (line,) = [line for line in render(tsp.report(cells), "csv").splitlines() if line.startswith("training")]
+    assert f",unbiased,{name}" in line
+    plain = tsp.cells(points=[("maxk", "centred", 16, 8, "iid")], setting=False, max_grad_norm=None)
+    assert "†" not in render(tsp.report(plain), "terminal", width=200)
+
+
 def test_a_setting_that_biases_some_rows_is_said_of_them(tsp):
     points = [("maxk", "centred", 16, 8, "iid"), ("maxk", "subloo", 16, 8, "iid")]
     first, second = (tsp.cells(points=[point]) for point in points)
@@ -111,10 +137,8 @@ def test_a_forced_start_is_compared_with_pomo_as_shipped_and_that_with_its_loss(
         "training/maxk/centred/n16/k8": "training/reinforce/group_mean/n16/k1",
         "training/start=multistart/maxk/subloo/n16/k8": "training/start=multistart/reinforce/group_mean/n16/k1",
     }
-    assert (
-        "To training/start=multistart/reinforce/group_mean/n16/k1: training/start=multistart/maxk/subloo/n16/k8."
-        in text
-    )
+    shipped = "POMO (reinforce group_mean), K = 1, start=multistart"
+    assert f"To {shipped}: maxk subloo, K = 8, start=multistart." in text
 
 
 def test_environments_have_their_own_tables_and_references(tsp):
@@ -130,8 +154,8 @@ def test_environments_have_their_own_tables_and_references(tsp):
     assert [bool(row.reference) for row in summary.training] == [False, True] * 2
     assert summary.training[1].key.path == "training/name=cvrp/maxk/subloo/n16/k8"
     text = render(summary, "terminal", width=200)
-    assert "Max@K after training, K = 1, 2, 4: op(num_loc=20)\n" in text
-    assert " name " not in text.split("Max@K after training")[1].splitlines()[1]
+    assert "Max@K after training, K = 1, 2, 4, 8: op(num_loc=20)\n" in text
+    assert "name=" not in text.replace("training/name=", "")
 
 
 def test_claims_speak_of_the_settings_of_a_training(tsp):
