@@ -10,8 +10,8 @@ from maxk_lab.gradients.units import Array
 from maxk_lab.report.document import number
 
 # A line is outside where it is so many times as far from the median line as the nearer half of the lines, and as that line is long.
-_FAR = 4.0
-_LENGTHS = 2.0
+_FAR = 3.0
+_LENGTHS = 1.0
 # More than this share of the lines have not diverged: they are a group of their own.
 _FEW = 0.4
 # Bands may take so much more room than the lines, on either side.

@@ -49,10 +49,10 @@ def log_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
             if metric in row.log:
                 _line(panel, row.log[metric], row, index, styles, names[index])
         logged = [row.log[metric] for row in rows if metric in row.log]
-        panel.set(title=metric, ylim=_limits(logged, banded=len(rows) <= MANY))
         if metric == "grad_norm" and any(row.measures for row in rows) and _far_apart(logged):
-            panel.set(title=f"{metric} (log scale)", yscale="log", ylim=(None, None))
-            panel.autoscale(axis="y")
+            panel.set(title=f"{metric} (log scale)", yscale="log")
+        else:
+            panel.set(title=metric, ylim=_limits(logged, banded=len(rows) <= MANY))
     for panel in axes.flat[len(shown) :]:
         panel.set_axis_off()
     for panel in axes.flat[max(0, len(shown) - columns) : len(shown)]:

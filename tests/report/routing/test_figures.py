@@ -9,6 +9,7 @@ from maxk_lab.report.figures import figures
 from maxk_lab.report.final_figures import difference_figure, final_figure, gap_figure
 from maxk_lab.report.ranges import limits, outside, where
 from maxk_lab.report.training_figures import curves_figure, row_looks
+from maxk_lab.report.training_log import log_figure
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +119,17 @@ def test_bands_are_drawn_where_the_rows_are_few(study):
     assert "too many lines for bands" in many.get_suptitle().replace("\n", " ")
     assert all(np.isfinite(band.get_paths()[0].vertices).all() for band in few.axes[0].collections)
     assert not any(path.vertices.size for band in many.axes[0].collections for path in band.get_paths())
+
+
+def test_a_gradient_norm_over_decades_has_a_logarithmic_axis(study, tsp):
+    def change(found, cell):
+        if cell["baseline"] == "sample_loo":
+            found["log"]["grad_norm"] = [1000 * value for value in found["log"]["grad_norm"]]
+
+    for summary, scale in ((study, "linear"), (tsp.report(tsp.cells(seeds=(0, 1)), change), "log")):
+        panels = log_figure(summary.training, "", 0.95).axes
+        (panel,) = [panel for panel in panels if panel.get_title().startswith("grad_norm")]
+        assert (panel.get_yscale(), "log scale" in panel.get_title()) == (scale, scale == "log")
 
 
 def test_bands_take_half_as_much_again_at_most():
