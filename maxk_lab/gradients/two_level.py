@@ -23,6 +23,8 @@ from maxk_lab.gradients.statistics import Interval, undefined
 from maxk_lab.gradients.units import Array
 
 RESAMPLES = 1000
+# Those of a training study, of samples and of instances.
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 # Of the values that must lie beyond a quantile: with fewer, resampling the sample says nothing of what is beyond it.
 BEYOND = 5
 

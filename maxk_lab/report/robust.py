@@ -8,13 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from maxk_lab.gradients.statistics import Interval, undefined
-from maxk_lab.gradients.two_level import improvement, iqm, probability_interval, quantile_interval, two_level
+from maxk_lab.gradients.two_level import (
+    QUANTILES,
+    improvement,
+    iqm,
+    probability_interval,
+    quantile_interval,
+    two_level,
+)
 from maxk_lab.gradients.units import Array
 from maxk_lab.report.training_comparison import seed_pairs, why_not_paired
 from maxk_lab.report.training_measures import ROUNDING, gap
 from maxk_lab.report.training_model import Robust, Trained, TrainingRow
-
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def robustly(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> TrainingRow:

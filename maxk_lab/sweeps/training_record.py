@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from maxk_lab.gradients.statistics import Interval, bootstrap, undefined
+from maxk_lab.gradients.two_level import QUANTILES
 from maxk_lab.sweeps.training_schema import evaluated_ks
 from maxk_lab.training.evaluation import reward_quantiles
 from maxk_lab.training.trainer import Trainer
@@ -17,7 +18,6 @@ from maxk_lab.training.trainer import Trainer
 LEVEL = 0.95
 LOG_POINTS = 200
 DIGITS = 6
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 ENDS = ("value", "low", "high")
 
 

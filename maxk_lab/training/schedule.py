@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class KSchedule(Protocol):
+class Schedule(Protocol):
     """How K comes to its value: `kind` is fixed, linear or step; `first` and `until` are read by the latter two."""
 
     @property
@@ -18,7 +18,7 @@ class KSchedule(Protocol):
     def until(self) -> int: ...
 
 
-def scheduled_k(schedule: KSchedule, k: int, step: int) -> int:
+def scheduled_k(schedule: Schedule, k: int, step: int) -> int:
     """The K of step `step`, which counts from 0, on the way to `k`.
 
         fixed   k
@@ -36,7 +36,7 @@ def scheduled_k(schedule: KSchedule, k: int, step: int) -> int:
     raise ValueError(f"kind must be fixed, linear or step, got {schedule.kind!r}")
 
 
-def scheduled_ks(schedule: KSchedule, k: int, steps: int) -> tuple[int, ...]:
+def scheduled_ks(schedule: Schedule, k: int, steps: int) -> tuple[int, ...]:
     """Every K that one of `steps` steps trains for, and `k` itself; ascending."""
     # Nothing changes from `until` on.
     return tuple(sorted({k, *(scheduled_k(schedule, k, step) for step in range(min(steps, schedule.until)))}))
