@@ -9,9 +9,11 @@ import numpy as np
 from maxk_lab.gradients.units import Array
 from maxk_lab.report.document import number
 
-# A line is outside where it is so many times as far from the median line as the nearer half of the lines, and as that line is long.
+# A line is outside where it is so many times as far from the median line as the bulk of the lines, and as that line is long.
 _FAR = 3.0
 _LENGTHS = 1.0
+# The bulk: this share of the lines, those nearest to the median line; the larger where the smaller leaves too many outside.
+_BULK = (0.5, 0.75)
 # More than this share of the lines have not diverged: they are a group of their own.
 _FEW = 0.4
 # Bands may take so much more room than the lines, on either side.
@@ -26,10 +28,13 @@ def outside(lines: Sequence[Sequence[float]]) -> list[bool]:
         return [False] * len(table)
     middle = np.nanmedian(table, axis=0)
     apart = np.nanmax(np.abs(table - middle), axis=1)
-    near = np.sort(apart)[(len(apart) - 1) // 2]
-    far = max(_FAR * float(near), _LENGTHS * float(np.ptp(middle)))
-    out = [bool(distance > far) for distance in apart]
-    return out if sum(out) <= _FEW * len(out) else [False] * len(out)
+    for share in _BULK:
+        near = np.sort(apart)[int(share * (len(apart) - 1))]
+        far = max(_FAR * float(near), _LENGTHS * float(np.ptp(middle)))
+        out = [bool(distance > far) for distance in apart]
+        if sum(out) <= _FEW * len(out):
+            return out
+    return [False] * len(table)
 
 
 def limits(lines: Sequence[Sequence[float]], bands: Sequence[Sequence[float]]) -> tuple[float, float]:
