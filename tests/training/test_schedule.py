@@ -60,10 +60,10 @@ def test_a_schedule_that_cannot_be_run_is_refused(schedule, message):
 
 
 def test_an_estimator_with_a_k_of_its_own_has_no_schedule_to_mind():
-    check(
-        Settings.from_mapping({"k_schedule": {"kind": "step", "first": 8}}),
-        Weighting("reinforce", "centred", 8, 1),
-    )
+    settings = Settings.from_mapping({"k_schedule": {"kind": "step", "first": 8}})
+    with pytest.raises(LabError, match="comes to K = 8"):
+        check(settings, Weighting("maxk", "centred", 8, 1))
+    assert check(settings, Weighting("reinforce", "centred", 8, 1)) is None
 
 
 def trained(environment, k, **settings):
