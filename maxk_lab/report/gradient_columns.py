@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from maxk_lab.report.document import UNDEFINED, Column, compact, has_interval, number
+from maxk_lab.report.key_columns import POINT, SEEDS
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.report.naming import Setting, short_names, spelled
 
@@ -105,17 +106,7 @@ def _defined(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-KEY = (
-    Column("estimator", lambda row: row.key.estimator, lambda row: {"estimator": row.key.estimator}),
-    Column("baseline", lambda row: row.key.baseline, lambda row: {"baseline": row.key.baseline}),
-    Column("n", lambda row: str(row.key.n), lambda row: {"n": row.key.n}, numeric=True),
-    Column("K", lambda row: str(row.key.k), lambda row: {"k": row.key.k}, numeric=True),
-    Column(
-        "seeds",
-        lambda row: f"{len(row.finished)}/{len(row.cells)}",
-        lambda row: {"seeds_finished": len(row.finished), "seeds": len(row.cells), "complete": row.complete},
-    ),
-)
+KEY = (*POINT, SEEDS)
 VARIANCE = (
     Column("★", lambda row: "★" if row.best else "", lambda row: {"best": row.best}),
     measure("variance"),

@@ -10,6 +10,7 @@ import numpy as np
 from maxk_lab.gradients.statistics import Interval
 from maxk_lab.report.document import UNDEFINED, Column, compact
 from maxk_lab.report.gradient_columns import setting_columns
+from maxk_lab.report.key_columns import POINT, SEEDS
 from maxk_lab.report.measure_values import flat_interval, measured
 from maxk_lab.report.training_model import TrainingRow
 from maxk_lab.report.training_names import UNBIASED, biasing, derived, derived_words, methods
@@ -97,18 +98,11 @@ def interval_column(heading: str, get: Callable[[TrainingRow], Interval | None])
 
 
 KEY = (
-    Column("estimator", lambda row: row.key.estimator, lambda row: {"estimator": row.key.estimator}),
-    Column("baseline", lambda row: row.key.baseline, lambda row: {"baseline": row.key.baseline}),
-    Column("n", lambda row: str(row.key.n), lambda row: {"n": row.key.n}, numeric=True),
-    Column("K", lambda row: str(row.key.k), lambda row: {"k": row.key.k}, numeric=True),
+    *POINT,
     Column(
         "derived",
         derived_words,
         lambda row: {"derived_unbiased": derived(row) == UNBIASED},
     ),
-    Column(
-        "seeds",
-        lambda row: f"{len(row.finished)}/{len(row.cells)}",
-        lambda row: {"seeds_finished": len(row.finished), "seeds": len(row.cells), "complete": row.complete},
-    ),
+    SEEDS,
 )

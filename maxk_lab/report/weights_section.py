@@ -10,6 +10,7 @@ import numpy as np
 
 from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Section, Sheet, exact
 from maxk_lab.report.gradient_columns import setting_columns
+from maxk_lab.report.key_columns import POINT, SEEDS
 from maxk_lab.report.model import Summary
 from maxk_lab.report.weights_rows import NUMBERS, WeightsRow
 
@@ -35,7 +36,7 @@ def weights_notes(rows: Sequence[WeightsRow]) -> list[str]:
 def record(row: WeightsRow) -> dict[str, Any]:
     """The row as a mapping of every value; `groups` has the rewards and weights themselves."""
     flat: dict[str, Any] = {"environment": row.key.environment, **dict(row.key.setting)}
-    for column in (*_KEY, *_NUMBERS, _SEEDS):
+    for column in (*POINT, *_NUMBERS, SEEDS):
         flat |= column.values(row)
     flat["cells"] = dict(row.cells)
     flat["groups"] = [{"rewards": rewards, "weights": weights} for rewards, weights in row.groups]
@@ -59,9 +60,9 @@ def _sheet(rows: tuple[WeightsRow, ...]) -> Sheet:
     )
     places = [(row.key.setting, row.key.n, row.key.k) for row in rows]
     rules = tuple(i for i in range(1, len(rows)) if places[i] != places[i - 1])
-    columns = (*setting_columns([row.key.setting for row in rows]), *_KEY, *_NUMBERS)
+    columns = (*setting_columns([row.key.setting for row in rows]), *POINT, *_NUMBERS)
     if any(len(row.cells) > 1 for row in rows):
-        columns = (*columns, _SEEDS)
+        columns = (*columns, SEEDS)
     return Sheet(f"Weights of given rewards: {rows[0].key.environment}", columns, rows, caption, rules)
 
 
@@ -76,15 +77,4 @@ def _number(name: str) -> Column:
     return Column(_HEADINGS[name], lambda row: exact(pooled(row, name)), values, numeric=True)
 
 
-_KEY = (
-    Column("estimator", lambda row: row.key.estimator, lambda row: {"estimator": row.key.estimator}),
-    Column("baseline", lambda row: row.key.baseline, lambda row: {"baseline": row.key.baseline}),
-    Column("n", lambda row: str(row.key.n), lambda row: {"n": row.key.n}, numeric=True),
-    Column("K", lambda row: str(row.key.k), lambda row: {"k": row.key.k}, numeric=True),
-)
 _NUMBERS = tuple(_number(name) for name in NUMBERS)
-_SEEDS = Column(
-    "seeds",
-    lambda row: f"{len(row.finished)}/{len(row.cells)}",
-    lambda row: {"seeds_finished": len(row.finished), "seeds": len(row.cells), "complete": row.complete},
-)
