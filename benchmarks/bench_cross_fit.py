@@ -19,8 +19,8 @@ import torch
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.estimators.catalogue import refusal
-from maxk_lab.gradients.draw import draw_pool
-from maxk_lab.gradients.measures import measure_cells
+from maxk_lab.gradients.sampled.measures import measure_cells
+from maxk_lab.gradients.scores.draw import draw_pool
 
 PAIRS = [(n, k) for n in (8, 16, 32) for k in (2, 4, 8)]
 PLAIN = ("none", "sample_loo", "pkpo_sloo", "centred", "subloo")
@@ -83,9 +83,13 @@ def main() -> None:
         study = Study(name)
         kinds = {extra: cells(extra) for extra in ("nothing", "given", "cross_fit")}
         study.seconds(kinds["cross_fit"])  # fills caches
-        rounds = [{extra: study.seconds(asked) for extra, asked in kinds.items()} for _ in range(ROUNDS)]
+        rounds = [
+            {extra: study.seconds(asked) for extra, asked in kinds.items()} for _ in range(ROUNDS)
+        ]
         added, fit = (
-            statistics.median((study.draw + r["cross_fit"]) / (study.draw + r[other]) - 1 for r in rounds)
+            statistics.median(
+                (study.draw + r["cross_fit"]) / (study.draw + r[other]) - 1 for r in rounds
+            )
             for other in ("nothing", "given")
         )
         limited = added if name in LIMITED else fit

@@ -18,9 +18,9 @@ from timing import medians
 from torch import Tensor, nn
 
 from maxk_lab.environments.protocol import make_environment
-from maxk_lab.environments.rl4co_adapter import RL4COEnvironment
-from maxk_lab.environments.rl4co_decoding import Decoded, Race, encode, next_log_policy, replayed
-from maxk_lab.environments.rl4co_passes import Pass, parallel, sequential, unrecorded
+from maxk_lab.environments.routing.adapter import RL4COEnvironment
+from maxk_lab.environments.routing.decoding import Decoded, Race, encode, next_log_policy, replayed
+from maxk_lab.environments.routing.passes import Pass, parallel, sequential, unrecorded
 
 B, N, ROUNDS, TOLERANCE = 32, 16, 15, 1e-5
 POLICY = {
@@ -68,7 +68,9 @@ class Ways:
     def sequential_pass(self) -> Sampled:
         with torch.no_grad():
             decoded, _ = unrecorded(self.environment.env, self.policy, self.encode(), Race(2))
-        again = sequential(self.environment.env, self.policy, self.encode(), replayed(decoded.actions))
+        again = sequential(
+            self.environment.env, self.policy, self.encode(), replayed(decoded.actions)
+        )
         return self._reward(decoded), again[1].log_probs.sum(1)
 
     def teacher_forced_gradient(self, way: Callable[..., Pass]) -> Tensor:
@@ -108,7 +110,9 @@ def main() -> None:
             "no gradient + sequential pass": ways.sequential_pass,
             "RL4CO": ways.rl4co,
         }
-        seconds = medians({k: partial(step, policy, optimizer, way) for k, way in steps.items()}, ROUNDS)
+        seconds = medians(
+            {k: partial(step, policy, optimizer, way) for k, way in steps.items()}, ROUNDS
+        )
         loop = gradient(policy, ways.through_the_loop()[1])
         print(f"{name} {size}: an optimisation step, {B} instances, n = {N}")
         for k, way in steps.items():
@@ -124,7 +128,9 @@ def main() -> None:
         seconds = medians(forced, ROUNDS)
         print("  teacher forcing alone, forward and backward")
         for k in forced:
-            print(f"  {k:30s} {1e3 * seconds[k]:7.1f} ms {seconds[k] / seconds['step by step']:6.2f} x")
+            print(
+                f"  {k:30s} {1e3 * seconds[k]:7.1f} ms {seconds[k] / seconds['step by step']:6.2f} x"
+            )
 
 
 if __name__ == "__main__":

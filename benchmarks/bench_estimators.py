@@ -25,7 +25,9 @@ def main() -> None:
         generator = torch.Generator().manual_seed(0)
         rewards = torch.randn(shape, generator=generator)
         g = dict.fromkeys(TRAJECTORY_WEIGHTS, torch.rand(shape, generator=generator) + 0.1)
-        functions: dict[str, Callable[[], object]] = {"torch.sort": lambda r=rewards: torch.sort(r, dim=-1)}
+        functions: dict[str, Callable[[], object]] = {
+            "torch.sort": lambda r=rewards: torch.sort(r, dim=-1)
+        }
         for row in rows:
             name, own_k = choose_baseline(row.name).name, min(k, row.most_k or k)
             functions[name] = lambda r=rewards, b=name, k=own_k, g=g: advantages(

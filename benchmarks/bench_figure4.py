@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
-from maxk_lab.sweeps.gradient_study import measure_unit
-from maxk_lab.sweeps.plan import make_plan
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.studies.gradient.worker import measure_unit
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.spec.load import load_spec
 
 SPEC = Path(__file__).parents[1] / "experiments" / "papers" / "pkpo_figure4.yaml"
 REPLICATES, ALLOWED = 10_000, 60.0
@@ -28,7 +28,9 @@ def main() -> None:
     for unit in make_plan(load_spec(SPEC)).units:
         shared, cells = unit.as_dict(), [cell.as_dict() for cell in unit.cells]
         start = time.perf_counter()
-        for cell, result in measure_unit(shared, cells, cache=None, event=lambda name, payload: None):
+        for cell, result in measure_unit(
+            shared, cells, cache=None, event=lambda name, payload: None
+        ):
             if isinstance(result, Exception):
                 raise result
             rows += 1

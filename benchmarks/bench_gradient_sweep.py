@@ -8,7 +8,7 @@ import time
 import torch
 
 from maxk_lab.estimators.catalogue import BASELINES, is_token_level, refusal
-from maxk_lab.sweeps.gradient_study import measure_unit
+from maxk_lab.studies.gradient.worker import measure_unit
 
 UNIT = {
     "environment": {"name": "tsp", "num_loc": 20},
@@ -68,7 +68,9 @@ def main() -> None:
     for _ in range(3):
         alone, together = seconds(one), seconds(all_cells)
         ratios.append(together / alone)
-        print(f"one cell {alone:.2f} s, {len(all_cells)} cells {together:.2f} s, ratio {ratios[-1]:.3f}")
+        print(
+            f"one cell {alone:.2f} s, {len(all_cells)} cells {together:.2f} s, ratio {ratios[-1]:.3f}"
+        )
     print(f"median ratio {statistics.median(ratios):.3f} (target at most 1.25)")
 
 

@@ -62,8 +62,12 @@ def main() -> None:
     steps = medians({name: step_of(model, instances) for name, model in models.items()}, ROUNDS)
     losses = medians({name: loss_of(model) for name, model in models.items()}, 20 * ROUNDS)
     step, alone = steps["POMO"], losses["POMO"]
-    print(f"a step of POMO: {1e3 * step:.1f} ms, its loss {1e6 * alone:.0f} µs; rewards {[B, N]}, K = {K}")
-    print(f"  {'weighting':24s} {'whole step':>12s} {'loss':>9s} {'overhead':>10s}   limit {ALLOWED:.0%}")
+    print(
+        f"a step of POMO: {1e3 * step:.1f} ms, its loss {1e6 * alone:.0f} µs; rewards {[B, N]}, K = {K}"
+    )
+    print(
+        f"  {'weighting':24s} {'whole step':>12s} {'loss':>9s} {'overhead':>10s}   limit {ALLOWED:.0%}"
+    )
     for name in list(models)[1:]:
         overhead = (losses[name] - alone) / step
         verdict = "ok" if overhead <= ALLOWED else "TOO SLOW"

@@ -45,7 +45,9 @@ def main() -> None:
     alone = [environment.select(instances, i) for i in range(PROMPTS)]
 
     def aggregate() -> object:
-        return torch.autograd.grad(environment.log_probs(policy, instances, actions).sum(), parameters)
+        return torch.autograd.grad(
+            environment.log_probs(policy, instances, actions).sum(), parameters
+        )
 
     def exact() -> Tensor:
         norms: Tensor = trajectory_squared_norms(environment, policy, instances, actions)
@@ -61,7 +63,9 @@ def main() -> None:
         return torch.stack(norms).view(PROMPTS, SAMPLES)
 
     off = ((exact() - one_by_one()).abs() / one_by_one()).max()
-    found = medians({"aggregate": aggregate, "exact norms": exact, "one by one": one_by_one}, ROUNDS)
+    found = medians(
+        {"aggregate": aggregate, "exact norms": exact, "one by one": one_by_one}, ROUNDS
+    )
     print(
         f"{PROMPTS * SAMPLES} completions, {sum(p.numel() for p in parameters)} parameters, {actions.shape[-1]} tokens"
     )

@@ -31,7 +31,7 @@ from maxk_lab.estimators.catalogue import (
     objective,
     refusal,
 )
-from maxk_lab.gradients.trajectories import trajectory_squared_norms
+from maxk_lab.gradients.scores.trajectories import trajectory_squared_norms
 from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer
@@ -45,7 +45,9 @@ def weightings() -> list[Weighting]:
     """Every pair of the catalogue that needs rewards, of any kind, and no more to weight n = N samples, with K as near to the K
     above as it takes; and those that need a number of every trajectory."""
     found = []
-    spellings = [choose_baseline(name).name for row in BASELINES for name in (row.name, *row.examples)]
+    spellings = [
+        choose_baseline(name).name for row in BASELINES for name in (row.name, *row.examples)
+    ]
     baselines = list(dict.fromkeys(spellings))
     for estimator in ESTIMATORS:
         for baseline in baselines if estimator.takes_baseline else ["none"]:
@@ -126,7 +128,13 @@ def measure(case: Case, *, exact_norms: bool) -> None:
 
     def weighting_alone(weighting: Weighting) -> Callable[[], object]:
         if is_token_level(weighting.baseline):
-            arguments = (rollouts.rewards, usable, weighting, tokens.logit_proxy.detach(), tokens.mask)
+            arguments = (
+                rollouts.rewards,
+                usable,
+                weighting,
+                tokens.logit_proxy.detach(),
+                tokens.mask,
+            )
             return lambda: token_weights(*arguments)
         return lambda: group_weights(rollouts.rewards, usable, weighting, trajectory_weights=g)
 

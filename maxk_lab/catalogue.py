@@ -54,7 +54,9 @@ class Parameter:
         try:
             parsed = self.kind(value)
         except (TypeError, ValueError):
-            raise LabError(f"{self.name} must be of type {self.kind.__name__}, got {value!r}") from None
+            raise LabError(
+                f"{self.name} must be of type {self.kind.__name__}, got {value!r}"
+            ) from None
         if self.kind is int and parsed != value and not isinstance(value, str):
             raise LabError(f"{self.name} must be a whole number, got {value!r}")
         if self.kind is str and not isinstance(value, str):
@@ -101,7 +103,9 @@ class Catalogue(Generic[RowType]):
         for point in entry_points(group=self.entry_point_group):
             row = point.load()
             if row.name in rows:
-                raise LabError(f"{self.kind} {row.name!r} of {point.value} is already in the catalogue")
+                raise LabError(
+                    f"{self.kind} {row.name!r} of {point.value} is already in the catalogue"
+                )
             rows[row.name] = row
         return rows
 

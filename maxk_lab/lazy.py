@@ -15,6 +15,7 @@ def lazy_exports(
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        home = homes[name] if homes[name].startswith("maxk_lab.") else f"{package}.{homes[name]}"
+        return getattr(import_module(home), name)
 
     return get, lambda: sorted(homes)

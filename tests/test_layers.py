@@ -13,14 +13,35 @@ import pytest
 ROOT = Path(__file__).parents[1] / "maxk_lab"
 # What each room may import of the others. The modules at the top (errors, catalogue, ...) are open to all.
 ALLOWED = {
+    "statistics": set(),
     "estimators": set(),
-    "environments": {"estimators"},
-    "gradients": {"environments", "estimators"},
+    "policies": set(),
+    "environments": {"policies", "estimators"},
+    "gradients": {"environments", "estimators", "statistics"},
     "training": {"environments", "estimators"},
-    "sweeps": {"training", "gradients", "environments", "estimators"},
-    "tracking": {"report", "sweeps", "gradients", "estimators"},
-    "report": {"sweeps", "gradients", "estimators"},
-    "cli": {"report", "tracking", "sweeps", "training", "gradients", "environments", "estimators"},
+    "sweeps": {"studies", "training", "gradients", "environments", "estimators", "statistics"},
+    "report": {"studies", "sweeps", "gradients", "estimators", "statistics"},
+    "tracking": {"studies", "report", "sweeps", "gradients", "estimators", "statistics"},
+    "studies": {
+        "tracking",
+        "report",
+        "sweeps",
+        "training",
+        "gradients",
+        "environments",
+        "estimators",
+        "statistics",
+    },
+    "cli": {
+        "studies",
+        "report",
+        "tracking",
+        "sweeps",
+        "training",
+        "gradients",
+        "environments",
+        "estimators",
+    },
 }
 # Where a library may be imported at all; the rest of the package talks to that room instead.
 HOMES = {"rl4co": {"environments", "training"}, "wandb": {"tracking"}, "typer": {"cli"}}
@@ -46,7 +67,9 @@ def imports(tree: ast.AST) -> Iterator[str]:
             assert node.module is not None
             yield node.module
             # `from maxk_lab import report` names a room, too.
-            yield from (f"{node.module}.{alias.name}" for alias in node.names if node.module == "maxk_lab")
+            yield from (
+                f"{node.module}.{alias.name}" for alias in node.names if node.module == "maxk_lab"
+            )
 
 
 def parse(path: Path) -> ast.Module:
@@ -63,7 +86,9 @@ def test_every_room_of_the_package_is_known() -> None:
 
 @pytest.mark.parametrize("path", modules(), ids=name)
 def test_dependencies_point_one_way(path: Path) -> None:
-    used = {module.split(".")[1] for module in imports(parse(path)) if module.startswith("maxk_lab.")}
+    used = {
+        module.split(".")[1] for module in imports(parse(path)) if module.startswith("maxk_lab.")
+    }
     rooms = {module for module in used if module in ALLOWED}
     assert rooms <= ALLOWED.get(room(path), set()) | {room(path)}
 
@@ -71,18 +96,28 @@ def test_dependencies_point_one_way(path: Path) -> None:
 @pytest.mark.parametrize("path", modules(), ids=name)
 def test_heavy_libraries_are_imported_in_their_room_only(path: Path) -> None:
     libraries = {module.split(".")[0] for module in imports(parse(path))}
-    wrong = {library for library, homes in HOMES.items() if library in libraries and room(path) not in homes}
+    wrong = {
+        library
+        for library, homes in HOMES.items()
+        if library in libraries and room(path) not in homes
+    }
     assert not wrong
 
 
 def test_ray_is_imported_in_one_file_at_most() -> None:
-    using = [name(path) for path in modules() if "ray" in {m.split(".")[0] for m in imports(parse(path))}]
+    using = [
+        name(path) for path in modules() if "ray" in {m.split(".")[0] for m in imports(parse(path))}
+    ]
     assert len(using) <= 1, using
 
 
-@pytest.mark.parametrize("path", [path for path in modules() if room(path) == "estimators"], ids=name)
+@pytest.mark.parametrize(
+    "path", [path for path in modules() if room(path) == "estimators"], ids=name
+)
 def test_estimators_are_pure_mathematics(path: Path) -> None:
-    outside = {module.split(".")[0] for module in imports(parse(path))} - set(sys.stdlib_module_names)
+    outside = {module.split(".")[0] for module in imports(parse(path))} - set(
+        sys.stdlib_module_names
+    )
     assert outside <= {"maxk_lab", "torch"}
 
 
@@ -115,10 +150,17 @@ def test_no_lazy_name_hides_behind_a_module_of_the_same_name() -> None:
 
 def test_every_lazy_name_is_there() -> None:
     """A name that a package exports lazily is only looked up when it is used; here all of them are."""
-    packages = [import_module(f"maxk_lab.{init.parent.name}") for init in ROOT.glob("*/__init__.py")]
+    packages = [
+        import_module(f"maxk_lab.{init.parent.name}") for init in ROOT.glob("*/__init__.py")
+    ]
     names = [
-        (package, name) for package in packages if hasattr(package, "__getattr__") for name in dir(package)
+        (package, name)
+        for package in packages
+        if hasattr(package, "__getattr__")
+        for name in dir(package)
     ]
     assert len(names) > 30
-    missing = [f"{package.__name__}.{name}" for package, name in names if not hasattr(package, name)]
+    missing = [
+        f"{package.__name__}.{name}" for package, name in names if not hasattr(package, name)
+    ]
     assert not missing

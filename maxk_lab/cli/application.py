@@ -10,16 +10,16 @@ import typer
 from typer.core import TyperGroup
 
 from maxk_lab import __version__
-from maxk_lab.cli.check import check
 from maxk_lab.cli.console import complain
-from maxk_lab.cli.list import list_
-from maxk_lab.cli.plan import plan
-from maxk_lab.cli.recommend import recommend
-from maxk_lab.cli.report import report
-from maxk_lab.cli.run import run
-from maxk_lab.cli.show import show
-from maxk_lab.cli.track import track
-from maxk_lab.cli.validate import validate
+from maxk_lab.cli.verbs.check import check
+from maxk_lab.cli.verbs.list import list_
+from maxk_lab.cli.verbs.plan import plan
+from maxk_lab.cli.verbs.recommend import recommend
+from maxk_lab.cli.verbs.report import report
+from maxk_lab.cli.verbs.run import run
+from maxk_lab.cli.verbs.show import show
+from maxk_lab.cli.verbs.track import track
+from maxk_lab.cli.verbs.validate import validate
 from maxk_lab.errors import LabError
 
 MISTAKE = 2
@@ -66,7 +66,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def callback(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Which Max@K gradient estimator and which baseline to use, measured on your policy and your budget.

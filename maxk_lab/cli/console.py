@@ -55,7 +55,9 @@ def warn(text: str) -> None:
 
 def emit_json(value: Any) -> None:
     """`value` as JSON, alone on stdout; NaN and infinities, which JSON has not, become null."""
-    typer.echo(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=str))
+    typer.echo(
+        json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    )
 
 
 def _finite(value: Any) -> Any:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan import Plan
-    from maxk_lab.sweeps.records import RunDirectory
+    from maxk_lab.sweeps.plan.plan import Plan
+    from maxk_lab.sweeps.run.records import RunDirectory
 
 # Cost of one trajectory step in warm-up (a backward per batch), in scoring (a gradient per trajectory), in
 # training (large batches) and in evaluating (no gradient).
@@ -47,8 +47,14 @@ def _training_work(settings: Mapping[str, Any], decisions: float) -> float:
     """Steps, and trajectories weighted with their cost; multistart decodes one from each of about `decisions` first actions."""
     evaluate = settings["evaluate"]
     times = 1 + math.ceil(settings["steps"] / evaluate["every"])
-    extra = {"greedy": 1, "augmentation": AUGMENTATIONS, "multistart": decisions + evaluate["samples"]}
-    per_instance = times * evaluate["samples"] + sum(extra[name] for name in evaluate.get("extras", ()))
+    extra = {
+        "greedy": 1,
+        "augmentation": AUGMENTATIONS,
+        "multistart": decisions + evaluate["samples"],
+    }
+    per_instance = times * evaluate["samples"] + sum(
+        extra[name] for name in evaluate.get("extras", ())
+    )
     steps: float = settings["steps"] * settings["inner_epochs"]
     evaluated: float = evaluate["instances"] * per_instance
     per_step: float = OPTIMIZER_COST + TRAINING_COST * decisions * settings["batch"]
@@ -64,7 +70,7 @@ def _steps(environment: Mapping[str, Any]) -> float:
 
 def seconds_left(plan: Plan, run: RunDirectory, jobs: int) -> tuple[float, bool]:
     """Seconds for the missing cells with `jobs` processes, and whether that rests on units of this run."""
-    from maxk_lab.sweeps.progress import estimate_seconds, statuses
+    from maxk_lab.sweeps.run.progress import estimate_seconds, statuses
 
     state = statuses(plan, run)
     todo = [unit for unit in plan.units if any(state[cell.id] == "missing" for cell in unit.cells)]
@@ -72,4 +78,6 @@ def seconds_left(plan: Plan, run: RunDirectory, jobs: int) -> tuple[float, bool]
     measured = estimate_seconds(plan, run)
     if measured is not None:
         return measured / shared, True
-    return FIRST_GUESS * sum(sum(unit_work(unit.as_dict()).values()) for unit in todo) / shared, False
+    return FIRST_GUESS * sum(
+        sum(unit_work(unit.as_dict()).values()) for unit in todo
+    ) / shared, False

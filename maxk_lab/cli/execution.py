@@ -14,10 +14,10 @@ import typer
 from maxk_lab.cli.console import say
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.execute import Outcome
-    from maxk_lab.sweeps.plan import Plan
-    from maxk_lab.sweeps.records import RunDirectory
-    from maxk_lab.sweeps.schema import SweepSpec
+    from maxk_lab.sweeps.plan.plan import Plan
+    from maxk_lab.sweeps.run.execute import Outcome
+    from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.schema import SweepSpec
 
 INTERRUPTED = 130
 
@@ -28,7 +28,7 @@ def execute_plan(
     """Execute with a display; on Ctrl-C or SIGTERM the last line is the command `resume`, and the exit code 130."""
     from maxk_lab.cli.progress import Bar, Lines
     from maxk_lab.cli.tracker import Tracker
-    from maxk_lab.sweeps.execute import execute
+    from maxk_lab.sweeps.run.execute import execute
 
     display = (Bar if sys.stderr.isatty() else Lines)(Tracker(plan))
     try:

@@ -14,11 +14,16 @@ Spec = Annotated[
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Override a value of the sweep, e.g. gradient.pool=64. Repeatable."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a value of the sweep, e.g. gradient.pool=64. Repeatable.",
     ),
 ]
 Results = Annotated[
-    Path, typer.Option("--results", metavar="DIR", help="Where runs are kept, one folder per sweep name.")
+    Path,
+    typer.Option(
+        "--results", metavar="DIR", help="Where runs are kept, one folder per sweep name."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 RESULTS = Path("results")

@@ -29,7 +29,10 @@ class Lines:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         return None
 
@@ -76,7 +79,10 @@ class Bar(Lines):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._bar.stop()
 
@@ -96,9 +102,13 @@ def notes(name: str, payload: dict[str, Any]) -> list[str]:
     if name == "damaged":
         return [str(problem) for problem in payload["problems"]]
     if name == "stale":
-        return [f"{len(payload['cell_ids'])} stale records of an earlier spec or version are not used"]
+        return [
+            f"{len(payload['cell_ids'])} stale records of an earlier spec or version are not used"
+        ]
     if name == "worker_died":
-        return [f"a worker process died during: {'; '.join(payload['units'])}; trying each again alone"]
+        return [
+            f"a worker process died during: {'; '.join(payload['units'])}; trying each again alone"
+        ]
     if name == "cell_failed":
         return [f"cell {payload['cell']} failed: {payload['error']}"]
     return []

@@ -9,8 +9,8 @@ import typer
 from maxk_lab.cli.console import console, say
 
 if TYPE_CHECKING:
-    from maxk_lab.gradients.statistics import Interval
-    from maxk_lab.report.recommend import Candidate, Recommendation
+    from maxk_lab.statistics.intervals import Interval
+    from maxk_lab.studies.gradient.recommend import Candidate, Recommendation
 
 _SHOWN = 12
 
@@ -27,15 +27,26 @@ def print_recommendation(answer: Recommendation) -> None:
     key = answer.best.row.key
     where = ", ".join([key.environment, *(f"{name} = {value}" for name, value in key.setting)])
     table = Table(
-        title=escape(f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}"),
+        title=escape(
+            f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}"
+        ),
         title_justify="left",
         caption=f"SNR of a step: of the mean of budget/n estimates, {answer.best.step_snr.level:.0%} intervals over "
         f"{answer.best.row.unit}s; against the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons. "
         "The interval of the best is not corrected for its having been picked.",
         caption_justify="left",
     )
-    for heading in ("estimator", "baseline", "n", "groups a step", "SNR of a step", "against the best"):
-        table.add_column(heading, justify="left" if heading in ("estimator", "baseline") else "right")
+    for heading in (
+        "estimator",
+        "baseline",
+        "n",
+        "groups a step",
+        "SNR of a step",
+        "against the best",
+    ):
+        table.add_column(
+            heading, justify="left" if heading in ("estimator", "baseline") else "right"
+        )
     for one in answer.candidates[:_SHOWN]:
         table.add_row(*map(escape, _line(one)))
     console().print(table)
@@ -68,7 +79,9 @@ def _print_not_compared(answer: Recommendation) -> None:
 def _print_left_out(answer: Recommendation) -> None:
     reasons: dict[str, list[str]] = {}
     for row, reason in answer.left_out:
-        reasons.setdefault(reason, []).append(f"{row.key.estimator}/{row.key.baseline} n={row.key.n}")
+        reasons.setdefault(reason, []).append(
+            f"{row.key.estimator}/{row.key.baseline} n={row.key.n}"
+        )
     for reason, names in reasons.items():
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         say(f"left out, {reason}: {', '.join(names[:3])}{more}")
@@ -79,20 +92,30 @@ def _verdict(answer: Recommendation) -> str:
     what = f"{key.estimator} with {key.baseline}, n = {key.n}"
     if not answer.ties:
         return f"Recommended: {what}; its SNR per rollout is above that of every other candidate."
-    names = [f"{tie.row.key.estimator}/{tie.row.key.baseline} n={tie.row.key.n}" for tie in answer.ties[:4]]
+    names = [
+        f"{tie.row.key.estimator}/{tie.row.key.baseline} n={tie.row.key.n}"
+        for tie in answer.ties[:4]
+    ]
     more = f" and {len(answer.ties) - 4} more" if len(answer.ties) > 4 else ""
     return f"Recommended: {what}; not told apart from it: {', '.join(names)}{more}."
 
 
 def _paste(best: Candidate) -> str:
-    from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS, fit_of, needed_weight, needs_ratios
+    from maxk_lab.estimators.catalogue import (
+        TRAJECTORY_WEIGHTS,
+        fit_of,
+        needed_weight,
+        needs_ratios,
+    )
 
     key = best.row.key
     arguments = f'estimator="{key.estimator}", baseline="{key.baseline}", k={key.k}'
     needed, notes = needed_weight(key.estimator, key.baseline), ""
     if needs_ratios(key.estimator):
         arguments += ", ratios=ratios"
-        notes = ", ratios the same: probability under the policy over that under the one that drew it"
+        notes = (
+            ", ratios the same: probability under the policy over that under the one that drew it"
+        )
     if needed is not None:
         arguments += f', trajectory_weights={{"{needed}": g}}'
         notes = f", g the same: {TRAJECTORY_WEIGHTS[needed]}"

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.records import RunDirectory
+    from maxk_lab.sweeps.run.records import RunDirectory
 
 
 def overview(directory: RunDirectory) -> dict[str, Any]:

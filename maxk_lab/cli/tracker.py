@@ -11,7 +11,7 @@ from maxk_lab.cli.console import duration
 from maxk_lab.cli.effort import unit_work
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan import Plan
+    from maxk_lab.sweeps.plan.plan import Plan
 
 # No ETA before this share of the work is done: the first guesses are wild.
 LEAST_SHARE = 0.02

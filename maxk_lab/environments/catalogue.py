@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from maxk_lab.catalogue import Catalogue
-from maxk_lab.environments.bandit_rows import BANDIT
-from maxk_lab.environments.gaussian_rows import GAUSSIAN, GAUSSIAN_REWARDS, GaussianRewardRow
-from maxk_lab.environments.language_rows import REWARDS, TASKS, TOY_LLM
-from maxk_lab.environments.routing_rows import ROUTING
-from maxk_lab.environments.rows import EnvironmentRow, RewardRow, TaskRow
+from maxk_lab.environments.bandit.rows import BANDIT
+from maxk_lab.environments.gaussian.rows import GAUSSIAN, GAUSSIAN_REWARDS, GaussianRewardRow
+from maxk_lab.environments.kinds import EnvironmentRow, RewardRow, TaskRow
+from maxk_lab.environments.language.rows import REWARDS, TASKS, TOY_LLM
+from maxk_lab.environments.routing.rows import ROUTING
 
 __all__ = [
     "ENVIRONMENTS",

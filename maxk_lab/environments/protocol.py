@@ -121,7 +121,9 @@ class GreedyEnvironment(Protocol):
         """The reward of taking the most likely action throughout."""
         ...
 
-    def greedy_augmented(self, policy: nn.Module, instances: Instances, augmentations: int = 8) -> Tensor:
+    def greedy_augmented(
+        self, policy: nn.Module, instances: Instances, augmentations: int = 8
+    ) -> Tensor:
         """The best greedy reward over an instance's rotated and mirrored copies, each scored on the original instance.
 
         Raises `LabError` where there are no coordinates to rotate, or for another number than 8.
@@ -178,7 +180,9 @@ class ExactEnvironment(Protocol):
 
     has_exact: bool
 
-    def exact_objective(self, policy: nn.Module, instances: Instances, objective: Objective) -> Tensor:
+    def exact_objective(
+        self, policy: nn.Module, instances: Instances, objective: Objective
+    ) -> Tensor:
         """J of one instance (a batch of one), a scalar differentiable in the policy's parameters.
 
         Raises `LabError` where `has_exact` is False.

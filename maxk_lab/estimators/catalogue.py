@@ -13,11 +13,17 @@ from typing import Any, Generic, TypeVar, cast
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.baseline_rows import BASELINE_ROWS
-from maxk_lab.estimators.estimator_rows import ESTIMATOR_ROWS
+from maxk_lab.estimators.baselines.rows import BASELINE_ROWS
+from maxk_lab.estimators.kinds import (
+    TRAJECTORY_WEIGHTS,
+    AffineRow,
+    BaselineRow,
+    EstimatorRow,
+    MethodRow,
+)
+from maxk_lab.estimators.methods.rows import ESTIMATOR_ROWS
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.parameters import spell
-from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS, AffineRow, BaselineRow, EstimatorRow, MethodRow
 
 __all__ = [
     "BASELINES",
@@ -167,4 +173,7 @@ def is_token_level(baseline: str) -> bool:
 
 def needs_binary_rewards(estimator: str, baseline: str) -> bool:
     """Whether the pair is defined for rewards 0 and 1 only."""
-    return choose_estimator(estimator).row.binary_rewards or choose_baseline(baseline).row.binary_rewards
+    return (
+        choose_estimator(estimator).row.binary_rewards
+        or choose_baseline(baseline).row.binary_rewards
+    )

@@ -51,7 +51,9 @@ def scale_by_gap(weights: Tensor, rewards: Tensor, min_gap_scale: float) -> Tens
         or not isinstance(min_gap_scale, int | float)
         or not (math.isfinite(min_gap_scale) and min_gap_scale > 0)
     ):
-        raise ValueError(f"min_gap_scale must be a finite number > 0 or None, got {min_gap_scale!r}")
+        raise ValueError(
+            f"min_gap_scale must be a finite number > 0 or None, got {min_gap_scale!r}"
+        )
     values = rewards.detach().double()
     reach = values.amax(dim=-1, keepdim=True) - values.amin(dim=-1, keepdim=True)
     return (weights.double() / reach.clamp(min=float(min_gap_scale))).to(weights.dtype)

@@ -45,7 +45,8 @@ def _between(low: Fraction, high: Fraction, k: int) -> Weights:
     The order statistic on a boundary counts with the part of its K-th that is inside.
     """
     inside = [
-        max(Fraction(0), min(high, Fraction(j, k)) - max(low, Fraction(j - 1, k))) for j in range(1, k + 1)
+        max(Fraction(0), min(high, Fraction(j, k)) - max(low, Fraction(j - 1, k)))
+        for j in range(1, k + 1)
     ]
     return tuple(share / (high - low) for share in inside)
 
@@ -71,7 +72,11 @@ FORMS: dict[str, Form] = {
     form.name: form
     for form in (
         Form("max", None, lambda value, k: _top(1, k)),
-        Form("top_m", Parameter("m", int, 2, low=1, meaning="how many of the best count, at most K"), _top),
+        Form(
+            "top_m",
+            Parameter("m", int, 2, low=1, meaning="how many of the best count, at most K"),
+            _top,
+        ),
         Form(
             "cvar_upper",
             Between(
@@ -100,14 +105,22 @@ FORMS: dict[str, Form] = {
         Form(
             "trimmed_mean",
             Between(
-                "p", float, 0.1, low=0.0, below=0.5, meaning="the share cut off at either end, less than 0.5"
+                "p",
+                float,
+                0.1,
+                low=0.0,
+                below=0.5,
+                meaning="the share cut off at either end, less than 0.5",
             ),
             lambda p, k: _between(_exact(p), 1 - _exact(p), k),
         ),
         Form(
             "l_statistic",
             Numbers(
-                "alpha", tuple, (1.0,), meaning="alpha_1 to alpha_K, worst reward first; K is their number"
+                "alpha",
+                tuple,
+                (1.0,),
+                meaning="alpha_1 to alpha_K, worst reward first; K is their number",
             ),
             _explicit,
         ),
@@ -135,7 +148,9 @@ class Objective:
         if isinstance(self.k, bool) or k < 1:
             raise LabError(f"the K of an objective must be a whole number >= 1, got {self.k!r}")
         object.__setattr__(self, "k", k)
-        object.__setattr__(self, "form", name if FORMS[name].parameter is None else f"{name}[{spell(value)}]")
+        object.__setattr__(
+            self, "form", name if FORMS[name].parameter is None else f"{name}[{spell(value)}]"
+        )
         # Computed here, so that an objective that exists has weights.
         object.__setattr__(self, "_exact_weights", _weights(name, value, k))
 
@@ -144,7 +159,9 @@ class Objective:
         """The objective of this `name`, such as `max@8`. Raises `LabError` for anything else."""
         form, at, k = name.rpartition("@") if isinstance(name, str) else ("", "", "")
         if not at or not k.isdecimal():
-            raise LabError(f"an objective must be form@K, such as max@8 or top_m[2]@8, got {name!r}")
+            raise LabError(
+                f"an objective must be form@K, such as max@8 or top_m[2]@8, got {name!r}"
+            )
         return cls(form, int(k))
 
     @property

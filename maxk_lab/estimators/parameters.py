@@ -76,7 +76,9 @@ class Numbers(Parameter):
             return value
         written = value.replace(",", " ").split() if isinstance(value, str) else value
         if not isinstance(written, list | tuple) or not written:
-            raise LabError(f"{self.name} must be numbers, got {value!r}{_or_words(value, self.words)}")
+            raise LabError(
+                f"{self.name} must be numbers, got {value!r}{_or_words(value, self.words)}"
+            )
         try:
             return tuple(finite(self.name, one) for one in written)
         except LabError as error:

@@ -18,13 +18,17 @@ def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -
     Raises `TypeError` for anything but a tensor and `ValueError` for a scalar, n < `least_n` or complex numbers.
     """
     if not isinstance(rewards, Tensor):
-        raise TypeError(f"{name} must be a torch.Tensor of shape [..., n], got {type(rewards).__name__}")
+        raise TypeError(
+            f"{name} must be a torch.Tensor of shape [..., n], got {type(rewards).__name__}"
+        )
     if rewards.dim() == 0 or rewards.shape[-1] < least_n:
         raise ValueError(
             f"{name} must have shape [..., n] with n >= {least_n}, got shape {list(rewards.shape)}"
         )
     if rewards.is_complex():
-        raise ValueError(f"{name} must be floating-point, integer or boolean, got dtype {rewards.dtype}")
+        raise ValueError(
+            f"{name} must be floating-point, integer or boolean, got dtype {rewards.dtype}"
+        )
     return int(rewards.shape[-1])
 
 
@@ -101,7 +105,9 @@ def check_trajectory_weights(g: Tensor, rewards: Tensor) -> Tensor:
     if not isinstance(g, Tensor):
         raise TypeError(f"g must be a torch.Tensor of the shape of rewards, got {type(g).__name__}")
     if g.shape != rewards.shape:
-        raise ValueError(f"g must have the shape of rewards {list(rewards.shape)}, got {list(g.shape)}")
+        raise ValueError(
+            f"g must have the shape of rewards {list(rewards.shape)}, got {list(g.shape)}"
+        )
     if g.is_complex():
         raise ValueError(f"g must be floating-point, integer or boolean, got dtype {g.dtype}")
     own = g.detach().to(torch.float64, copy=True)

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
+from maxk_lab.estimators.baselines.families import family_terms
+from maxk_lab.estimators.baselines.least_squares import normal_equations, solve, sum_of_others
 from maxk_lab.estimators.catalogue import choose_baseline, effective_k, fit_of, refusal
-from maxk_lab.estimators.families import family_terms
-from maxk_lab.estimators.least_squares import normal_equations, solve, sum_of_others
-from maxk_lab.gradients.complete import Classes, Outcomes, Weigh
-from maxk_lab.gradients.oracle import joint_optimum
+from maxk_lab.gradients.enumerated.moments import Classes, Outcomes, Weigh
+from maxk_lab.gradients.enumerated.oracle import joint_optimum
 
 
 class Groups(Protocol):
@@ -66,7 +66,9 @@ def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
     """
     a, c = normal_equations(*family_terms(rewards, k, family), gram)
     shape = a.shape[-1]
-    by_instance = Equations(a.reshape(len(a), -1, shape, shape).sum(1), c.reshape(len(c), -1, shape).sum(1))
+    by_instance = Equations(
+        a.reshape(len(a), -1, shape, shape).sum(1), c.reshape(len(c), -1, shape).sum(1)
+    )
     return by_instance.of_others().coefficients()
 
 
@@ -120,7 +122,11 @@ def _checked(estimator: str, baseline: str, n: int, k: int) -> tuple[str | None,
     problem = refusal(estimator, baseline, n, k)
     if problem is not None:
         raise ValueError(problem)
-    return fit_of(estimator, baseline), choose_baseline(baseline).row.name, effective_k(estimator, k)
+    return (
+        fit_of(estimator, baseline),
+        choose_baseline(baseline).row.name,
+        effective_k(estimator, k),
+    )
 
 
 def _equations(groups: Groups, k: int, family: str) -> Equations:
@@ -212,7 +218,9 @@ def _own_fit(outcomes: Outcomes, cell: Mapping[str, Any], family: str) -> Enumer
         rows = g.long()
         gram = outcomes.gram[rows.unsqueeze(-1), rows.unsqueeze(-2)]
         return _weights(
-            cell, same_batch(rewards, gram, effective_k(cell["estimator"], cell["k"]), family), rewards
+            cell,
+            same_batch(rewards, gram, effective_k(cell["estimator"], cell["k"]), family),
+            rewards,
         )
 
     return EnumeratedFit(outcomes, weigh, None)

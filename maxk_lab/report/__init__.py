@@ -7,13 +7,13 @@ __getattr__, __dir__ = lazy_exports(
     {
         "Summary": "model",
         "SummaryRow": "model",
-        "TrainingRow": "training_model",
-        "ObjectiveRow": "objective_rows",
-        "WeightsRow": "weights_rows",
+        "TrainingRow": "maxk_lab.studies.training.rows.model",
+        "ObjectiveRow": "maxk_lab.studies.objective.rows",
+        "WeightsRow": "maxk_lab.studies.weights.rows",
         "ProxyRow": "model",
         "ClaimVerdict": "model",
-        "FORMATS": "tables",
-        "render": "tables",
+        "FORMATS": "formats.render",
+        "render": "formats.render",
         "write_report": "write",
     },
 )

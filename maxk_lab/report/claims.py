@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from maxk_lab.report.bias_claims import judge_biased, judge_unbiased
 from maxk_lab.report.exact_claims import judge_exactly_equal, judge_optima
 from maxk_lab.report.model import ClaimVerdict, SummaryRow
 from maxk_lab.report.naming import spelled
 from maxk_lab.report.number_claims import judge_difference, judge_equals, judge_order, judge_ratio
 from maxk_lab.report.verdicts import Judged
-from maxk_lab.sweeps.claims import (
+from maxk_lab.studies.gradient.bias_claims import judge_biased, judge_unbiased
+from maxk_lab.sweeps.spec.claims.shapes import (
     STUDY_AXES,
     BiasedClaim,
     Claim,
@@ -33,10 +33,15 @@ def judge_claims(
 
     `rows` are those of each study, by its name. A claim that meets no row, or an incomplete one, is undecided with that reason.
     """
-    points = {study: [_point(row, axes) for row in rows.get(study, ())] for study, axes in STUDY_AXES.items()}
+    points = {
+        study: [_point(row, axes) for row in rows.get(study, ())]
+        for study, axes in STUDY_AXES.items()
+    }
     verdicts = []
     for claim in claims:
-        met = [tuple(point["row"] for point in found) for found in claim.points(points[claim.study])]
+        met = [
+            tuple(point["row"] for point in found) for found in claim.points(points[claim.study])
+        ]
         reason = _why_undecided([row for found in met for row in found])
         judged: Judged = ("undecided", reason) if reason else _judge(claim, met, alpha)
         verdicts.append(ClaimVerdict(claim.name, _words(claim), *judged))
@@ -56,7 +61,9 @@ def _judge(claim: Claim, met: Sequence[tuple[Any, ...]], alpha: float) -> Judged
     if isinstance(claim, EqualsClaim):
         rows = [row for (row,) in met]
         return (
-            judge_exactly_equal(claim, rows) if claim.study == "weights" else judge_equals(claim, rows, alpha)
+            judge_exactly_equal(claim, rows)
+            if claim.study == "weights"
+            else judge_equals(claim, rows, alpha)
         )
     if isinstance(claim, OrderClaim):
         return judge_optima(met) if claim.study == "objective" else judge_order(claim, met, alpha)
@@ -91,7 +98,9 @@ def _place(where: Where) -> str:
 
 def _words(claim: Claim) -> str:
     if isinstance(claim, UnbiasedClaim):
-        return f"unbiased{_place(claim.where)} (a relative bias of {claim.detectable:g} would be seen)"
+        return (
+            f"unbiased{_place(claim.where)} (a relative bias of {claim.detectable:g} would be seen)"
+        )
     if isinstance(claim, BiasedClaim):
         what = "biased in direction" if claim.bias == "direction" else "biased in scale only"
         return f"{what}{_place(claim.where)}"
@@ -101,7 +110,11 @@ def _words(claim: Claim) -> str:
         return f"{claim.metric} = {claim.value} ± {slack}{_place(claim.where)}"
     if isinstance(claim, OrderClaim):
         return f"{claim.metric} increases along {' < '.join(map(_values, claim.along))}{_place(claim.where)}"
-    side = f"at least {claim.at_least:g}" if claim.at_least is not None else f"at most {claim.at_most:g}"
+    side = (
+        f"at least {claim.at_least:g}"
+        if claim.at_least is not None
+        else f"at most {claim.at_most:g}"
+    )
     if isinstance(claim, DifferenceClaim):
         # With its axes named: K = 8 minus K = 1 says more than 8 minus 1.
         of, over = (_place(where).removeprefix(" where ") for where in (claim.of, claim.over))

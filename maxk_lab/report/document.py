@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.gradients.statistics import Interval
 from maxk_lab.report.model import Header, Summary
+from maxk_lab.statistics.intervals import Interval
 
 UNDEFINED = "—"
 # Below a sheet whose caption shares lines with the one before.
@@ -92,7 +92,9 @@ def with_captions(blocks: Sequence[Block]) -> Iterator[tuple[Block, tuple[str, .
 
 def header_lines(header: Header) -> list[str]:
     """Description, git commit and versions, one line each."""
-    versions = ", ".join(f"{package} {' / '.join(found)}" for package, found in header.versions.items())
+    versions = ", ".join(
+        f"{package} {' / '.join(found)}" for package, found in header.versions.items()
+    )
     lines = [header.description] if header.description else []
     lines.append(f"git commit: {', '.join(header.commits) or 'unknown'}")
     if versions:
@@ -134,14 +136,23 @@ def _absent(summary: Summary) -> list[str]:
         for failure in summary.failed
     ]
     missing = set(summary.missing)
-    rows: tuple[Any, ...] = (*summary.rows, *summary.training, *summary.objectives, *summary.weights)
+    rows: tuple[Any, ...] = (
+        *summary.rows,
+        *summary.training,
+        *summary.objectives,
+        *summary.weights,
+    )
     unfinished = [
         f"not finished: {row.key.path} seed {seed} (cell {cell})"
         for row in rows
         for seed, cell in row.cells.items()
         if cell in missing
     ]
-    items += unfinished if len(unfinished) <= 20 else [*unfinished[:20], f"and {len(unfinished) - 20} more"]
+    items += (
+        unfinished
+        if len(unfinished) <= 20
+        else [*unfinished[:20], f"and {len(unfinished) - 20} more"]
+    )
     if summary.stale:
         items.append(
             f"stale records, of another sweep file or version, not used: {len(summary.stale)} "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from maxk_lab.gradients.statistics import Interval
+from maxk_lab.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +41,10 @@ _LEGEND_LINE = 0.19
 def look(index: int) -> dict[str, Any]:
     """Colour and marker of the line of that number; no pair of them comes twice in the first 64."""
     turn = index // len(COLOURS)
-    return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[(index + turn) % len(MARKERS)]}
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "marker": MARKERS[(index + turn) % len(MARKERS)],
+    }
 
 
 def looks(ks: Sequence[int], methods: Sequence[str]) -> list[dict[str, Any]]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from maxk_lab.report.document import exact
-from maxk_lab.report.objective_rows import ObjectiveRow
 from maxk_lab.report.verdicts import Judged, together
-from maxk_lab.report.weights_rows import WeightsRow
-from maxk_lab.sweeps.claims import EqualsClaim, evaluate_value
+from maxk_lab.studies.objective.rows import ObjectiveRow
+from maxk_lab.studies.weights.rows import WeightsRow
+from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim, evaluate_value
 
 
 def judge_exactly_equal(claim: EqualsClaim, met: Sequence[WeightsRow]) -> Judged:
@@ -21,7 +21,9 @@ def judge_exactly_equal(claim: EqualsClaim, met: Sequence[WeightsRow]) -> Judged
         slack = claim.slack(wanted)
         for seed, weighed in row.by_seed.items():
             found = weighed.numbers[claim.metric]
-            text = f"{row.key.path} seed {seed}: {exact(found)}, claimed {exact(wanted)} ± {slack:.3g}"
+            text = (
+                f"{row.key.path} seed {seed}: {exact(found)}, claimed {exact(wanted)} ± {slack:.3g}"
+            )
             verdicts.append(("supported" if abs(found - wanted) <= slack else "refuted", text))
     return together(verdicts, "exact numbers")
 

@@ -6,23 +6,28 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from maxk_lab.report.anatomy_figure import anatomy_figure, anatomy_parts
 from maxk_lab.report.document import has_interval
 from maxk_lab.report.drawing import STYLE, save, unused
-from maxk_lab.report.final_figures import difference_figure, final_figure, gap_figure, gaps
-from maxk_lab.report.gradient_columns import HEADINGS
-from maxk_lab.report.gradient_figures import forest_figure, variance_figure
-from maxk_lab.report.heat_map import has_heat_map, heat_map_figure
-from maxk_lab.report.line_figures import declared_figure
 from maxk_lab.report.model import Summary, SummaryRow
 from maxk_lab.report.naming import setting_words
-from maxk_lab.report.objective_figure import objective_figure
-from maxk_lab.report.order import family, sorted_rows, table, who
-from maxk_lab.report.training_figures import curves_figure
-from maxk_lab.report.training_log import log_figure, shown_metrics
-from maxk_lab.report.training_model import TrainingRow
-from maxk_lab.report.training_names import place_setting, place_words
-from maxk_lab.report.weights_figure import weights_figure
+from maxk_lab.studies.gradient.columns import HEADINGS
+from maxk_lab.studies.gradient.figures.anatomy import anatomy_figure, anatomy_parts
+from maxk_lab.studies.gradient.figures.heat_map import has_heat_map, heat_map_figure
+from maxk_lab.studies.gradient.figures.lines import declared_figure
+from maxk_lab.studies.gradient.figures.variance import forest_figure, variance_figure
+from maxk_lab.studies.gradient.order import family, sorted_rows, table, who
+from maxk_lab.studies.objective.figures import objective_figure
+from maxk_lab.studies.training.figures.curves import curves_figure
+from maxk_lab.studies.training.figures.final import (
+    difference_figure,
+    final_figure,
+    gap_figure,
+    gaps,
+)
+from maxk_lab.studies.training.figures.log import log_figure, shown_metrics
+from maxk_lab.studies.training.rows.model import TrainingRow
+from maxk_lab.studies.training.rows.names import place_setting, place_words
+from maxk_lab.studies.weights.figures import weights_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +56,9 @@ def _gradient_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
     yield from declared
     if not declared or len({row.key.setting for row in summary.rows}) == 1:
         yield from _automatic_figures(summary)
-    for found in _grouped(sorted_rows(summary.rows), lambda r: (r.key.environment, r.key.stage, r.key.k)):
+    for found in _grouped(
+        sorted_rows(summary.rows), lambda r: (r.key.environment, r.key.stage, r.key.k)
+    ):
         for part in anatomy_parts(found):
             key = part[0].key
             title = f"Variance anatomy, stage {key.stage}, K = {key.k}: {key.environment}"
@@ -98,7 +105,10 @@ def _automatic_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
         stage = found[0].key.stage
         if has_heat_map(found):
             title = f"Relative variance, stage {stage}: {environment(found[0])}"
-            yield named(f"heat-map-stage{stage}", found[0], of_family=False), heat_map_figure(found, title)
+            yield (
+                named(f"heat-map-stage{stage}", found[0], of_family=False),
+                heat_map_figure(found, title),
+            )
 
 
 def _objective_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
@@ -114,7 +124,9 @@ def _weights_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
     for found in _grouped(rows, lambda row: (row.key.environment, row.key.setting, row.key.n)):
         key = found[0].key
         setting = setting_words(key.setting)
-        words = [f"n{key.n}", *filter(None, [setting.replace(", ", "-")])] if len(places) > 1 else []
+        words = (
+            [f"n{key.n}", *filter(None, [setting.replace(", ", "-")])] if len(places) > 1 else []
+        )
         title = f"Effective rewards: {', '.join(filter(None, (key.environment, setting)))}"
         yield "-".join(["effective-rewards", *words]), weights_figure(found, title)
 
@@ -122,7 +134,9 @@ def _weights_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
 def _training_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
     """Of each environment and n what was trained, on the way and at the end."""
     rows = [row for row in summary.training if row.curve]
-    groups = _grouped(rows, lambda row: (row.key.environment, place_setting(row.key.setting), row.key.n))
+    groups = _grouped(
+        rows, lambda row: (row.key.environment, place_setting(row.key.setting), row.key.n)
+    )
     places = {place_words(row.key.environment, row.key.setting) for row in rows}
     for found in groups:
         key = found[0].key
@@ -131,7 +145,10 @@ def _training_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
         place = where.replace(key.environment, key.environment.partition("(")[0]).replace(", ", "-")
         words = [place] * (len(places) > 1) + [f"n{key.n}"] * (len(groups) > len(places))
         for name, what, draw in _of_training(found):
-            yield "-".join([name, *words]), draw(found, f"{what}, n = {key.n}: {where}", summary.level)
+            yield (
+                "-".join([name, *words]),
+                draw(found, f"{what}, n = {key.n}: {where}", summary.level),
+            )
 
 
 def _of_training(rows: Sequence[TrainingRow]) -> Iterator[tuple[str, str, Callable[..., Figure]]]:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from maxk_lab.gradients.bias import BiasVerdict
-from maxk_lab.gradients.statistics import Interval
-from maxk_lab.gradients.units import Units
 from maxk_lab.report.naming import Setting, setting_words
+from maxk_lab.statistics.bias import BiasVerdict
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.units import Units
 
 if TYPE_CHECKING:
-    from maxk_lab.report.objective_rows import ObjectiveRow
-    from maxk_lab.report.training_model import TrainingRow
-    from maxk_lab.report.weights_rows import WeightsRow
+    from maxk_lab.studies.objective.rows import ObjectiveRow
+    from maxk_lab.studies.training.rows.model import TrainingRow
+    from maxk_lab.studies.weights.rows import WeightsRow
 
 Verdict = Literal["supported", "refuted", "undecided"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from maxk_lab.sweeps.environment_check import telling_parameters
+from maxk_lab.sweeps.spec.environment import telling_parameters
 
 # (key of the sweep file, value), e.g. (("environment.arms", 8), ("behaviour.distance", 0.3)), in the file's order.
 Setting = tuple[tuple[str, Any], ...]
@@ -20,7 +20,9 @@ def environment_label(cell: Mapping[str, Any]) -> str:
     varied = {key.removeprefix("environment.") for key in cell.get("setting", {})}
     telling = telling_parameters(cell["environment"]).items()
     inside = ", ".join(f"{name}={value}" for name, value in telling if name not in varied)
-    return f"{cell['environment']['name']}({inside})" if inside else str(cell["environment"]["name"])
+    return (
+        f"{cell['environment']['name']}({inside})" if inside else str(cell["environment"]["name"])
+    )
 
 
 def setting_of(cell: Mapping[str, Any]) -> Setting:
@@ -29,7 +31,9 @@ def setting_of(cell: Mapping[str, Any]) -> Setting:
     distance = cell.get("behaviour", {}).get("distance", 0.0)
     if distance:
         found.setdefault(DISTANCE, distance)
-    return tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in found.items())
+    return tuple(
+        (key, tuple(value) if isinstance(value, list) else value) for key, value in found.items()
+    )
 
 
 def setting_words(setting: Setting) -> str:
@@ -41,7 +45,9 @@ def setting_words(setting: Setting) -> str:
 def short_names(keys: list[str]) -> dict[str, str]:
     """The last word of each key, or the whole key where two share it."""
     last = [key.rpartition(".")[2] for key in keys]
-    return {key: word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)}
+    return {
+        key: word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)
+    }
 
 
 def spelled(value: Any) -> str:

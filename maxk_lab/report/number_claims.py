@@ -6,14 +6,20 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from maxk_lab.gradients.log_ratios import log_ratio
-from maxk_lab.gradients.statistics import Interval, interval
 from maxk_lab.report.document import number
 from maxk_lab.report.model import SummaryRow, Verdict
-from maxk_lab.report.training_comparison import difference
-from maxk_lab.report.training_model import TrainingRow
 from maxk_lab.report.verdicts import Judged, shown, side, strict_side, together
-from maxk_lab.sweeps.claims import DifferenceClaim, EqualsClaim, OrderClaim, RatioClaim, evaluate_value
+from maxk_lab.statistics.intervals import Interval, interval
+from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.studies.training.rows.comparison import difference
+from maxk_lab.studies.training.rows.model import TrainingRow
+from maxk_lab.sweeps.spec.claims.shapes import (
+    DifferenceClaim,
+    EqualsClaim,
+    OrderClaim,
+    RatioClaim,
+    evaluate_value,
+)
 
 
 def judge_equals(claim: EqualsClaim, met: Sequence[SummaryRow], alpha: float) -> Judged:
@@ -33,14 +39,18 @@ def judge_equals(claim: EqualsClaim, met: Sequence[SummaryRow], alpha: float) ->
     return together(verdicts, "intervals")
 
 
-def judge_ratio(claim: RatioClaim, met: Sequence[tuple[SummaryRow, SummaryRow]], alpha: float) -> Judged:
+def judge_ratio(
+    claim: RatioClaim, met: Sequence[tuple[SummaryRow, SummaryRow]], alpha: float
+) -> Judged:
     """By the paired interval of each ratio, which may touch the bound."""
     level, verdicts = 1 - alpha / len(met), []
     for row, partner in met:
         assert row.units is not None
         assert partner.units is not None
         logs = log_ratio(row.units, partner.units, measure=claim.metric, level=level)
-        found = Interval(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), level, logs.reason)
+        found = Interval(
+            math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), level, logs.reason
+        )
         text = f"{row.key.path} over {partner.key.path}: {shown(found)}"
         verdicts.append((side(found, claim.at_least, claim.at_most), text))
     return together(verdicts, "ratios")
@@ -58,7 +68,9 @@ def judge_order(claim: OrderClaim, met: Sequence[tuple[SummaryRow, ...]], alpha:
         assert lower.units is not None
         assert upper.units is not None
         logs = log_ratio(upper.units, lower.units, measure=claim.metric, level=level)
-        found = Interval(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), level, logs.reason)
+        found = Interval(
+            math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), level, logs.reason
+        )
         text = f"{upper.key.path} over {lower.key.path}: {shown(found)}"
         verdicts.append((strict_side(found, 1.0, None), text))
     return together(verdicts, "ratios")
@@ -80,6 +92,9 @@ def judge_difference(
             verdicts.append(("undecided", f"{text}, of one seed: another may end differently"))
         else:
             verdicts.append(
-                (strict_side(found, claim.at_least, claim.at_most), f"{text} over {len(row.cells)} seeds")
+                (
+                    strict_side(found, claim.at_least, claim.at_most),
+                    f"{text} over {len(row.cells)} seeds",
+                )
             )
     return together(verdicts, "differences")

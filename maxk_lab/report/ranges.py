@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from maxk_lab.gradients.units import Array
 from maxk_lab.report.document import number
+from maxk_lab.statistics.units import Array
 
 # A line is outside where it is so many times as far from the median line as the bulk of the lines, and as that line is long.
 _FAR = 3.0
@@ -37,12 +37,17 @@ def outside(lines: Sequence[Sequence[float]]) -> list[bool]:
     return [False] * len(table)
 
 
-def limits(lines: Sequence[Sequence[float]], bands: Sequence[Sequence[float]]) -> tuple[float, float]:
+def limits(
+    lines: Sequence[Sequence[float]], bands: Sequence[Sequence[float]]
+) -> tuple[float, float]:
     """The ends of an axis with all of `lines`, and of their `bands` as much as does not squeeze them."""
     low, high = _ends(lines)
     span = high - low or 1.0
     least, most = _ends(bands)
-    low, high = min(low, max(least, low - _BANDS * span)), max(high, min(most, high + _BANDS * span))
+    low, high = (
+        min(low, max(least, low - _BANDS * span)),
+        max(high, min(most, high + _BANDS * span)),
+    )
     return low - _AIR * span, high + _AIR * span
 
 

@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxk_lab.estimators.catalogue import is_unbiased, needs_ratios
-from maxk_lab.gradients.bias import BiasVerdict, bias_verdicts
-from maxk_lab.gradients.statistics import Interval, interval, stratified_mean, undefined
-from maxk_lab.gradients.units import Units
-from maxk_lab.report.best import mark_best
-from maxk_lab.report.best_possible import with_over_best
 from maxk_lab.report.claims import judge_claims
-from maxk_lab.report.gradient_columns import ALWAYS, ANATOMY, SOMETIMES
 from maxk_lab.report.model import Failure, Header, RowKey, Summary, SummaryRow
 from maxk_lab.report.naming import DISTANCE, environment_label, setting_of
-from maxk_lab.report.objective_rows import objective_key, objective_rows
-from maxk_lab.report.proxies import proxy_rows
-from maxk_lab.report.training_rows import training_key, training_rows
-from maxk_lab.report.weights_rows import weights_key, weights_rows
+from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
+from maxk_lab.statistics.intervals import Interval, interval, stratified_mean, undefined
+from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.best import mark_best
+from maxk_lab.studies.gradient.best_possible import with_over_best
+from maxk_lab.studies.gradient.columns import ALWAYS, ANATOMY, SOMETIMES
+from maxk_lab.studies.gradient.proxies import proxy_rows
+from maxk_lab.studies.objective.rows import objective_key, objective_rows
+from maxk_lab.studies.training.rows.pooled import training_key, training_rows
+from maxk_lab.studies.weights.rows import weights_key, weights_rows
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.claims import Claim
-    from maxk_lab.sweeps.figures import Figure
-    from maxk_lab.sweeps.records import Record, RunDirectory
+    from maxk_lab.sweeps.run.records import Record, RunDirectory
+    from maxk_lab.sweeps.spec.claims.shapes import Claim
+    from maxk_lab.sweeps.spec.figures import Figure
 
 
 def summarise(run: RunDirectory, *, level: float = 0.95, alpha: float = 0.05) -> Summary:
     """The summary of a run directory: its plan against its records."""
-    from maxk_lab.sweeps.plan import make_plan
+    from maxk_lab.sweeps.plan.plan import make_plan
 
     spec = run.spec()
     plan = make_plan(spec)
@@ -74,7 +74,9 @@ def summarise_records(
     for cell in studies["gradient"]:
         grouped.setdefault(_key(cell), []).append(cell)
     rows = [_pooled_row(key, members, done, level) for key, members in grouped.items()]
-    judged = bias_verdicts({row.key: row.units for row in rows if row.units is not None}, alpha=alpha)
+    judged = bias_verdicts(
+        {row.key: row.units for row in rows if row.units is not None}, alpha=alpha
+    )
     rows = [replace(row, bias=judged.get(row.key, row.bias)) for row in rows]
     rows = with_over_best(mark_best(rows, alpha=alpha), level)
     training = training_rows(studies["training"], done, level)
@@ -97,7 +99,10 @@ def summarise_records(
         claims=tuple(judge_claims(claims, by_study, alpha=alpha)),
         failed=tuple(
             Failure(
-                cell["id"], _KEYS[cell["study"]](cell).path, cell["seed"], _last_line(by_id[cell["id"]].error)
+                cell["id"],
+                _KEYS[cell["study"]](cell).path,
+                cell["seed"],
+                _last_line(by_id[cell["id"]].error),
             )
             for cell in cells
             if cell["id"] in by_id and by_id[cell["id"]].status != "done"
@@ -161,7 +166,9 @@ def _pooled_row(
 def _derived_unbiased(key: RowKey) -> bool:
     """By the catalogue; on trajectories of another policy, only what weighs them by their ratios."""
     off_policy = dict(key.setting).get(DISTANCE, 0) > 0
-    return is_unbiased(key.estimator, key.baseline) and (not off_policy or needs_ratios(key.estimator))
+    return is_unbiased(key.estimator, key.baseline) and (
+        not off_policy or needs_ratios(key.estimator)
+    )
 
 
 def _without_distance(count: int) -> dict[str, np.ndarray]:
@@ -189,7 +196,10 @@ def _why_not_pooled(row: SummaryRow, metrics: Sequence[Mapping[str, Any]]) -> st
     if " and " in row.against or " and " in row.unit:
         return "the seeds were measured in different ways and cannot be pooled"
     if row.units_per_seed == 0:
-        return "; ".join(sorted({text for m in metrics for text in m["undefined"].values()})) or "no units"
+        return (
+            "; ".join(sorted({text for m in metrics for text in m["undefined"].values()}))
+            or "no units"
+        )
     return ""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxk_lab.gradients.statistics import Interval
 from maxk_lab.report.document import number
 from maxk_lab.report.model import Verdict
+from maxk_lab.statistics.intervals import Interval
 
 Judged = tuple[Verdict, str]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from maxk_lab.errors import LabError
 from maxk_lab.report.figures import figures
+from maxk_lab.report.formats.render import check_format, render
 from maxk_lab.report.model import Summary
 from maxk_lab.report.summarise import summarise
-from maxk_lab.report.tables import check_format, render
-from maxk_lab.sweeps.records import RunDirectory
+from maxk_lab.sweeps.run.records import RunDirectory
 
 FILES = {"markdown": "report.md", "csv": "table.csv", "json": "report.json", "latex": "table.tex"}
 
@@ -24,10 +24,14 @@ def write_report(summary: Summary, out: Path, formats: Sequence[str] = tuple(FIL
     for format in formats:
         check_format(format)
         if format not in FILES:
-            raise LabError(f"format {format} is not written to a file; choose from {', '.join(FILES)}")
+            raise LabError(
+                f"format {format} is not written to a file; choose from {', '.join(FILES)}"
+            )
     drawn = figures(summary, out / "figures")
     images = [
-        (path.stem.replace("-", " "), f"figures/{path.name}") for path in drawn if path.suffix == ".png"
+        (path.stem.replace("-", " "), f"figures/{path.name}")
+        for path in drawn
+        if path.suffix == ".png"
     ]
     written = []
     for format in formats:

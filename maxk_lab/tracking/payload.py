@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.sweeps.identity import content_hash
-from maxk_lab.tracking.exact_tables import (
+from maxk_lab.studies.exact_payload import (
     objective_metrics,
     objective_tables,
     weights_metrics,
     weights_tables,
 )
-from maxk_lab.tracking.gradient_tables import gradient_metrics, gradient_tables
+from maxk_lab.studies.gradient.payload import gradient_metrics, gradient_tables
+from maxk_lab.studies.training.payload import training_metrics, training_tables
+from maxk_lab.sweeps.plan.identity import content_hash
 from maxk_lab.tracking.table import Metrics, PayloadTable
-from maxk_lab.tracking.training_tables import training_metrics, training_tables
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.records import Record
+    from maxk_lab.sweeps.run.records import Record
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ def payloads(sweep: str, spec: Mapping[str, Any], records: Sequence[Record]) -> 
     groups: dict[tuple[str, int], list[Record]] = {}
     for record in records:
         groups.setdefault((record.cell["study"], record.cell["seed"]), []).append(record)
-    return [_payload(sweep, spec, study, seed, groups[study, seed]) for study, seed in sorted(groups)]
+    return [
+        _payload(sweep, spec, study, seed, groups[study, seed]) for study, seed in sorted(groups)
+    ]
 
 
 def _payload(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.records import Record
+    from maxk_lab.sweeps.run.records import Record
 
 Metrics = dict[str, float | int | str]
 

@@ -11,7 +11,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.tracking.payload import Payload, payloads
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.records import RunDirectory
+    from maxk_lab.sweeps.run.records import RunDirectory
 
 MODES = ("offline", "online", "disabled")
 # Seconds: to reach the server at all, and to upload what was logged.
@@ -34,7 +34,7 @@ def track(run: RunDirectory, mode: str, project: str | None = None) -> list[str]
         return []
     sent: list[str] = []
     try:
-        from maxk_lab.sweeps.plan import make_plan
+        from maxk_lab.sweeps.plan.plan import make_plan
 
         spec = run.spec()
         records = run.records(make_plan(spec))
@@ -65,7 +65,9 @@ def _log_in() -> None:
         raise RuntimeError("no API key; set WANDB_API_KEY or run: wandb login")
 
 
-def _send(payload: Payload, mode: str, project: str, group: str, folder: Path, figures: list[Path]) -> str:
+def _send(
+    payload: Payload, mode: str, project: str, group: str, folder: Path, figures: list[Path]
+) -> str:
     import wandb
 
     run: Any = wandb.init(

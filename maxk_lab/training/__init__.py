@@ -14,7 +14,7 @@ __getattr__, __dir__ = lazy_exports(
         "METRICS": "metrics",
         "WarmUp": "warmup",
         "train_until": "warmup",
-        "MaxKPOMO": "maxk_pomo",
-        "LeaderRewardPOMO": "leader_reward_pomo",
+        "MaxKPOMO": "rl4co.maxk_pomo",
+        "LeaderRewardPOMO": "rl4co.leader_reward",
     },
 )

@@ -64,10 +64,15 @@ def draw(
 ) -> Batch:
     """batch / n instances with n trajectories each; they depend on the policy and `seed` only."""
     made = environment.instances(settings.batch // n, derive_seed("instances", seed))
-    instances, rollout_seed = placed(environment, made, device_of(policy)), derive_seed("rollouts", seed)
+    instances, rollout_seed = (
+        placed(environment, made, device_of(policy)),
+        derive_seed("rollouts", seed),
+    )
     if isinstance(environment, SamplingWithTokens):
         with forward_precision(policy, settings.amp):
-            rollouts, tokens = environment.rollout_with_tokens(policy, instances, n, seed=rollout_seed)
+            rollouts, tokens = environment.rollout_with_tokens(
+                policy, instances, n, seed=rollout_seed
+            )
         tokens = _at_least_single(tokens)
     else:
         with forward_precision(policy, settings.amp):
@@ -114,5 +119,8 @@ def _on_cpu(rollouts: Rollouts) -> Rollouts:
     """The rollouts with everything but the actions, which the policy will be asked about again, on the CPU."""
     values: dict[str, Any] = {f.name: getattr(rollouts, f.name) for f in fields(Rollouts)}
     return Rollouts(
-        **{name: v.cpu() if name != "actions" and v is not None else v for name, v in values.items()}
+        **{
+            name: v.cpu() if name != "actions" and v is not None else v
+            for name, v in values.items()
+        }
     )

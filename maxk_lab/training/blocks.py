@@ -24,7 +24,9 @@ class Block:
                 hint = nearest(str(key), known)
                 also = f" (did you mean {hint}?)" if hint else ""
                 raise LabError(f"unknown training setting {key!r}{also}; known: {', '.join(known)}")
-        return cls(**{key: _value(known[key].default_factory, value) for key, value in mapping.items()})
+        return cls(
+            **{key: _value(known[key].default_factory, value) for key, value in mapping.items()}
+        )
 
 
 def _value(factory: Any, value: Any) -> Any:

@@ -30,4 +30,8 @@ def device_of(policy: nn.Module) -> torch.device:
 
 def placed(environment: Environment, instances: Instances, device: torch.device) -> Instances:
     """The instances on `device`; those of an environment that places none are where they are made, on the CPU."""
-    return environment.place(instances, device) if isinstance(environment, PlacedEnvironment) else instances
+    return (
+        environment.place(instances, device)
+        if isinstance(environment, PlacedEnvironment)
+        else instances
+    )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from maxk_lab.estimators.baselines.families import coefficient_count, family_terms
+from maxk_lab.estimators.baselines.least_squares import normal_equations, solve, sum_of_others
 from maxk_lab.estimators.catalogue import choose_baseline, effective_k, fit_of
-from maxk_lab.estimators.families import coefficient_count, family_terms
-from maxk_lab.estimators.least_squares import normal_equations, solve, sum_of_others
 from maxk_lab.training.settings import Weighting
 from maxk_lab.training.weights import groups_by_size
 
 
-def fitted_coefficients(rewards: Tensor, usable: Tensor, weighting: Weighting, grams: Tensor) -> Tensor:
+def fitted_coefficients(
+    rewards: Tensor, usable: Tensor, weighting: Weighting, grams: Tensor
+) -> Tensor:
     """The coefficients of every group's baseline: [P, D] float64, from the usable samples of rewards [P, n] and grams [P, n, n].
 
     `cross_fit` takes them from all *other* groups of the batch, which leaves the estimate unbiased, `same_batch` from the group

@@ -82,7 +82,11 @@ def off_policy_surrogate(
     """
     counted = mask.any(-1)
     sequences = torch.where(mask, log_probs, 0.0).sum(-1)
-    divisor = settings.divisor if settings.aggregation == "fixed" and settings.divisor is not None else 1.0
+    divisor = (
+        settings.divisor
+        if settings.aggregation == "fixed" and settings.divisor is not None
+        else 1.0
+    )
     loss = -(weights.detach().to(sequences) * sequences).sum() / (len(weights) * divisor)
     inside = ratios.to(counted.device)[counted]
     return Surrogate(

@@ -39,4 +39,6 @@ def scheduled_k(schedule: Schedule, k: int, step: int) -> int:
 def scheduled_ks(schedule: Schedule, k: int, steps: int) -> tuple[int, ...]:
     """Every K that one of `steps` steps trains for, and `k` itself; ascending."""
     # Nothing changes from `until` on.
-    return tuple(sorted({k, *(scheduled_k(schedule, k, step) for step in range(min(steps, schedule.until)))}))
+    return tuple(
+        sorted({k, *(scheduled_k(schedule, k, step) for step in range(min(steps, schedule.until)))})
+    )

@@ -88,7 +88,9 @@ class Settings(Block):
             yield f"reward_clip must be [low, high] with low < high, got {list(self.reward_clip)}"
         if sorted(self.reward_order) != sorted(STAGES):
             yield f"reward_order must name {' and '.join(STAGES)} once each, got {list(self.reward_order)}"
-        yield from one_of("weight_normalization", self.weight_normalization, tuple(WEIGHT_NORMALIZATIONS))
+        yield from one_of(
+            "weight_normalization", self.weight_normalization, tuple(WEIGHT_NORMALIZATIONS)
+        )
         yield from one_of("start", self.start, ("iid", "multistart"))
         yield from one_of("device", self.device, ("auto", "cpu", "cuda"))
         outside = [step for step in self.snapshots if not 0 <= step <= self.steps]
@@ -140,7 +142,8 @@ def check(settings: Settings, weighting: Weighting) -> None:
         problems.append(f"weight_normalization zscore needs n >= 2, got {weighting.n}")
     if _needs_binary(weighting):
         problems += [
-            f"{weighting.estimator} needs rewards of 0 and 1: no {name}" for name in _not_binary(settings)
+            f"{weighting.estimator} needs rewards of 0 and 1: no {name}"
+            for name in _not_binary(settings)
         ]
     problems += _of_fit(settings, weighting)
     problems += _of_ratios(settings, weighting)

@@ -52,10 +52,17 @@ class Step:
 
     def at(self, k: int) -> Step:
         """The same step for another K."""
-        return self if k == self.weighting.k else replace(self, weighting=replace(self.weighting, k=k))
+        return (
+            self if k == self.weighting.k else replace(self, weighting=replace(self.weighting, k=k))
+        )
 
     def take(
-        self, policy: nn.Module, optimizer: torch.optim.Optimizer, reference: nn.Module | None, *, seed: int
+        self,
+        policy: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        reference: nn.Module | None,
+        *,
+        seed: int,
     ) -> dict[str, float]:
         """Draw a batch that depends on the policy and `seed` only, update the policy and return `METRICS`.
 
@@ -70,18 +77,24 @@ class Step:
         weigh = partial(self._weights, policy, batch, rewards, usable)
         found = weigh(self._ratios(batch, batch.tokens))
         metrics = reward_metrics(batch.rollouts.rewards, rewards)
-        metrics |= batch_metrics(found, batch.numbers.mask, batch.truncated, batch.numbers.entropy, kl)
+        metrics |= batch_metrics(
+            found, batch.numbers.mask, batch.truncated, batch.numbers.entropy, kl
+        )
         epochs = [
             self._update(policy, optimizer, batch, found.weights, weigh, first=epoch == 0)
             for epoch in range(self.settings.inner_epochs)
         ]
-        return metrics | {name: sum(epoch[name] for epoch in epochs) / len(epochs) for name in epochs[0]}
+        return metrics | {
+            name: sum(epoch[name] for epoch in epochs) / len(epochs) for name in epochs[0]
+        }
 
     def _kl(self, batch: Batch) -> Tensor | None:
         """The KL estimate of every token, without gradient, or None without a reference."""
         if batch.reference_log_probs is None:
             return None
-        kl = kl_tokens(batch.numbers.log_probs, batch.reference_log_probs.cpu(), self.settings.kl.type)
+        kl = kl_tokens(
+            batch.numbers.log_probs, batch.reference_log_probs.cpu(), self.settings.kl.type
+        )
         if not torch.isfinite(kl[batch.numbers.mask]).all():
             raise FloatingPointError(
                 "the KL estimate of a token is not finite: the reference gives it no chance (top_p below 1?)"
@@ -104,7 +117,9 @@ class Step:
         """π(y) / π_old(y) of every trajectory, [P, n] without gradient, where the estimator needs it."""
         if not needs_ratios(self.weighting.estimator):
             return None
-        difference = torch.where(batch.tokens.mask, tokens.log_probs.detach() - batch.old_log_probs, 0.0)
+        difference = torch.where(
+            batch.tokens.mask, tokens.log_probs.detach() - batch.old_log_probs, 0.0
+        )
         ratios = difference.double().sum(-1).exp().cpu()
         wrong = ratios[~(torch.isfinite(ratios) & (ratios > 0))]
         if wrong.numel():
@@ -114,7 +129,12 @@ class Step:
         return ratios
 
     def _weights(
-        self, policy: nn.Module, batch: Batch, rewards: Tensor, usable: Tensor, ratios: Tensor | None
+        self,
+        policy: nn.Module,
+        batch: Batch,
+        rewards: Tensor,
+        usable: Tensor,
+        ratios: Tensor | None,
     ) -> GroupWeights:
         settings, weighting, tokens = self.settings, self.weighting, batch.numbers
         if is_token_level(weighting.baseline):
@@ -145,7 +165,9 @@ class Step:
         if needed == "grad_norm":
             if self.squared_norms is None:
                 raise ValueError(f"{self.weighting.baseline} needs squared_norms, got None")
-            norms = self.squared_norms(self.drawn_from, policy, batch.instances, batch.rollouts.actions)
+            norms = self.squared_norms(
+                self.drawn_from, policy, batch.instances, batch.rollouts.actions
+            )
             return {needed: _positive(norms.cpu())}
         return {}
 
@@ -175,13 +197,17 @@ class Step:
         """
         settings, tokens = self.settings, batch.tokens
         if not first:
-            tokens = tokens_of(self.drawn_from, policy, batch.instances, batch.rollouts.actions, settings.amp)
+            tokens = tokens_of(
+                self.drawn_from, policy, batch.instances, batch.rollouts.actions, settings.amp
+            )
         in_loss = tokens.mask
         if settings.truncated != "keep":
             in_loss = in_loss & ~batch.truncated.unsqueeze(-1).to(in_loss.device)
         ratios = self._ratios(batch, tokens)
         if ratios is None:
-            found = surrogate(tokens.log_probs, batch.old_log_probs, weights, in_loss, settings.loss)
+            found = surrogate(
+                tokens.log_probs, batch.old_log_probs, weights, in_loss, settings.loss
+            )
         else:
             if not first:
                 weights = weigh(ratios).weights
@@ -205,7 +231,11 @@ class Step:
             if not torch.isfinite(value):
                 raise FloatingPointError(f"the training {name} is {value.item()}")
         optimizer.step()
-        ess = {} if ratios is None else {"ess": effective_sample_size(ratios).mean().item() / ratios.shape[1]}
+        ess = (
+            {}
+            if ratios is None
+            else {"ess": effective_sample_size(ratios).mean().item() / ratios.shape[1]}
+        )
         return ess | {
             "clip_ratio/low": found.below.item(),
             "clip_ratio/high": found.above.item(),

@@ -64,7 +64,9 @@ class Trainer:
         check(settings, method.weighting)
         _ = method.drawn_from
         if settings.amp and any(p.dtype == torch.float64 for p in policy.parameters()):
-            raise LabError("amp: the policy's dtype is float64, which autocast leaves as it is; use float32")
+            raise LabError(
+                "amp: the policy's dtype is float64, which autocast leaves as it is; use float32"
+            )
         policy.to(resolve_device(settings.device, method.environment))
         optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
         needs_reference = settings.kl.place != "none"
@@ -76,11 +78,18 @@ class Trainer:
         start = time.perf_counter()
         kl, schedule = self.method.settings.kl, self.method.settings.k_schedule
         k = scheduled_k(schedule, self.method.weighting.k, self.steps)
-        if self.reference is not None and kl.reference == "moving" and self.steps % kl.reference_every == 0:
+        if (
+            self.reference is not None
+            and kl.reference == "moving"
+            and self.steps % kl.reference_every == 0
+        ):
             self.reference.load_state_dict(self.policy.state_dict())
         try:
             metrics = self.method.at(k).take(
-                self.policy, self.optimizer, self.reference, seed=derive_seed("step", self.seed, self.steps)
+                self.policy,
+                self.optimizer,
+                self.reference,
+                seed=derive_seed("step", self.seed, self.steps),
             )
         except FloatingPointError as error:
             raise FloatingPointError(f"{error} at step {self.steps}") from error
@@ -102,7 +111,8 @@ class Trainer:
             "seconds": self.seconds,
             "log": self.log,
             "evaluations": [
-                {"step": e.step, "seconds": e.seconds, "rewards": e.rewards} for e in self.evaluations
+                {"step": e.step, "seconds": e.seconds, "rewards": e.rewards}
+                for e in self.evaluations
             ],
         }
 

@@ -61,7 +61,9 @@ def train_until(
     while warmup.step < stop:
         step_seed = derive_seed("warmup", seed, warmup.step)
         instances = environment.instances(batch, derive_seed("instances", step_seed))
-        rollouts = environment.rollout(policy, instances, n, seed=derive_seed("rollouts", step_seed))
+        rollouts = environment.rollout(
+            policy, instances, n, seed=derive_seed("rollouts", step_seed)
+        )
         weights = advantages(rollouts.rewards, estimator="reinforce", baseline="centred", k=1)
         log_probs = environment.log_probs(policy, instances, rollouts.actions)
         loss = -(weights.to(log_probs).detach() * log_probs).sum(-1).mean()

@@ -36,7 +36,9 @@ tracking: {wandb: disabled}
     return "budget.yaml"
 
 
-def test_it_measures_what_is_missing_once_and_ranks_by_snr_per_rollout(lab: Lab, budgeted: str) -> None:
+def test_it_measures_what_is_missing_once_and_ranks_by_snr_per_rollout(
+    lab: Lab, budgeted: str
+) -> None:
     first = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2", "--json")
     assert first.exit_code == 0, first.output
     (answer,) = json.loads(first.stdout)
@@ -86,20 +88,28 @@ def test_a_dash_says_why_two_were_not_compared(lab: Lab, budgeted: str) -> None:
 def test_the_objective_must_be_named_where_there_are_several(lab: Lab, budgeted: str) -> None:
     done = lab("recommend", budgeted, "--budget", "12")
     assert done.exit_code == 2
-    assert "--objective is missing: the sweep estimates the gradients of max@1, max@2" in done.stderr
+    assert (
+        "--objective is missing: the sweep estimates the gradients of max@1, max@2" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--objective", "max@2"], "--budget is missing"),
-        (["--objective", "max@3", "--budget", "12"], "--objective max@3 is not in the sweep's gradient grid"),
+        (
+            ["--objective", "max@3", "--budget", "12"],
+            "--objective max@3 is not in the sweep's gradient grid",
+        ),
         (["--objective", "best", "--budget", "12"], "an objective must be form@K"),
         (
             ["--objective", "max@2", "--budget", "12", "--stage", "5"],
             "--stage 5 is not in the sweep: it has 0",
         ),
-        (["--objective", "max@2", "--budget", "7"], "--budget 7 is divided by no n of the grid (3, 4)"),
+        (
+            ["--objective", "max@2", "--budget", "7"],
+            "--budget 7 is divided by no n of the grid (3, 4)",
+        ),
     ],
 )
 def test_what_cannot_be_answered_is_said_before_anything_runs(

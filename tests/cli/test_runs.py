@@ -98,7 +98,12 @@ def test_show_traces_a_cell_by_a_prefix_of_its_id(there: Path, lab: Lab) -> None
     assert view["provenance"] == record["provenance"]
     baseline = record["cell"]["baseline"]
     text = lab("show", path.stem).stdout
-    for word in (f"baseline  {baseline}", "computed by  maxk_lab.estimators.", "versions", "seconds"):
+    for word in (
+        f"baseline  {baseline}",
+        "computed by  maxk_lab.estimators.",
+        "versions",
+        "seconds",
+    ):
         assert word in text
 
 
@@ -135,7 +140,9 @@ def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_exits_with_130_and_can_be_resumed(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_run_exits_with_130_and_can_be_resumed(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     """A warm-up of many steps is interrupted; the last line is the command that goes on."""
     spec = SWEEP.replace("  pool: 32\n", "  pool: 32\n  stages: [0, 200000]\n")
     (tmp_path / "long.yaml").write_text(spec, encoding="utf-8")
@@ -159,15 +166,19 @@ def test_an_interrupted_run_exits_with_130_and_can_be_resumed(tmp_path: Path, nu
     assert out == ""
     assert err.splitlines()[-1] == "maxk-lab run long.yaml --set 'seeds=[0]'"
     assert "Traceback" not in err
-    counts = json.loads(program(["plan", "long.yaml", "--set", "seeds=[0]", "--json"], tmp_path).stdout)[
-        "counts"
-    ]
+    counts = json.loads(
+        program(["plan", "long.yaml", "--set", "seeds=[0]", "--json"], tmp_path).stdout
+    )["counts"]
     assert counts == {"done": 10, "failed": 0, "missing": 10}
 
 
 def test_a_tracked_run_carries_the_metrics_and_the_figures(tmp_path: Path) -> None:
-    sweep = SWEEP.replace("wandb: disabled", "wandb: offline").replace("seeds: [0, 1]", "seeds: [0]")
-    (tmp_path / "tiny.yaml").write_text(sweep.replace("instances: 2", "instances: 12"), encoding="utf-8")
+    sweep = SWEEP.replace("wandb: disabled", "wandb: offline").replace(
+        "seeds: [0, 1]", "seeds: [0]"
+    )
+    (tmp_path / "tiny.yaml").write_text(
+        sweep.replace("instances: 2", "instances: 12"), encoding="utf-8"
+    )
     done = program(["run", "tiny.yaml", "--json"], tmp_path)
     assert done.returncode == 0, done.stderr
     (place,) = json.loads(done.stdout)["tracked"]
@@ -180,7 +191,9 @@ def test_a_tracked_run_carries_the_metrics_and_the_figures(tmp_path: Path) -> No
     ]
 
 
-def test_a_reward_function_of_the_folder_is_found_and_reporting_does_without_it(tmp_path: Path) -> None:
+def test_a_reward_function_of_the_folder_is_found_and_reporting_does_without_it(
+    tmp_path: Path,
+) -> None:
     """The program finds `rewards_here.py` where it is started; a run is reported from its records alone."""
     (tmp_path / "rewards_here.py").write_text(
         "def short(prompts, completions, **columns):\n    return [1.0 / (1 + len(text)) for text in completions]\n"

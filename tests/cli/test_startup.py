@@ -51,7 +51,11 @@ training: {grid: {estimator: maxk, baseline: [otb_token, eob_loo], n: 8, k: 1}}
 def test_quick_verbs_import_nothing_heavy(sweep: str, tmp_path: Path, arguments: list[str]) -> None:
     Path("language.yaml").write_text(LANGUAGE, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", PROBE, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == ""

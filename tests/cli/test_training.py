@@ -15,8 +15,8 @@ from click.testing import Result
 
 from maxk_lab.cli.effort import EVALUATION_COST, FIRST_GUESS, unit_work
 from maxk_lab.cli.tracker import Tracker, UnitState
-from maxk_lab.sweeps.plan import make_plan
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.spec.load import load_spec
 
 from .conftest import PROGRAM, program
 
@@ -58,7 +58,9 @@ def there(taught: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def trained(folder: Path) -> list[dict[str, Any]]:
-    records = [json.loads(path.read_text()) for path in (folder / "results/taught/cells").glob("*.json")]
+    records = [
+        json.loads(path.read_text()) for path in (folder / "results/taught/cells").glob("*.json")
+    ]
     return [record for record in records if record["cell"]["study"] == "training"]
 
 
@@ -99,8 +101,8 @@ def test_show_gives_the_final_curve_with_intervals_and_formulas(there: Path, lab
     for k in (1, 2, 4):
         value, low, high = (final[name][k - 1] for name in ("value", "low", "high"))
         assert f"max@{k}  {value:.4g} [{low:.4g}, {high:.4g}]" in text
-    assert "maxk_lab.estimators.rewards:maxk_curve" in text
-    assert "maxk_lab.estimators.baselines:centred_weights" in text
+    assert "maxk_lab.estimators.value:maxk_curve" in text
+    assert "maxk_lab.estimators.baselines.leave_one_out:centred_weights" in text
     assert "per_instance" not in text
     view = json.loads(lab("show", record["cell"]["id"], "--json").stdout)
     assert view["metrics"] == record["metrics"]
@@ -111,21 +113,32 @@ def test_show_names_the_files_of_a_policy(there: Path, lab: Lab) -> None:
     files = json.loads(lab("show", cell, "--json").stdout)["files"]
     assert files == {
         "checkpoint": f"results/taught/cache/training-{cell}.pt",
-        "snapshots": {f"step {step}": f"results/taught/cache/policy-{cell}-{step}.pt" for step in (0, 2)},
+        "snapshots": {
+            f"step {step}": f"results/taught/cache/policy-{cell}-{step}.pt" for step in (0, 2)
+        },
     }
     text = lab("show", cell).stdout
     assert all(
-        Path(path).is_file() and path in text for path in [files["checkpoint"], *files["snapshots"].values()]
+        Path(path).is_file() and path in text
+        for path in [files["checkpoint"], *files["snapshots"].values()]
     )
 
 
 def test_a_trained_policy_is_that_of_a_gradient_study(there: Path, lab: Lab) -> None:
     cell = trained(there)[0]["cell"]["id"]
-    override = ["--set", f"policy.checkpoint=results/taught/cache/training-{cell}.pt", "--set", "name=along"]
+    override = [
+        "--set",
+        f"policy.checkpoint=results/taught/cache/training-{cell}.pt",
+        "--set",
+        "name=along",
+    ]
     result = lab("run", "taught.yaml", *override, "--only", "study=gradient", "--json")
     assert len(json.loads(result.stdout)["done"]) == 6
     broken = lab("plan", "taught.yaml", "--set", "policy.checkpoint=taught.yaml")
-    assert (broken.exit_code, "policy.checkpoint: taught.yaml is no checkpoint" in broken.stderr) == (2, True)
+    assert (
+        broken.exit_code,
+        "policy.checkpoint: taught.yaml is no checkpoint" in broken.stderr,
+    ) == (2, True)
 
 
 def test_plan_shows_the_settings_of_an_entry(there: Path, lab: Lab) -> None:
@@ -155,9 +168,13 @@ def test_measuring_again_gives_the_same_metrics(there: Path, lab: Lab) -> None:
     assert {record["cell"]["id"]: record["metrics"] for record in trained(there)} == before
 
 
-def test_an_interrupted_training_goes_on_and_ends_with_the_same_metrics(taught: Path, tmp_path: Path) -> None:
+def test_an_interrupted_training_goes_on_and_ends_with_the_same_metrics(
+    taught: Path, tmp_path: Path
+) -> None:
     """Interrupted after its first checkpoint: what is measured then is what an undisturbed run measures."""
-    sweep = SWEEP.replace("steps: 4", "steps: 600\n  checkpoint_every: 20").replace("every: 2", "every: 300")
+    sweep = SWEEP.replace("steps: 4", "steps: 600\n  checkpoint_every: 20").replace(
+        "every: 2", "every: 300"
+    )
     (tmp_path / "taught.yaml").write_text(sweep, encoding="utf-8")
     run = ["run", "taught.yaml", "--only", "study=training,seed=0,k=2"]
     process = subprocess.Popen([*PROGRAM, *run], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
@@ -175,7 +192,9 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_metrics(taught: 
     undisturbed = program([*run, "--results", "other"], tmp_path)
     assert undisturbed.returncode == 0, undisturbed.stderr
     (one,) = trained(tmp_path)
-    (other,) = (json.loads(path.read_text()) for path in (tmp_path / "other/taught/cells").glob("*.json"))
+    (other,) = (
+        json.loads(path.read_text()) for path in (tmp_path / "other/taught/cells").glob("*.json")
+    )
     assert one["metrics"] == other["metrics"]
 
 
@@ -190,7 +209,9 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_metrics(taught: 
         ({"cells": 0.1}, 10.0),
     ],
 )
-def test_a_later_phase_means_that_the_earlier_ones_are_done(shares: dict[str, float], done: float) -> None:
+def test_a_later_phase_means_that_the_earlier_ones_are_done(
+    shares: dict[str, float], done: float
+) -> None:
     assert UnitState({"warmup": 2.0, "scores": 8.0}, dict(shares)).done == done
 
 
@@ -204,7 +225,9 @@ def test_the_share_of_a_run_grows_with_the_steps_of_its_trainings(tmp_path: Path
     shares = []
     for unit in units:
         for step in (2, 4):
-            tracker.event("progress", {"unit": unit.label, "phase": "training", "step": step, "steps": 4})
+            tracker.event(
+                "progress", {"unit": unit.label, "phase": "training", "step": step, "steps": 4}
+            )
             shares.append(tracker.share)
     assert shares == pytest.approx([n / 8 for n in range(1, 9)])
     assert tracker.current == f"{units[-1].label}: training 4/4"
@@ -227,9 +250,13 @@ def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:
 @pytest.mark.parametrize(
     ("extras", "trajectories"), [("greedy", 1), ("augmentation", 8), ("multistart", 6 + 4)]
 )
-def test_extras_are_decoded_once_for_every_instance(tmp_path: Path, extras: str, trajectories: int) -> None:
+def test_extras_are_decoded_once_for_every_instance(
+    tmp_path: Path, extras: str, trajectories: int
+) -> None:
     path = tmp_path / "taught.yaml"
-    path.write_text(SWEEP.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}"), encoding="utf-8")
+    path.write_text(
+        SWEEP.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}"), encoding="utf-8"
+    )
     before, after = (
         sum(unit_work(make_plan(load_spec(path, overrides)).units[-1].as_dict()).values())
         for overrides in ([], [f"training.evaluate.extras={extras}"])
@@ -239,8 +266,16 @@ def test_extras_are_decoded_once_for_every_instance(tmp_path: Path, extras: str,
 
 # Seconds of one cell in one process, as records of such studies on a shared machine have them.
 MEASURED = {
-    75: ("{name: tsp, num_loc: 20}", "steps: 800, batch: 512", "every: 100, instances: 128, samples: 64"),
-    15: ("{name: tsp, num_loc: 12}", "steps: 300, batch: 256", "every: 100, instances: 64, samples: 64"),
+    75: (
+        "{name: tsp, num_loc: 20}",
+        "steps: 800, batch: 512",
+        "every: 100, instances: 128, samples: 64",
+    ),
+    15: (
+        "{name: tsp, num_loc: 12}",
+        "steps: 300, batch: 256",
+        "every: 100, instances: 64, samples: 64",
+    ),
 }
 
 

@@ -32,7 +32,17 @@ def test_version(lab: Lab) -> None:
 def test_help_names_every_verb(lab: Lab) -> None:
     result = lab("--help")
     assert result.exit_code == 0
-    for verb in ("run", "plan", "report", "recommend", "check", "list", "show", "validate", "track"):
+    for verb in (
+        "run",
+        "plan",
+        "report",
+        "recommend",
+        "check",
+        "list",
+        "show",
+        "validate",
+        "track",
+    ):
         assert f"│ {verb} " in result.stdout
 
 
@@ -65,7 +75,13 @@ def test_plan_lists_the_cells_that_the_json_names(lab: Lab, sweep: str) -> None:
 
 def test_parameters_in_brackets_are_not_taken_for_markup(lab: Lab, sweep: str) -> None:
     text = lab(
-        "plan", sweep, "--cells", "--set", "gradient.grid.baseline=affine[0.5]", "--set", "gradient.grid.k=2"
+        "plan",
+        sweep,
+        "--cells",
+        "--set",
+        "gradient.grid.baseline=affine[0.5]",
+        "--set",
+        "gradient.grid.k=2",
     ).stdout
     assert "affine[0.5]" in text
 
@@ -88,7 +104,8 @@ def test_a_bad_spec_prints_every_problem_and_exits_with_2(lab: Lab, sweep: str, 
 def test_validate_goes_through_all_files(lab: Lab, sweep: str) -> None:
     Path("bad.yaml").write_text(BAD, encoding="utf-8")
     assert (
-        lab("validate", sweep).stdout == "tiny.yaml: ok, sweep tiny with 20 cells (2 grid points skipped)\n"
+        lab("validate", sweep).stdout
+        == "tiny.yaml: ok, sweep tiny with 20 cells (2 grid points skipped)\n"
     )
     result = lab("validate", "bad.yaml", sweep, "nowhere.yaml", "--json")
     assert result.exit_code == 2
@@ -116,7 +133,9 @@ def test_an_unknown_option_exits_with_2(lab: Lab, sweep: str) -> None:
         (["--set", "gradient.pool"], "gradient.pool"),
     ],
 )
-def test_bad_options_of_run_exit_with_2(lab: Lab, sweep: str, arguments: list[str], message: str) -> None:
+def test_bad_options_of_run_exit_with_2(
+    lab: Lab, sweep: str, arguments: list[str], message: str
+) -> None:
     result = lab("run", sweep, *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -153,14 +172,19 @@ def test_list_says_which_baselines_need_a_weight_of_each_trajectory(lab: Lab) ->
     assert [name for name, row in rows.items() if row["token level"]] == ["otb_token"]
 
 
-def test_list_has_tasks_and_reward_functions_and_says_when_an_environment_is_exact(lab: Lab) -> None:
+def test_list_has_tasks_and_reward_functions_and_says_when_an_environment_is_exact(
+    lab: Lab,
+) -> None:
     for what, catalogue in (("tasks", TASKS), ("rewards", REWARDS)):
         rows = json.loads(lab("list", what, "--json").stdout)
         assert [(row["name"], row["meaning"]) for row in rows] == [
             (row.name, row.meaning) for row in catalogue
         ]
         assert all(row.implementation in lab("list", what).stdout for row in catalogue)
-    exact = {row["name"]: row["exact"] for row in json.loads(lab("list", "environments", "--json").stdout)}
+    exact = {
+        row["name"]: row["exact"]
+        for row in json.loads(lab("list", "environments", "--json").stdout)
+    }
     assert exact == {row.name: row.exact_when for row in ENVIRONMENTS}
     text = lab("list", "environments").stdout
     assert "rewards: list of str = []; " in text
@@ -175,7 +199,9 @@ def test_no_runs_yet(lab: Lab, sweep: str) -> None:
         assert "no run" in result.stderr
 
 
-def test_plan_tells_repeats_in_one_line_per_estimator(sweep: str, lab: Callable[..., Result]) -> None:
+def test_plan_tells_repeats_in_one_line_per_estimator(
+    sweep: str, lab: Callable[..., Result]
+) -> None:
     overrides = ["--set", "gradient.grid.estimator=[maxk, grpo]", "--set", "gradient.grid.k=[1, 2]"]
     told = lab("plan", sweep, *overrides)
     assert told.exit_code == 0

@@ -9,7 +9,7 @@ from maxk_lab.environments.protocol import ExactEnvironment, VectorisedEnvironme
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.gradients.exact import exact_value
+from maxk_lab.gradients.enumerated.exact import exact_value
 
 SMALL = {
     "embed_dim": 16,
@@ -26,7 +26,12 @@ every_row = pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: r
 
 
 def setting(row, **changes):
-    return {p.name: p.parse(p.default) for p in row.parameters} | {"name": row.name} | row.small | changes
+    return (
+        {p.name: p.parse(p.default) for p in row.parameters}
+        | {"name": row.name}
+        | row.small
+        | changes
+    )
 
 
 def make(row, *, dtype="float64", **changes):
@@ -49,7 +54,9 @@ def test_every_environment_keeps_the_contract(row):
     """Teacher forcing, one instance alone, padding after done, and exact either by enumeration or by integration."""
     environment, policy, instances, rollouts = drawn(row)
     assert environment.enumerable == row.enumerable(setting(row))
-    assert torch.equal(environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs)
+    assert torch.equal(
+        environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs
+    )
     alone = environment.select(instances, 1)
     torch.testing.assert_close(
         environment.log_probs(policy, alone, rollouts.actions[1:2])[0],
@@ -73,7 +80,9 @@ def test_every_environment_keeps_the_contract(row):
     actions = torch.nn.functional.pad(rollouts.actions[1], (0, max(width, 0)))[:, : listed.shape[1]]
     match = (actions.unsqueeze(1) == listed).all(-1)
     assert match.sum(1).eq(1).all()
-    torch.testing.assert_close(rewards[match.long().argmax(1)], rollouts.rewards[1], rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        rewards[match.long().argmax(1)], rollouts.rewards[1], rtol=1e-9, atol=1e-9
+    )
 
 
 @every_row
@@ -86,7 +95,9 @@ def test_one_trajectory_of_one_instance_is_a_batch_like_any_other(row, dtype):
     assert rollouts.actions.shape[:2] == (1, 1)
     if any(p.name == "dtype" for p in row.policy_parameters):
         assert rollouts.log_probs.dtype == getattr(torch, dtype)
-    assert torch.equal(environment.log_probs(policy, instance, rollouts.actions), rollouts.log_probs)
+    assert torch.equal(
+        environment.log_probs(policy, instance, rollouts.actions), rollouts.log_probs
+    )
     tokens = environment.tokens(policy, instance, rollouts.actions)
     torch.testing.assert_close(tokens.log_probs.sum(-1), rollouts.log_probs)
 
@@ -105,7 +116,9 @@ def test_samples_are_independent_draws_of_what_is_listed(row):
     width = max(listed.shape[1], rollouts.actions.shape[2])
     position = {tuple(actions): i for i, actions in enumerate(padded_to(width, listed).tolist())}
     assert len(position) == len(listed)
-    found = torch.tensor([position[tuple(a)] for a in padded_to(width, rollouts.actions[1]).tolist()])
+    found = torch.tensor(
+        [position[tuple(a)] for a in padded_to(width, rollouts.actions[1]).tolist()]
+    )
     torch.testing.assert_close(rewards[found], rollouts.rewards[1], rtol=1e-9, atol=1e-9)
     counts = torch.bincount(found, minlength=len(listed)).double()
     expected = DRAWS * probabilities
@@ -136,7 +149,9 @@ def test_the_statistics_of_the_tokens_sum_to_those_of_the_rollout(row):
             values.sum(-1), getattr(rollouts, name), rtol=1e-12, atol=1e-12, equal_nan=undefined
         )
         assert (
-            getattr(rollouts, name).isnan().all() if undefined else getattr(rollouts, name).isfinite().all()
+            getattr(rollouts, name).isnan().all()
+            if undefined
+            else getattr(rollouts, name).isfinite().all()
         )
     assert torch.equal(tokens.mask.sum(-1), rollouts.lengths)
     assert tokens.mask.dtype == torch.bool

@@ -19,10 +19,10 @@ from maxk_lab.estimators.catalogue import (
     needs_ratios,
     refusal,
 )
-from maxk_lab.gradients.bias import bias_verdicts
-from maxk_lab.gradients.statistics import MEASURES, interval
-from maxk_lab.gradients.units import Units
-from maxk_lab.sweeps.gradient_study import measure_unit
+from maxk_lab.statistics.bias import bias_verdicts
+from maxk_lab.statistics.intervals import MEASURES, interval
+from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.worker import measure_unit
 
 
 def spellings(catalogue, choose):
@@ -31,7 +31,9 @@ def spellings(catalogue, choose):
 
 
 PAIRS = [
-    (e, b) for e in spellings(ESTIMATORS, choose_estimator) for b in spellings(BASELINES, choose_baseline)
+    (e, b)
+    for e in spellings(ESTIMATORS, choose_estimator)
+    for b in spellings(BASELINES, choose_baseline)
 ]
 # What the four columns of every unit give, what is measured of every cell beside them, and what only some cells have.
 RATIOS = ("variance", "relative_variance", "snr", "squared_bias", "scale", "cosine")
@@ -50,7 +52,9 @@ def toy_llm(task, vocab_size, max_length):
     """Completions of several lengths."""
     sizes = {"task": task, "vocab_size": vocab_size, "max_length": max_length, "prompt_length": 3}
     return STUDY | {
-        "environment": {p.name: p.default for p in TOY_LLM.parameters} | {"name": "toy_llm"} | sizes,
+        "environment": {p.name: p.default for p in TOY_LLM.parameters}
+        | {"name": "toy_llm"}
+        | sizes,
         "policy": {p.name: p.default for p in TOY_LLM.policy_parameters}
         | {"dtype": "float64", "embed_dim": 8},
     }
@@ -69,7 +73,14 @@ def results(n, graded, **options):
     found = {}
     for unit, binary in ((graded, False), (BINARY, True)):
         cells = [
-            {"id": f"{e}-{b}", "estimator": e, "baseline": b, "n": n, "k": k_of(e, b, n), "partitions": 1}
+            {
+                "id": f"{e}-{b}",
+                "estimator": e,
+                "baseline": b,
+                "n": n,
+                "k": k_of(e, b, n),
+                "partitions": 1,
+            }
             | options
             for e, b in PAIRS
             if needs_binary_rewards(e, b) == binary
@@ -88,7 +99,9 @@ def enumerated():
     return results(4, GRADED, complete=True)
 
 
-each_pair = pytest.mark.parametrize(("estimator", "baseline"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
+each_pair = pytest.mark.parametrize(
+    ("estimator", "baseline"), PAIRS, ids=["-".join(pair) for pair in PAIRS]
+)
 
 
 def fails_as_catalogued(result, estimator, baseline, n, *, sampled):
@@ -101,7 +114,9 @@ def fails_as_catalogued(result, estimator, baseline, n, *, sampled):
         assert isinstance(result, Exception)
         assert "complete: true" in str(result)
         return True
-    if refusal(estimator, baseline, n, k_of(estimator, baseline, n)) is None and not is_token_level(baseline):
+    if refusal(estimator, baseline, n, k_of(estimator, baseline, n)) is None and not is_token_level(
+        baseline
+    ):
         if isinstance(result, Exception):
             raise result
         return False
@@ -111,7 +126,9 @@ def fails_as_catalogued(result, estimator, baseline, n, *, sampled):
 
 
 @each_pair
-def test_a_pair_runs_where_the_catalogue_says_and_fails_where_it_does_not(sampled, estimator, baseline):
+def test_a_pair_runs_where_the_catalogue_says_and_fails_where_it_does_not(
+    sampled, estimator, baseline
+):
     result = sampled[f"{estimator}-{baseline}"]
     if fails_as_catalogued(result, estimator, baseline, 8, sampled=True):
         return
@@ -126,7 +143,9 @@ def test_a_pair_runs_where_the_catalogue_says_and_fails_where_it_does_not(sample
 
 
 @each_pair
-def test_complete_enumeration_proves_what_the_catalogue_says_of_the_bias(enumerated, estimator, baseline):
+def test_complete_enumeration_proves_what_the_catalogue_says_of_the_bias(
+    enumerated, estimator, baseline
+):
     result = enumerated[f"{estimator}-{baseline}"]
     if fails_as_catalogued(result, estimator, baseline, 4, sampled=False):
         return
@@ -152,14 +171,24 @@ WITH_RATIOS = [pair for pair in PAIRS if needs_ratios(pair[0]) and refusal(*pair
 @pytest.fixture(scope="module")
 def off_policy():
     cells = [
-        {"id": f"{e}-{b}", "estimator": e, "baseline": b, "n": 4, "k": 2, "partitions": 1, "complete": True}
+        {
+            "id": f"{e}-{b}",
+            "estimator": e,
+            "baseline": b,
+            "n": 4,
+            "k": 2,
+            "partitions": 1,
+            "complete": True,
+        }
         for e, b in WITH_RATIOS
     ]
     unit = BANDIT | {"behaviour": {"distance": 0.7}}
     return dict(measure_unit(unit, cells, cache=None, event=lambda name, payload: None))
 
 
-@pytest.mark.parametrize(("estimator", "baseline"), WITH_RATIOS, ids=["-".join(pair) for pair in WITH_RATIOS])
+@pytest.mark.parametrize(
+    ("estimator", "baseline"), WITH_RATIOS, ids=["-".join(pair) for pair in WITH_RATIOS]
+)
 def test_under_another_policy_the_bias_is_as_catalogued(off_policy, estimator, baseline):
     result = off_policy[f"{estimator}-{baseline}"]
     verdict = bias_verdicts({0: Units.from_metrics(result)})[0].verdict

@@ -10,7 +10,8 @@ from maxk_lab.environments.protocol import make_environment
 
 def bandit(arms=6):
     return make_environment(
-        {"name": "bandit", "arms": arms, "reward_shift": -2.0}, {"init_std": 1.0, "dtype": "float64"}
+        {"name": "bandit", "arms": arms, "reward_shift": -2.0},
+        {"init_std": 1.0, "dtype": "float64"},
     )
 
 
@@ -66,7 +67,9 @@ def test_tables_that_are_not_drawn_ascend_from_0_to_1():
     for name, rewards in expected.items():
         wanted = torch.tensor([rewards, rewards], dtype=torch.float64)
         torch.testing.assert_close(table(rewards=name), wanted, rtol=1e-14, atol=0)
-        torch.testing.assert_close(table(rewards=name, reward_shift=-1.0), wanted - 1, rtol=1e-14, atol=1e-15)
+        torch.testing.assert_close(
+            table(rewards=name, reward_shift=-1.0), wanted - 1, rtol=1e-14, atol=1e-15
+        )
 
 
 def test_a_gaussian_table_is_what_it_is_without_being_asked_for():
@@ -91,6 +94,9 @@ def test_the_row_says_when_rewards_are_0_and_1():
     assert row.other_rewards({"rewards": "binary", "reward_shift": 0.0}) is None
     assert "1 for the last arm" in row.other_rewards({"rewards": "binary", "reward_shift": 1.0})
     assert "spaced evenly" in row.other_rewards({"rewards": "linear", "reward_shift": 0.0})
-    assert row.refusal({}, {"success_probability": 1.0}) == "success_probability must be less than 1, got 1.0"
+    assert (
+        row.refusal({}, {"success_probability": 1.0})
+        == "success_probability must be less than 1, got 1.0"
+    )
     assert row.refusal({}, {"success_probability": 0.9}) is None
     assert row.refusal({}, {}) is None

@@ -5,13 +5,15 @@ import torch
 from rl4co.data.transforms import dihedral_8_augmentation
 from rl4co.utils.ops import unbatchify
 
-from maxk_lab.environments import protocol, rl4co_adapter, rl4co_greedy
+from maxk_lab.environments import protocol
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.protocol import make_environment
-from maxk_lab.environments.rl4co_decoding import Race, encode, replayed
-from maxk_lab.environments.rl4co_parallel import is_parallel
-from maxk_lab.environments.rl4co_passes import parallel, sequential
 from maxk_lab.environments.rng import isolated_rng
+from maxk_lab.environments.routing import adapter as rl4co_adapter
+from maxk_lab.environments.routing import greedy as rl4co_greedy
+from maxk_lab.environments.routing.decoding import Race, encode, replayed
+from maxk_lab.environments.routing.parallel import is_parallel
+from maxk_lab.environments.routing.passes import parallel, sequential
 from maxk_lab.errors import LabError
 
 POLICY = {"embed_dim": 16, "num_encoder_layers": 1, "num_heads": 2, "feedforward_hidden": 16}
@@ -76,7 +78,9 @@ def test_one_pass_gives_the_rollouts_and_their_tokens(row):
     again = environment.tokens(policy, instances, rollouts.actions)
     assert torch.equal(tokens.mask, again.mask)
     for name in ("log_probs", "entropy", "logit_proxy"):
-        torch.testing.assert_close(getattr(tokens, name), getattr(again, name), rtol=1e-11, atol=1e-12)
+        torch.testing.assert_close(
+            getattr(tokens, name), getattr(again, name), rtol=1e-11, atol=1e-12
+        )
     for name in ("log_probs", "entropy"):
         actual, expected = (gradient(policy, getattr(found, name)) for found in (tokens, again))
         assert_same_gradient(actual, expected, 1e-11)
@@ -89,7 +93,9 @@ def test_parallel_teacher_forcing_has_the_gradient_of_the_loop(name, dtype, tole
     policy = environment.policy(0)
     for count, n in ((B, N), (B, 1), (1, N), (1, 1)):
         instances = environment.instances(count, 1)
-        actions = environment.rollout(policy, instances, n, seed=2).actions.transpose(0, 1).flatten(0, 1)
+        actions = (
+            environment.rollout(policy, instances, n, seed=2).actions.transpose(0, 1).flatten(0, 1)
+        )
         found = []
         for way in (parallel, sequential):
             start = encode(policy, instances, n, shared_encoding=True)
@@ -118,7 +124,9 @@ def test_another_device_draws_the_same_and_has_the_same_gradient(name, monkeypat
     rollouts, tokens = environment.rollout_with_tokens(policy, instances, N, seed=2)
     expected = gradient(policy, tokens.log_probs)
     monkeypatch.setattr(rl4co_adapter, "LOOP_DEVICES", ())
-    others, tokens = environment.rollout_with_tokens(policy, environment.place(instances, "cpu"), N, seed=2)
+    others, tokens = environment.rollout_with_tokens(
+        policy, environment.place(instances, "cpu"), N, seed=2
+    )
     assert torch.equal(others.actions, rollouts.actions)
     assert torch.equal(others.rewards, rollouts.rewards)
     torch.testing.assert_close(others.log_probs, rollouts.log_probs)
@@ -217,7 +225,9 @@ def test_the_best_greedy_start_is_that_of_rl4co(name):
     environment = make(name)
     policy, instances = environment.policy(0), environment.instances(B, 1)
     with torch.no_grad():
-        out = policy(instances.clone(), environment.env, phase="test", decode_type="multistart_greedy")
+        out = policy(
+            instances.clone(), environment.env, phase="test", decode_type="multistart_greedy"
+        )
     best = unbatchify(out["reward"], len(out["reward"]) // B).amax(1)
     torch.testing.assert_close(environment.greedy_multistart(policy, instances), best)
 
@@ -254,7 +264,9 @@ def test_augmented_copies_lie_where_instances_are_drawn(scale, side, monkeypatch
     policy, instances = environment.policy(0), environment.instances(B, 1)
     seen, encode = [], rl4co_greedy.encode
     monkeypatch.setattr(
-        rl4co_greedy, "encode", lambda policy, td, n, **how: seen.append(td) or encode(policy, td, n, **how)
+        rl4co_greedy,
+        "encode",
+        lambda policy, td, n, **how: seen.append(td) or encode(policy, td, n, **how),
     )
     environment.greedy_augmented(policy, instances)
     copies = seen[0]["locs"].view(8, B, -1, 2)
@@ -265,7 +277,9 @@ def test_augmented_copies_lie_where_instances_are_drawn(scale, side, monkeypatch
 def test_only_eight_augmentations_exist():
     environment = make("tsp")
     with pytest.raises(LabError, match="must be 8"):
-        environment.greedy_augmented(environment.policy(0), environment.instances(1, 0), augmentations=4)
+        environment.greedy_augmented(
+            environment.policy(0), environment.instances(1, 0), augmentations=4
+        )
 
 
 def test_isolation_does_not_wake_a_cuda_device_that_is_not_in_use(monkeypatch):

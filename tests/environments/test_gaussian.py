@@ -26,7 +26,9 @@ def gaussian(reward="square_on_unit", dim=1, mean=0.7, scale=0.1, learn_scale=Fa
 def exact(reward, k, form="max", **policy):
     environment, network = gaussian(reward, learn_scale=True, **policy)
     value = environment.exact_objective(network, environment.instances(1, 0), Objective(form, k))
-    return value.item(), *(g.item() for g in torch.autograd.grad(value, [network.mean, network.log_scale]))
+    return value.item(), *(
+        g.item() for g in torch.autograd.grad(value, [network.mean, network.log_scale])
+    )
 
 
 def below(t, mean, scale):
@@ -49,8 +51,12 @@ def test_draws_have_the_mean_and_scale_of_the_policy():
     assert rollouts.actions.shape == (2, 40_000, 3)
     assert rollouts.actions.dtype == torch.float64
     flat = rollouts.actions.flatten(0, 1)
-    torch.testing.assert_close(flat.mean(0), torch.full((3,), -2.0, dtype=torch.float64), atol=0.01, rtol=0)
-    torch.testing.assert_close(flat.std(0), torch.full((3,), 0.5, dtype=torch.float64), atol=0.01, rtol=0)
+    torch.testing.assert_close(
+        flat.mean(0), torch.full((3,), -2.0, dtype=torch.float64), atol=0.01, rtol=0
+    )
+    torch.testing.assert_close(
+        flat.std(0), torch.full((3,), 0.5, dtype=torch.float64), atol=0.01, rtol=0
+    )
     correlation = torch.corrcoef(flat.T) - torch.eye(3, dtype=torch.float64)
     assert correlation.abs().max() < 0.02
 
@@ -59,7 +65,9 @@ def test_density_and_entropy_are_those_of_torch():
     environment, policy = gaussian(dim=2, mean=0.3, scale=0.2)
     rollouts = environment.rollout(policy, environment.instances(2, 1), 5, seed=2)
     normal = torch.distributions.Normal(policy.mean, policy.log_scale.exp())
-    torch.testing.assert_close(rollouts.log_probs, normal.log_prob(rollouts.actions).sum(-1).detach())
+    torch.testing.assert_close(
+        rollouts.log_probs, normal.log_prob(rollouts.actions).sum(-1).detach()
+    )
     torch.testing.assert_close(rollouts.entropy, normal.entropy().sum().detach().expand(2, 5))
     assert rollouts.lengths.eq(1).all()
     assert rollouts.logit_proxy.isnan().all()
@@ -115,7 +123,9 @@ def test_the_gradient_is_that_of_finite_differences_of_the_integral(k, mean):
         return (4 * one - two) / 3
 
     assert by_mean == pytest.approx(slope(lambda d: integral(k, mean + d, 0.1)), abs=1e-7)
-    assert by_log_scale == pytest.approx(slope(lambda d: integral(k, mean, 0.1 * math.exp(d))), abs=1e-7)
+    assert by_log_scale == pytest.approx(
+        slope(lambda d: integral(k, mean, 0.1 * math.exp(d))), abs=1e-7
+    )
 
 
 @pytest.mark.parametrize("reward", GAUSSIAN_REWARDS.names())
@@ -187,7 +197,10 @@ def test_only_one_dimension_is_integrated():
     assert not ROW.integrable({"dim": 2})
     with pytest.raises(LabError, match="needs dim = 1, got 2"):
         environment.exact_objective(policy, environment.instances(1, 0), Objective("max", 2))
-    assert environment.rollout(policy, environment.instances(1, 0), 3, seed=0).rewards.shape == (1, 3)
+    assert environment.rollout(policy, environment.instances(1, 0), 3, seed=0).rewards.shape == (
+        1,
+        3,
+    )
 
 
 # ------------------------------------------------------------------------------------------------- own functions
@@ -206,7 +219,9 @@ def test_a_function_by_dotted_path_says_where_it_jumps(tmp_path, monkeypatch):
         LabError, match=r"max@4 of the reward function 'silent_jump:reward' moves by .*breakpoints"
     ):
         exact(silent, 4, mean=0.1, scale=0.1)
-    telling = write(tmp_path, monkeypatch, f"{body}\nreward.breakpoints = [0.123456]", "telling_jump")
+    telling = write(
+        tmp_path, monkeypatch, f"{body}\nreward.breakpoints = [0.123456]", "telling_jump"
+    )
     value = exact(telling, 4, mean=0.1, scale=0.1)[0]
     assert value == pytest.approx(1 - norm.cdf(0.23456) ** 4, abs=1e-12)
 
@@ -238,7 +253,9 @@ def test_whole_and_truth_values_are_rewards(tmp_path, monkeypatch):
 
 
 def test_a_function_cannot_change_the_actions(tmp_path, monkeypatch):
-    name = write(tmp_path, monkeypatch, "def reward(x): return x.mul_(0)[..., 0]", "changes_actions")
+    name = write(
+        tmp_path, monkeypatch, "def reward(x): return x.mul_(0)[..., 0]", "changes_actions"
+    )
     environment, policy = gaussian(name)
     rollouts = environment.rollout(policy, environment.instances(1, 0), 4, seed=0)
     assert rollouts.actions.ne(0).all()
@@ -247,9 +264,15 @@ def test_a_function_cannot_change_the_actions(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("reward", "message"),
     [
-        ("square_on_unti", "unknown Gaussian reward 'square_on_unti' (did you mean square_on_unit?)"),
+        (
+            "square_on_unti",
+            "unknown Gaussian reward 'square_on_unti' (did you mean square_on_unit?)",
+        ),
         ("nowhere:reward", "cannot load the reward function 'nowhere:reward'"),
-        ("math:pi", "the reward function 'math:pi' must be a function of x [..., dim] → [...], got 3.14"),
+        (
+            "math:pi",
+            "the reward function 'math:pi' must be a function of x [..., dim] → [...], got 3.14",
+        ),
     ],
 )
 def test_a_reward_that_is_none_is_refused(reward, message):

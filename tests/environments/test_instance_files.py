@@ -8,9 +8,13 @@ import pytest
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.data_files import RL4CO, data_refusal, hash_of_data
-from maxk_lab.environments.instance_files import instances_hash, read_instances, write_instances
 from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.routing.files.instances import (
+    instances_hash,
+    read_instances,
+    write_instances,
+)
+from maxk_lab.environments.routing.files.kinds import RL4CO, data_refusal, hash_of_data
 from maxk_lab.errors import LabError
 
 ROWS = [row.name for row in ENVIRONMENTS if row.implementation == RL4CO]
@@ -84,7 +88,9 @@ def test_what_is_written_is_read_back_exactly(name, dtype, tmp_path):
         assert again[key].dtype == instances[key].dtype, key
         assert torch.equal(again[key], instances[key]), key
     assert instances_hash(again) == instances_hash(instances)
-    rollouts = [environment.rollout(environment.policy(0), td, 3, seed=1) for td in (instances, again)]
+    rollouts = [
+        environment.rollout(environment.policy(0), td, 3, seed=1) for td in (instances, again)
+    ]
     assert torch.equal(rollouts[0].rewards, rollouts[1].rewards)
 
 
@@ -99,7 +105,9 @@ def test_rl4co_reads_what_is_written(name, tmp_path):
             assert torch.equal(loaded[key], instances[key])
 
 
-@pytest.mark.parametrize("name", ["tsp", "op", "pctsp", "pdp", "smtwtp", "mtvrp", "mtsp", "flp", "mcp"])
+@pytest.mark.parametrize(
+    "name", ["tsp", "op", "pctsp", "pdp", "smtwtp", "mtvrp", "mtsp", "flp", "mcp"]
+)
 def test_what_rl4co_draws_and_saves_is_read(name, tmp_path):
     environment = make(name)
     drawn = environment.env.generator([3])
@@ -179,7 +187,11 @@ def test_the_hash_of_data_is_that_of_the_files_that_are_read(tmp_path):
     [
         ("a.tsp", TSP.replace("EUC_2D", "GEO"), "EDGE_WEIGHT_TYPE must be EUC_2D, got GEO"),
         ("a.tsp", TSP.replace("TYPE : TSP", "TYPE : ATSP"), "TYPE must be TSP, got ATSP"),
-        ("a.tsp", TSP.replace("DIMENSION : 5", "DIMENSION : 6"), "DIMENSION is 6, but there are 5 nodes"),
+        (
+            "a.tsp",
+            TSP.replace("DIMENSION : 5", "DIMENSION : 6"),
+            "DIMENSION is 6, but there are 5 nodes",
+        ),
         ("a.tsp", TSP.replace("NODE_COORD", "DISPLAY_DATA"), "NODE_COORD_SECTION is missing"),
         ("a.tsp", "nothing of the kind", "not in the format of TSPLIB"),
         ("a.npz", "nothing of the kind", "no npz file of numbers"),
@@ -205,14 +217,20 @@ def test_what_cannot_be_read_is_refused(tsp5, name, content, message, tmp_path):
         ("2\n-1", "1\n2\n-1", "must name one of the nodes"),
     ],
 )
-def test_a_vehicle_routing_problem_that_rl4co_does_not_know_is_refused(cvrp4, old, new, message, tmp_path):
+def test_a_vehicle_routing_problem_that_rl4co_does_not_know_is_refused(
+    cvrp4, old, new, message, tmp_path
+):
     with pytest.raises(LabError, match=message):
         read_instances(cvrp4.env, written(tmp_path, "a.vrp", VRP.replace(old, new)), torch.float32)
 
 
 def test_files_of_different_sizes_are_refused(tsp5, tmp_path):
     written(tmp_path, "a.tsp", TSP)
-    written(tmp_path, "b.tsp", TSP.replace("DIMENSION : 5", "DIMENSION : 6").replace("EOF", "6 0 0\nEOF"))
+    written(
+        tmp_path,
+        "b.tsp",
+        TSP.replace("DIMENSION : 5", "DIMENSION : 6").replace("EOF", "6 0 0\nEOF"),
+    )
     with pytest.raises(LabError, match=r"must be of one size, but b\.tsp has locs of shape"):
         read_instances(tsp5.env, tmp_path, torch.float32)
 
@@ -223,7 +241,10 @@ def test_files_of_different_sizes_are_refused(tsp5, tmp_path):
         ({"demand": None}, "lacks demand; cvrp needs locs, depot, demand, capacity"),
         ({"capacity": np.ones((2, 1))}, r"capacity must have the shape \[2\]"),
         ({"depot": np.ones((1, 2))}, "equally long axis"),
-        ({"depot": np.ones((2, 3))}, r"depot must have the shape \[2, 2\] for this cvrp, got \[2, 3\]"),
+        (
+            {"depot": np.ones((2, 3))},
+            r"depot must have the shape \[2, 2\] for this cvrp, got \[2, 3\]",
+        ),
         ({"locs": np.full((2, 4, 2), np.nan)}, "locs has entries that are no numbers"),
     ],
 )
@@ -242,7 +263,9 @@ def test_arrays_that_are_no_instances_are_refused(cvrp4, change, message, tmp_pa
 
 def test_instances_of_another_size_are_refused_where_the_environment_needs_its_own(tmp_path):
     write_instances(make("pdp", num_loc=6).instances(2, 0), tmp_path / "x.npz")
-    with pytest.raises(LabError, match=r"locs must have the shape \[2, 8, 2\] for this pdp, got \[2, 6, 2\]"):
+    with pytest.raises(
+        LabError, match=r"locs must have the shape \[2, 8, 2\] for this pdp, got \[2, 6, 2\]"
+    ):
         make("pdp", num_loc=8).read_instances(tmp_path / "x.npz")
 
 
@@ -250,7 +273,9 @@ def test_refusals_before_a_run(tmp_path):
     path = written(tmp_path, "a.tsp", TSP)
     assert data_refusal("tsp", path) is None
     assert "for tsp only, not for cvrp" in data_refusal("cvrp", path)
-    assert "bandit reads no files of instances; environments that do: tsp" in data_refusal("bandit", path)
+    assert "bandit reads no files of instances; environments that do: tsp" in data_refusal(
+        "bandit", path
+    )
     assert "there is no file" in data_refusal("tsp", tmp_path / "b.tsp")
     (tmp_path / "empty").mkdir()
     assert "holds no file of instances" in data_refusal("tsp", tmp_path / "empty")
@@ -258,8 +283,8 @@ def test_refusals_before_a_run(tmp_path):
 
 def test_refusals_import_neither_torch_nor_rl4co():
     code = (
-        "import sys; from maxk_lab.environments.data_files import data_refusal; "
-        "from maxk_lab.environments.optima import reference_refusal; "
+        "import sys; from maxk_lab.environments.routing.files.kinds import data_refusal; "
+        "from maxk_lab.environments.routing.optima import reference_refusal; "
         "data_refusal('tsp', 'x.tsp'); reference_refusal('cvrp', {'num_loc': 20}, 'exact'); "
         "assert not {'torch', 'rl4co', 'scipy', 'numpy'} & set(sys.modules)"
     )

@@ -24,11 +24,20 @@ def test_the_defaults_run():
     ("changes", "message"),
     [
         ({"task": "edti"}, r"unknown task 'edti' \(did you mean edit\?\)"),
-        ({"rewards": ["finishd"]}, r"unknown reward function 'finishd' \(did you mean finished\?\)"),
+        (
+            {"rewards": ["finishd"]},
+            r"unknown reward function 'finishd' \(did you mean finished\?\)",
+        ),
         ({"rewards": ["nowhere.rewards:f"]}, "cannot load the reward function 'nowhere.rewards:f'"),
         ({"rewards": ["math:pi"]}, "'math:pi' must be a function"),
-        ({"reward_weights": [1.0, 2.0]}, r"each of the 1 reward functions \(edit_similarity\), got 2"),
-        ({"rewards": ["finished", "brevity"], "reward_weights": [1.0]}, "each of the 2 reward functions"),
+        (
+            {"reward_weights": [1.0, 2.0]},
+            r"each of the 1 reward functions \(edit_similarity\), got 2",
+        ),
+        (
+            {"rewards": ["finished", "brevity"], "reward_weights": [1.0]},
+            "each of the 2 reward functions",
+        ),
         ({"max_length": 4}, "max_length must be at least prompt_length = 8, got 4"),
         ({"task": "modular", "max_length": 1}, "task modular needs max_length ≥ 2, got 1"),
         ({"task": "deceptive", "max_length": 2}, "task deceptive needs max_length ≥ 3, got 2"),
@@ -63,7 +72,12 @@ def test_every_problem_is_told_at_once():
         PARAMETERS | {"max_length": 4, "rewards": ["finishd"], "reward_weights": [1.0, 2.0]},
         POLICY | {"num_heads": 5},
     )
-    for part in ("max_length", "finishd", "reward_weights", "embed_dim must be a multiple of num_heads"):
+    for part in (
+        "max_length",
+        "finishd",
+        "reward_weights",
+        "embed_dim must be a multiple of num_heads",
+    ):
         assert part in reasons
 
 
@@ -103,7 +117,9 @@ def test_lists_of_values_are_checked_one_by_one():
     assert names.parse(["a", "b"]) == ["a", "b"]
     assert weights.parse((1, 2.5)) == [1.0, 2.5]
     assert weights.type_name == "list of float"
-    with pytest.raises(LabError, match=r"rewards must be a list of str, got 'edit'; write \[edit\]"):
+    with pytest.raises(
+        LabError, match=r"rewards must be a list of str, got 'edit'; write \[edit\]"
+    ):
         names.parse("edit")
     with pytest.raises(LabError, match=r"weights must be a list of float, got None$"):
         weights.parse(None)

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.optima import method_for, optima, reference_refusal, solve
-from maxk_lab.environments.optima.held_karp import shortest_tours
-from maxk_lab.environments.optima.one_tour import OneTour, best_tour
 from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.routing.optima import method_for, optima, reference_refusal, solve
+from maxk_lab.environments.routing.optima.held_karp import shortest_tours
+from maxk_lab.environments.routing.optima.one_tour import OneTour, best_tour
 from maxk_lab.errors import LabError
 
 
@@ -52,7 +52,9 @@ def test_the_program_and_held_karp_agree(n):
 
 def test_clusters_far_apart_are_connected():
     """The relaxation without connectivity is a tour of each cluster."""
-    points = np.concatenate([np.random.default_rng(c).random((4, 2)) / 100 + [c, c % 2] for c in range(4)])
+    points = np.concatenate(
+        [np.random.default_rng(c).random((4, 2)) / 100 + [c, c % 2] for c in range(4)]
+    )
     order = best_tour(OneTour(points, np.full(16, np.inf)))
     assert sorted(order) == list(range(16))
     distances = np.linalg.norm(points[:, None] - points[None], axis=-1)
@@ -88,7 +90,9 @@ def test_every_method_finds_what_enumeration_finds(name, size, methods, monkeypa
     for method in methods:
         if method == "pyvrp":
             pytest.importorskip("pyvrp")
-            monkeypatch.setattr("maxk_lab.environments.optima.with_pyvrp.best_known.__defaults__", (100,))
+            monkeypatch.setattr(
+                "maxk_lab.environments.routing.optima.with_pyvrp.best_known.__defaults__", (100,)
+            )
         found = optima(environment, instances, method)
         assert found.kind == method
         assert found.exact == (method != "pyvrp")
@@ -99,7 +103,8 @@ def test_every_method_finds_what_enumeration_finds(name, size, methods, monkeypa
 def test_values_are_in_double_precision_whatever_the_policy():
     single, double = make("tsp", "float32", num_loc=9), make("tsp", "float64", num_loc=9)
     found = [
-        optima(environment, environment.instances(4, 2), "held_karp") for environment in (single, double)
+        optima(environment, environment.instances(4, 2), "held_karp")
+        for environment in (single, double)
     ]
     assert torch.equal(found[0].values, found[1].values)
 
@@ -161,7 +166,8 @@ class Listed:
 def test_trajectories_that_cannot_be_scored_are_no_optimum():
     instances = torch.tensor([[1.0, torch.nan, 3.0], [torch.nan, torch.nan, torch.nan]])
     assert torch.equal(
-        optima(Listed(), instances, "enumeration").values.nan_to_num(-9), torch.tensor([3.0, -9.0]).double()
+        optima(Listed(), instances, "enumeration").values.nan_to_num(-9),
+        torch.tensor([3.0, -9.0]).double(),
     )
 
 
@@ -210,9 +216,13 @@ def test_refusals_before_a_run(monkeypatch):
     assert reference_refusal("tsp", {"num_loc": 50}, "exact") is None
     assert reference_refusal("cvrp", {"num_loc": 4}, "exact") is None
     assert "has no exact optimum here" in reference_refusal("cvrp", {"num_loc": 20}, "exact")
-    assert "pyvrp solves tsp, cvrp, cvrptw, pdp, not op" in reference_refusal("op", {"num_loc": 20}, "pyvrp")
+    assert "pyvrp solves tsp, cvrp, cvrptw, pdp, not op" in reference_refusal(
+        "op", {"num_loc": 20}, "pyvrp"
+    )
     assert "did you mean exact?" in reference_refusal("tsp", {"num_loc": 20}, "exakt")
-    monkeypatch.setattr("maxk_lab.environments.optima.availability.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "maxk_lab.environments.routing.optima.availability.find_spec", lambda name: None
+    )
     assert "pip install 'maxk-lab[solvers]'" in reference_refusal("tsp", {"num_loc": 20}, "pyvrp")
 
 
@@ -220,7 +230,9 @@ def test_a_solver_that_is_not_installed_is_asked_for(monkeypatch):
     def import_module(name):
         raise ImportError(name)
 
-    monkeypatch.setattr("maxk_lab.environments.optima.with_pyvrp.import_module", import_module)
+    monkeypatch.setattr(
+        "maxk_lab.environments.routing.optima.with_pyvrp.import_module", import_module
+    )
     environment = make("tsp", num_loc=5)
     with pytest.raises(LabError, match=r"pip install 'maxk-lab\[solvers\]'"):
         optima(environment, environment.instances(1, 0), "pyvrp")

@@ -19,7 +19,9 @@ TOKENS = ("<end>", "<begin>", "<unknown>", *"0123456789ab")
 
 def save_tokenizer(folder, **special):
     tokenizer = tokenizers.Tokenizer(
-        tokenizers.models.WordLevel({token: i for i, token in enumerate(TOKENS)}, unk_token="<unknown>")
+        tokenizers.models.WordLevel(
+            {token: i for i, token in enumerate(TOKENS)}, unk_token="<unknown>"
+        )
     )
     tokenizer.decoder = tokenizers.decoders.Fuse()
     transformers.PreTrainedTokenizerFast(
@@ -59,7 +61,9 @@ def folder(request, tmp_path_factory):
 
 def pretrained(folder, **changes):
     sizes = {"vocab_size": 6, "max_length": 5, "prompt_length": 4}
-    parameters = {p.name: p.parse(p.default) for p in ROW.parameters} | {"name": "toy_llm"} | sizes | changes
+    parameters = (
+        {p.name: p.parse(p.default) for p in ROW.parameters} | {"name": "toy_llm"} | sizes | changes
+    )
     policy = {p.name: p.parse(p.default) for p in ROW.policy_parameters}
     policy |= {"pretrained": folder, "dtype": "float64"}
     assert ROW.refusal(parameters, policy) is None
@@ -84,7 +88,11 @@ def test_the_model_is_asked_what_follows_prompt_and_separator(folder):
     environment = pretrained(folder)
     policy, instances = environment.policy(0), environment.instances(1, 1)
     actions = environment.rollout(policy, instances, 1, seed=2).actions
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).double().eval()
+    model = (
+        transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+        .double()
+        .eval()
+    )
     (prompt,) = environment.prompts(instances)
     so_far, total = [*(TOKENS.index(symbol) for symbol in prompt), BEGIN], 0.0
     for token in actions[0, 0].tolist():
@@ -94,7 +102,9 @@ def test_the_model_is_asked_what_follows_prompt_and_separator(folder):
         so_far.append(token)
         if token == END:
             break
-    assert environment.log_probs(policy, instances, actions).item() == pytest.approx(total, abs=1e-10)
+    assert environment.log_probs(policy, instances, actions).item() == pytest.approx(
+        total, abs=1e-10
+    )
 
 
 def test_the_separator_is_never_written_and_texts_are_the_tokenizers(folder):
@@ -148,5 +158,7 @@ def test_completions_beyond_the_positions_of_the_model_are_refused(tmp_path):
     fitting = pretrained(str(tmp_path), max_length=28)
     prompts = fitting.instances(1, 0)
     assert fitting.rollout(fitting.policy(0), prompts, 2, seed=0).rewards.shape == (1, 2)
-    with pytest.raises(LabError, match="at most 32 tokens; prompt_length 4 and max_length 29 take 33"):
+    with pytest.raises(
+        LabError, match="at most 32 tokens; prompt_length 4 and max_length 29 take 33"
+    ):
         pretrained(str(tmp_path), max_length=29).policy(0)

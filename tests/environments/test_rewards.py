@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from maxk_lab.environments.rewards import RewardFunction, load_rewards, score
+from maxk_lab.environments.language.rewards import RewardFunction, load_rewards, score
 from maxk_lab.errors import LabError
 
 PROMPTS = ["a", "b", "c"]
@@ -71,7 +71,9 @@ def test_a_function_that_raises_only_for_a_batch_says_so():
             raise ValueError("one at a time")
         return [1.0]
 
-    with pytest.raises(LabError, match="for 3 samples together, for none of them alone: one at a time"):
+    with pytest.raises(
+        LabError, match="for 3 samples together, for none of them alone: one at a time"
+    ):
         scored(alone)
 
 
@@ -126,7 +128,10 @@ def test_what_is_no_list_is_refused(value):
 
 def test_tensors_and_arrays_are_lists_too():
     rewards, _ = score(
-        [RewardFunction("t", lambda *a, **k: torch.tensor([1.0, 2.0, 3.0]))], [1.0], PROMPTS, COMPLETIONS
+        [RewardFunction("t", lambda *a, **k: torch.tensor([1.0, 2.0, 3.0]))],
+        [1.0],
+        PROMPTS,
+        COMPLETIONS,
     )
     assert rewards.tolist() == [1.0, 2.0, 3.0]
 
@@ -189,7 +194,9 @@ def user_module(monkeypatch):
 
 
 def test_rewards_load_by_name_and_by_dotted_path(user_module):
-    named, dotted, model = load_rewards(["exact_match", "users_rewards:length", "users_rewards:model"])
+    named, dotted, model = load_rewards(
+        ["exact_match", "users_rewards:length", "users_rewards:model"]
+    )
     assert named.call([], ["a", "b"], answer=["a", "a"]) == [1.0, 0.0]
     assert dotted.call is length
     assert model.call is user_module.model

@@ -33,7 +33,9 @@ def test_teacher_forcing_gives_the_log_probability_of_the_rollout_bit_for_bit(dt
     policy, instances = environment.policy(1), environment.instances(3, 2)
     rollouts = environment.rollout(policy, instances, n, seed=3)
     assert rollouts.log_probs.dtype == getattr(torch, dtype)
-    assert torch.equal(environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs)
+    assert torch.equal(
+        environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs
+    )
 
 
 def test_every_trajectory_belongs_to_its_own_instance(tsp5):
@@ -56,7 +58,9 @@ def test_samples_follow_the_enumerated_probabilities(tsp5):
     probabilities = tsp5.log_probs(policy, instance, listed.unsqueeze(0)).exp()[0].detach()
     actions = tsp5.rollout(policy, instance, 20_000, seed=6).actions[0]
     counts = (actions.unsqueeze(1) == listed).all(-1).sum(0)
-    chi_square = ((counts - 20_000 * probabilities).square() / (20_000 * probabilities)).sum().item()
+    chi_square = (
+        ((counts - 20_000 * probabilities).square() / (20_000 * probabilities)).sum().item()
+    )
     # 119 degrees of freedom: mean 119, standard deviation 15.4. A forced first node would give more than 4 000.
     assert 60 < chi_square < 200
     assert actions[:, 0].unique().numel() == 5
@@ -68,7 +72,12 @@ def test_enumeration_lists_every_tour_once_and_its_probabilities_sum_to_one(num_
     instance = environment.instances(1, 0)
     listed, rewards = environment.enumerate(instance)
     assert sorted(map(tuple, listed.tolist())) == sorted(itertools.permutations(range(num_loc)))
-    total = environment.log_probs(environment.policy(0), instance, listed.unsqueeze(0)).exp().sum().item()
+    total = (
+        environment.log_probs(environment.policy(0), instance, listed.unsqueeze(0))
+        .exp()
+        .sum()
+        .item()
+    )
     assert total == pytest.approx(1.0, abs=1e-12)
     assert rewards.max() < 0
 

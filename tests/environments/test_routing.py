@@ -7,9 +7,9 @@ import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.protocol import make_environment
-from maxk_lab.environments.rl4co_setup import draw_instances, make_policy, make_rl4co
-from maxk_lab.environments.routing_rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
-from maxk_lab.gradients.trajectories import trajectory_grams
+from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
+from maxk_lab.environments.routing.setup import draw_instances, make_policy, make_rl4co
+from maxk_lab.gradients.scores.trajectories import trajectory_grams
 from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
@@ -23,7 +23,9 @@ def parameters_of(row, **changes):
 
 
 def make(name, dtype="float64", **changes):
-    return make_environment(parameters_of(ENVIRONMENTS.get(name), **changes), POLICY | {"dtype": dtype})
+    return make_environment(
+        parameters_of(ENVIRONMENTS.get(name), **changes), POLICY | {"dtype": dtype}
+    )
 
 
 def largest(row):
@@ -31,7 +33,11 @@ def largest(row):
     fewer = {"n_sets_to_choose": 2} if row.name == "mcp" else {}
     parameters = parameters_of(row, **row.small) | fewer
     sizes = [n for n in range(2, 60) if row.enumerable(parameters | {row.size_parameter: n})]
-    return parameters | {row.size_parameter: max(sizes)} | ({"num_agents": 9} if row.name == "mtsp" else {})
+    return (
+        parameters
+        | {row.size_parameter: max(sizes)}
+        | ({"num_agents": 9} if row.name == "mtsp" else {})
+    )
 
 
 @every_row
@@ -45,7 +51,9 @@ def test_the_largest_enumerable_size_is_listed_whole(row):
     if len(listed) > 4_000:
         assert len(listed.unique(dim=0)) == len(listed)
         return
-    log_probs = environment.log_probs(environment.policy(0), environment.instances(1, 4), listed.unsqueeze(0))
+    log_probs = environment.log_probs(
+        environment.policy(0), environment.instances(1, 4), listed.unsqueeze(0)
+    )
     assert log_probs.exp().sum().item() == pytest.approx(1.0, abs=1e-12)
 
 
@@ -53,7 +61,9 @@ def test_the_largest_enumerable_size_is_listed_whole(row):
 def test_salesmen_have_a_tour_for_every_order_and_every_way_to_cut_it(agents):
     environment = make("mtsp", num_loc=6, num_agents=agents)
     listed, _ = environment.enumerate(environment.instances(1, 0))
-    assert len(listed) == math.factorial(5) * sum(math.comb(4, cuts) for cuts in range(min(agents, 5)))
+    assert len(listed) == math.factorial(5) * sum(
+        math.comb(4, cuts) for cuts in range(min(agents, 5))
+    )
 
 
 @every_row
@@ -63,7 +73,9 @@ def test_sizes_that_cannot_be_are_refused(row):
     assert row.refusal(parameters_of(row), policy) is None
     assert "must be a multiple of 8" in row.refusal(parameters_of(row), policy | {"num_heads": 5})
     if chosen is not None:
-        assert row.refusal(parameters_of(row, **{chosen: 21}), policy).startswith(f"{chosen} must be at most")
+        assert row.refusal(parameters_of(row, **{chosen: 21}), policy).startswith(
+            f"{chosen} must be at most"
+        )
     if row.name == "pdp":
         assert "must be even" in row.refusal(parameters_of(row, num_loc=7), policy)
 
@@ -114,7 +126,9 @@ def test_the_weight_covered_is_that_of_the_union_of_the_chosen_sets():
     for b in range(3):
         sets, weights = instances["membership"][b].long().tolist(), instances["weights"][b].tolist()
         for i in range(5):
-            covered = {item for chosen in rollouts.actions[b, i].tolist() for item in sets[chosen]} - {0}
+            covered = {
+                item for chosen in rollouts.actions[b, i].tolist() for item in sets[chosen]
+            } - {0}
             assert rollouts.rewards[b, i].item() == sum(weights[item - 1] for item in covered)
 
 
@@ -131,9 +145,9 @@ def test_coverage_instances_are_those_of_rl4co_and_small_ones_can_be_drawn():
     for key in ("membership", "weights", "action_mask"):
         assert torch.equal(drawn[key], expected[key])
     # One set of the largest size among six is a matter of luck.
-    assert {make("mcp", num_sets=6).instances(1, seed)["membership"].shape for seed in range(8)} == {
-        (1, 6, 15)
-    }
+    assert {
+        make("mcp", num_sets=6).instances(1, seed)["membership"].shape for seed in range(8)
+    } == {(1, 6, 15)}
 
 
 @pytest.mark.parametrize("name", ["pdp", "mtsp", "mcp", "flp"])
@@ -143,7 +157,9 @@ def test_repaired_policies_are_those_of_rl4co(name):
 
     environment = make(name, dtype="float32")
     torch.manual_seed(5)
-    theirs = AttentionModelPolicy(env_name=name, normalization="instance", use_graph_context=False, **POLICY)
+    theirs = AttentionModelPolicy(
+        env_name=name, normalization="instance", use_graph_context=False, **POLICY
+    )
     ours = make_policy(name, POLICY, torch.float32, 5)
     assert list(ours.state_dict()) == list(theirs.state_dict())
     for a, b in zip(ours.state_dict().values(), theirs.state_dict().values()):
@@ -178,9 +194,15 @@ def test_every_variant_of_the_multi_task_problem_runs(preset):
     policy, instances = environment.policy(0), environment.instances(5, 1)
     rollouts = environment.rollout(policy, instances, 3, seed=2)
     assert (rollouts.rewards < 0).all()
-    assert torch.equal(environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs)
+    assert torch.equal(
+        environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs
+    )
     listed, _ = environment.enumerate(environment.select(instances, 2))
-    total = environment.log_probs(policy, environment.select(instances, 2), listed.unsqueeze(0)).exp().sum()
+    total = (
+        environment.log_probs(policy, environment.select(instances, 2), listed.unsqueeze(0))
+        .exp()
+        .sum()
+    )
     assert total.item() == pytest.approx(1.0, abs=1e-12)
     assert instances["open_route"].all() == preset.startswith("o")
 
@@ -218,16 +240,25 @@ def test_a_few_steps_of_training_and_the_scores_of_every_trajectory(row):
     train(trainer, evaluate=lambda policy, step: None)
     assert trainer.steps == 3
     before = environment.policy(0).state_dict()
-    assert any(not torch.equal(value, before[name]) for name, value in trainer.policy.state_dict().items())
+    assert any(
+        not torch.equal(value, before[name]) for name, value in trainer.policy.state_dict().items()
+    )
     policy, instances = trainer.policy, environment.instances(2, 5)
     actions = environment.rollout(policy, instances, 3, seed=2).actions
     grams = trajectory_grams(environment, policy, instances, actions)
     parameters = list(policy.parameters())
     values = environment.log_probs(policy, instances, actions)[1]
-    rows = [torch.autograd.grad(v, parameters, retain_graph=True, allow_unused=True) for v in values]
+    rows = [
+        torch.autograd.grad(v, parameters, retain_graph=True, allow_unused=True) for v in values
+    ]
     scores = torch.stack(
         [
-            torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in zip(row, parameters)])
+            torch.cat(
+                [
+                    (torch.zeros_like(p) if g is None else g).flatten()
+                    for g, p in zip(row, parameters)
+                ]
+            )
             for row in rows
         ]
     )

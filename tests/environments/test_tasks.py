@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxk_lab.environments import reward_functions, tasks
 from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
+from maxk_lab.environments.language import reward_functions, tasks
 from maxk_lab.environments.protocol import make_environment
 
 SYMBOLS = "01234"
@@ -16,7 +16,9 @@ SYMBOLS = "01234"
 
 def environment(**changes):
     row = ENVIRONMENTS.get("toy_llm")
-    parameters = {p.name: p.parse(p.default) for p in row.parameters} | {"name": "toy_llm"} | changes
+    parameters = (
+        {p.name: p.parse(p.default) for p in row.parameters} | {"name": "toy_llm"} | changes
+    )
     policy = {p.name: p.parse(p.default) for p in row.policy_parameters}
     assert row.refusal(parameters, policy) is None
     return make_environment(parameters, policy)
@@ -76,11 +78,21 @@ def test_the_modular_answer_is_the_sum_of_the_digits_and_must_be_ended():
 def test_the_risky_rewards_are_a_hash_of_prompt_and_completion():
     prompts = ["".join(p) for p in product(SYMBOLS, repeat=4)]
     columns = tasks.deceptive(prompts, SYMBOLS)
-    assert reward_functions.safe_or_risky(prompts, ["0123"] * len(prompts), **columns) == [0.4] * len(prompts)
-    assert reward_functions.safe_or_risky(prompts, ["2123"] * len(prompts), **columns) == [0.0] * len(prompts)
-    assert reward_functions.safe_or_risky(prompts, [""] * len(prompts), **columns) == [0.0] * len(prompts)
-    first = torch.tensor(reward_functions.safe_or_risky(prompts, ["1123"] * len(prompts), **columns))
-    second = torch.tensor(reward_functions.safe_or_risky(prompts, ["1023"] * len(prompts), **columns))
+    assert reward_functions.safe_or_risky(prompts, ["0123"] * len(prompts), **columns) == [
+        0.4
+    ] * len(prompts)
+    assert reward_functions.safe_or_risky(prompts, ["2123"] * len(prompts), **columns) == [
+        0.0
+    ] * len(prompts)
+    assert reward_functions.safe_or_risky(prompts, [""] * len(prompts), **columns) == [0.0] * len(
+        prompts
+    )
+    first = torch.tensor(
+        reward_functions.safe_or_risky(prompts, ["1123"] * len(prompts), **columns)
+    )
+    second = torch.tensor(
+        reward_functions.safe_or_risky(prompts, ["1023"] * len(prompts), **columns)
+    )
     # 625 prompts: the share of an eighth has standard error .013, and two completions win independently.
     assert first.mean().item() == pytest.approx(0.125, abs=0.045)
     assert (first * second).mean().item() == pytest.approx(1 / 64, abs=0.02)
@@ -133,5 +145,7 @@ def test_a_task_has_the_columns_its_reward_reads_and_rewards_some_completion(row
 def test_a_prompt_space_too_small_to_split_is_seen():
     assert not tasks.can_be_split("edit", "0", 3)
     for task, count, length in product(TASKS.names(), (2, 3, 5), (1, 2)):
-        kinds = {tasks.is_held_out(task, "".join(p)) for p in product(SYMBOLS[:count], repeat=length)}
+        kinds = {
+            tasks.is_held_out(task, "".join(p)) for p in product(SYMBOLS[:count], repeat=length)
+        }
         assert tasks.can_be_split(task, SYMBOLS[:count], length) == (len(kinds) == 2)

@@ -17,7 +17,9 @@ TINY = {"vocab_size": 4, "max_length": 3, "prompt_length": 3}
 
 
 def toy(dtype="float64", init_std=0.3, **changes):
-    parameters = {p.name: p.parse(p.default) for p in ROW.parameters} | {"name": "toy_llm"} | TINY | changes
+    parameters = (
+        {p.name: p.parse(p.default) for p in ROW.parameters} | {"name": "toy_llm"} | TINY | changes
+    )
     policy = {p.name: p.parse(p.default) for p in ROW.policy_parameters}
     policy |= {"dtype": dtype, "init_std": init_std, "embed_dim": 16}
     assert ROW.refusal(parameters, policy) is None
@@ -51,7 +53,9 @@ def test_teacher_forcing_is_the_product_of_the_distributions_sampled_from(temper
     with torch.no_grad():
         for b in range(4):
             for i in range(6):
-                slow = log_prob_step_by_step(environment, policy, instances[b], rollouts.actions[b, i])
+                slow = log_prob_step_by_step(
+                    environment, policy, instances[b], rollouts.actions[b, i]
+                )
                 assert rollouts.log_probs[b, i].item() == pytest.approx(slow.item(), abs=1e-12)
 
 
@@ -232,7 +236,9 @@ def user_rewards(monkeypatch):
 
 
 def test_reward_functions_are_given_texts_and_the_columns_of_the_task(user_rewards):
-    environment = toy(rewards=["users_rewards:remember", "edit_similarity"], reward_weights=[2.0, 10.0])
+    environment = toy(
+        rewards=["users_rewards:remember", "edit_similarity"], reward_weights=[2.0, 10.0]
+    )
     policy, instances = environment.policy(0), environment.instances(2, 1)
     rollouts = environment.rollout(policy, instances, 30, seed=2)
     prompts, completions, columns = user_rewards.seen[0]
@@ -259,7 +265,9 @@ def test_a_reward_model_reads_prompt_and_completion_without_what_follows_the_end
     environment = toy(rewards=["users_rewards:model"])
     policy, instances = environment.policy(0), environment.instances(2, 1)
     rollouts = environment.rollout(policy, instances, 10, seed=2)
-    expected = (instances + 1).sum(-1, keepdim=True) + environment.vocab_size + rollouts.actions.sum(-1)
+    expected = (
+        (instances + 1).sum(-1, keepdim=True) + environment.vocab_size + rollouts.actions.sum(-1)
+    )
     assert torch.equal(rollouts.rewards, expected.double())
 
 

@@ -29,9 +29,9 @@ from maxk_lab.estimators.catalogue import (
     needs_ratios,
     refusal,
 )
-from maxk_lab.estimators.check_twins import inputs
+from maxk_lab.estimators.check.twins import inputs
+from maxk_lab.estimators.kinds import FittedRow
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.rows import FittedRow
 
 SPELLINGS = [spelling for row in BASELINES for spelling in (row.name, *row.examples)]
 PAIRS = [
@@ -39,7 +39,8 @@ PAIRS = [
     for row in ESTIMATORS
     for estimator in (row.name, *row.examples)
     for baseline in SPELLINGS
-    if row.baseline_refusal(choose_baseline(baseline).row, **choose_baseline(baseline).params) is None
+    if row.baseline_refusal(choose_baseline(baseline).row, **choose_baseline(baseline).params)
+    is None
 ]
 
 
@@ -47,7 +48,9 @@ PAIRS = [
 def test_every_pair_runs_exactly_where_the_catalogue_says(estimator: str, baseline: str) -> None:
     chosen, base = choose_estimator(estimator), choose_baseline(baseline)
     if base.row.token_level:
-        with pytest.raises(ValueError, match=r"otb_token gives one weight per token.*token_advantages\("):
+        with pytest.raises(
+            ValueError, match=r"otb_token gives one weight per token.*token_advantages\("
+        ):
             advantages(torch.ones(3), estimator=estimator, baseline=baseline, k=1)
         return
     for n in (1, 2, 3, 5):
@@ -117,7 +120,9 @@ def test_which_trajectory_weight_a_pair_needs() -> None:
         ("grpo", False, None),
     ],
 )
-def test_bias_may_depend_on_the_parameter(spelling: str, unbiased: bool, scale: float | None) -> None:
+def test_bias_may_depend_on_the_parameter(
+    spelling: str, unbiased: bool, scale: float | None
+) -> None:
     assert catalogue.is_unbiased(spelling, "none") is unbiased
     found = catalogue.expected_scale(spelling, "none", 4, 4)
     assert found == scale if scale else math.isnan(found)
@@ -235,7 +240,9 @@ def test_refusals_of_objectives_and_fits() -> None:
         refusal("l_statistic[0.5 0.5]", "none", 8, 3)
         == "l_statistic must have as many weights as K = 3, got 2"
     )
-    assert refusal("median", "rloo", 4, 1) == "median takes no baseline of the maximum alone, got rloo"
+    assert (
+        refusal("median", "rloo", 4, 1) == "median takes no baseline of the maximum alone, got rloo"
+    )
     assert refusal("median", "affine[oracle]", 4, 2) == (
         "median takes no baseline of the maximum alone, got affine with fitted coefficients"
     )
@@ -254,7 +261,10 @@ def test_refusals_of_objectives_and_fits() -> None:
         refusal("maxk", "ladder[0.5 0.5]", 4, 3)
         == "ladder needs one coefficient per rung 1..K, got 2 and K = 3"
     )
-    assert refusal("maxk", "ladder[0.5 0.4]", 4, 2) == "ladder needs coefficients whose sum is 1, got 0.9"
+    assert (
+        refusal("maxk", "ladder[0.5 0.4]", 4, 2)
+        == "ladder needs coefficients whose sum is 1, got 0.9"
+    )
     assert refusal("maxk", "constant", 4, 4) is None
     assert (
         refusal("maxk", "joint_optimum", 1, 1)
@@ -279,7 +289,9 @@ def test_which_pairs_have_fitted_coefficients_or_ratios() -> None:
     assert not any(catalogue.is_unbiased("maxk", name) for name in biased)
     assert all(math.isnan(catalogue.expected_scale("maxk", name, 8, 2)) for name in biased)
     assert all(
-        catalogue.is_unbiased("maxk", name) for name, fit in found.items() if fit in ("cross_fit", "oracle")
+        catalogue.is_unbiased("maxk", name)
+        for name, fit in found.items()
+        if fit in ("cross_fit", "oracle")
     )
     assert [row.name for row in ESTIMATORS if needs_ratios(row.name)] == [
         "off_policy_maxk",
@@ -330,7 +342,9 @@ def test_the_package_is_lazy_and_names_its_functions() -> None:
 
 def halved(rewards: torch.Tensor, k: int, *, stable_sort: bool = True) -> torch.Tensor:
     """A third party's baseline: half of s."""
-    return load("maxk_lab.estimators:maxk_gradient_weights")(rewards, k, stable_sort=stable_sort) / 2
+    return (
+        load("maxk_lab.estimators:maxk_gradient_weights")(rewards, k, stable_sort=stable_sort) / 2
+    )
 
 
 HALVED = BaselineRow(
@@ -368,7 +382,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_rows_of_other_packages_run_and_are_checked() -> None:
-    from maxk_lab.estimators.check import check_pair
+    from maxk_lab.estimators.check.run import check_pair
 
     rewards = torch.tensor([1.0, 2.0])
     torch.testing.assert_close(advantages(rewards, baseline="halved", k=1), rewards / 4)

@@ -10,7 +10,7 @@ from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import catalogue
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
-from maxk_lab.estimators.check import check_options, check_pair, check_tokens, run_checks
+from maxk_lab.estimators.check.run import check_options, check_pair, check_tokens, run_checks
 
 
 def test_everything_holds_and_every_row_is_covered() -> None:
@@ -50,10 +50,22 @@ def test_one_baseline() -> None:
         ("group_mean", {"unbiased": True}, "unbiased"),
         ("centred", {"unbiased": False}, "bias seen"),
         ("group_mean", {"scale": lambda n, k: 1.0}, "unbiased but for scale"),
-        ("centred", {"implementation": "maxk_lab.estimators.baselines:group_mean_weights"}, "fast = slow"),
-        ("centred", {"implementation": "maxk_lab.estimators.baselines:missing"}, "unbiased"),
+        (
+            "centred",
+            {"implementation": "maxk_lab.estimators.baselines.leave_one_out:group_mean_weights"},
+            "fast = slow",
+        ),
+        (
+            "centred",
+            {"implementation": "maxk_lab.estimators.baselines.leave_one_out:missing"},
+            "unbiased",
+        ),
         ("opo", {"unbiased": True}, "unbiased"),
-        ("eob_loo", {"implementation": "maxk_lab.estimators.weighted:weighted_mean_weights"}, "unbiased"),
+        (
+            "eob_loo",
+            {"implementation": "maxk_lab.estimators.baselines.weighted:weighted_mean_weights"},
+            "unbiased",
+        ),
     ],
 )
 def test_a_wrong_row_fails(
@@ -70,7 +82,11 @@ def test_a_wrong_row_fails(
         ("grpo", {"scale": lambda n, k: 1.0}, "unbiased but for scale"),
         ("grpo", {"unbiased": True}, "unbiased"),
         ("passk_analytic", {"binary_rewards": False}, "fast = slow"),
-        ("leader_reward", {"implementation": "maxk_lab.estimators.heuristics:hybrid"}, "fast = slow"),
+        (
+            "leader_reward",
+            {"implementation": "maxk_lab.estimators.methods.heuristics:hybrid"},
+            "fast = slow",
+        ),
     ],
 )
 def test_a_wrong_estimator_fails(

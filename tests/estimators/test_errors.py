@@ -42,7 +42,9 @@ def test_apply_sample_loo_needs_k_below_n(k: int) -> None:
 
 
 def test_apply_sample_loo_needs_equal_shapes() -> None:
-    with pytest.raises(ValueError, match=re.escape("s must have the shape of rewards [3], got [2]")):
+    with pytest.raises(
+        ValueError, match=re.escape("s must have the shape of rewards [3], got [2]")
+    ):
         estimators.apply_sample_loo(REWARDS[:2], REWARDS, 1)
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from maxk_lab import estimators
-from maxk_lab.estimators.enumeration import TinyBandit
-from maxk_lab.estimators.families import FAMILIES, family_terms
-from maxk_lab.estimators.least_squares import normal_equations, solve
+from maxk_lab.estimators.baselines.families import FAMILIES, family_terms
+from maxk_lab.estimators.baselines.least_squares import normal_equations, solve
+from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.reference import families as reference
 
 CASES = [
@@ -52,7 +52,10 @@ def test_corners_are_the_baselines_of_that_name(n: int, k: int, change) -> None:
     corners = [
         (weights(rewards, k, "affine", [0.0]), estimators.centred_weights(rewards, k)),
         (weights(rewards, k, "affine", [1.0]), estimators.subloo_weights(rewards, k)),
-        (weights(rewards, k, "affine", [-0.75]), estimators.affine_weights(rewards, k, alpha=-0.75)),
+        (
+            weights(rewards, k, "affine", [-0.75]),
+            estimators.affine_weights(rewards, k, alpha=-0.75),
+        ),
         (weights(rewards, k, "ladder", zeros), estimators.centred_weights(rewards, k)),
         (weights(rewards, k, "ladder", [*zeros[1:], 1.0]), estimators.subloo_weights(rewards, k)),
         (
@@ -61,7 +64,9 @@ def test_corners_are_the_baselines_of_that_name(n: int, k: int, change) -> None:
         ),
     ]
     for found, expected in corners:
-        torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-12 * float(expected.abs().max()))
+        torch.testing.assert_close(
+            found, expected, rtol=0.0, atol=1e-12 * float(expected.abs().max())
+        )
 
 
 def test_a_constant_is_the_level_that_the_score_weights_start_from() -> None:
@@ -83,7 +88,9 @@ def test_a_constant_is_the_level_that_the_score_weights_start_from() -> None:
         ("constant", 4, 1, [2.0]),
     ],
 )
-def test_fixed_coefficients_are_unbiased(family: str, n: int, k: int, coefficients: list[float]) -> None:
+def test_fixed_coefficients_are_unbiased(
+    family: str, n: int, k: int, coefficients: list[float]
+) -> None:
     bandit = TinyBandit((0.3, -0.7, 1.1, 0.0), (-6.0, -5.0, -5.5, -5.0))
     found = bandit.mean_of(lambda arms, rewards: weights(rewards, k, family, coefficients), n)
     torch.testing.assert_close(found, bandit.gradient(k), rtol=0.0, atol=1e-12)
@@ -124,7 +131,9 @@ def test_least_squares_finds_the_shortest_estimate() -> None:
     moves, estimate = scores.mT @ directions, (scores.mT @ start.unsqueeze(-1)).squeeze(-1)
     expected = torch.linalg.lstsq(moves, -estimate.unsqueeze(-1)).solution.squeeze(-1)
     torch.testing.assert_close(solve(a, c), expected, rtol=1e-9, atol=1e-12)
-    pooled = torch.linalg.lstsq(moves.flatten(0, 1), -estimate.flatten().unsqueeze(-1)).solution.squeeze(-1)
+    pooled = torch.linalg.lstsq(
+        moves.flatten(0, 1), -estimate.flatten().unsqueeze(-1)
+    ).solution.squeeze(-1)
     torch.testing.assert_close(solve(a.mean(0), c.mean(0)), pooled, rtol=1e-9, atol=1e-12)
 
 
@@ -132,4 +141,6 @@ def test_least_squares_leaves_alone_what_it_cannot_see() -> None:
     zero = torch.zeros(2, 3, 3, dtype=torch.float64)
     assert not solve(zero, zero[..., 0]).any()
     twice = torch.ones(2, 2, dtype=torch.float64)
-    torch.testing.assert_close(solve(twice, 3.0 * twice[0]), torch.full((2,), 1.5, dtype=torch.float64))
+    torch.testing.assert_close(
+        solve(twice, 3.0 * twice[0]), torch.full((2,), 1.5, dtype=torch.float64)
+    )

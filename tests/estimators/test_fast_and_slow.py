@@ -17,11 +17,18 @@ from maxk_lab.estimators.catalogue import (
     choose_estimator,
     refusal,
 )
-from maxk_lab.estimators.check_result import settings
-from maxk_lab.estimators.check_twins import inputs, slow_twin
+from maxk_lab.estimators.check.result import settings
+from maxk_lab.estimators.check.twins import inputs, slow_twin
 
-SPELLINGS = [spelling for row in BASELINES if not row.token_level for spelling in (row.name, *row.examples)]
-ALONE = [spelling for row in ESTIMATORS if not row.takes_baseline for spelling in (row.name, *row.examples)]
+SPELLINGS = [
+    spelling for row in BASELINES if not row.token_level for spelling in (row.name, *row.examples)
+]
+ALONE = [
+    spelling
+    for row in ESTIMATORS
+    if not row.takes_baseline
+    for spelling in (row.name, *row.examples)
+]
 
 
 def groups(n: int) -> torch.Tensor:
@@ -66,7 +73,9 @@ def test_values(n: int) -> None:
         value = estimators.maxk_reward_estimate(rewards, k)
         torch.testing.assert_close(value, curve[..., k - 1], rtol=1e-12, atol=1e-14)
         exact = reference.maxk_reward_weights(n, k)
-        torch.testing.assert_close(estimators.maxk_reward_weights(n, k), exact, rtol=1e-14, atol=0.0)
+        torch.testing.assert_close(
+            estimators.maxk_reward_weights(n, k), exact, rtol=1e-14, atol=0.0
+        )
     for k in range(1, n):
         left_out = estimators.sample_loo_baseline(rewards, k)
         torch.testing.assert_close(

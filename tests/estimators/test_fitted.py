@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from maxk_lab import estimators
-from maxk_lab.estimators.enumeration import TinyBandit
+from maxk_lab.estimators.check.bandit import TinyBandit
 
 BANDIT = TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.0))
 
@@ -33,7 +33,9 @@ def assert_same(a: torch.Tensor, b: torch.Tensor) -> None:
 @pytest.mark.parametrize("how", ["cross_fit", "same_batch", "oracle"])
 def test_coefficients_make_the_fixed_baseline(how: str) -> None:
     rewards = draw(4, 7) - 6.0
-    assert_same(weights(rewards, f"affine[{how}]", coefficients=row(0.3)), weights(rewards, "affine[0.3]"))
+    assert_same(
+        weights(rewards, f"affine[{how}]", coefficients=row(0.3)), weights(rewards, "affine[0.3]")
+    )
     assert_same(
         weights(rewards, f"ladder[{how}]", coefficients=row(0.5, -1.0)),
         weights(rewards, "ladder[0.5 -1 1.5]"),
@@ -43,17 +45,22 @@ def test_coefficients_make_the_fixed_baseline(how: str) -> None:
 def test_reductions() -> None:
     rewards = draw(4, 7) - 6.0
     for alpha, name in ((0.0, "centred"), (1.0, "subloo")):
-        assert_same(weights(rewards, "affine[oracle]", coefficients=row(alpha)), weights(rewards, name))
+        assert_same(
+            weights(rewards, "affine[oracle]", coefficients=row(alpha)), weights(rewards, name)
+        )
     assert_same(weights(rewards, "ladder[0 0 1]"), weights(rewards, "centred"))
     assert_same(weights(rewards, "ladder[0 1 0]"), weights(rewards, "subloo"))
     assert_same(weights(rewards, "ladder[0 0.4 0.6]"), weights(rewards, "affine[0.4]"))
     assert_same(weights(rewards, "constant[0]"), weights(rewards, "none"))
     assert_same(
-        weights(rewards, "constant[oracle]", coefficients=row(-5.0)), weights(rewards, "constant[-5.0]")
+        weights(rewards, "constant[oracle]", coefficients=row(-5.0)),
+        weights(rewards, "constant[-5.0]"),
     )
     assert_same(weights(rewards, "constant[-5.0]"), weights(rewards, "none") + 3 / 7 * 5.0)
     baseline = weights(rewards, "none") - weights(rewards, "centred")
-    assert_same(weights(rewards, "joint_optimum", coefficients=baseline), weights(rewards, "centred"))
+    assert_same(
+        weights(rewards, "joint_optimum", coefficients=baseline), weights(rewards, "centred")
+    )
 
 
 def test_a_constant_next_to_large_rewards_keeps_its_precision() -> None:
@@ -101,13 +108,25 @@ def test_coefficients_of_a_wrong_shape_are_refused(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"baseline": "ladder"}, "ladder[cross_fit] needs its fitted coefficients, [..., D], got none"),
-        ({"baseline": "affine[0.5]", "coefficients": row(1.0)}, "affine[0.5] takes no coefficients"),
+        (
+            {"baseline": "ladder"},
+            "ladder[cross_fit] needs its fitted coefficients, [..., D], got none",
+        ),
+        (
+            {"baseline": "affine[0.5]", "coefficients": row(1.0)},
+            "affine[0.5] takes no coefficients",
+        ),
         ({"estimator": "off_policy_maxk"}, "off_policy_maxk needs ratios"),
         ({"estimator": "maxk", "ratios": torch.ones(7)}, "maxk takes no ratios"),
         ({"estimator": "partitioned", "baseline": "none", "k": 2}, "partitioned needs K divides n"),
-        ({"estimator": "median", "baseline": "ladder"}, "median takes no baseline of the maximum alone"),
-        ({"estimator": "off_policy_maxk", "baseline": "group_mean"}, "takes only baselines for importance"),
+        (
+            {"estimator": "median", "baseline": "ladder"},
+            "median takes no baseline of the maximum alone",
+        ),
+        (
+            {"estimator": "off_policy_maxk", "baseline": "group_mean"},
+            "takes only baselines for importance",
+        ),
     ],
 )
 def test_what_is_missing_or_too_much_is_refused(options: dict[str, Any], message: str) -> None:
@@ -119,7 +138,9 @@ def test_what_is_missing_or_too_much_is_refused(options: dict[str, Any], message
 def test_ratios_of_one_are_on_policy(baseline: str) -> None:
     rewards = draw(4, 7) - 6.0
     for estimator in ("off_policy_maxk", "off_policy_first_order"):
-        found = weights(rewards, baseline, estimator=estimator, ratios=torch.ones(4, 7, dtype=torch.float64))
+        found = weights(
+            rewards, baseline, estimator=estimator, ratios=torch.ones(4, 7, dtype=torch.float64)
+        )
         assert_same(found, weights(rewards, baseline))
 
 
@@ -142,7 +163,9 @@ def test_partitioned_ends() -> None:
     )
     assert torch.equal(
         shifted,
-        estimators.advantages((rewards * 8).round(), estimator="partitioned[loo]", baseline="none", k=2),
+        estimators.advantages(
+            (rewards * 8).round(), estimator="partitioned[loo]", baseline="none", k=2
+        ),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from maxk_lab.estimators import reference
-from maxk_lab.estimators.enumeration import TinyBandit
+from maxk_lab.estimators.check.bandit import TinyBandit
 
 # Rewards of unit size whose best arms are not the likely ones; lengths that do not go with them.
 BANDIT = TinyBandit((0.3, -0.5, 0.9, 0.2), (-1.1, 0.9, 0.4, 0.1), (1.0, 5.0, 3.0, 6.0))
@@ -63,7 +63,9 @@ def test_the_mean_baseline_beats_rloo_by_shrinkage_alone() -> None:
 
 
 @pytest.mark.parametrize(("baseline", "kind"), [("subloo", None), ("optimal[length]", "length")])
-def test_mean_and_trace_variance_against_a_sum_over_outcomes(baseline: str, kind: str | None) -> None:
+def test_mean_and_trace_variance_against_a_sum_over_outcomes(
+    baseline: str, kind: str | None
+) -> None:
     bandit = TinyBandit((0.2, -1.1, 0.7), (0.3, 1.0, -0.2), (4.0, 1.0, 2.0))
     p = [math.exp(x) / sum(map(math.exp, bandit.logits)) for x in bandit.logits]
     scores = torch.eye(3, dtype=torch.float64) - torch.tensor(p, dtype=torch.float64)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from maxk_lab.estimators import WEIGHT_NORMALIZATIONS, advantages
-from maxk_lab.estimators.enumeration import TinyBandit
+from maxk_lab.estimators.check.bandit import TinyBandit
 
 REWARDS = torch.tensor([[0.0, 2.0, 5.0, 1.0], [3.0, 3.0, 3.0, 3.0]], dtype=torch.float64)
 BANDIT = TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.5))
@@ -14,7 +14,9 @@ BANDIT = TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.5))
 
 def test_off_by_default() -> None:
     plain = advantages(REWARDS, baseline="subloo", k=2)
-    off = advantages(REWARDS, baseline="subloo", k=2, weight_normalization="none", min_gap_scale=None)
+    off = advantages(
+        REWARDS, baseline="subloo", k=2, weight_normalization="none", min_gap_scale=None
+    )
     assert torch.equal(plain, off)
 
 
@@ -32,7 +34,9 @@ def test_by_hand() -> None:
 
 
 def test_the_gap_comes_before_the_normalization() -> None:
-    both = advantages(REWARDS, baseline="subloo", k=2, min_gap_scale=0.5, weight_normalization="sum_to_zero")
+    both = advantages(
+        REWARDS, baseline="subloo", k=2, min_gap_scale=0.5, weight_normalization="sum_to_zero"
+    )
     one = advantages(REWARDS, baseline="subloo", k=2, min_gap_scale=0.5)
     torch.testing.assert_close(both, one - one.mean(-1, keepdim=True))
 
@@ -53,8 +57,12 @@ def test_every_option_biases_an_unbiased_pair(option: dict[str, object]) -> None
     assert float((biased - truth).norm() / truth.norm()) > 1e-2
 
 
-@pytest.mark.parametrize("option", [{"weight_normalization": "zscore"}, {"min_gap_scale": 1e-6}], ids=str)
-def test_float32_agrees_with_float64_for_shifted_and_small_rewards(option: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "option", [{"weight_normalization": "zscore"}, {"min_gap_scale": 1e-6}], ids=str
+)
+def test_float32_agrees_with_float64_for_shifted_and_small_rewards(
+    option: dict[str, object],
+) -> None:
     noise = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
     for rewards in (noise + 1000.0, 1e-4 * noise):
         exact = advantages(rewards.double(), baseline="centred", k=2, **option)  # type: ignore[arg-type]

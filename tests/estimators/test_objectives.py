@@ -53,7 +53,13 @@ def test_where_forms_meet(k: int) -> None:
     for form in (f"top_m[{k}]", "cvar_upper[1]", "cvar_lower[1]"):
         assert Objective(form, k).exact_weights == mean
     best = " ".join(["0"] * (k - 1) + ["1"])
-    for form in ("max", "top_m[1]", f"cvar_upper[{1 / k}]", "cvar_upper[0.01]", f"l_statistic[{best}]"):
+    for form in (
+        "max",
+        "top_m[1]",
+        f"cvar_upper[{1 / k}]",
+        "cvar_upper[0.01]",
+        f"l_statistic[{best}]",
+    ):
         assert Objective(form, k).is_max
     assert Objective("cvar_lower[0.01]", k).is_max is (k == 1)
     assert not Objective("l_statistic[2.0]", 1).is_max
@@ -80,7 +86,8 @@ def test_explicit_weights_are_rebinned() -> None:
             float(weight)
             * 4
             * max(
-                Fraction(0), min(Fraction(i, 4), Fraction(j, 3)) - max(Fraction(i - 1, 4), Fraction(j - 1, 3))
+                Fraction(0),
+                min(Fraction(i, 4), Fraction(j, 3)) - max(Fraction(i - 1, 4), Fraction(j - 1, 3)),
             )
             for i, weight in enumerate(own.exact_weights, 1)
         )

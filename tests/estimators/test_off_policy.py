@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from maxk_lab import estimators
-from maxk_lab.estimators.enumeration import TinyBandit
-from maxk_lab.estimators.first_order import first_order_weights
-from maxk_lab.estimators.off_policy import (
+from maxk_lab.estimators.check.bandit import TinyBandit
+from maxk_lab.estimators.methods.first_order import first_order_weights
+from maxk_lab.estimators.methods.off_policy import (
     OFF_POLICY_BASELINES,
     effective_sample_size,
     off_policy_value,
@@ -30,7 +30,9 @@ BOTH = (off_policy_weights, first_order_weights)
 def with_baselines(*pairs: tuple[int, int]) -> list[tuple[int, int, str]]:
     """(n, K, baseline) for every baseline that exists there."""
     least, below_n = {"none": 1, "centred": 1, "subloo": 2}, {"none": 0, "centred": 1, "subloo": 0}
-    return [(n, k, b) for n, k in pairs for b in OFF_POLICY_BASELINES if least[b] <= k <= n - below_n[b]]
+    return [
+        (n, k, b) for n, k in pairs for b in OFF_POLICY_BASELINES if least[b] <= k <= n - below_n[b]
+    ]
 
 
 SMALL = [(n, k) for n in (1, 2, 3, 5, 7) for k in range(1, n + 1)]
@@ -40,7 +42,9 @@ def draw(n: int, *shape: int, spread: float = 0.7, seed: int = 0) -> tuple[Tenso
     """Rewards to one decimal place, so that some are equal, and ratios."""
     generator = torch.Generator().manual_seed(seed + n)
     rewards = torch.randn(*shape, n, generator=generator, dtype=torch.float64).round(decimals=1)
-    return rewards, (spread * torch.randn(*shape, n, generator=generator, dtype=torch.float64)).exp()
+    return rewards, (
+        spread * torch.randn(*shape, n, generator=generator, dtype=torch.float64)
+    ).exp()
 
 
 def assert_near(found: Tensor, expected: Tensor, tolerance: float = 1e-13) -> None:
@@ -63,7 +67,9 @@ def test_weights_are_their_definition(n: int, k: int, baseline: str, spread: flo
 def test_value_and_effective_sample_size_are_their_definition(n: int) -> None:
     rewards, ratios = draw(n, 2, 3)
     for k in range(1, n + 1):
-        assert_near(off_policy_value(rewards, ratios, k), reference.off_policy_value(rewards, ratios, k))
+        assert_near(
+            off_policy_value(rewards, ratios, k), reference.off_policy_value(rewards, ratios, k)
+        )
     assert_near(effective_sample_size(ratios), reference.effective_sample_size(ratios))
 
 
@@ -82,7 +88,9 @@ def test_value_is_own_weight_plus_the_value_of_the_others(n: int, k: int) -> Non
         left_out = off_policy_value(rewards[..., keep], ratios[..., keep], k - 1)
         with_baseline = s[..., i] - ratios[..., i] * (k / n) * left_out
         found = off_policy_weights(rewards, ratios, k, "subloo")[..., i]
-        torch.testing.assert_close(found, with_baseline, rtol=0.0, atol=1e-11 * float(s.abs().max()))
+        torch.testing.assert_close(
+            found, with_baseline, rtol=0.0, atol=1e-11 * float(s.abs().max())
+        )
     torch.testing.assert_close(s.sum(-1), k * value, rtol=1e-12, atol=0.0)
 
 
@@ -92,7 +100,9 @@ def test_value_is_own_weight_plus_the_value_of_the_others(n: int, k: int) -> Non
     with_baselines((2, 1), (2, 2), (6, 1), (6, 5), (64, 8), (64, 63), (200, 100), (1_100, 550)),
 )
 @pytest.mark.parametrize("change", [lambda r: r, lambda r: r - 6.0, lambda r: 1e-3 * r - 1e4])
-def test_ratios_of_one_give_the_on_policy_weights(weigh, n: int, k: int, baseline: str, change) -> None:  # type: ignore[no-untyped-def]
+def test_ratios_of_one_give_the_on_policy_weights(
+    weigh, n: int, k: int, baseline: str, change
+) -> None:  # type: ignore[no-untyped-def]
     rewards = change(draw(n, 4)[0])
     found = weigh(rewards, torch.ones_like(rewards), k, baseline)
     assert_near(found, ON_POLICY[baseline](rewards, k), 1e-12)
@@ -123,13 +133,17 @@ def test_a_shift_moves_the_other_weights_as_documented() -> None:
     zero = torch.zeros_like(rewards)
     for i in range(n):
         others = ratios[torch.arange(n) != i]
-        products = [others[torch.combinations(torch.arange(n - 1), m)].prod(-1).mean() for m in (k - 1, k)]
+        products = [
+            others[torch.combinations(torch.arange(n - 1), m)].prod(-1).mean() for m in (k - 1, k)
+        ]
         expected = {"none": products[0], "centred": products[0] - products[1]}
         for baseline, level in expected.items():
             moved = off_policy_weights(rewards + c, ratios, k, baseline) - off_policy_weights(
                 rewards, ratios, k, baseline
             )
-            torch.testing.assert_close(moved[i], c * ratios[i] * k / n * level, rtol=0.0, atol=1e-12)
+            torch.testing.assert_close(
+                moved[i], c * ratios[i] * k / n * level, rtol=0.0, atol=1e-12
+            )
             alone = off_policy_weights(zero + c, ratios, k, baseline)[i]
             torch.testing.assert_close(alone, c * ratios[i] * k / n * level, rtol=1e-12, atol=0.0)
 
@@ -138,9 +152,13 @@ def mean_estimate(bandit: TinyBandit, behaviour: Tensor, n: int, weigh) -> Tenso
     """E[sum_i w_i score_i] over all outcomes of n draws with the probabilities `behaviour`; `weigh` has rewards and ratios."""
     target = bandit.probabilities(torch.tensor(bandit.logits, dtype=torch.float64))
     arms = torch.cartesian_prod(*[torch.arange(len(behaviour))] * n).reshape(-1, n)
-    weights = weigh(torch.tensor(bandit.rewards, dtype=torch.float64)[arms], (target / behaviour)[arms])
+    weights = weigh(
+        torch.tensor(bandit.rewards, dtype=torch.float64)[arms], (target / behaviour)[arms]
+    )
     chance = behaviour[arms].prod(-1, keepdim=True)
-    by_arm = torch.zeros(len(arms), len(behaviour), dtype=torch.float64).scatter_add_(1, arms, weights)
+    by_arm = torch.zeros(len(arms), len(behaviour), dtype=torch.float64).scatter_add_(
+        1, arms, weights
+    )
     return (chance * by_arm).sum(0) @ bandit.scores()
 
 
@@ -148,16 +166,22 @@ BANDIT = TinyBandit((0.3, -0.7, 1.1, 0.0), (-6.0, -5.0, -5.5, -5.0))
 BEHAVIOUR = torch.tensor([0.4, 0.1, 0.2, 0.3], dtype=torch.float64)
 
 
-@pytest.mark.parametrize(("n", "k", "baseline"), with_baselines((4, 1), (4, 2), (5, 3), (3, 3), (5, 5)))
+@pytest.mark.parametrize(
+    ("n", "k", "baseline"), with_baselines((4, 1), (4, 2), (5, 3), (3, 3), (5, 5))
+)
 def test_the_exact_form_is_unbiased_under_another_policy(n: int, k: int, baseline: str) -> None:
-    found = mean_estimate(BANDIT, BEHAVIOUR, n, lambda r, ratios: off_policy_weights(r, ratios, k, baseline))
+    found = mean_estimate(
+        BANDIT, BEHAVIOUR, n, lambda r, ratios: off_policy_weights(r, ratios, k, baseline)
+    )
     torch.testing.assert_close(found, BANDIT.gradient(k), rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "k"), [(4, 2), (5, 3)])
 def test_the_first_order_form_is_biased_and_its_baselines_add_no_bias(n: int, k: int) -> None:
     means = [
-        mean_estimate(BANDIT, BEHAVIOUR, n, lambda r, ratios, b=b: first_order_weights(r, ratios, k, b))
+        mean_estimate(
+            BANDIT, BEHAVIOUR, n, lambda r, ratios, b=b: first_order_weights(r, ratios, k, b)
+        )
         for b in OFF_POLICY_BASELINES
     ]
     exact = BANDIT.gradient(k)
@@ -171,7 +195,9 @@ def test_the_first_order_bias_falls_with_the_square_of_the_distance() -> None:
     exact, biases = BANDIT.gradient(3), []
     for share in (0.02, 0.01):
         behaviour = (1 - share) * target + share * BEHAVIOUR
-        found = mean_estimate(BANDIT, behaviour, 4, lambda r, ratios: first_order_weights(r, ratios, 3))
+        found = mean_estimate(
+            BANDIT, behaviour, 4, lambda r, ratios: first_order_weights(r, ratios, 3)
+        )
         biases.append(float((found - exact).norm()))
     assert biases[0] / biases[1] == pytest.approx(4.0, rel=0.05)
 
@@ -189,7 +215,9 @@ def test_the_value_is_unbiased_under_another_policy() -> None:
 
 @pytest.mark.parametrize("weigh", BOTH)
 @pytest.mark.parametrize("baseline", OFF_POLICY_BASELINES)
-def test_dtype_order_and_batch_do_not_matter(weigh, baseline: str, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_dtype_order_and_batch_do_not_matter(
+    weigh, baseline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
     rewards, ratios = draw(9, 5, 2)
     found = weigh(rewards, ratios, 4, baseline)
     turn = torch.randperm(9, generator=torch.Generator().manual_seed(1))
@@ -202,7 +230,7 @@ def test_dtype_order_and_batch_do_not_matter(weigh, baseline: str, monkeypatch: 
     assert torch.equal(single, exact.float())
     assert weigh(rewards.round().long(), ratios, 4, baseline).dtype == torch.float64
     assert weigh(rewards[:0], ratios[:0], 4, baseline).shape == (0, 2, 9)
-    monkeypatch.setattr("maxk_lab.estimators.off_policy.BLOCK_ENTRIES", 120)
+    monkeypatch.setattr("maxk_lab.estimators.methods.off_policy.BLOCK_ENTRIES", 120)
     assert torch.equal(weigh(rewards, ratios, 4, baseline), found)
 
 
@@ -227,7 +255,9 @@ def test_great_n_and_k_stay_finite() -> None:
 
 
 def test_effective_sample_size_counts_equal_ratios_fully() -> None:
-    assert effective_sample_size(torch.full((3, 8), 1e-200, dtype=torch.float64)).tolist() == [8.0] * 3
+    assert (
+        effective_sample_size(torch.full((3, 8), 1e-200, dtype=torch.float64)).tolist() == [8.0] * 3
+    )
     assert float(effective_sample_size(torch.tensor([1e200, 1.0, 1.0], dtype=torch.float64))) == 1.0
 
 

@@ -14,13 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxk_lab import estimators
-from maxk_lab.estimators import order_rules, reference, rules
+from maxk_lab.estimators import reference
 from maxk_lab.estimators.catalogue import BASELINES
-from maxk_lab.estimators.check import check_pair
-from maxk_lab.estimators.combinatorics import hypergeometric_means
-from maxk_lab.estimators.enumeration import TinyBandit
+from maxk_lab.estimators.check.bandit import TinyBandit
+from maxk_lab.estimators.check.run import check_pair
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.ranks import apply_rule
+from maxk_lab.estimators.ranks import l_statistic as order_rules
+from maxk_lab.estimators.ranks import maximum as rules
+from maxk_lab.estimators.ranks.combinatorics import hypergeometric_means
+from maxk_lab.estimators.ranks.gaps import apply_rule
 
 NAMES = tuple(row.name for row in BASELINES if row.any_objective)
 FORMS = ("top_m[2]", "cvar_upper[0.3]", "cvar_lower[0.3]", "median", "trimmed_mean[0.2]")
@@ -32,7 +34,9 @@ def draw(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def weights(rewards: torch.Tensor, form: str, baseline: str, k: int, **options: Any) -> torch.Tensor:
+def weights(
+    rewards: torch.Tensor, form: str, baseline: str, k: int, **options: Any
+) -> torch.Tensor:
     return estimators.advantages(rewards, estimator=form, baseline=baseline, k=k, **options)
 
 
@@ -43,7 +47,9 @@ def explicit(alpha: list[float]) -> str:
 @st.composite
 def cases(draw_one: st.DrawFn) -> tuple[str, str, torch.Tensor, int]:
     form, name = draw_one(st.sampled_from(FORMS)), draw_one(st.sampled_from(NAMES))
-    rewards = torch.tensor(draw_one(st.lists(st.integers(-50, 50), min_size=3, max_size=9))).double()
+    rewards = torch.tensor(
+        draw_one(st.lists(st.integers(-50, 50), min_size=3, max_size=9))
+    ).double()
     return form, name, rewards, draw_one(st.integers(2, len(rewards) - 1))
 
 
@@ -87,9 +93,13 @@ def test_even_weights_are_the_mean(k: int) -> None:
         torch.testing.assert_close(value, rewards.mean(-1), rtol=1e-14, atol=0.0)
         # What a sample adds to the means of its subsets is RLOO.
         rloo = weights(rewards, "reinforce", "centred", 1)
-        torch.testing.assert_close(weights(rewards, form, "subloo", k), rloo, rtol=1e-12, atol=1e-15)
+        torch.testing.assert_close(
+            weights(rewards, form, "subloo", k), rloo, rtol=1e-12, atol=1e-15
+        )
         if k < 9:
-            torch.testing.assert_close(weights(rewards, form, "centred", k), rloo, rtol=1e-12, atol=1e-15)
+            torch.testing.assert_close(
+                weights(rewards, form, "centred", k), rloo, rtol=1e-12, atol=1e-15
+            )
 
 
 @pytest.mark.parametrize("k", [2, 3, 8])
@@ -97,7 +107,9 @@ def test_the_minimum_is_minus_the_maximum_of_minus_the_rewards(k: int) -> None:
     rewards = draw(4, 8)
     for name in ("none", "subloo", *(("centred", "sample_loo") if k < 8 else ())):
         lowest = weights(rewards, f"cvar_lower[{1 / k}]", name, k)
-        torch.testing.assert_close(lowest, -weights(-rewards, "maxk", name, k), rtol=1e-12, atol=1e-15)
+        torch.testing.assert_close(
+            lowest, -weights(-rewards, "maxk", name, k), rtol=1e-12, atol=1e-15
+        )
 
 
 @FEW
@@ -107,9 +119,13 @@ def test_the_minimum_is_minus_the_maximum_of_minus_the_rewards(k: int) -> None:
     st.floats(-3, 3).map(lambda x: round(x, 2)),
     st.sampled_from(NAMES),
 )
-def test_weights_are_linear_in_alpha(a: list[float], b: list[float], factor: float, name: str) -> None:
+def test_weights_are_linear_in_alpha(
+    a: list[float], b: list[float], factor: float, name: str
+) -> None:
     rewards = draw(3, 7)
-    both = [float(Fraction(repr(x)) + Fraction(repr(factor)) * Fraction(repr(y))) for x, y in zip(a, b)]
+    both = [
+        float(Fraction(repr(x)) + Fraction(repr(factor)) * Fraction(repr(y))) for x, y in zip(a, b)
+    ]
     found = weights(rewards, explicit(both), name, 4)
     parts = weights(rewards, explicit(a), name, 4) + factor * weights(rewards, explicit(b), name, 4)
     torch.testing.assert_close(found, parts, rtol=1e-11, atol=1e-13)
@@ -181,14 +197,18 @@ def test_large_groups_are_finite_and_consistent(form: str, k: int) -> None:
         torch.testing.assert_close(s, torch.full_like(s, value), rtol=1e-12, atol=0.0)
         return
     left_out = s - estimators.sample_loo_weights(rewards, k, objective=own)
-    torch.testing.assert_close(s + (n - k) / n * left_out, torch.full_like(s, value), rtol=1e-12, atol=0.0)
+    torch.testing.assert_close(
+        s + (n - k) / n * left_out, torch.full_like(s, value), rtol=1e-12, atol=0.0
+    )
     centred = estimators.centred_weights(rewards, k, objective=own)
     assert abs(float(centred.sum())) < 1e-12 * float(centred.abs().sum())
     # The sum of what the samples add: K (value - mean of the reduced value of the others).
     reduced = Objective(explicit([float(x) for x in own.reduced()]), k - 1)
     lower = estimators.objective_estimate(rewards, reduced)
     total = float(k * (value - lower))
-    assert float(subloo.sum()) == pytest.approx(total, abs=1e-11 * float(subloo.abs().sum()) + 1e-11 * k)
+    assert float(subloo.sum()) == pytest.approx(
+        total, abs=1e-11 * float(subloo.abs().sum()) + 1e-11 * k
+    )
 
 
 @pytest.mark.parametrize("form", ["cvar_lower[0.3]", "median", "trimmed_mean[0.4]"])
@@ -197,7 +217,9 @@ def test_a_huge_reward_that_does_not_count_costs_no_precision(form: str) -> None
     rewards = draw(8, seed=1)
     rewards[3] = 1e18
     own = Objective(form, 8)
-    direct = math.fsum(a * r for a, r in zip(own.order_weights, rewards.sort().values.tolist()) if a)
+    direct = math.fsum(
+        a * r for a, r in zip(own.order_weights, rewards.sort().values.tolist()) if a
+    )
     assert float(estimators.objective_estimate(rewards, own)) == pytest.approx(direct, rel=1e-14)
     s = estimators.maxk_gradient_weights(rewards, 8, objective=own)
     torch.testing.assert_close(s, torch.full_like(s, direct), rtol=1e-14, atol=0.0)
@@ -279,7 +301,9 @@ def test_subsets_by_hand() -> None:
     middle = [sorted(subset)[1] for subset in combinations(rewards.tolist(), 3)]
     assert sorted(middle) == [10.0, 10.0, 100.0, 100.0]
     assert weights(rewards, "median", "none", 3).tolist() == pytest.approx([30.0, 30.0, 52.5, 52.5])
-    assert float(estimators.objective_estimate(rewards, Objective("median", 3))) == pytest.approx(55.0)
+    assert float(estimators.objective_estimate(rewards, Objective("median", 3))) == pytest.approx(
+        55.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -296,7 +320,9 @@ def test_mistakes(estimator: str, k: int, message: str) -> None:
 
 
 def test_an_objective_of_another_k_is_refused() -> None:
-    with pytest.raises(ValueError, match=re.escape("objective must be one of k = 3 rewards, got median@2")):
+    with pytest.raises(
+        ValueError, match=re.escape("objective must be one of k = 3 rewards, got median@2")
+    ):
         estimators.centred_weights(draw(8), 3, objective=Objective("median", 2))
     with pytest.raises(ValueError, match="k must be an integer with 1 <= k <= n = 8, got 9"):
         estimators.objective_estimate(draw(8), Objective("median", 9))

@@ -15,7 +15,7 @@ from maxk_lab.estimators.catalogue import (
     fit_of,
     needed_weight,
 )
-from maxk_lab.estimators.enumeration import some_coefficients
+from maxk_lab.estimators.check.bandit import some_coefficients
 
 # A baseline that is given as numbers in units of reward is not homogeneous in the rewards: see test_fitted.
 NUMBERS = ("constant", "joint_optimum")
@@ -25,7 +25,12 @@ GROUPS = st.lists(st.integers(-50, 50), min_size=3, max_size=9)
 
 
 def advantages(
-    rewards: torch.Tensor, *, baseline: str, k: int, g: torch.Tensor | None = None, **options: object
+    rewards: torch.Tensor,
+    *,
+    baseline: str,
+    k: int,
+    g: torch.Tensor | None = None,
+    **options: object,
 ) -> torch.Tensor:
     """The baseline's weights at K, or at 1 where it has no other, with a g by position that spans magnitudes.
 
@@ -112,7 +117,9 @@ def test_baseline_of_a_sample_sees_neither_its_reward_nor_its_g(
         return s[i] - advantages(r, baseline=name, k=k, g=g)[i]
 
     if BASELINES.get(name).unbiased:
-        torch.testing.assert_close(baseline(moved, moved_g), baseline(rewards, g), rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(
+            baseline(moved, moved_g), baseline(rewards, g), rtol=1e-10, atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not BASELINES.get(name).unbiased])
@@ -125,7 +132,9 @@ def test_biased_baselines_do_see_their_own_reward(name: str) -> None:
 
 def test_group_mean_does_see_its_own_reward() -> None:
     a, b = double([0, 1, 2, 3]), double([0, 1, 2, 9])
-    seen = [estimators.maxk_gradient_weights(r, 2) - estimators.group_mean_weights(r, 2) for r in (a, b)]
+    seen = [
+        estimators.maxk_gradient_weights(r, 2) - estimators.group_mean_weights(r, 2) for r in (a, b)
+    ]
     assert abs(float(seen[0][3] - seen[1][3])) > 0.1
 
 
@@ -144,7 +153,15 @@ def test_leading_shapes(name: str, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "dtype",
-    [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool],
+    [
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.int64,
+        torch.uint8,
+        torch.bool,
+    ],
 )
 def test_dtypes(name: str, dtype: torch.dtype) -> None:
     rewards = torch.tensor([0, 1, 1, 0, 1]).to(dtype)
@@ -160,7 +177,9 @@ def test_float32_rewards_with_a_large_shift(name: str, k: int) -> None:
     noise = torch.randn(16, generator=torch.Generator().manual_seed(3))
     rewards = (-1e4 + 1e-3 * noise).float()
     exact = advantages(rewards.double() + 1e4, baseline=name, k=k)
-    torch.testing.assert_close(advantages(rewards, baseline=name, k=k), exact.float(), rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(
+        advantages(rewards, baseline=name, k=k), exact.float(), rtol=1e-6, atol=0.0
+    )
 
 
 @pytest.mark.parametrize("k", [2, 5, 8])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from maxk_lab.estimators.sorting import sort_groups
+from maxk_lab.estimators.ranks.sorting import sort_groups
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -24,7 +24,9 @@ def test_same_order_as_a_stable_torch_sort(dtype: torch.dtype, shape: tuple[int,
 
 def test_extremes_and_strides() -> None:
     limits = torch.finfo(torch.float32)
-    rewards = torch.tensor([limits.max, 0.0, limits.min, limits.smallest_normal, -1e-45, 1e-45, -1.0])
+    rewards = torch.tensor(
+        [limits.max, 0.0, limits.min, limits.smallest_normal, -1e-45, 1e-45, -1.0]
+    )
     values, _ = sort_groups(rewards, stable_sort=True)
     assert torch.equal(values, rewards.double().sort().values)
     table = torch.randn(8, 5, generator=torch.Generator().manual_seed(1)).T

@@ -23,7 +23,9 @@ def draw(n: int, length: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor
 def test_fast_and_slow(n: int, seed: int) -> None:
     rewards, proxies, mask = draw(n, 5, seed)
     slow = reference.token_advantages(rewards, proxies, mask)
-    torch.testing.assert_close(token_advantages(rewards, proxies, mask), slow, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(
+        token_advantages(rewards, proxies, mask), slow, rtol=1e-12, atol=1e-15
+    )
 
 
 def test_by_hand() -> None:
@@ -38,7 +40,9 @@ def test_one_token_is_otb() -> None:
     rewards, proxies, _ = draw(5, 1)
     found = token_advantages(rewards, proxies, torch.ones(5, 1, dtype=torch.bool)).squeeze(-1)
     g = {"logit_proxy": proxies.squeeze(-1)}
-    torch.testing.assert_close(found, advantages(rewards, baseline="otb", k=1, trajectory_weights=g))
+    torch.testing.assert_close(
+        found, advantages(rewards, baseline="otb", k=1, trajectory_weights=g)
+    )
 
 
 def test_padding_changes_nothing_whatever_stands_in_it() -> None:
@@ -77,14 +81,16 @@ def test_leading_shapes_and_dtypes() -> None:
     assert found.dtype == torch.float16
     for row, (r, w, m) in zip(found.reshape(6, 4, 3), drawn):
         torch.testing.assert_close(row, token_advantages(r.half(), w, m))
-    assert token_advantages(torch.tensor([1, 0]), torch.ones(2, 1), torch.ones(2, 1).bool()).dtype == (
-        torch.float64
-    )
+    assert token_advantages(
+        torch.tensor([1, 0]), torch.ones(2, 1), torch.ones(2, 1).bool()
+    ).dtype == (torch.float64)
 
 
 def test_weights_are_constants_of_the_loss() -> None:
     rewards, proxies, mask = draw(3, 2)
-    assert not token_advantages(rewards.requires_grad_(), proxies.requires_grad_(), mask).requires_grad
+    assert not token_advantages(
+        rewards.requires_grad_(), proxies.requires_grad_(), mask
+    ).requires_grad
 
 
 @pytest.mark.parametrize(
@@ -99,7 +105,9 @@ def test_weights_are_constants_of_the_loss() -> None:
         (torch.tensor([1.0, torch.nan]), torch.ones(2, 2), torch.ones(2, 2).bool(), "rewards must be finite, got nan"),
     ],
 )  # fmt: skip
-def test_mistakes(rewards: torch.Tensor, proxies: torch.Tensor, mask: torch.Tensor, message: str) -> None:
+def test_mistakes(
+    rewards: torch.Tensor, proxies: torch.Tensor, mask: torch.Tensor, message: str
+) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         token_advantages(rewards, proxies, mask)
 

@@ -9,7 +9,7 @@ import torch
 
 from maxk_lab.estimators import advantages, reference
 from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_baseline
-from maxk_lab.estimators.enumeration import TinyBandit
+from maxk_lab.estimators.check.bandit import TinyBandit
 
 KINDS = ("length", "logit_proxy", "grad_norm")
 LOO = {"length": "opo_loo", "logit_proxy": "otb_loo", "grad_norm": "eob_loo"}
@@ -69,7 +69,9 @@ def test_with_two_samples_every_loo_baseline_is_rloo() -> None:
 
 def test_mean_and_rloo_are_group_mean_and_centred_at_one() -> None:
     rewards, _ = draw(6, 5)
-    assert_same(advantages(rewards, baseline="mean", k=1), (rewards - rewards.mean(-1, keepdim=True)) / 6)
+    assert_same(
+        advantages(rewards, baseline="mean", k=1), (rewards - rewards.mean(-1, keepdim=True)) / 6
+    )
     assert torch.equal(
         advantages(rewards, baseline="mean", k=1), advantages(rewards, baseline="group_mean", k=1)
     )
@@ -90,7 +92,11 @@ def test_on_a_tabular_softmax_otb_is_eob() -> None:
     bandit = TinyBandit((0.3, -0.8, 0.5, 0.1), (1.0, 0.2, 0.0, 0.7))
     p = torch.softmax(torch.tensor(bandit.logits, dtype=torch.float64), 0)
     assert_same(1 - 2 * p + p.square().sum(), bandit.trajectory_weight("grad_norm"))
-    for otb, eob in (("otb", "eob"), ("otb_loo", "eob_loo"), ("optimal[logit_proxy]", "optimal[grad_norm]")):
+    for otb, eob in (
+        ("otb", "eob"),
+        ("otb_loo", "eob_loo"),
+        ("optimal[logit_proxy]", "optimal[grad_norm]"),
+    ):
         means = [bandit.mean_estimate(4, 1, estimator="maxk", baseline=name) for name in (otb, eob)]
         assert torch.equal(*means)
 
@@ -127,7 +133,9 @@ def test_blocks_of_groups_agree_with_single_groups(n: int) -> None:
     found = advantages(rewards, baseline="optimal", k=8, trajectory_weights=g)
     for row in (0, 4, len(rewards) - 1):
         one = {"grad_norm": g["grad_norm"][row]}
-        assert_same(found[row], advantages(rewards[row], baseline="optimal", k=8, trajectory_weights=one))
+        assert_same(
+            found[row], advantages(rewards[row], baseline="optimal", k=8, trajectory_weights=one)
+        )
 
 
 def test_optimal_at_65536_is_finite_and_shift_invariant() -> None:
@@ -140,7 +148,9 @@ def test_optimal_at_65536_is_finite_and_shift_invariant() -> None:
 
 
 @pytest.mark.parametrize("name", NEED_G)
-@pytest.mark.parametrize("change", [lambda r: r + 1000.0, lambda r: r * 1e-4, lambda r: 1e-3 * r - 1e4])
+@pytest.mark.parametrize(
+    "change", [lambda r: r + 1000.0, lambda r: r * 1e-4, lambda r: 1e-3 * r - 1e4]
+)
 def test_float32_agrees_with_float64_for_shifts_scales_and_near_ties(name: str, change) -> None:  # type: ignore[no-untyped-def]
     drawn, g = draw(16, 4)
     rewards = change(drawn).float()
@@ -156,7 +166,9 @@ def test_the_missing_kind_is_named(name: str) -> None:
     choice = choose_baseline(name)
     needed = choice.row.needs(**choice.params)
     for given, words in ((None, "none"), ({"other": torch.ones(3)}, "other")):
-        message = f"needs trajectory_weights['{needed}'], one positive number per sample, got {words}"
+        message = (
+            f"needs trajectory_weights['{needed}'], one positive number per sample, got {words}"
+        )
         with pytest.raises(ValueError, match=re.escape(message)):
             advantages(torch.ones(3), baseline=name, k=1, trajectory_weights=given)
 
@@ -178,7 +190,9 @@ def test_bad_g_is_refused(name: str, g: torch.Tensor, message: str) -> None:
 
 
 def test_g_must_be_a_tensor() -> None:
-    with pytest.raises(TypeError, match=r"g must be a torch\.Tensor of the shape of rewards, got list"):
+    with pytest.raises(
+        TypeError, match=r"g must be a torch\.Tensor of the shape of rewards, got list"
+    ):
         advantages(torch.ones(2), baseline="opo", k=1, trajectory_weights={"length": [1, 2]})  # type: ignore[dict-item]
 
 
@@ -214,7 +228,9 @@ def test_optimal_knows_its_kinds() -> None:
     from maxk_lab.estimators import optimal_weights
 
     assert BASELINES.get("optimal").parameter.choices == tuple(TRAJECTORY_WEIGHTS)  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match="kind must be one of uniform, length, logit_proxy, grad_norm"):
+    with pytest.raises(
+        ValueError, match="kind must be one of uniform, length, logit_proxy, grad_norm"
+    ):
         optimal_weights(torch.ones(3), 1, kind="norm")
     with pytest.raises(ValueError, match="g must be given for kind 'length'"):
         optimal_weights(torch.ones(3), 1, kind="length")

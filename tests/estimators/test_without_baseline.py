@@ -9,7 +9,7 @@ import torch
 
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.catalogue import ESTIMATORS
-from maxk_lab.estimators.enumeration import TinyBandit
+from maxk_lab.estimators.check.bandit import TinyBandit
 
 ALONE = [row.name for row in ESTIMATORS if not row.takes_baseline]
 BINARY = [row.name for row in ESTIMATORS if row.binary_rewards]
@@ -48,11 +48,13 @@ def test_equal_rewards_give_exactly_zero(estimator: str) -> None:
 def test_leader_reward_by_hand_and_its_ties() -> None:
     rewards = torch.tensor([0.0, 1.0, 5.0], dtype=torch.float64)
     assert_same(
-        weights(rewards, "leader_reward[0.5]"), torch.tensor([-2.0, -1.0, 4.5], dtype=torch.float64) / 3
+        weights(rewards, "leader_reward[0.5]"),
+        torch.tensor([-2.0, -1.0, 4.5], dtype=torch.float64) / 3,
     )
     tied = torch.tensor([5.0, 0.0, 5.0, 2.0], dtype=torch.float64)
     assert_same(
-        weights(tied, "leader_reward[2]"), torch.tensor([4.0, -3.0, 4.0, -1.0], dtype=torch.float64) / 4
+        weights(tied, "leader_reward[2]"),
+        torch.tensor([4.0, -3.0, 4.0, -1.0], dtype=torch.float64) / 4,
     )
 
 
@@ -103,7 +105,9 @@ def test_passk_analytic_against_the_published_formula(n: int) -> None:
 
 
 def test_passk_analytic_at_one_is_grpo_with_ddof_zero_and_no_eps() -> None:
-    rewards = torch.tensor([[0.0, 1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
+    rewards = torch.tensor(
+        [[0.0, 1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]], dtype=torch.float64
+    )
     centred = rewards - rewards.mean(-1, keepdim=True)
     spread = rewards.std(-1, correction=0, keepdim=True).clamp(min=1e-300)
     assert_same(weights(rewards, "passk_analytic", k=1), centred / spread / 5)
@@ -132,7 +136,9 @@ def test_rewards_other_than_zero_and_one_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ALONE if name not in BINARY])
-@pytest.mark.parametrize("change", [lambda r: r + 1000.0, lambda r: r * 1e-4, lambda r: 1e-3 * r - 1e4])
+@pytest.mark.parametrize(
+    "change", [lambda r: r + 1000.0, lambda r: r * 1e-4, lambda r: 1e-3 * r - 1e4]
+)
 def test_float32_agrees_with_float64_for_shifts_scales_and_near_ties(name: str, change) -> None:  # type: ignore[no-untyped-def]
     rewards = change(draw(6, 8)).float()
     single = weights(rewards, name, k=own_k(name, 8))
@@ -162,7 +168,11 @@ def test_shapes_dtypes_and_constants_of_the_loss(name: str, shape: tuple[int, ..
     ("function", "params", "message"),
     [
         ("standardised:grpo", {"eps": -1.0}, "eps must be a finite number >= 0, got -1.0"),
-        ("heuristics:leader_reward", {"alpha": float("nan")}, "alpha must be a finite number >= 0, got nan"),
+        (
+            "heuristics:leader_reward",
+            {"alpha": float("nan")},
+            "alpha must be a finite number >= 0, got nan",
+        ),
         ("heuristics:hybrid", {"lambda_": 1.5}, "lambda_ must be a number from 0 to 1, got 1.5"),
         ("standardised:grpo_passk", {"norm": "var"}, "norm must be std or none, got 'var'"),
     ],

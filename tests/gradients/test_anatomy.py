@@ -8,8 +8,8 @@ import torch
 
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.catalogue import is_ordered, needed_weight
-from maxk_lab.gradients.anatomy import Anatomy, AnatomySums
-from maxk_lab.gradients.complete import MomentSums, Outcomes
+from maxk_lab.gradients.enumerated.anatomy import Anatomy, AnatomySums
+from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes
 
 PAIRS = [
     ("maxk", "none", 2),
@@ -45,7 +45,9 @@ def table(rewards, seed=0, behaviour=False):
 def weigh(estimator, baseline, k, kind):
     def weights(rewards, g, ratios):
         given = {} if kind is None or g is None else {kind: g}
-        return advantages(rewards, estimator=estimator, baseline=baseline, k=k, trajectory_weights=given)
+        return advantages(
+            rewards, estimator=estimator, baseline=baseline, k=k, trajectory_weights=given
+        )
 
     return weights
 
@@ -56,7 +58,9 @@ def found_anatomy(outcomes, n, own, plain, ordered):
     for rows, chance in classes.groups(n, ordered=ordered):
         weights, form = own(*classes.arguments(rows)), classes.forms(rows)
         moments.add(rows, chance, weights, form)
-        sums.add(rows, chance, weights, None if plain is None else plain(*classes.arguments(rows)), form)
+        sums.add(
+            rows, chance, weights, None if plain is None else plain(*classes.arguments(rows)), form
+        )
     found = moments.moments()
     mean = outcomes.centred(found.coefficients)
     return sums.anatomy(outcomes, found), found.second - outcomes.inner(mean, mean)
@@ -79,7 +83,9 @@ def higher_terms(estimates, tuples, chance):
 @pytest.mark.parametrize("n", [4, 6])
 @pytest.mark.parametrize("rewards", [[0.3, -1.0, 2.0], [1.0, 0.0, 1.0], [1000.3, 999.0, 1002.0]])
 @pytest.mark.parametrize(("estimator", "baseline", "k"), PAIRS)
-def test_the_parts_are_the_hoeffding_terms_over_all_tuples(estimator, baseline, k, rewards, n, behaviour):
+def test_the_parts_are_the_hoeffding_terms_over_all_tuples(
+    estimator, baseline, k, rewards, n, behaviour
+):
     p, rewards, lengths, scores, drawn = table(rewards, behaviour=behaviour)
     kind, ordered = needed_weight(estimator, baseline), is_ordered(estimator)
     lengths = scores.square().sum(1) if kind == "grad_norm" else lengths
@@ -92,7 +98,9 @@ def test_the_parts_are_the_hoeffding_terms_over_all_tuples(estimator, baseline, 
         None if drawn is None else p / drawn,
         drawn,
     )
-    found, variance = found_anatomy(outcomes, n, own, None if baseline == "none" else plain, ordered)
+    found, variance = found_anatomy(
+        outcomes, n, own, None if baseline == "none" else plain, ordered
+    )
 
     tuples = torch.tensor(list(itertools.product(range(3), repeat=n)))
     chance = (p if drawn is None else drawn)[tuples].prod(1)

@@ -8,12 +8,12 @@ import torch
 
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.estimators import advantages, effective_sample_size
-from maxk_lab.gradients.behaviour import perturbed
-from maxk_lab.gradients.bias import bias_verdicts
-from maxk_lab.gradients.draw import draw_pool
-from maxk_lab.gradients.measures import measure_cells
-from maxk_lab.gradients.pool import ScorePool
-from maxk_lab.gradients.units import Units
+from maxk_lab.gradients.sampled.measures import measure_cells
+from maxk_lab.gradients.scores.behaviour import perturbed
+from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.statistics.bias import bias_verdicts
+from maxk_lab.statistics.units import Units
 
 
 def bandit(arms=3):
@@ -24,7 +24,9 @@ def bandit(arms=3):
 
 def cell(estimator, baseline, n=4, k=2, complete=True):
     axes = {"estimator": estimator, "baseline": baseline, "n": n, "k": k, "partitions": 1}
-    return {"id": f"{estimator}/{baseline}/{n}/{k}"} | axes | ({"complete": True} if complete else {})
+    return (
+        {"id": f"{estimator}/{baseline}/{n}/{k}"} | axes | ({"complete": True} if complete else {})
+    )
 
 
 def drawn_pool(size=64, distance=0.7, enumerable=True, count=12):
@@ -33,7 +35,9 @@ def drawn_pool(size=64, distance=0.7, enumerable=True, count=12):
     policy = environment.policy(0)
     behaviour = None if distance is None else perturbed(policy, distance, seed=2)
     instances = environment.instances(count, 1)
-    pool = draw_pool(environment, policy, instances, count, size, objectives=[2], seed=3, behaviour=behaviour)
+    pool = draw_pool(
+        environment, policy, instances, count, size, objectives=[2], seed=3, behaviour=behaviour
+    )
     return pool, policy, behaviour, instances
 
 
@@ -70,7 +74,9 @@ def test_without_another_policy_the_ratios_are_exactly_one():
         assert found.ratios.eq(1).all()
         assert torch.equal(found.behaviour, found.probabilities)
         assert not found.off_policy
-    plain, with_ratios = measured(pool, cell("maxk", "subloo"), cell("off_policy_maxk", "subloo")).values()
+    plain, with_ratios = measured(
+        pool, cell("maxk", "subloo"), cell("off_policy_maxk", "subloo")
+    ).values()
     assert with_ratios["variance"] == pytest.approx(plain["variance"], rel=1e-12)
     assert "kl" not in plain["measures"]
 
@@ -112,12 +118,15 @@ def test_moments_and_measures_equal_the_sum_over_all_tuples(pair):
         assert found["units"]["m2"][i] == pytest.approx((chance @ estimates.square().sum(1)).item())
         assert found["units"]["mean_square"][i] == pytest.approx(mean.square().sum().item())
         sizes = effective_sample_size(ratios) / 4
-        assert found["measures"]["effective_sample_size"][i] == pytest.approx((chance @ sizes).item())
+        assert found["measures"]["effective_sample_size"][i] == pytest.approx(
+            (chance @ sizes).item()
+        )
         assert found["measures"]["kl"][i] == pytest.approx((b @ (b / p).log()).item())
         spread = (b @ (p / b).square() - 1).sqrt().item()
         assert found["measures"]["ratio_std"][i] == pytest.approx(spread)
         parts = [
-            found["measures"][f"variance_{name}"][i] for name in ("first", "cross", "baseline", "interaction")
+            found["measures"][f"variance_{name}"][i]
+            for name in ("first", "cross", "baseline", "interaction")
         ]
         variance = found["units"]["m2"][i] - found["units"]["mean_square"][i]
         assert sum(parts) == pytest.approx(variance, rel=1e-10)
@@ -151,7 +160,10 @@ def test_sampled_measures_estimate_the_enumerated_ones():
 
 def test_without_the_exact_gradient_the_reference_has_ratios():
     pool, *_ = drawn_pool(size=20_000, enumerable=False)
-    cells = [cell("off_policy_maxk", "centred", complete=False), cell("maxk", "centred", complete=False)]
+    cells = [
+        cell("off_policy_maxk", "centred", complete=False),
+        cell("maxk", "centred", complete=False),
+    ]
     reference, biased = measured(pool, *cells).values()
     assert reference["is_reference"]
     assert reference["against"] == biased["against"] == "reference:off_policy_maxk with centred"

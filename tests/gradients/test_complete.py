@@ -11,13 +11,13 @@ from scipy import stats
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.estimators import advantages, maxk_reward_estimate, objective
 from maxk_lab.estimators.catalogue import needed_weight
-from maxk_lab.gradients.bias import bias_verdicts
-from maxk_lab.gradients.complete import Outcomes, complete_moments
-from maxk_lab.gradients.draw import draw_pool
-from maxk_lab.gradients.measures import measure_cells
-from maxk_lab.gradients.multisets import _long_multisets, multisets
-from maxk_lab.gradients.statistics import MEASURES, interval
-from maxk_lab.gradients.units import Units
+from maxk_lab.gradients.enumerated.moments import Outcomes, complete_moments
+from maxk_lab.gradients.enumerated.multisets import _long_multisets, multisets
+from maxk_lab.gradients.sampled.measures import measure_cells
+from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.statistics.bias import bias_verdicts
+from maxk_lab.statistics.intervals import MEASURES, interval
+from maxk_lab.statistics.units import Units
 
 PAIRS = [
     ("maxk", "none", 2),
@@ -79,7 +79,9 @@ def outcomes_and_scores(rewards, lengths, seed):
 
 
 @pytest.mark.parametrize("n", [3, 5])
-@pytest.mark.parametrize("rewards", [[0.3, -1.0, 2.0, 0.5], [1.0, 0.0, 0.0, 1.0], [2.0, 2.0, 2.0, 2.0]])
+@pytest.mark.parametrize(
+    "rewards", [[0.3, -1.0, 2.0, 0.5], [1.0, 0.0, 0.0, 1.0], [2.0, 2.0, 2.0, 2.0]]
+)
 @pytest.mark.parametrize(("estimator", "baseline", "k"), PAIRS)
 def test_moments_equal_the_sum_over_all_tuples(estimator, baseline, k, rewards, n):
     p, rewards, g, gram, scores = outcomes_and_scores(rewards, [1.0, 3.0, 3.0, 1.0], seed=n)
@@ -87,7 +89,9 @@ def test_moments_equal_the_sum_over_all_tuples(estimator, baseline, k, rewards, 
 
     def weigh(rewards, g, ratios):
         weights = {} if kind is None else {kind: g}
-        return advantages(rewards, estimator=estimator, baseline=baseline, k=k, trajectory_weights=weights)
+        return advantages(
+            rewards, estimator=estimator, baseline=baseline, k=k, trajectory_weights=weights
+        )
 
     tuples = torch.tensor(list(itertools.product(range(4), repeat=n)))
     chance = p[tuples].prod(1)
@@ -95,8 +99,12 @@ def test_moments_equal_the_sum_over_all_tuples(estimator, baseline, k, rewards, 
     estimates = torch.einsum("sn,snp->sp", weights, scores[tuples])
     outcomes = Outcomes.of(p, rewards, None if kind is None else g[kind], gram)
     moments = complete_moments(outcomes, n, weigh)
-    assert moments.second == pytest.approx((chance @ estimates.square().sum(1)).item(), rel=1e-11, abs=1e-14)
-    torch.testing.assert_close(moments.coefficients @ scores, chance @ estimates, rtol=1e-10, atol=1e-13)
+    assert moments.second == pytest.approx(
+        (chance @ estimates.square().sum(1)).item(), rel=1e-11, abs=1e-14
+    )
+    torch.testing.assert_close(
+        moments.coefficients @ scores, chance @ estimates, rtol=1e-10, atol=1e-13
+    )
 
 
 def test_trajectories_that_no_weight_tells_apart_share_a_class():
@@ -157,7 +165,11 @@ def test_otb_equals_eob_where_the_logit_proxy_is_the_squared_norm():
 
 
 def test_sampled_measures_estimate_the_enumerated_ones():
-    keys = [("maxk", "centred", 4, 2), ("reinforce", "eob_loo", 4, 1), ("maxk", "optimal[logit_proxy]", 4, 2)]
+    keys = [
+        ("maxk", "centred", 4, 2),
+        ("reinforce", "eob_loo", 4, 1),
+        ("maxk", "optimal[logit_proxy]", 4, 2),
+    ]
     exact = measured(bandit(), [cell(*key) for key in keys])
     sampled = measured(bandit(), [cell(*key, complete=False) for key in keys], size=30_000)
     for name, metrics in exact.items():
@@ -178,7 +190,9 @@ def test_every_measure_of_one_enumerated_instance_has_its_value():
 
 
 def test_too_many_groups_fall_back_to_sampling():
-    found = measured(bandit(arms=20), [cell("maxk", "centred", 8, 2), cell("maxk", "centred", 2, 1)])
+    found = measured(
+        bandit(arms=20), [cell("maxk", "centred", 8, 2), cell("maxk", "centred", 2, 1)]
+    )
     assert found["maxk/centred/8/2"]["against"] == "exact"
     assert found["maxk/centred/2/1"]["against"] == "complete"
 
@@ -192,7 +206,13 @@ def test_a_pool_too_small_for_groups_is_no_obstacle_to_enumeration():
     "key", [("maxk", "subloo", 3, 2), ("maxk", "optimal[grad_norm]", 3, 2), ("grpo", "none", 3, 1)]
 )
 def test_a_policy_of_tokens_is_judged_as_a_table_is(key):
-    row_settings = {"name": "toy_llm", "task": "edit", "vocab_size": 3, "max_length": 2, "prompt_length": 2}
+    row_settings = {
+        "name": "toy_llm",
+        "task": "edit",
+        "vocab_size": 3,
+        "max_length": 2,
+        "prompt_length": 2,
+    }
     rest = {"temperature": 1.0, "top_p": 1.0, "rewards": (), "reward_weights": ()}
     environment = make_environment(
         row_settings | rest,
@@ -216,7 +236,9 @@ def test_a_policy_of_tokens_is_judged_as_a_table_is(key):
     "estimator", ["top_m[2]", "median", "trimmed_mean[0.2]", "l_statistic[0.5 0.0 -1.5]"]
 )
 def test_every_objective_is_proven_unbiased(estimator):
-    cells = [cell(estimator, baseline, 5, 3) for baseline in ("none", "centred", "subloo", "group_mean")]
+    cells = [
+        cell(estimator, baseline, 5, 3) for baseline in ("none", "centred", "subloo", "group_mean")
+    ]
     environment = bandit(1000.0)
     pool = draw_pool(
         environment,
@@ -297,7 +319,9 @@ def test_two_outcomes_are_enumerated_however_many_samples():
     failed = [math.comb(n - int(c), k) / math.comb(n, k) for c in successes]
     density = stats.binom.pmf(successes, n, chance)
     mean = density @ failed
-    assert found["value_variance"] == pytest.approx(density @ (np.array(failed) - mean) ** 2, rel=1e-9)
+    assert found["value_variance"] == pytest.approx(
+        density @ (np.array(failed) - mean) ** 2, rel=1e-9
+    )
     assert mean == pytest.approx((1 - chance) ** k)
     assert found["dead_gradient_rate"] == pytest.approx((1 - chance) ** n + chance**n, rel=1e-9)
     assert bias_verdicts({0: Units.from_metrics(found)})[0].verdict == "unbiased"

@@ -9,10 +9,10 @@ import torch
 
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.estimators import advantages, maxk_reward_estimate
-from maxk_lab.gradients.draw import draw_pool
-from maxk_lab.gradients.measures import measure_cells
-from maxk_lab.gradients.statistics import interval
-from maxk_lab.gradients.units import Units
+from maxk_lab.gradients.sampled.measures import measure_cells
+from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.units import Units
 
 TRIALS = 300
 CELL = {"id": "c", "estimator": "maxk", "baseline": "subloo", "n": 4, "k": 2, "partitions": 2}
@@ -24,7 +24,9 @@ def exact_variances(probabilities, rewards):
     scores = torch.eye(arms).double() - probabilities
     groups = torch.tensor(list(itertools.product(range(arms), repeat=CELL["n"])))
     chance = probabilities[groups].prod(1)
-    weights = advantages(rewards[:, groups], estimator="maxk", baseline=CELL["baseline"], k=CELL["k"])
+    weights = advantages(
+        rewards[:, groups], estimator="maxk", baseline=CELL["baseline"], k=CELL["k"]
+    )
     estimates = torch.einsum("ign,gnp->igp", weights, scores[groups])
     mean = torch.einsum("g,igp->ip", chance, estimates)
     values = maxk_reward_estimate(rewards[:, groups], CELL["k"])
@@ -45,12 +47,15 @@ def test_the_95_percent_intervals_of_variances_cover_95_percent_of_the_time(coun
     # Blocks: these two instances. Instances: the population they are drawn from.
     population = fixed if unit == "block" else environment.instances(50_000, 2)
     truth = {
-        name: values.mean().item() for name, values in exact_variances(probabilities, population).items()
+        name: values.mean().item()
+        for name, values in exact_variances(probabilities, population).items()
     }
     hits = dict.fromkeys(truth, 0)
     for trial in range(TRIALS):
         instances = fixed if unit == "block" else environment.instances(count, 1000 + trial)
-        pool = draw_pool(environment, policy, instances, count, pool_size, objectives=[2], seed=trial)
+        pool = draw_pool(
+            environment, policy, instances, count, pool_size, objectives=[2], seed=trial
+        )
         ((_, metrics),) = measure_cells(pool, [CELL], seed=trial)
         assert metrics["unit"] == unit
         for name, value in truth.items():
@@ -74,7 +79,9 @@ def test_a_rate_that_no_group_showed_is_bounded_by_how_many_groups_there_were():
     assert (found.value, found.low) == (0.0, 0.0)
     # P(no dead group among 128 | rate) = (1 - rate)^128 falls to 2.5 % at the upper end.
     assert (1 - found.high) ** 128 == pytest.approx(0.025)
-    always = interval(replace(units[0], measures={"dead_gradient_rate": np.ones(4)}), "dead_gradient_rate")
+    always = interval(
+        replace(units[0], measures={"dead_gradient_rate": np.ones(4)}), "dead_gradient_rate"
+    )
     assert (always.value, always.high) == (1.0, 1.0)
     assert always.low**64 == pytest.approx(0.025)
 
@@ -87,7 +94,10 @@ def test_the_interval_of_a_rare_rate_covers_it():
         if dead.any():  # the bootstrap has something to resample
             continue
         units = Units(
-            np.zeros(16, np.int64), *np.ones((4, 16)), measures={"dead_gradient_rate": dead}, groups=groups
+            np.zeros(16, np.int64),
+            *np.ones((4, 16)),
+            measures={"dead_gradient_rate": dead},
+            groups=groups,
         )
         found = interval(units, "dead_gradient_rate")
         assert found.high > 0

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.protocol import make_environment
-from maxk_lab.gradients.exact import (
+from maxk_lab.gradients.enumerated.exact import (
     checked_probabilities,
     exact_gradient,
     exact_gradient_weights,
@@ -52,9 +52,14 @@ def test_gradient_of_a_neural_policy_equals_autograd_through_the_value():
     listed, rewards = environment.enumerate(instance)
     parameters = list(policy.parameters())
     log_probs = environment.log_probs(policy, instance, listed.unsqueeze(0))[0]
-    gradients = torch.autograd.grad(exact_value(log_probs.exp(), rewards, 3), parameters, allow_unused=True)
+    gradients = torch.autograd.grad(
+        exact_value(log_probs.exp(), rewards, 3), parameters, allow_unused=True
+    )
     slow = torch.cat(
-        [torch.zeros(p.numel()).double() if g is None else g.flatten() for g, p in zip(gradients, parameters)]
+        [
+            torch.zeros(p.numel()).double() if g is None else g.flatten()
+            for g, p in zip(gradients, parameters)
+        ]
     )
     weights = exact_gradient_weights(log_probs.detach().exp(), rewards, 3)
     fast = exact_gradient(

@@ -9,14 +9,14 @@ import torch
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
-from maxk_lab.estimators.families import family_terms
-from maxk_lab.gradients.bias import bias_verdicts
-from maxk_lab.gradients.complete import Outcomes
-from maxk_lab.gradients.draw import draw_pool
-from maxk_lab.gradients.exact import exact_gradient_weights
+from maxk_lab.estimators.baselines.families import family_terms
+from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
+from maxk_lab.gradients.enumerated.moments import Outcomes
 from maxk_lab.gradients.fitting import cross_fit, oracle_coefficients, same_batch
-from maxk_lab.gradients.measures import measure_cells
-from maxk_lab.gradients.units import Units
+from maxk_lab.gradients.sampled.measures import measure_cells
+from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.statistics.bias import bias_verdicts
+from maxk_lab.statistics.units import Units
 
 
 def drawn(instances, groups, n, seed=0, width=4):
@@ -42,7 +42,9 @@ def test_a_cross_fit_is_the_least_squares_over_the_groups_of_all_other_instances
     found = cross_fit(rewards, scores @ scores.mT, k, family)
     for i in range(4):
         others = [j for j in range(4) if j != i]
-        expected = least_squares(rewards[others].flatten(0, 1), scores[others].flatten(0, 1), k, family)
+        expected = least_squares(
+            rewards[others].flatten(0, 1), scores[others].flatten(0, 1), k, family
+        )
         torch.testing.assert_close(found[i], expected, rtol=1e-8, atol=1e-10)
 
 
@@ -116,7 +118,12 @@ def test_the_oracle_refuses_trajectories_of_another_policy():
     outcomes, _ = policy([0.3, -1.0, 2.0], seed=0)
     ratios = torch.ones(3).double()
     elsewhere = Outcomes(
-        outcomes.probabilities, outcomes.rewards, None, outcomes.gram, ratios, outcomes.probabilities
+        outcomes.probabilities,
+        outcomes.rewards,
+        None,
+        outcomes.gram,
+        ratios,
+        outcomes.probabilities,
     )
     with pytest.raises(LabError, match=r"leave out gradient\.behaviour"):
         oracle_coefficients(elsewhere, 4, 2, "affine")
@@ -135,9 +142,13 @@ def test_a_cross_fit_is_unbiased_whatever_the_other_group_and_a_same_batch_fit_i
 
     def mean(coefficients):
         """The coefficients c [A] of E ĝ = Σ_a c_a ψ_a, for α of each group or of all."""
-        weights = advantages(rewards, baseline=f"{family}[cross_fit]", k=k, coefficients=coefficients)
+        weights = advantages(
+            rewards, baseline=f"{family}[cross_fit]", k=k, coefficients=coefficients
+        )
         totals = (
-            torch.zeros(3).double().index_add_(0, second.flatten(), (chance.unsqueeze(1) * weights).flatten())
+            torch.zeros(3)
+            .double()
+            .index_add_(0, second.flatten(), (chance.unsqueeze(1) * weights).flatten())
         )
         return used_on.centred(totals)
 
@@ -171,7 +182,8 @@ VERDICTS = {
 
 def bandit(arms=3, shift=0.0):
     return make_environment(
-        {"name": "bandit", "arms": arms, "reward_shift": shift}, {"init_std": 0.5, "dtype": "float64"}
+        {"name": "bandit", "arms": arms, "reward_shift": shift},
+        {"init_std": 0.5, "dtype": "float64"},
     )
 
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from maxk_lab.environments.bandit import Bandit
+from maxk_lab.environments.bandit.environment import Bandit
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.estimators import Objective, advantages, objective
-from maxk_lab.gradients.draw import draw_pool
-from maxk_lab.gradients.exact import exact_value
-from maxk_lab.gradients.measures import measure_cells, pool_layout
-from maxk_lab.gradients.pool import ScorePool
-from maxk_lab.gradients.statistics import interval
-from maxk_lab.gradients.units import Units
+from maxk_lab.gradients.enumerated.exact import exact_value
+from maxk_lab.gradients.sampled.measures import measure_cells, pool_layout
+from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.units import Units
 
 TSP_POLICY = {
     "embed_dim": 16,
@@ -30,7 +30,8 @@ TSP_POLICY = {
 
 def bandit(arms=3, shift=0.0):
     return make_environment(
-        {"name": "bandit", "arms": arms, "reward_shift": shift}, {"init_std": 0.5, "dtype": "float64"}
+        {"name": "bandit", "arms": arms, "reward_shift": shift},
+        {"init_std": 0.5, "dtype": "float64"},
     )
 
 
@@ -87,8 +88,12 @@ def test_quadratic_forms_equal_the_gradients_written_out():
         estimates = []
         for group in order[i, 0]:
             weights = advantages(pool.rewards[i, group], estimator="maxk", baseline="centred", k=2)
-            log_probs = environment.log_probs(policy, instance, listed[pool.rows[i, group]].unsqueeze(0))[0]
-            gradients = torch.autograd.grad((weights * log_probs).sum(), parameters, allow_unused=True)
+            log_probs = environment.log_probs(
+                policy, instance, listed[pool.rows[i, group]].unsqueeze(0)
+            )[0]
+            gradients = torch.autograd.grad(
+                (weights * log_probs).sum(), parameters, allow_unused=True
+            )
             estimates.append(
                 torch.cat(
                     [
@@ -100,7 +105,9 @@ def test_quadratic_forms_equal_the_gradients_written_out():
         stacked = torch.stack(estimates)
         products = stacked @ stacked.T
         replicates = len(stacked)
-        assert metrics["units"]["m2"][i] == pytest.approx(products.diagonal().mean().item(), rel=1e-9)
+        assert metrics["units"]["m2"][i] == pytest.approx(
+            products.diagonal().mean().item(), rel=1e-9
+        )
         off = (products.sum() - products.diagonal().sum()) / (replicates * (replicates - 1))
         assert metrics["units"]["mean_square"][i] == pytest.approx(off.item(), rel=1e-7, abs=1e-12)
 
@@ -110,7 +117,11 @@ def test_reference_mode_judges_without_the_exact_gradient():
     policy, instances = environment.policy(0), environment.instances(12, 1)
     exact = draw_pool(environment, policy, instances, 12, 20_000, objectives=[2], seed=3)
     blind = replace(
-        exact, objectives=(), inner=exact.inner[..., :0], norm=exact.norm[:, :0], value=exact.value[:, :0]
+        exact,
+        objectives=(),
+        inner=exact.inner[..., :0],
+        norm=exact.norm[:, :0],
+        value=exact.value[:, :0],
     )
     cells = [cell("centred", 4, 2), cell("group_mean", 4, 2), cell("subloo", 4, 2)]
     found = dict(measure_cells(blind, cells, seed=0))
@@ -128,7 +139,9 @@ def test_a_cell_does_not_depend_on_the_other_cells_asked_for():
     together = draw_pool(environment, policy, instances, 12, 200, objectives=[1, 2, 3], seed=3)
     ((_, one),) = measure_cells(alone, [cell("centred", 4, 2)], seed=0)
     many = dict(
-        measure_cells(together, [cell("none", 8, 1), cell("centred", 4, 2), cell("subloo", 4, 3)], seed=0)
+        measure_cells(
+            together, [cell("none", 8, 1), cell("centred", 4, 2), cell("subloo", 4, 3)], seed=0
+        )
     )
     assert many["centred-4-2"] == one
 
@@ -136,7 +149,13 @@ def test_a_cell_does_not_depend_on_the_other_cells_asked_for():
 def test_few_instances_are_resampled_in_blocks_of_the_pool():
     environment = bandit()
     pool = draw_pool(
-        environment, environment.policy(0), environment.instances(2, 1), 2, 640, objectives=[2], seed=3
+        environment,
+        environment.policy(0),
+        environment.instances(2, 1),
+        2,
+        640,
+        objectives=[2],
+        seed=3,
     )
     ((_, metrics),) = measure_cells(pool, [cell("centred", 8, 2)], seed=0)
     units = Units.from_metrics(metrics)
@@ -148,10 +167,18 @@ def test_few_instances_are_resampled_in_blocks_of_the_pool():
 def test_one_failing_cell_does_not_take_the_others_with_it():
     environment = bandit()
     pool = draw_pool(
-        environment, environment.policy(0), environment.instances(12, 1), 12, 64, objectives=[2], seed=3
+        environment,
+        environment.policy(0),
+        environment.instances(12, 1),
+        12,
+        64,
+        objectives=[2],
+        seed=3,
     )
     found = dict(
-        measure_cells(pool, [cell("centred", 4, 2), cell("subloo", 4, 1), cell("none", 64, 2)], seed=0)
+        measure_cells(
+            pool, [cell("centred", 4, 2), cell("subloo", 4, 1), cell("none", 64, 2)], seed=0
+        )
     )
     assert found["centred-4-2"]["variance"] > 0
     assert isinstance(found["subloo-4-1"], Exception)
@@ -162,7 +189,7 @@ def test_many_trajectories_take_the_exact_gradient_as_a_direction_to_the_same_nu
     environment = make_environment({"name": "tsp", "num_loc": 5}, TSP_POLICY)
     policy, instances = environment.policy(0), environment.instances(12, 1)
     table = draw_pool(environment, policy, instances, 12, 40, objectives=[2, 3], seed=3)
-    monkeypatch.setattr("maxk_lab.gradients.parts.TABLE_LIMIT", 100)
+    monkeypatch.setattr("maxk_lab.gradients.scores.parts.TABLE_LIMIT", 100)
     direct = draw_pool(environment, policy, instances, 12, 40, objectives=[2, 3], seed=3)
     assert direct.gram.shape[1] < table.gram.shape[1] == 120
     torch.testing.assert_close(direct.norm, table.norm, rtol=1e-9, atol=0)
@@ -203,22 +230,28 @@ MANY_FORMS = [
 
 @pytest.mark.parametrize("instances_drawn", [2, 12])
 @pytest.mark.parametrize("exact", [True, False])
-def test_scores_kept_as_they_are_give_the_numbers_of_their_gram_matrix(instances_drawn, exact, monkeypatch):
+def test_scores_kept_as_they_are_give_the_numbers_of_their_gram_matrix(
+    instances_drawn, exact, monkeypatch
+):
     environment = integrated_bandit()
     environment.has_exact = exact
     policy, instances = environment.policy(0), environment.instances(instances_drawn, 1)
 
     def pool():
-        return draw_pool(environment, policy, instances, instances_drawn, 200, objectives=[2, 3], seed=3)
+        return draw_pool(
+            environment, policy, instances, instances_drawn, 200, objectives=[2, 3], seed=3
+        )
 
     few = pool()
-    monkeypatch.setattr("maxk_lab.gradients.parts.FEW_PARAMETERS", 2)
+    monkeypatch.setattr("maxk_lab.gradients.scores.parts.FEW_PARAMETERS", 2)
     many = pool()
     assert few.scores.shape == (instances_drawn, 200, 3)
     assert few.gram.shape == (instances_drawn, 0, 0)
     assert many.gram.shape == (instances_drawn, 3, 3)
     assert few.exact == exact
-    torch.testing.assert_close(few.trajectory_weight("grad_norm"), many.trajectory_weight("grad_norm"))
+    torch.testing.assert_close(
+        few.trajectory_weight("grad_norm"), many.trajectory_weight("grad_norm")
+    )
     again = ScorePool.from_arrays(few.to_arrays())
     assert (again.objectives, again.scores.shape) == (few.objectives, few.scores.shape)
     found = [dict(measure_cells(p, MANY_FORMS, seed=0)) for p in (again, many)]
@@ -245,7 +278,9 @@ def test_an_integrated_gradient_is_the_enumerated_one():
         assert one["units"]["inner"] == pytest.approx(other["units"]["inner"], rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("estimator", ["top_m[2]", "median", "cvar_lower[0.5]", "l_statistic[0.5 0.0 -1.5]"])
+@pytest.mark.parametrize(
+    "estimator", ["top_m[2]", "median", "cvar_lower[0.5]", "l_statistic[0.5 0.0 -1.5]"]
+)
 def test_an_objective_without_the_exact_gradient_is_judged_against_its_own_centred_row(estimator):
     environment = integrated_bandit()
     policy, instances = environment.policy(0), environment.instances(12, 1)
@@ -279,7 +314,10 @@ def test_the_weights_of_a_group_are_measured_and_dead_groups_left_out():
     chances = [math.comb(4, m) * best**m * (1 - best) ** (4 - m) for m in (1, 2, 3)]
     expected = sum(chance / m for m, chance in zip((1, 2, 3), chances)) / sum(chances)
     assert found["weight_concentration"] == pytest.approx(expected, abs=0.01)
-    assert interval(Units.from_metrics(found), "weight_concentration").value == found["weight_concentration"]
+    assert (
+        interval(Units.from_metrics(found), "weight_concentration").value
+        == found["weight_concentration"]
+    )
     ((_, nothing),) = measure_cells(
         draw_pool(environment, policy, rewards[11:], 1, 64, objectives=[2], seed=3),
         [cell("subloo", 4, 2)],
@@ -292,13 +330,23 @@ def test_the_weights_of_a_group_are_measured_and_dead_groups_left_out():
 def test_the_value_variance_is_that_between_groups():
     environment = bandit()
     pool = draw_pool(
-        environment, environment.policy(0), environment.instances(12, 1), 12, 40, objectives=[2], seed=3
+        environment,
+        environment.policy(0),
+        environment.instances(12, 1),
+        12,
+        40,
+        objectives=[2],
+        seed=3,
     )
     ((_, found),) = measure_cells(pool, [cell("centred", 4, 2)], seed=0)
     order = pool_layout(pool, 4, 1, 0).order[0]
     for i in range(12):
         maxima = [
-            np.mean([max(pair) for pair in itertools.combinations(pool.rewards[i, group].tolist(), 2)])
+            np.mean(
+                [max(pair) for pair in itertools.combinations(pool.rewards[i, group].tolist(), 2)]
+            )
             for group in order[i, 0]
         ]
-        assert found["measures"]["value_variance"][i] == pytest.approx(np.var(maxima, ddof=1), rel=1e-10)
+        assert found["measures"]["value_variance"][i] == pytest.approx(
+            np.var(maxima, ddof=1), rel=1e-10
+        )

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from maxk_lab.estimators import advantages
-from maxk_lab.gradients.complete import Outcomes, complete_moments
-from maxk_lab.gradients.exact import exact_gradient_weights
+from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
+from maxk_lab.gradients.enumerated.moments import Outcomes, complete_moments
+from maxk_lab.gradients.enumerated.oracle import constant_level, joint_optimum
 from maxk_lab.gradients.fitting import oracle_coefficients
-from maxk_lab.gradients.oracle import constant_level, joint_optimum
 
 DISTINCT, TIED = [0.3, -1.0, 2.0], [1.0, 0.0, 0.0, 1.0]
 
@@ -51,7 +51,9 @@ def named(baseline, k, **rest):
 
 @pytest.mark.parametrize("rewards", [DISTINCT, TIED, [0.0, 0.0, 0.0]])
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
-def test_the_best_constant_is_the_mean_maximum_weighted_by_the_squared_score_of_its_group(rewards, k):
+def test_the_best_constant_is_the_mean_maximum_weighted_by_the_squared_score_of_its_group(
+    rewards, k
+):
     outcomes, scores = policy(rewards, seed=k)
     rows, values, chance = every_group(outcomes, k)
     squared = scores[rows].sum(1).square().sum(1)
@@ -141,7 +143,9 @@ def rivals(outcomes, n, k):
 @pytest.mark.parametrize("shift", [0.0, 1000.0])
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (2, 2), (4, 1), (4, 2), (4, 3), (4, 4), (6, 3)])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_the_joint_optimum_is_unbiased_and_no_unbiased_baseline_has_less_variance(n, k, shift, seed):
+def test_the_joint_optimum_is_unbiased_and_no_unbiased_baseline_has_less_variance(
+    n, k, shift, seed
+):
     plain = bandit(4, seed)
     outcomes = Outcomes(plain.probabilities, plain.rewards + shift, plain.g, plain.gram)
     found = second_moment(outcomes, n, joint_optimum(outcomes, n, k).weights)
@@ -179,7 +183,9 @@ def test_the_weights_follow_their_samples():
 
 def test_too_many_unknowns_are_refused_with_what_would_fit():
     outcomes = bandit(10, 0)
-    with pytest.raises(ValueError, match=r"11440 unknowns, at most 4000 are solved for; n <= 6 fits"):
+    with pytest.raises(
+        ValueError, match=r"11440 unknowns, at most 4000 are solved for; n <= 6 fits"
+    ):
         joint_optimum(outcomes, 8, 2, limit=4000)
     with pytest.raises(ValueError, match="10 unknowns, at most 9 are solved for; no n fits"):
         joint_optimum(outcomes, 2, 2, limit=9)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.protocol import make_environment
-from maxk_lab.gradients.scores import BatchedScores, score_gram, squared_norms
+from maxk_lab.gradients.scores.per_trajectory import BatchedScores, score_gram, squared_norms
 
 POLICY = {
     "embed_dim": 16,
@@ -44,9 +44,15 @@ def setting():
 @pytest.mark.parametrize("memory_bytes", [1, 20_000, 2**30])
 def test_gram_matrix_is_the_product_of_the_scores(setting, chunk, memory_bytes):
     log_probs, parameters, scores = setting
-    directions = torch.randn(3, scores.shape[1], generator=torch.Generator().manual_seed(0)).double()
+    directions = torch.randn(
+        3, scores.shape[1], generator=torch.Generator().manual_seed(0)
+    ).double()
     gram, products = score_gram(
-        BatchedScores(log_probs, chunk), 11, parameters, directions=directions, memory_bytes=memory_bytes
+        BatchedScores(log_probs, chunk),
+        11,
+        parameters,
+        directions=directions,
+        memory_bytes=memory_bytes,
     )
     torch.testing.assert_close(gram, scores @ scores.T, rtol=1e-9, atol=1e-10)
     torch.testing.assert_close(products, scores @ directions.T, rtol=1e-9, atol=1e-10)

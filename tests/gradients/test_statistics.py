@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maxk_lab.gradients.bias import bias_verdicts, holm
-from maxk_lab.gradients.log_ratios import log_ratio
-from maxk_lab.gradients.statistics import MEASURES, interval
-from maxk_lab.gradients.units import Units
+from maxk_lab.statistics.bias import bias_verdicts, holm
+from maxk_lab.statistics.intervals import MEASURES, interval
+from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.units import Units
 
 
 def units(m2, mean_square=None, inner=None, truth=None, stratum=None):
@@ -55,7 +55,9 @@ def test_points_follow_the_formulas():
     expected["cosine"] = 1 / np.sqrt(1.5 * 2.25)
     assert {name: interval(u, name).value for name in expected} == pytest.approx(expected)
     assert {interval(u, name).reason for name in MEASURES.keys() - expected} == {"not measured"}
-    assert all(interval(u, name).low < value < interval(u, name).high for name, value in expected.items())
+    assert all(
+        interval(u, name).low < value < interval(u, name).high for name, value in expected.items()
+    )
 
 
 def test_strata_weigh_the_same_and_are_resampled_apart():
@@ -66,7 +68,10 @@ def test_strata_weigh_the_same_and_are_resampled_apart():
 
 def test_undefined_measures_say_why():
     nothing = units(
-        np.linspace(5, 6, 12), np.linspace(-1, 1, 12) - 0.01, np.linspace(-1, 1, 12), np.linspace(-1, 1, 12)
+        np.linspace(5, 6, 12),
+        np.linspace(-1, 1, 12) - 0.01,
+        np.linspace(-1, 1, 12),
+        np.linspace(-1, 1, 12),
     )
     for name in ("relative_variance", "scale", "cosine"):
         found = interval(nothing, name)
@@ -117,7 +122,9 @@ def test_the_variance_interval_covers_the_exact_value():
 
 
 def test_holm_agrees_with_the_textbook():
-    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx(
+        {"a": 0.03, "c": 0.06, "b": 0.06}
+    )
 
 
 def test_unbiased_families_are_rejected_at_most_at_the_stated_rate():
@@ -133,7 +140,9 @@ def test_unbiased_families_are_rejected_at_most_at_the_stated_rate():
 
 
 def test_scale_bias_and_direction_bias_are_told_apart():
-    verdicts = bias_verdicts({"fine": noisy(1), "scale": noisy(2, scale=0.5), "direction": noisy(3, off=3.0)})
+    verdicts = bias_verdicts(
+        {"fine": noisy(1), "scale": noisy(2, scale=0.5), "direction": noisy(3, off=3.0)}
+    )
     assert [verdicts[key].verdict for key in ("fine", "scale", "direction")] == [
         "no bias seen",
         "scale bias",
@@ -145,7 +154,8 @@ def test_scale_bias_and_direction_bias_are_told_apart():
 def test_a_bias_as_large_as_the_detectable_one_is_found_about_four_times_in_five():
     stated = bias_verdicts({0: noisy(0)})[0].detectable_scale
     found = sum(
-        bias_verdicts({0: noisy(s, scale=1 + stated)})[0].verdict != "no bias seen" for s in range(1, 301)
+        bias_verdicts({0: noisy(s, scale=1 + stated)})[0].verdict != "no bias seen"
+        for s in range(1, 301)
     )
     assert 0.65 <= found / 300 <= 0.95
 
@@ -155,7 +165,9 @@ def test_a_common_shrinkage_is_seen_among_instances_of_very_different_gradient_n
     truth = rng.lognormal(0, 1.5, 16)
     inner = 0.75 * truth * (1 + 0.02 * rng.standard_normal(16))
     mean_square = 0.75**2 * truth * (1 + 0.02 * rng.standard_normal(16))
-    family = {i: noisy(i) for i in range(90)} | {"shrunk": units(mean_square + 5, mean_square, inner, truth)}
+    family = {i: noisy(i) for i in range(90)} | {
+        "shrunk": units(mean_square + 5, mean_square, inner, truth)
+    }
     assert bias_verdicts(family)["shrunk"].verdict == "scale bias"
 
 
@@ -244,8 +256,13 @@ def test_the_ratio_of_a_measure_is_paired():
     found = log_ratio(with_measure(3 * values), with_measure(values), measure="kl")
     assert found.value == pytest.approx(np.log(3))
     assert found.width < 1e-9
-    assert "not positive" in log_ratio(with_measure(-values), with_measure(values), measure="kl").reason
-    assert log_ratio(with_measure(values), noisy(0, count=16), measure="kl").reason == "not measured"
+    assert (
+        "not positive"
+        in log_ratio(with_measure(-values), with_measure(values), measure="kl").reason
+    )
+    assert (
+        log_ratio(with_measure(values), noisy(0, count=16), measure="kl").reason == "not measured"
+    )
 
 
 def test_the_ratio_of_enumerated_squared_biases_is_not_lost_to_rounding():

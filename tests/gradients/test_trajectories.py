@@ -6,19 +6,30 @@ import torch
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.gradients import trajectories
-from maxk_lab.gradients.draw import draw_pool
-from maxk_lab.gradients.pool import ScorePool
-from maxk_lab.gradients.proxies import correlation
-from maxk_lab.gradients.scores import BatchedScores, grams_of_scores, norms_of_scores, score_gram
-from maxk_lab.gradients.trajectories import (
+from maxk_lab.gradients.scores import trajectories
+from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.gradients.scores.per_trajectory import (
+    BatchedScores,
+    grams_of_scores,
+    norms_of_scores,
+    score_gram,
+)
+from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.gradients.scores.proxies import correlation
+from maxk_lab.gradients.scores.trajectories import (
     VectorisedScores,
     instance_scores,
     trajectory_grams,
     trajectory_squared_norms,
 )
 
-TSP = {"embed_dim": 16, "num_encoder_layers": 1, "num_heads": 2, "feedforward_hidden": 16, "dtype": "float64"}
+TSP = {
+    "embed_dim": 16,
+    "num_encoder_layers": 1,
+    "num_heads": 2,
+    "feedforward_hidden": 16,
+    "dtype": "float64",
+}
 
 
 def toy_llm(**parameters):
@@ -86,7 +97,9 @@ def test_the_gram_matrices_do_not_depend_on_how_many_groups_are_held():
     environment = toy_llm()
     policy, instances = environment.policy(0), environment.instances(3, 1)
     actions = environment.rollout(policy, instances, 5, seed=2).actions
-    scores = VectorisedScores(environment, policy, environment.trajectory_inputs(instances, actions))
+    scores = VectorisedScores(
+        environment, policy, environment.trajectory_inputs(instances, actions)
+    )
     parameters = list(policy.parameters())
     group = 8 * 5 * sum(p.numel() for p in parameters)
     whole = grams_of_scores(scores, 3, 5, parameters)
@@ -104,7 +117,9 @@ def test_mapped_scores_have_the_gram_matrix_of_batched_ones(memory_bytes, monkey
     monkeypatch.setattr(trajectories, "VECTORISED_CHUNK", 15)
     mapped = instance_scores(environment, policy, instance, listed)
     assert isinstance(mapped, VectorisedScores)
-    batched = BatchedScores(lambda i, j: environment.log_probs(policy, instance, listed[None, i:j])[0])
+    batched = BatchedScores(
+        lambda i, j: environment.log_probs(policy, instance, listed[None, i:j])[0]
+    )
     fast, _ = score_gram(mapped, len(listed), parameters, memory_bytes=memory_bytes)
     slow, _ = score_gram(batched, len(listed), parameters, memory_bytes=memory_bytes)
     torch.testing.assert_close(fast, slow, rtol=1e-9, atol=1e-11)
@@ -190,7 +205,9 @@ def test_a_pool_keeps_lengths_and_proxies_through_its_file(enumerable):
             rtol=1e-9,
             atol=1e-12,
         )
-        assert torch.equal(pool.listed_weight(kind).gather(1, pool.rows), pool.trajectory_weight(kind))
+        assert torch.equal(
+            pool.listed_weight(kind).gather(1, pool.rows), pool.trajectory_weight(kind)
+        )
 
 
 def test_a_missing_reward_is_named():

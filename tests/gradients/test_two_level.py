@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from maxk_lab.gradients.two_level import (
+from maxk_lab.statistics.two_level import (
     improvement,
     iqm,
     probability_interval,
@@ -29,7 +29,8 @@ def draw(number, between, seeds=5, instances=32):
 def test_the_interquartile_mean_leaves_out_a_quarter_on_either_side(count):
     values = np.random.default_rng(count).normal(size=(3, count))
     wanted = [
-        sum(sorted(row)[count // 4 : count - count // 4]) / (count - 2 * (count // 4)) for row in values
+        sum(sorted(row)[count // 4 : count - count // 4]) / (count - 2 * (count // 4))
+        for row in values
     ]
     assert iqm(values) == pytest.approx(wanted)
 
@@ -38,7 +39,9 @@ def test_improvement_counts_pairs_and_half_of_the_ties():
     mine, theirs = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 2.0, 1.0, 0.0])
     wanted = [1.0 if a > b else 0.5 if a == b else 0.0 for a, b in zip(mine, theirs, strict=True)]
     assert improvement(mine, theirs).tolist() == wanted
-    assert probability_interval(improvement(mine, theirs).reshape(2, 2), level=0.95).value == np.mean(wanted)
+    assert probability_interval(
+        improvement(mine, theirs).reshape(2, 2), level=0.95
+    ).value == np.mean(wanted)
 
 
 def test_a_quantile_is_that_of_all_values():

@@ -21,7 +21,9 @@ NOISE = {
 NOISE_OF_ORACLES = {"joint_optimum": 0.5, "affine[oracle]": 0.6}
 
 
-def make_cells(baselines=tuple(NOISE), ns=(8, 16), ks=(2, 4), stages=(0,), seeds=(0, 1), instances=16):
+def make_cells(
+    baselines=tuple(NOISE), ns=(8, 16), ks=(2, 4), stages=(0,), seeds=(0, 1), instances=16
+):
     """Cell dicts as the plan makes them."""
     return [
         {
@@ -62,7 +64,9 @@ def make_metrics(cell, against="exact", bias_off_gradient=0.0, noise=None):
     spread = shared.gamma(20, 1 / 20, units)
     noise = {**NOISE, **NOISE_OF_ORACLES}[cell["baseline"]] if noise is None else noise
     scale = expected_scale("maxk", cell["baseline"], cell["n"], cell["k"])
-    variance = noise * scale**2 * 4 * cell["k"] / cell["n"] * spread * own.gamma(400, 1 / 400, units)
+    variance = (
+        noise * scale**2 * 4 * cell["k"] / cell["n"] * spread * own.gamma(400, 1 / 400, units)
+    )
     error = 0.01 * np.sqrt(noise)
     inner = scale * truth + error * own.standard_normal(units)
     square = scale**2 * truth + bias_off_gradient**2 + error * own.standard_normal(units)
@@ -70,11 +74,22 @@ def make_metrics(cell, against="exact", bias_off_gradient=0.0, noise=None):
     if reference:
         inner = square = truth
     columns = {"m2": variance + square, "mean_square": square, "inner": inner, "truth": truth}
-    names = ("variance", "relative_variance", "snr", "mean_square", "squared_bias", "scale", "cosine")
+    names = (
+        "variance",
+        "relative_variance",
+        "snr",
+        "mean_square",
+        "squared_bias",
+        "scale",
+        "cosine",
+    )
     return {
         "against": against,
         "is_reference": reference,
-        "units": {"stratum": [0] * units, **{name: column.tolist() for name, column in columns.items()}},
+        "units": {
+            "stratum": [0] * units,
+            **{name: column.tolist() for name, column in columns.items()},
+        },
         "unit": "instance",
         "replicates": 256 // cell["n"],
         "value": -4.0,
@@ -88,9 +103,17 @@ def make_exact_metrics(cell, scale=1.0, off=0.0, tolerance=1e-9):
     sampled = make_metrics(cell, against="complete")
     truth = np.array(sampled["units"]["truth"])
     square = (scale**2 + off**2) * truth
-    units = {"m2": 2 * truth + square, "mean_square": square, "inner": scale * truth, "truth": truth}
+    units = {
+        "m2": 2 * truth + square,
+        "mean_square": square,
+        "inner": scale * truth,
+        "truth": truth,
+    }
     return sampled | {
-        "units": {"stratum": [0] * len(truth), **{name: unit.tolist() for name, unit in units.items()}},
+        "units": {
+            "stratum": [0] * len(truth),
+            **{name: unit.tolist() for name, unit in units.items()},
+        },
         "replicates": 0,
         "bias": {
             "squared": (((scale - 1) ** 2 + off**2) * truth).tolist(),
@@ -113,7 +136,9 @@ def make_measured_metrics(cell, **how):
     """Metrics by complete enumeration with the measures of the weights and the anatomy of the variance."""
     noise = {**NOISE, **NOISE_OF_ORACLES}[cell["baseline"]]
     made = make_exact_metrics(cell, **how)
-    spread = np.random.default_rng([cell["stage"], cell["seed"]]).gamma(20, 1 / 20, cell["instances"])
+    spread = np.random.default_rng([cell["stage"], cell["seed"]]).gamma(
+        20, 1 / 20, cell["instances"]
+    )
     units = made["units"]
     variance = noise * 4 * cell["k"] / cell["n"] * spread
     units["m2"] = (variance + units["mean_square"]).tolist()
@@ -188,7 +213,11 @@ def make_training_cells(points=POINTS, seeds=(0, 1, 2), **settings):
 def final_value(cell, at_k, step=100):
     """What a trained policy is worth in truth: training for K > 1 gains at large K and loses at K = 1."""
     trained = step / 100
-    return 0.4 + 0.05 * np.log2(at_k) + trained * (0.1 * np.log2(at_k) - 0.1 if cell["k"] > 1 else 0.05)
+    return (
+        0.4
+        + 0.05 * np.log2(at_k)
+        + trained * (0.1 * np.log2(at_k) - 0.1 if cell["k"] > 1 else 0.05)
+    )
 
 
 def make_log(cell):
@@ -252,7 +281,9 @@ def make_training_record(cell, status="done", **how):
         cell=cell,
         status=status,
         metrics=make_training_metrics(cell, **how) if done else None,
-        error=None if done else "Traceback (most recent call last):\nFloatingPointError: loss at step 3",
+        error=None
+        if done
+        else "Traceback (most recent call last):\nFloatingPointError: loss at step 3",
         provenance={"git": {"commit": "0123abcd", "dirty": False}, "versions": {"torch": "2.13.0"}},
         timings={"seconds": 9.0, "evaluations_seconds": [0.0, 4.0 + cell["seed"], 8.0]},
     )
@@ -260,7 +291,9 @@ def make_training_record(cell, status="done", **how):
 
 def make_done(cell, metrics):
     """A finished record of any study."""
-    return SimpleNamespace(cell=cell, status="done", metrics=metrics, error=None, provenance={}, timings={})
+    return SimpleNamespace(
+        cell=cell, status="done", metrics=metrics, error=None, provenance={}, timings={}
+    )
 
 
 def make_objective_cells(ks=(1, 2, 4), seeds=(0,)):

@@ -4,7 +4,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.sweeps.claims import Claim
+from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 
 @pytest.fixture(scope="module")
@@ -12,7 +12,9 @@ def verdict(lab):
     """(verdict, detail) of one claim on a study with a failed cell of `affine` (n = 8)."""
     cells = lab.cells(ns=(8, 16), ks=(2,))
     lost = next(c["id"] for c in cells if c["baseline"] == "affine[0.5]" and c["n"] == 8)
-    records = [lab.record(cell, status="failed" if cell["id"] == lost else "done") for cell in cells]
+    records = [
+        lab.record(cell, status="failed" if cell["id"] == lost else "done") for cell in cells
+    ]
 
     def judge(**claim):
         model = TypeAdapter(Claim).validate_python({"name": "it", **claim})
@@ -53,7 +55,11 @@ def test_unbiased(verdict, baseline, detectable, expected, said):
 )
 def test_equals(verdict, value, tolerance, expected):
     found, detail = verdict(
-        kind="equals", metric="scale", where={"baseline": "group_mean"}, value=value, tolerance=tolerance
+        kind="equals",
+        metric="scale",
+        where={"baseline": "group_mean"},
+        value=value,
+        tolerance=tolerance,
     )
     assert found == expected, detail
 
@@ -113,9 +119,19 @@ def enumerated(lab):
 @pytest.mark.parametrize(
     ("baseline", "bias", "expected", "said"),
     [
-        ("pkpo_sloo", "direction", "supported", "biased, relative bias 0.250 by complete enumeration"),
+        (
+            "pkpo_sloo",
+            "direction",
+            "supported",
+            "biased, relative bias 0.250 by complete enumeration",
+        ),
         ("pkpo_sloo", "scale", "refuted", "biased, relative bias 0.250"),
-        ("group_mean", "scale", "supported", "scale bias, relative bias 0.250 by complete enumeration"),
+        (
+            "group_mean",
+            "scale",
+            "supported",
+            "scale bias, relative bias 0.250 by complete enumeration",
+        ),
         ("group_mean", "direction", "refuted", "scale bias"),
         ("centred", "direction", "refuted", "unbiased, relative bias 0.00 by complete enumeration"),
         ("centred", "scale", "refuted", "unbiased"),
@@ -126,7 +142,12 @@ def enumerated(lab):
         ("sample_loo", "scale", "refuted", "biased, p ="),
         (["pkpo_sloo", "sample_loo"], "direction", "supported", "2 of 2 rows"),
         (["pkpo_sloo", "none"], "direction", "undecided", "1 of 2 rows"),
-        (["pkpo_sloo", "centred"], "direction", "refuted", "1 of 2 rows, e.g. stage0/maxk/centred/n8/k2"),
+        (
+            ["pkpo_sloo", "centred"],
+            "direction",
+            "refuted",
+            "1 of 2 rows, e.g. stage0/maxk/centred/n8/k2",
+        ),
         ("subloo", "direction", "undecided", "no row of this run matches"),
     ],
 )
@@ -156,7 +177,9 @@ def trained(lab):
 
     def judge(seeds=(0, 1, 2), lost=(), **claim):
         cells = lab.training_cells(seeds=seeds)
-        records = [lab.training_record(c, status="failed" if c["id"] in lost else "done") for c in cells]
+        records = [
+            lab.training_record(c, status="failed" if c["id"] in lost else "done") for c in cells
+        ]
         gradient = lab.cells(baselines=("none",), ns=(8,), ks=(2,))
         model = TypeAdapter(Claim).validate_python({"name": "it", "kind": "difference", **claim})
         both = cells + gradient, records + [lab.record(cell) for cell in gradient]
@@ -208,7 +231,9 @@ def test_a_difference_at_its_bound_is_not_beyond_it(lab):
 
 
 def test_a_difference_needs_all_seeds_of_both_rows(trained):
-    found, detail = trained(metric="max@8", at_least=0, **CENTRED, lost=["training-reinforce-centred-8-1-1"])
+    found, detail = trained(
+        metric="max@8", at_least=0, **CENTRED, lost=["training-reinforce-centred-8-1-1"]
+    )
     assert found == "undecided"
     assert "training/reinforce/centred/n8/k1: 2 of 3 seeds finished" in detail
 

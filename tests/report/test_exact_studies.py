@@ -8,9 +8,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from maxk_lab.report.figures import figures
+from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.tables import FORMATS, render
-from maxk_lab.sweeps.claims import Claim
+from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 OPTIMA = {1: 0.25, 2: 0.5, 4: 0.75}
 
@@ -45,7 +45,8 @@ def test_every_format_has_the_optima_and_the_weights(summary):
     assert "Exact, by quadrature or by enumeration" in text
     assert "max@2 2 0.5 1 " in text
     assert (
-        "The weights of 2 groups of n rewards, drawn by the untrained policy: exact for these groups" in text
+        "The weights of 2 groups of n rewards, drawn by the untrained policy: exact for these groups"
+        in text
     )
 
 
@@ -78,9 +79,18 @@ def test_figures(summary, tmp_path):
         f"{name}.{kind}" for name in ("objective", "effective-rewards") for kind in ("png", "svg")
     }
     objective, weights = first["objective.svg"].decode(), first["effective-rewards.svg"].decode()
-    for said in ("K = 4: mean 0.75", "exact objective", "Objectives along policy.mean: bandit(arms=4)"):
+    for said in (
+        "K = 4: mean 0.75",
+        "exact objective",
+        "Objectives along policy.mean: bandit(arms=4)",
+    ):
         assert said in objective, said
-    for said in ("maxk subloo", "effective reward n·w", "one group of n = 4 rewards, 1 more faint", "K = 2"):
+    for said in (
+        "maxk subloo",
+        "effective reward n·w",
+        "one group of n = 4 rewards, 1 more faint",
+        "K = 2",
+    ):
         assert said in weights, said
 
 
@@ -105,7 +115,9 @@ def test_every_seed_must_have_the_order(lab):
     assert "seed 1: 0.75 over 0.75" in detail
     summary = summarise_records(cells, records, name="seeds")
     assert "0.25 to 0.75" in render(summary, "terminal")
-    assert json.loads(render(summary, "json"))["objective"][0]["undefined"] == {"optimum": "the seeds differ"}
+    assert json.loads(render(summary, "json"))["objective"][0]["undefined"] == {
+        "optimum": "the seeds differ"
+    }
     assert judged(cells, records[:-1], **ORDER, along=[{"k": 1}, {"k": 2}])[0] == "undecided"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.report.naming import environment_label
-from maxk_lab.sweeps.environment_check import telling_parameters
+from maxk_lab.sweeps.spec.environment import telling_parameters
 
 
 def resolved(name, **given):

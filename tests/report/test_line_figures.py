@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from maxk_lab.gradients.statistics import Interval
 from maxk_lab.report.axes import is_geometric
-from maxk_lab.report.line_figures import declared_figure
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.sweeps.figures import Figure
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.studies.gradient.figures.lines import declared_figure
+from maxk_lab.sweeps.spec.figures import Figure
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,9 @@ def draw(rows, **declared):
     figure = declared_figure(rows, Figure(name="it", **declared), "a title", 0.95)
     figure.draw_without_rendering()
     (legend,) = figure.legends
-    return [axes for axes in figure.axes if axes.axison], [text.get_text() for text in legend.get_texts()]
+    return [axes for axes in figure.axes if axes.axison], [
+        text.get_text() for text in legend.get_texts()
+    ]
 
 
 def lines_of(axes):
@@ -38,7 +40,12 @@ def lines_of(axes):
 
 def test_a_panel_per_value_and_a_line_per_combination(rows):
     axes, labels = draw(
-        rows, metric="variance", against="n", lines=("baseline", "environment.arms"), panels="k", scale="log"
+        rows,
+        metric="variance",
+        against="n",
+        lines=("baseline", "environment.arms"),
+        panels="k",
+        scale="log",
     )
     assert [panel.get_title() for panel in axes] == ["K = 2", "K = 4"]
     assert set(labels) == {
@@ -50,7 +57,11 @@ def test_a_panel_per_value_and_a_line_per_combination(rows):
         assert (panel.get_yscale(), panel.get_xscale()) == ("log", "log")
         drawn = lines_of(panel)
         for (baseline, arms), label in (
-            ((b, a), n) for b in ("none", "centred") for a in (4, 9) for n in drawn if n == f"{b}, arms = {a}"
+            ((b, a), n)
+            for b in ("none", "centred")
+            for a in (4, 9)
+            for n in drawn
+            if n == f"{b}, arms = {a}"
         ):
             wanted = {
                 row.key.n: row.intervals["variance"].value
@@ -77,14 +88,18 @@ def test_against_a_setting(rows):
 
 def test_biased_lines_are_dashed_and_say_so(rows):
     axes, _ = draw(
-        [row for row in rows if row.key.k == 2 and row.key.setting[0][1] == 4], metric="snr", against="n"
+        [row for row in rows if row.key.k == 2 and row.key.setting[0][1] == 4],
+        metric="snr",
+        against="n",
     )
     styles = {bars.get_label(): bars.lines[0].get_linestyle() for bars in axes[0].containers}
     assert styles == {"none": "-", "centred": "-", "group_mean (biased)": "--"}
 
 
 def test_no_two_lines_look_the_same(rows):
-    axes, labels = draw(rows, metric="variance", against="n", lines=("baseline", "environment.arms", "k"))
+    axes, labels = draw(
+        rows, metric="variance", against="n", lines=("baseline", "environment.arms", "k")
+    )
     looks = {
         (line.get_color(), line.get_marker(), str(line.get_markerfacecolor()))
         for line in (bars.lines[0] for bars in axes[0].containers)
@@ -103,7 +118,8 @@ def test_bars_are_the_intervals(rows):
 def test_an_endless_interval_does_not_squeeze_the_rest(rows):
     row = next(row for row in rows if row.key.baseline == "none")
     endless = replace(
-        row, intervals={**row.intervals, "relative_variance": Interval(4.0, 2.0, float("inf"), 0.95)}
+        row,
+        intervals={**row.intervals, "relative_variance": Interval(4.0, 2.0, float("inf"), 0.95)},
     )
     for scale in ("linear", "log"):
         axes, _ = draw([endless], metric="relative_variance", against="n", scale=scale)
@@ -127,13 +143,19 @@ def test_the_ratios_of_two_policies_are_the_same_for_every_estimator(lab):
         for distance in (0.5, 1.0)
         for cell in lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
     ]
-    rows = summarise_records(cells, [lab.record(c, make=lab.measured) for c in cells], name="off").rows
-    _, labels = draw(rows, metric="kl", against="behaviour.distance", lines=("estimator", "baseline", "n"))
+    rows = summarise_records(
+        cells, [lab.record(c, make=lab.measured) for c in cells], name="off"
+    ).rows
+    _, labels = draw(
+        rows, metric="kl", against="behaviour.distance", lines=("estimator", "baseline", "n")
+    )
     assert labels == ["n = 8", "n = 16"]
 
 
 def test_what_no_row_measured_has_no_figure(rows):
-    assert declared_figure(rows, Figure(name="it", metric="kl", against="n"), "a title", 0.95) is None
+    assert (
+        declared_figure(rows, Figure(name="it", metric="kl", against="n"), "a title", 0.95) is None
+    )
 
 
 @pytest.mark.parametrize(

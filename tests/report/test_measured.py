@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from maxk_lab.gradients.log_ratios import log_ratio
-from maxk_lab.report.anatomy_figure import MOST, anatomy_figure, anatomy_parts
 from maxk_lab.report.document import compact
 from maxk_lab.report.figures import figures
-from maxk_lab.report.gradient_columns import ALWAYS, ANATOMY, OF_RATIOS, OF_WEIGHTS
+from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.tables import FORMATS, render
+from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.studies.gradient.columns import ALWAYS, ANATOMY, OF_RATIOS, OF_WEIGHTS
+from maxk_lab.studies.gradient.figures.anatomy import MOST, anatomy_figure, anatomy_parts
 
 BASELINES = ("none", "group_mean", "centred", "subloo", "affine[oracle]", "joint_optimum")
 
@@ -61,7 +61,9 @@ def test_the_anatomy_is_that_put_in_and_sums_to_the_variance(summary, lab):
     text = render(summary, "terminal", width=160)
     sheet = text.split("Variance anatomy: ")[1].split("Measures")[0]
     assert len(re.findall(r"50\.0 % +40\.0 % +30\.0 % +-20\.0 %", sheet)) == len(summary.rows)
-    assert "Exact for these instances, by complete enumeration: no interval." in " ".join(sheet.split())
+    assert "Exact for these instances, by complete enumeration: no interval." in " ".join(
+        sheet.split()
+    )
 
 
 def test_flat_records_carry_them(summary):
@@ -70,13 +72,22 @@ def test_flat_records_carry_them(summary):
     for record, line in zip(in_json, in_csv, strict=True):
         row = row_of(summary, record["baseline"], record["k"])
         assert record["dead_gradient_rate"] == row.intervals["dead_gradient_rate"].value
-        assert record["variance_cross"] == float(line["variance_cross"]) == row.anatomy["variance_cross"]
+        assert (
+            record["variance_cross"]
+            == float(line["variance_cross"])
+            == row.anatomy["variance_cross"]
+        )
         assert record["value_variance_low"] == float(line["value_variance_low"])
 
 
 def test_over_the_best_possible_is_the_paired_ratio_to_the_joint_optimum(summary):
     best = row_of(summary, "joint_optimum")
-    for name, ratio in (("centred", 2.0), ("none", 60.0), ("affine[oracle]", 1.2), ("joint_optimum", 1.0)):
+    for name, ratio in (
+        ("centred", 2.0),
+        ("none", 60.0),
+        ("affine[oracle]", 1.2),
+        ("joint_optimum", 1.0),
+    ):
         found = row_of(summary, name).over_best
         assert found.value == pytest.approx(ratio, rel=1e-9)
         logs = log_ratio(row_of(summary, name).units, best.units)
@@ -84,10 +95,16 @@ def test_over_the_best_possible_is_the_paired_ratio_to_the_joint_optimum(summary
     assert row_of(summary, "group_mean").over_best is None, (
         "a shrunk gradient is not compared with a right one"
     )
-    sheet = render(summary, "terminal").split("How far from the best possible: ")[1].split("Weights: ")[0]
+    sheet = (
+        render(summary, "terminal")
+        .split("How far from the best possible: ")[1]
+        .split("Weights: ")[0]
+    )
     assert "2.00 [2.00, 2.00]" in sheet
     assert "group_mean" not in sheet
-    record = next(r for r in json.loads(render(summary, "json"))["gradient"] if r["baseline"] == "none")
+    record = next(
+        r for r in json.loads(render(summary, "json"))["gradient"] if r["baseline"] == "none"
+    )
     assert record["over_best"] == pytest.approx(60.0)
 
 
@@ -106,14 +123,24 @@ def test_nothing_is_said_of_what_was_not_measured(lab):
         assert row.over_best is None
     for format in FORMATS:
         text = render(old, format)
-        for word in ("not measured", "Weights", "anatomy", "best possible", "Importance", "dead", "Oracles"):
+        for word in (
+            "not measured",
+            "Weights",
+            "anatomy",
+            "best possible",
+            "Importance",
+            "dead",
+            "Oracles",
+        ):
             assert word not in text, (format, word)
 
 
 def test_a_row_that_lacks_what_others_have_is_empty_there_and_no_undefined_value(lab):
     cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,))
     make = {"none": lab.exact, "centred": lab.measured}
-    summary = summarise_records(cells, [lab.record(c, make=make[c["baseline"]]) for c in cells], name="half")
+    summary = summarise_records(
+        cells, [lab.record(c, make=make[c["baseline"]]) for c in cells], name="half"
+    )
     text = render(summary, "terminal", width=140)
     assert "Undefined" not in text
     weights = text.split("Weights: ")[1].split("Variance anatomy")[0]
@@ -124,9 +151,12 @@ def test_a_row_that_lacks_what_others_have_is_empty_there_and_no_undefined_value
 
 def test_ratios_have_a_sheet_where_the_trajectories_are_of_another_policy(lab):
     cells = [
-        cell | {"behaviour": {"distance": 0.3}} for cell in lab.cells(baselines=("none",), ns=(8,), ks=(2,))
+        cell | {"behaviour": {"distance": 0.3}}
+        for cell in lab.cells(baselines=("none",), ns=(8,), ks=(2,))
     ]
-    summary = summarise_records(cells, [lab.record(c, make=lab.measured) for c in cells], name="off")
+    summary = summarise_records(
+        cells, [lab.record(c, make=lab.measured) for c in cells], name="off"
+    )
     (row,) = summary.rows
     assert set(OF_RATIOS) < set(row.intervals)
     assert row.key.setting == (("behaviour.distance", 0.3),)
@@ -152,7 +182,12 @@ def test_the_figure_of_the_anatomy(summary, tmp_path):
     }
     svg = next(path for path in paths if path.name == "anatomy-stage0-k2.svg").read_text()
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
-    for said in ("n = 8", "group_mean (biased)", "the baseline's own noise", "interaction of these two"):
+    for said in (
+        "n = 8",
+        "group_mean (biased)",
+        "the baseline's own noise",
+        "interaction of these two",
+    ):
         assert said in texts
     # Multiples of the least of the unbiased that are no oracles: subloo, at 0.9.
     assert [texts.count(number(value)) for value in (1 / 0.9, 0.5 / 0.9)] == [2, 1]
@@ -164,7 +199,9 @@ def number(value):
 
 
 def test_figures_of_the_anatomy_have_few_bars_and_keep_together_what_is_compared(lab):
-    cells = lab.vary(lab.cells(baselines=BASELINES, ns=(8, 16), ks=(2,)), "environment.arms", range(2, 7))
+    cells = lab.vary(
+        lab.cells(baselines=BASELINES, ns=(8, 16), ks=(2,)), "environment.arms", range(2, 7)
+    )
     summary = summarise_records(
         cells, [lab.record(c, make=lab.measured, **scaled(c)) for c in cells], name="many"
     )

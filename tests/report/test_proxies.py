@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from maxk_lab.report.document import compact
+from maxk_lab.report.formats.render import render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.tables import render
 
 LENGTH = {0: [0.1, 0.2, 0.3, 0.4], 1: [0.5, None, 0.7, 0.6]}
 LOGIT = {0: [1.0] * 4, 1: [1.0] * 4}
@@ -45,7 +45,9 @@ def test_the_mean_is_over_the_instances_of_each_seed_alike(study):
 def test_any_cell_of_the_seed_tells_them(study):
     cells, records = study
     lost = [cell["id"] for cell in cells if cell["baseline"] == "none"]
-    whole, part = (summarise_records(cells, records(gone), name="it").proxies for gone in ((), lost))
+    whole, part = (
+        summarise_records(cells, records(gone), name="it").proxies for gone in ((), lost)
+    )
     assert whole == part
 
 
@@ -53,7 +55,9 @@ def test_a_seed_without_any_cell_leaves_them_undefined(study):
     cells, records = study
     lost = [cell["id"] for cell in cells if cell["seed"] == 1]
     summary = summarise_records(cells, records(lost), name="it")
-    assert {row.correlation.reason for row in summary.proxies} == {"incomplete: 1 of 2 seeds finished"}
+    assert {row.correlation.reason for row in summary.proxies} == {
+        "incomplete: 1 of 2 seeds finished"
+    }
     assert "—: incomplete: 1 of 2 seeds finished" in render(summary, "terminal")
 
 
@@ -117,6 +121,8 @@ def test_whole_numbers_stay_whole_in_csv_where_another_study_leaves_the_column_e
     (first, *_) = (line for line in lines if line["section"] == "gradient")
     whole = ("stage", "n", "k", "seeds_finished", "seeds", "instances", "pool")
     row = next(
-        r for r in json.loads(render(summary, "json"))["gradient"] if r["baseline"] == first["baseline"]
+        r
+        for r in json.loads(render(summary, "json"))["gradient"]
+        if r["baseline"] == first["baseline"]
     )
     assert {name: first[name] for name in whole} == {name: str(row[name]) for name in whole}

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maxk_lab.gradients.units import Units
-from maxk_lab.report.recommend import recommend
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.recommend import recommend
 
 Rows = Callable[..., tuple[Any, ...]]
 
@@ -61,7 +61,9 @@ def test_only_rows_of_the_objective_and_of_a_divisor_of_the_budget_compete(rows:
     found = rows(baselines=("centred",), ns=(8, 16), ks=(2, 4))
     answer = recommend(found, objective_name="max@4", budget=24)
     assert [(one.row.key.n, one.row.key.k) for one in answer.candidates] == [(8, 4)]
-    assert [(row.key.n, reason) for row, reason in answer.left_out] == [(16, "n = 16 does not divide 24")]
+    assert [(row.key.n, reason) for row, reason in answer.left_out] == [
+        (16, "n = 16 does not divide 24")
+    ]
 
 
 def test_biased_rows_compete_only_when_asked(rows: Rows) -> None:
@@ -75,8 +77,12 @@ def test_biased_rows_compete_only_when_asked(rows: Rows) -> None:
 
 def test_an_incomplete_row_is_left_out_with_its_reason(lab: Any) -> None:
     cells = lab.cells(baselines=("centred", "subloo"), ns=(8,), ks=(2,))
-    records = [lab.record(cell) for cell in cells if (cell["baseline"], cell["seed"]) != ("subloo", 1)]
-    answer = recommend(summarise_records(cells, records, name="s").rows, objective_name="max@2", budget=8)
+    records = [
+        lab.record(cell) for cell in cells if (cell["baseline"], cell["seed"]) != ("subloo", 1)
+    ]
+    answer = recommend(
+        summarise_records(cells, records, name="s").rows, objective_name="max@2", budget=8
+    )
     assert [one.row.key.baseline for one in answer.candidates] == ["centred"]
     assert [reason for _, reason in answer.left_out] == ["incomplete: 1 of 2 seeds finished"]
 
@@ -88,7 +94,10 @@ def test_nothing_to_rank_is_no_recommendation(rows: Rows) -> None:
 
 
 def test_a_cross_fit_needs_a_second_group_in_the_step(lab: Any) -> None:
-    cells = [cell | {"baseline": "affine[cross_fit]"} for cell in lab.cells(baselines=("centred",), ks=(2,))]
+    cells = [
+        cell | {"baseline": "affine[cross_fit]"}
+        for cell in lab.cells(baselines=("centred",), ks=(2,))
+    ]
     records = [lab.record(cell, noise=1.0) for cell in cells]
     rows = summarise_records(cells, records, name="s").rows
     answer = recommend(rows, objective_name="max@2", budget=16)
@@ -103,10 +112,14 @@ def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None
     for record in records:
         if record.cell["baseline"] == "sample_loo":  # cut into other units, as another n would be
             record.metrics["units"]["stratum"] = [i // 4 for i in range(16)]
-    answer = recommend(summarise_records(cells, records, name="s").rows, objective_name="max@2", budget=8)
+    answer = recommend(
+        summarise_records(cells, records, name="s").rows, objective_name="max@2", budget=8
+    )
     (worse,) = answer.candidates[1:]
     assert worse.against_best is not None
-    assert worse.against_best.reason.startswith("unpaired: the two rest on different resampling units")
+    assert worse.against_best.reason.startswith(
+        "unpaired: the two rest on different resampling units"
+    )
     expected = snr(worse.row) / snr(answer.best.row)
     assert worse.against_best.value == pytest.approx(expected)
     assert worse.against_best.low <= expected <= worse.against_best.high

@@ -8,12 +8,12 @@ import pytest
 from pydantic import TypeAdapter
 
 from maxk_lab.report.figures import figures
+from maxk_lab.report.formats.render import render
 from maxk_lab.report.naming import environment_label, setting_of, setting_words, short_names
-from maxk_lab.report.order import sorted_rows
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.tables import render
-from maxk_lab.sweeps.claims import Claim
-from maxk_lab.sweeps.figures import Figure
+from maxk_lab.studies.gradient.order import sorted_rows
+from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.figures import Figure
 
 ARMS = "environment.num_loc"
 
@@ -36,7 +36,9 @@ def test_rows_are_kept_apart(summary):
     assert len(summary.rows) == 8
     assert {row.key.environment for row in summary.rows} == {"tsp"}
     assert {row.key.path for row in summary.rows if row.key.n == 8} == {
-        f"stage0/num_loc={size}/maxk/{baseline}/n8/k2" for size in (8, 4) for baseline in ("none", "centred")
+        f"stage0/num_loc={size}/maxk/{baseline}/n8/k2"
+        for size in (8, 4)
+        for baseline in ("none", "centred")
     }
 
 
@@ -58,13 +60,19 @@ def test_tables_have_a_column_for_it_in_the_order_of_the_file(summary):
     assert [dict(row.key.setting)[ARMS] for row in sorted_rows(summary.rows)] == [8] * 4 + [4] * 4
     in_json = json.loads(render(summary, "json"))["gradient"]
     in_csv = list(csv.DictReader(io.StringIO(render(summary, "csv"))))
-    assert [record[ARMS] for record in in_json] == [int(line[ARMS]) for line in in_csv] == [8] * 4 + [4] * 4
+    assert (
+        [record[ARMS] for record in in_json]
+        == [int(line[ARMS]) for line in in_csv]
+        == [8] * 4 + [4] * 4
+    )
 
 
 def test_figures_are_kept_apart_and_named(summary, tmp_path):
     names = {path.stem for path in figures(summary, tmp_path)}
     assert names == {
-        f"{what}-num_loc-{size}" for what in ("variance", "bias-stage0", "heat-map-stage0") for size in (8, 4)
+        f"{what}-num_loc-{size}"
+        for what in ("variance", "bias-stage0", "heat-map-stage0")
+        for size in (8, 4)
     }
     assert "tsp, num_loc=8" in (tmp_path / "variance-num_loc-8.svg").read_text()
 
@@ -111,7 +119,11 @@ def test_claims_speak_of_settings(varied, claim, verdict, said):
 
 
 def test_words():
-    setting = (("environment.arms", 8), ("behaviour.distance", 0.25), ("environment.rewards", "linear"))
+    setting = (
+        ("environment.arms", 8),
+        ("behaviour.distance", 0.25),
+        ("environment.rewards", "linear"),
+    )
     assert setting_words(setting) == "arms=8, distance=0.25, rewards=linear"
     assert setting_words(()) == ""
     assert short_names(["policy.scale", "environment.scale", "policy.mean"]) == {
@@ -132,7 +144,9 @@ def test_what_is_varied_is_no_part_of_the_environment_s_label():
 
 
 def test_many_settings_have_short_tables(lab):
-    cells = lab.vary(lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,)), ARMS, tuple(range(4, 20)))
+    cells = lab.vary(
+        lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,)), ARMS, tuple(range(4, 20))
+    )
     found = summarise_records(cells, [lab.record(cell) for cell in cells], name="many")
     assert {row.bias.verdict for row in found.rows} == {"no bias seen"}
     text = render(found, "terminal")

@@ -5,21 +5,26 @@ from types import SimpleNamespace
 
 import pytest
 
-from maxk_lab.gradients.statistics import interval
-from maxk_lab.gradients.units import Units
-from maxk_lab.report.gradient_columns import ALWAYS
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.columns import ALWAYS
 
 
 def rows_of(summary, **axes):
     """The rows whose key has these values."""
-    return [row for row in summary.rows if all(getattr(row.key, axis) == v for axis, v in axes.items())]
+    return [
+        row for row in summary.rows if all(getattr(row.key, axis) == v for axis, v in axes.items())
+    ]
 
 
 def in_units(record, unit="instance", stratum=None):
     """The record with its resampling units called and cut otherwise."""
     stratum = stratum or record.metrics["units"]["stratum"]
-    metrics = record.metrics | {"unit": unit, "units": record.metrics["units"] | {"stratum": stratum}}
+    metrics = record.metrics | {
+        "unit": unit,
+        "units": record.metrics["units"] | {"stratum": stratum},
+    }
     return SimpleNamespace(**(vars(record) | {"metrics": metrics}))
 
 
@@ -72,7 +77,9 @@ def test_a_bias_too_small_to_be_seen_still_bars_a_catalogued_biased_baseline(lab
 
 def test_a_baseline_found_biased_is_no_candidate_whatever_the_catalogue_says(lab):
     cells = lab.cells(baselines=("centred", "affine[0.5]", "none"), ns=(16,), ks=(2,))
-    records = [lab.record(c, bias_off_gradient=float(c["baseline"] == "affine[0.5]")) for c in cells]
+    records = [
+        lab.record(c, bias_off_gradient=float(c["baseline"] == "affine[0.5]")) for c in cells
+    ]
     summary = summarise_records(cells, records, name="liar")
     assert rows_of(summary, baseline="affine[0.5]")[0].bias.verdict == "biased"
     assert [row.key.baseline for row in summary.rows if row.best] == ["centred"]
@@ -80,7 +87,9 @@ def test_a_baseline_found_biased_is_no_candidate_whatever_the_catalogue_says(lab
 
 def test_equal_baselines_have_no_winner(lab):
     cells = lab.cells(baselines=("centred", "subloo"), ns=(16,), ks=(2,))
-    summary = summarise_records(cells, [lab.record(cell, noise=1.0) for cell in cells], name="equal")
+    summary = summarise_records(
+        cells, [lab.record(cell, noise=1.0) for cell in cells], name="equal"
+    )
     assert not any(row.best for row in summary.rows)
 
 
@@ -89,10 +98,14 @@ def test_a_cell_with_other_resampling_units_is_neither_beaten_nor_best(lab):
     cells = lab.cells(baselines=("centred", "subloo"), ns=(16,), ks=(2,))
     records = []
     for cell in cells:
-        changes = {} if cell["baseline"] == "centred" else {"unit": "block", "stratum": [0] * 8 + [1] * 8}
+        changes = (
+            {} if cell["baseline"] == "centred" else {"unit": "block", "stratum": [0] * 8 + [1] * 8}
+        )
         records.append(in_units(lab.record(cell, noise=1.0 if changes else 50.0), **changes))
     least, other = sorted(
-        summarise_records(cells, records, name="mixed").rows, key=lambda row: row.key.baseline, reverse=True
+        summarise_records(cells, records, name="mixed").rows,
+        key=lambda row: row.key.baseline,
+        reverse=True,
     )
     assert not least.best
     assert not other.best
@@ -120,7 +133,9 @@ def test_a_row_without_all_its_seeds_is_not_averaged(lab):
     (row,) = rows_of(summary, baseline="affine[0.5]")
     assert (row.finished, row.complete, row.units) == ((0,), False, None)
     assert all(math.isnan(found.value) for found in row.intervals.values())
-    assert row.intervals["variance"].reason == row.bias.reason == "incomplete: 1 of 2 seeds finished"
+    assert (
+        row.intervals["variance"].reason == row.bias.reason == "incomplete: 1 of 2 seeds finished"
+    )
     assert not any(row.best for row in summary.rows), "the missing row could be better"
     (failure,) = summary.failed
     assert (failure.cell, failure.seed) == (lost["id"], 1)
@@ -165,7 +180,10 @@ def test_a_difference_of_rounding_marks_no_best(lab):
     """One estimator written in two ways differs in the last digit alone, and does so on every instance alike."""
     cells = lab.cells(baselines=("centred", "subloo"), ns=(8,), ks=(2,), seeds=(0,))
     first = lab.record(cells[0])
-    scaled = {**first.metrics["units"], "m2": [m2 * (1 + 1e-14) for m2 in first.metrics["units"]["m2"]]}
+    scaled = {
+        **first.metrics["units"],
+        "m2": [m2 * (1 + 1e-14) for m2 in first.metrics["units"]["m2"]],
+    }
     changed = {"cell": cells[1], "metrics": {**first.metrics, "units": scaled}}
     other = SimpleNamespace(**{**vars(first), **changed})
     summary = summarise_records(cells, [first, other], name="same")

@@ -8,12 +8,12 @@ import re
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.gradients.statistics import MEASURES, Interval
 from maxk_lab.report.document import SAME, Sheet, compact, document, number, with_captions
-from maxk_lab.report.gradient_section import gradient_section
-from maxk_lab.report.latex import escape
+from maxk_lab.report.formats.latex import escape
+from maxk_lab.report.formats.render import FORMATS, render, sections
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.tables import FORMATS, render, sections
+from maxk_lab.statistics.intervals import MEASURES, Interval
+from maxk_lab.studies.gradient.section import gradient_section
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,9 @@ def summary(lab):
         c["id"] for c in cells if c["baseline"] == "subloo" and c["stage"] == 0 and c["seed"] == 1
     )
     records = [
-        lab.record(c, status="failed" if c["id"] == lost else "done") for c in cells if c["id"] != absent
+        lab.record(c, status="failed" if c["id"] == lost else "done")
+        for c in cells
+        if c["id"] != absent
     ]
     return summarise_records(cells, records, name="my_sweep", description="Which is 100% best?")
 
@@ -46,7 +48,9 @@ def test_text_says_what_the_numbers_rest_on(summary, format):
 
 
 def test_every_format_has_the_same_numbers(summary):
-    row = next(row for row in summary.rows if row.key.baseline == "centred" and row.key.stage == 200)
+    row = next(
+        row for row in summary.rows if row.key.baseline == "centred" and row.key.stage == 200
+    )
     found = row.intervals["variance"]
     for format in ("terminal", "markdown", "latex"):
         assert compact(found) in render(summary, format)
@@ -74,7 +78,9 @@ def test_undefined_is_null_with_its_reason(summary):
         assert row["variance"] is row["variance_low"] is row["bias_p_holm"] is None
         assert row["undefined"]["variance"] == "incomplete: 1 of 2 seeds finished"
     in_csv = [
-        row for row in csv.DictReader(io.StringIO(render(summary, "csv"))) if row["complete"] == "False"
+        row
+        for row in csv.DictReader(io.StringIO(render(summary, "csv")))
+        if row["complete"] == "False"
     ]
     assert {row["variance"] for row in in_csv} == {""}
 
@@ -136,7 +142,9 @@ def test_a_value_without_an_interval_is_not_printed():
 
 
 def test_formats_that_do_not_exist(summary):
-    with pytest.raises(LabError, match="html is not implemented yet; use one of terminal, markdown"):
+    with pytest.raises(
+        LabError, match="html is not implemented yet; use one of terminal, markdown"
+    ):
         render(summary, "html")
     with pytest.raises(LabError, match=r"unknown format 'markdwon' \(did you mean markdown\?\)"):
         render(summary, "markdwon")
@@ -165,10 +173,22 @@ def test_what_bias_is_judged_against_is_said_for_every_kind_of_row(lab):
     ]
     summary = summarise_records(cells, records, name="both")
     text = " ".join(render(summary, "terminal", width=200).split())
-    assert "Complete enumeration: mean and variance are sums over every possible group of n samples" in text
-    assert "Rows too large for that, bias against the exact gradient; Holm-corrected over 3 rows" in text
-    lines = [line for line in render(summary, "terminal", width=200).splitlines() if "1.00e-09" in line]
-    assert [re.split(r" {2,}", line.strip())[0] for line in lines] == ["none", "group_mean", "centred"]
+    assert (
+        "Complete enumeration: mean and variance are sums over every possible group of n samples"
+        in text
+    )
+    assert (
+        "Rows too large for that, bias against the exact gradient; Holm-corrected over 3 rows"
+        in text
+    )
+    lines = [
+        line for line in render(summary, "terminal", width=200).splitlines() if "1.00e-09" in line
+    ]
+    assert [re.split(r" {2,}", line.strip())[0] for line in lines] == [
+        "none",
+        "group_mean",
+        "centred",
+    ]
     assert [re.split(r" {2,}", line.strip())[-3:] for line in lines] == [
         ["unbiased", "0.00", "1.00e-09"],
         ["scale bias", "0.250", "1.00e-09"],
@@ -181,7 +201,8 @@ def test_what_bias_is_judged_against_is_said_for_every_kind_of_row(lab):
 def test_enumeration_alone_needs_no_correction(lab):
     cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,))
     text = render(
-        summarise_records(cells, [lab.record(c, make=lab.exact) for c in cells], name="it"), "terminal"
+        summarise_records(cells, [lab.record(c, make=lab.exact) for c in cells], name="it"),
+        "terminal",
     )
     assert "Complete enumeration" in text
     assert "Holm" not in text
@@ -195,14 +216,18 @@ def test_estimators_without_a_baseline_share_a_table(lab):
         for cell in cells
         if cell["baseline"] == "none"
     ]
-    summary = summarise_records(cells + alone, [lab.record(cell) for cell in cells + alone], name="it")
+    summary = summarise_records(
+        cells + alone, [lab.record(cell) for cell in cells + alone], name="it"
+    )
     text = render(summary, "terminal", width=150)
     assert text.count("Best baseline: ") == 1
-    table = text.split("Variance: tsp(num_loc=20), stage 0, estimators without baseline\n")[1].split("Bias:")[
-        0
-    ]
+    table = text.split("Variance: tsp(num_loc=20), stage 0, estimators without baseline\n")[
+        1
+    ].split("Bias:")[0]
     assert "★" not in table
-    assert [line.split()[:2] for line in table.splitlines() if line.startswith(("grpo", "leader"))] == [
+    assert [
+        line.split()[:2] for line in table.splitlines() if line.startswith(("grpo", "leader"))
+    ] == [
         ["grpo", "8"],
         ["leader_reward[0.5]", "8"],
         ["grpo", "16"],
@@ -226,7 +251,11 @@ def test_a_caption_that_changes_is_said_in_full():
         Sheet("b", (), (), ("one", "other")),
         Sheet("c", (), (), ("two",)),
     ]
-    assert [caption for _, caption in with_captions(sheets)] == [("one", "two"), ("other", SAME), ("two",)]
+    assert [caption for _, caption in with_captions(sheets)] == [
+        ("one", "two"),
+        ("other", SAME),
+        ("two",),
+    ]
 
 
 def test_a_table_of_single_rows_has_no_rules(lab):

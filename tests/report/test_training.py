@@ -11,16 +11,17 @@ import pytest
 
 from maxk_lab.report.document import compact
 from maxk_lab.report.figures import figures
-from maxk_lab.report.seeds import over_seeds
+from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.tables import FORMATS, render
-from maxk_lab.report.training_names import biasing
+from maxk_lab.statistics.over_seeds import over_seeds
+from maxk_lab.studies.training.rows.names import biasing
 
 
 def report(lab, cells, lost=(), **how):
     """The summary of these training cells; those whose id is in `lost` failed."""
     records = [
-        lab.training_record(cell, status="failed" if cell["id"] in lost else "done", **how) for cell in cells
+        lab.training_record(cell, status="failed" if cell["id"] in lost else "done", **how)
+        for cell in cells
     ]
     return summarise_records(cells, records, name="trained")
 
@@ -34,7 +35,9 @@ def plain(lab):
 
 def row_of(summary, **axes):
     """The one row whose key has these values."""
-    (found,) = (r for r in summary.training if all(getattr(r.key, axis) == v for axis, v in axes.items()))
+    (found,) = (
+        r for r in summary.training if all(getattr(r.key, axis) == v for axis, v in axes.items())
+    )
     return found
 
 
@@ -127,16 +130,22 @@ def test_cells_without_a_record_are_missing(lab):
     assert len(summary.missing) == 3
     assert not any(row.curve for row in summary.training)
     text = render(summary, "terminal", width=200)
-    assert "not finished: training/maxk/subloo/n8/k8 seed 2 (cell training-maxk-subloo-8-8-2)" in text
+    assert (
+        "not finished: training/maxk/subloo/n8/k8 seed 2 (cell training-maxk-subloo-8-8-2)" in text
+    )
 
 
 def test_one_seed_has_intervals_over_instances_and_says_so(lab):
     cells = lab.training_cells(seeds=(4,))
     summary = report(lab, cells)
     row = row_of(summary, baseline="subloo")
-    final = lab.training_record(next(c for c in cells if c["baseline"] == "subloo")).metrics["final"]
+    final = lab.training_record(next(c for c in cells if c["baseline"] == "subloo")).metrics[
+        "final"
+    ]
     assert row.final(3).low == final["low"][2]
-    assert row.evaluations[2].values[2].high == pytest.approx(row.evaluations[2].values[2].value + 0.02)
+    assert row.evaluations[2].values[2].high == pytest.approx(
+        row.evaluations[2].values[2].value + 0.02
+    )
     truth = lab.final_value({"k": 8}, 8) - lab.final_value({"k": 1}, 8)
     gap = row.differences[8]
     assert gap.low < truth < gap.high
@@ -169,7 +178,10 @@ def test_an_undefined_value_is_said_to_be_so(lab):
     assert math.isnan(row.final(4).value)
     assert not math.isnan(row.final(8).value)
     text = " ".join(render(summary, "terminal", width=200).split())
-    assert "not defined in every seed: K = 4, difference at K = 4 of training/maxk/subloo/n8/k8" in text
+    assert (
+        "not defined in every seed: K = 4, difference at K = 4 of training/maxk/subloo/n8/k8"
+        in text
+    )
 
 
 def test_every_format_has_the_same_numbers(plain):
@@ -181,7 +193,9 @@ def test_every_format_has_the_same_numbers(plain):
     for found in (row.final(8), row.differences[8]):
         assert compact(found) in render(plain.summary, "terminal", width=200)
     (in_json,) = (
-        r for r in json.loads(render(plain.summary, "json"))["training"] if r["baseline"] == "subloo"
+        r
+        for r in json.loads(render(plain.summary, "json"))["training"]
+        if r["baseline"] == "subloo"
     )
     lines = list(csv.DictReader(io.StringIO(render(plain.summary, "csv"))))
     (in_csv,) = (line for line in lines if line["baseline"] == "subloo")
@@ -214,7 +228,11 @@ def test_biased_pairs_and_settings_say_so(lab):
     cells = lab.training_cells(points=[("reinforce", "group_mean", 8, 1)], inner_epochs=2)
     text = render(report(lab, cells), "terminal", width=200)
     assert "Bias the gradient of every row: inner_epochs above 1." in text
-    (line,) = (line for line in text.splitlines() if "group_mean" in line and "3/3" in line and "0.4" in line)
+    (line,) = (
+        line
+        for line in text.splitlines()
+        if "group_mean" in line and "3/3" in line and "0.4" in line
+    )
     assert " biased " in line
 
 
@@ -222,13 +240,26 @@ def test_biased_pairs_and_settings_say_so(lab):
     ("settings", "said"),
     [
         ({}, []),
-        ({"loss": {"aggregation": "seq_sum"}, "weight_normalization": "none", "truncated": "keep"}, []),
+        (
+            {
+                "loss": {"aggregation": "seq_sum"},
+                "weight_normalization": "none",
+                "truncated": "keep",
+            },
+            [],
+        ),
         ({"loss": {"aggregation": "token_mean"}}, ["aggregation token_mean"]),
         ({"loss": {"aggregation": "fixed"}}, []),  # a constant factor
         ({"weight_normalization": "zscore"}, ["weight_normalization zscore"]),
-        ({"normalize_advantages": True, "min_gap_scale": 0.1}, ["normalize_advantages", "min_gap_scale"]),
+        (
+            {"normalize_advantages": True, "min_gap_scale": 0.1},
+            ["normalize_advantages", "min_gap_scale"],
+        ),
         ({"truncated": "mask_loss"}, ["truncated mask_loss"]),
-        ({"max_grad_norm": 1.0}, ["max_grad_norm 1.0"]),  # the clipped mean is not the mean of the clipped
+        (
+            {"max_grad_norm": 1.0},
+            ["max_grad_norm 1.0"],
+        ),  # the clipped mean is not the mean of the clipped
         ({"max_grad_norm": None}, []),
     ],
 )
@@ -238,7 +269,11 @@ def test_settings_that_bias(settings, said):
 
 def test_figures_show_what_was_measured(plain, tmp_path):
     paths = figures(plain.summary, tmp_path)
-    names = [f"{name}.{kind}" for name in ("training", "max-at-k", "training-log") for kind in ("png", "svg")]
+    names = [
+        f"{name}.{kind}"
+        for name in ("training", "max-at-k", "training-log")
+        for kind in ("png", "svg")
+    ]
     assert [path.name for path in paths] == names
     curves, final, _ = (path.read_text() for path in paths if path.suffix == ".svg")
     for said in (
@@ -259,6 +294,8 @@ def test_without_a_clock_there_is_no_figure_against_time(lab, tmp_path):
         record.timings = {}
     summary = summarise_records(cells, records, name="timeless")
     assert math.isnan(summary.training[0].evaluations[1].seconds)
-    curves = next(path for path in figures(summary, tmp_path) if path.name == "training.svg").read_text()
+    curves = next(
+        path for path in figures(summary, tmp_path) if path.name == "training.svg"
+    ).read_text()
     assert "seconds" not in curves
     assert "rollouts" in curves

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from maxk_lab.report.figures import figures
-from maxk_lab.report.seeds import over_seeds
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.training_log import log_figure, shown_metrics
+from maxk_lab.statistics.over_seeds import over_seeds
+from maxk_lab.studies.training.figures.log import log_figure, shown_metrics
 
 MANY = [
     *(
@@ -92,7 +92,10 @@ def test_seeds_are_pooled_by_step_not_by_position(lab):
 
 def test_a_row_without_all_its_seeds_has_no_log(lab):
     cells = lab.training_cells()
-    records = [lab.training_record(cell, status="failed" if cell["seed"] == 2 else "done") for cell in cells]
+    records = [
+        lab.training_record(cell, status="failed" if cell["seed"] == 2 else "done")
+        for cell in cells
+    ]
     assert all(row.log == {} for row in summarise_records(cells, records, name="young").training)
 
 
@@ -152,12 +155,16 @@ def test_bands_are_drawn_where_the_figure_says_so(lab):
 
 def test_a_wide_band_does_not_squeeze_the_lines(lab):
     def change(log, cell):
-        log["grad_norm"] = [1.0 + 50 * (cell["seed"] == 1) * (i == 0) for i in range(len(log["step"]))]
+        log["grad_norm"] = [
+            1.0 + 50 * (cell["seed"] == 1) * (i == 0) for i in range(len(log["step"]))
+        ]
 
     found = rows(lab, change, seeds=(0, 1))
     values = [value for row in found for value in row.log["grad_norm"].values]
     ends = [end for row in found for end in row.log["grad_norm"].high]
-    panel = next(axes for axes in log_figure(found, "", 0.95).axes if axes.get_title() == "grad_norm")
+    panel = next(
+        axes for axes in log_figure(found, "", 0.95).axes if axes.get_title() == "grad_norm"
+    )
     low, high = panel.get_ylim()
     assert low < min(values) < max(values) < high
     assert high - low < 2.2 * (max(values) - min(values)) < max(ends) - min(values)
@@ -180,6 +187,8 @@ def test_sixteen_lines_are_told_apart_and_fit(lab):
     assert extent.x0 >= 0
     assert extent.x1 <= figure.bbox.width
     # The lowest panel of every column says what its axis is.
-    assert [panel.xaxis.get_tick_params()["labelbottom"] for panel in shown] == [False] * 5 + [True] * 3
+    assert [panel.xaxis.get_tick_params()["labelbottom"] for panel in shown] == [False] * 5 + [
+        True
+    ] * 3
     heights = [panel.get_window_extent().height / figure.dpi for panel in shown]
     assert min(heights) > 0.9

@@ -8,13 +8,13 @@ import pytest
 from maxk_lab.errors import LabError
 from maxk_lab.report.document import number
 from maxk_lab.report.figures import figures
-from maxk_lab.report.heat_map import heat_map_figure, relative_to_best
 from maxk_lab.report.naming import environment_label
 from maxk_lab.report.summarise import summarise, summarise_records
 from maxk_lab.report.write import write_report
-from maxk_lab.sweeps.plan import make_plan
-from maxk_lab.sweeps.records import Record, RunDirectory
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.studies.gradient.figures.heat_map import heat_map_figure, relative_to_best
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
 
 SWEEP = """
 name: small
@@ -96,7 +96,13 @@ def test_figures_say_what_they_show_and_do_not_change(summary, tmp_path):
     first = {path.name: path.read_bytes() for path in figures(summary, tmp_path / "a")}
     assert first == {path.name: path.read_bytes() for path in figures(summary, tmp_path / "b")}
     variance, bias = first["variance.svg"].decode(), first["bias-stage5.svg"].decode()
-    for said in ("tsp(", "95% intervals over instances", "K = 2, stage 5", "group_mean (biased)", "centred"):
+    for said in (
+        "tsp(",
+        "95% intervals over instances",
+        "K = 2, stage 5",
+        "group_mean (biased)",
+        "centred",
+    ):
         assert said in variance, said
     for said in ("stage 5", "no bias seen", "scale bias", "group_mean  n = 16"):
         assert said in bias, said
@@ -105,16 +111,22 @@ def test_figures_say_what_they_show_and_do_not_change(summary, tmp_path):
 def test_the_heat_map_has_every_number_and_marks_what_is_biased(lab, tmp_path):
     cells = lab.cells(baselines=("none", "centred", "group_mean", "subloo"), ns=(8, 16), ks=(2, 4))
     lost = [c["id"] for c in cells if c["baseline"] == "subloo" and c["n"] == 16 and c["seed"] == 1]
-    records = [lab.record(cell, status="failed" if cell["id"] in lost else "done") for cell in cells]
+    records = [
+        lab.record(cell, status="failed" if cell["id"] in lost else "done") for cell in cells
+    ]
     summary = summarise_records(cells, records, name="it")
-    svg = next(path for path in figures(summary, tmp_path) if path.name == "heat-map-stage0.svg").read_text()
+    svg = next(
+        path for path in figures(summary, tmp_path) if path.name == "heat-map-stage0.svg"
+    ).read_text()
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
     biased = 0
     for row in summary.rows:
         found = row.bias.verdict in ("biased", "scale bias")
         biased += found
         if row.units is not None:
-            assert number(row.intervals["relative_variance"].value) + "†" * found in texts, row.key.path
+            assert number(row.intervals["relative_variance"].value) + "†" * found in texts, (
+                row.key.path
+            )
     assert biased == 4
     assert texts.count("—") == 2, "one for each K of the row that lost a seed"
     assert sum(text.endswith("†") for text in texts) == biased
@@ -164,7 +176,9 @@ def test_twenty_methods_are_told_apart_and_fit(lab, tmp_path):
     for lines in (4, 24):
         figure, axes = panels(1, 1, (5.0, 3.3))
         for index in range(lines):
-            axes[0][0].plot([0, 1], [0, index], label=f"optimal[baseline_{index}] (biased)", **look(index))
+            axes[0][0].plot(
+                [0, 1], [0, index], label=f"optimal[baseline_{index}] (biased)", **look(index)
+            )
         finish(figure, axes, "a title\nof two lines")
         figure.draw_without_rendering()
         heights.append(axes[0][0].get_window_extent().height)
@@ -182,7 +196,9 @@ def test_titles_take_three_lines_at_most_and_fit(lab, tmp_path, monkeypatch, par
     training, gradient = lab.training_cells(seeds=(0,)), lab.cells(ns=(8,), ks=(2,), seeds=(0,))
     for cell in (*training, *gradient):
         cell["environment"] = environment
-    records = [lab.training_record(cell) for cell in training] + [lab.record(cell) for cell in gradient]
+    records = [lab.training_record(cell) for cell in training] + [
+        lab.record(cell) for cell in gradient
+    ]
     drawn = {}
 
     def keep(figure, out, name):
@@ -242,7 +258,13 @@ def test_a_line_s_colour_tells_its_k_and_its_marker_the_method():
     from maxk_lab.report.drawing import COLOURS, looks
 
     found = looks([1, 8, 1, 8, 1], ["rloo", "centred", "centred", "subloo", "grpo"])
-    assert [style["color"] for style in found] == [COLOURS[0], COLOURS[1], COLOURS[0], COLOURS[1], COLOURS[0]]
+    assert [style["color"] for style in found] == [
+        COLOURS[0],
+        COLOURS[1],
+        COLOURS[0],
+        COLOURS[1],
+        COLOURS[0],
+    ]
     markers = [style["marker"] for style in found]
     assert markers[1] == markers[2]
     assert len(set(markers)) == 4
@@ -250,7 +272,11 @@ def test_a_line_s_colour_tells_its_k_and_its_marker_the_method():
 
 @pytest.mark.parametrize(
     ("ks", "methods"),
-    [([4] * 5, list("abcde")), ([1, 2, 4], ["a"] * 3), ([1, 8] * 20, [str(i // 2) for i in range(40)])],
+    [
+        ([4] * 5, list("abcde")),
+        ([1, 2, 4], ["a"] * 3),
+        ([1, 8] * 20, [str(i // 2) for i in range(40)]),
+    ],
 )
 def test_lines_that_colour_and_marker_cannot_both_tell_apart_have_a_look_of_their_own(ks, methods):
     from maxk_lab.report.drawing import look, looks

@@ -44,7 +44,10 @@ def threads(
     unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
 ) -> Results:
     for cell in cells:
-        yield cell["id"], {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        yield (
+            cell["id"],
+            {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")},
+        )
 
 
 def bad_cell(
@@ -89,7 +92,10 @@ def timed(
     """Metrics with what a clock said, which is another thing on every run."""
     for cell in cells:
         event("training", {"step": 1, "steps": 1})
-        yield cell["id"], _metrics(cell) | {"timings": {"evaluations_seconds": [time.time()], "seconds": -1}}
+        yield (
+            cell["id"],
+            _metrics(cell) | {"timings": {"evaluations_seconds": [time.time()], "seconds": -1}},
+        )
 
 
 def not_json(

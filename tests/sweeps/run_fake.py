@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from maxk_lab.sweeps.execute import execute
-from maxk_lab.sweeps.records import RunDirectory
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
 
 if __name__ == "__main__":
     spec, run, measure, jobs = sys.argv[1:]
     try:
-        execute(load_spec(spec), RunDirectory(run), jobs=int(jobs), measure=f"fake_measures:{measure}")
+        execute(
+            load_spec(spec), RunDirectory(run), jobs=int(jobs), measure=f"fake_measures:{measure}"
+        )
     except KeyboardInterrupt:
         sys.exit(130)

@@ -11,12 +11,12 @@ import torch
 
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.errors import LabError, SpecError
-from maxk_lab.sweeps.checkpoints import initial_policy, policy_state
-from maxk_lab.sweeps.gradient_study import measure_unit
-from maxk_lab.sweeps.plan import Plan, make_plan
-from maxk_lab.sweeps.spec import load_spec, read_spec, spec_to_yaml
-from maxk_lab.sweeps.training_study import measure_training
-from maxk_lab.sweeps.weights_study import measure_weights
+from maxk_lab.studies.gradient.worker import measure_unit
+from maxk_lab.studies.training.worker import measure_training
+from maxk_lab.studies.weights.worker import measure_weights
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.checkpoints import initial_policy, policy_state
+from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 
 Write = Callable[[str | bytes], str]
 HEAD = "name: s\nseeds: [0, 1]\nenvironment: {name: bandit, arms: 4}\n"
@@ -68,7 +68,9 @@ def silent(name: str, payload: dict[str, Any]) -> None:
 
 def test_both_kinds_of_checkpoint_are_read(saved: Path) -> None:
     for path, value in (("a.pt", 1.0), ("b.ckpt", 2.0)):
-        assert {float(v) for tensor in policy_state(path).values() for v in tensor.flatten()} == {value}
+        assert {float(v) for tensor in policy_state(path).values() for v in tensor.flatten()} == {
+            value
+        }
 
 
 def test_a_checkpoint_is_its_content_wherever_it_lies(saved: Path, write: Write) -> None:
@@ -98,7 +100,9 @@ def test_resolved_specs_are_planned_without_the_file_and_run_only_with_the_same(
     resolved = write(spec_to_yaml(spec))
     assert load_spec(resolved) == spec
     torch.save({"policy": bandit_state(3.0)}, "a.pt")
-    assert [cell.id for cell in make_plan(read_spec(resolved)).cells] == [cell.id for cell in plan.cells]
+    assert [cell.id for cell in make_plan(read_spec(resolved)).cells] == [
+        cell.id for cell in plan.cells
+    ]
     (problem,) = problems(resolved)
     assert "vary.policy.checkpoint.0: a.pt has changed: its SHA-256 was" in problem
     unit, _ = unit_of(plan)
@@ -145,20 +149,26 @@ def test_one_problem_at_its_place(saved: Path, write: Write, line: str, expected
 
 
 def test_an_objective_study_has_no_checkpoint(saved: Path, write: Write) -> None:
-    objective = (
-        "objective: {parameter: environment.reward_shift, from: 0, to: 1, grid: {estimator: maxk, k: 1}}\n"
-    )
+    objective = "objective: {parameter: environment.reward_shift, from: 0, to: 1, grid: {estimator: maxk, k: 1}}\n"
     (problem,) = problems(write(HEAD + objective), "policy.checkpoint=a.pt")
     assert "policy.checkpoint: has no place in an objective study" in problem
 
 
 def test_every_study_begins_with_the_checkpoint(saved: Path, write: Write) -> None:
     """A policy that has settled on one arm gives every sample of an instance the same reward."""
-    settled = {name: 50.0 * torch.eye(4, dtype=value.dtype)[0] for name, value in bandit_state(1.0).items()}
+    settled = {
+        name: 50.0 * torch.eye(4, dtype=value.dtype)[0] for name, value in bandit_state(1.0).items()
+    }
     torch.save({"policy": settled}, "settled.pt")
-    plan = plan_of(write(HEAD + WEIGHTS + TRAINING + GRADIENT), "policy.checkpoint=settled.pt", "seeds=0")
-    units = {unit.study: unit_of(plan, number) for number, unit in reversed(list(enumerate(plan.units)))}
-    ((cell_id, trained),) = measure_training(*units["training"], cache=saved / "cache", event=silent)
+    plan = plan_of(
+        write(HEAD + WEIGHTS + TRAINING + GRADIENT), "policy.checkpoint=settled.pt", "seeds=0"
+    )
+    units = {
+        unit.study: unit_of(plan, number) for number, unit in reversed(list(enumerate(plan.units)))
+    }
+    ((cell_id, trained),) = measure_training(
+        *units["training"], cache=saved / "cache", event=silent
+    )
     before = policy_state(saved / "cache" / f"policy-{cell_id}-0.pt")
     assert all(torch.equal(before[name], value) for name, value in settled.items())
     assert len(set(trained["final"]["value"])) == 1
@@ -181,7 +191,9 @@ def test_the_last_checkpoint_of_a_training_is_the_policy_of_a_gradient_study(
     policy = initial_policy(environment, unit)
     for name, value in policy_state(trained).items():
         assert torch.equal(policy.state_dict()[name], value)
-    measured = [dict(measure_unit(*unit_of(plan, n), cache=saved / "pools", event=silent)) for n in (0, 2)]
+    measured = [
+        dict(measure_unit(*unit_of(plan, n), cache=saved / "pools", event=silent)) for n in (0, 2)
+    ]
     assert plan.units[2].stage == 1
     assert measured[0] != measured[1]
     moved = saved / "moved.pt"

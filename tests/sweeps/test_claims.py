@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from maxk_lab.errors import LabError, SpecError
-from maxk_lab.gradients.statistics import MEASURES
-from maxk_lab.sweeps.arithmetic import evaluate_value
-from maxk_lab.sweeps.claims import EqualsClaim, OrderClaim, RatioClaim
-from maxk_lab.sweeps.metrics import GRADIENT_METRICS
-from maxk_lab.sweeps.spec import load_spec, spec_to_yaml
+from maxk_lab.statistics.intervals import MEASURES
+from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
+from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim, OrderClaim, RatioClaim
+from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
+from maxk_lab.sweeps.spec.metrics import GRADIENT_METRICS
 
 Write = Callable[[str | bytes], str]
 GRADIENT = """\
@@ -57,14 +57,21 @@ def test_the_metrics_of_claims_are_the_measures_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("k**2 * success_probability * (1 - success_probability)**(2*k - 1) / n", 4 * 0.25 * 0.75**3 / 8),
+        (
+            "k**2 * success_probability * (1 - success_probability)**(2*k - 1) / n",
+            4 * 0.25 * 0.75**3 / 8,
+        ),
         ("n ** 0.5", 8**0.5),
         ("arms - n", -4.0),
         ("-2 ** 2", -4.0),
     ],
 )
 def test_values_may_use_settings_and_powers(value: str, expected: float) -> None:
-    setting = {"environment.arms": 4, "policy.success_probability": 0.25, "environment.rewards": "binary"}
+    setting = {
+        "environment.arms": 4,
+        "policy.success_probability": 0.25,
+        "environment.rewards": "binary",
+    }
     assert evaluate_value(value, 8, 2, setting) == expected
     assert evaluate_value(value, 8, 2, tuple(setting.items())) == expected
 
@@ -121,7 +128,9 @@ def test_rows_of_an_order_are_whole() -> None:
     )
     found = list(claim.points(POINTS))
     # centred needs K < n, so n = 2 has no whole row.
-    assert [tuple(point["baseline"] for point in row) for row in found] == [("subloo", "centred", "none")] * 2
+    assert [tuple(point["baseline"] for point in row) for row in found] == [
+        ("subloo", "centred", "none")
+    ] * 2
     assert {row[0]["n"] for row in found} == {8}
     assert all(row[0]["setting"] == row[1]["setting"] == row[2]["setting"] for row in found)
 

@@ -8,8 +8,8 @@ import pytest
 
 from maxk_lab.errors import SpecError
 from maxk_lab.seeds import derive_seed
-from maxk_lab.sweeps.environment_check import telling_parameters
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.sweeps.spec.environment import telling_parameters
+from maxk_lab.sweeps.spec.load import load_spec
 
 Write = Callable[[str | bytes], str]
 SWEEP = """\
@@ -56,7 +56,9 @@ def test_lists_are_parsed_and_filled_in(write: Write) -> None:
         ("vocab_size: 5", "vocab_size: 40", None),
     ],
 )  # fmt: skip
-def test_a_refusal_points_at_what_it_speaks_of(write: Write, old: str, new: str, place: str | None) -> None:
+def test_a_refusal_points_at_what_it_speaks_of(
+    write: Write, old: str, new: str, place: str | None
+) -> None:
     assert old in SWEEP
     path = write(SWEEP.replace(old, new))
     if place is None:
@@ -69,7 +71,9 @@ def test_a_refusal_points_at_what_it_speaks_of(write: Write, old: str, new: str,
 
 
 def test_complete_enumeration_is_refused_where_trajectories_cannot_be_listed(write: Write) -> None:
-    large = SWEEP.replace("vocab_size: 5", "vocab_size: 40").replace("pool: 16", "pool: 16, complete: true")
+    large = SWEEP.replace("vocab_size: 5", "vocab_size: 40").replace(
+        "pool: 16", "pool: 16, complete: true"
+    )
     with pytest.raises(SpecError) as caught:
         load_spec(write(large))
     (problem,) = caught.value.problems
@@ -107,7 +111,10 @@ def test_estimators_for_binary_rewards_are_refused_where_rewards_are_others(
 @pytest.mark.parametrize(
     ("environment", "reason"),
     [
-        ("{name: bandit, arms: 4}", "those of bandit are N(0, 1) per arm and instance, plus reward_shift"),
+        (
+            "{name: bandit, arms: 4}",
+            "those of bandit are N(0, 1) per arm and instance, plus reward_shift",
+        ),
         ("{name: cvrp, num_loc: 5}", "those of cvrp are minus the total length"),
     ],
 )
@@ -133,7 +140,9 @@ gradient: {{instances: 2, pool: 8, grid: {{estimator: maxk, baseline: none, n: 4
 """
 
 
-def test_an_optional_parameter_at_its_default_leaves_cells_and_seeds_as_they_were(write: Write) -> None:
+def test_an_optional_parameter_at_its_default_leaves_cells_and_seeds_as_they_were(
+    write: Write,
+) -> None:
     before = {"name": "bandit", "arms": 4, "reward_shift": 0.0}
     for environment, policy in (
         ("{name: bandit, arms: 4}", "{}"),
@@ -150,7 +159,8 @@ def test_an_optional_parameter_is_kept_where_it_says_something(write: Write) -> 
     spec = load_spec(
         write(
             BANDIT.format(
-                environment="{name: bandit, arms: 4, rewards: linear}", policy="{success_probability: 0.25}"
+                environment="{name: bandit, arms: 4, rewards: linear}",
+                policy="{success_probability: 0.25}",
             )
         )
     )
@@ -160,7 +170,9 @@ def test_an_optional_parameter_is_kept_where_it_says_something(write: Write) -> 
 
 
 def test_what_an_optional_parameter_may_not_be(write: Write) -> None:
-    bad = BANDIT.format(environment="{name: bandit, rewards: linaer}", policy="{success_probability: 1.5}")
+    bad = BANDIT.format(
+        environment="{name: bandit, rewards: linaer}", policy="{success_probability: 1.5}"
+    )
     with pytest.raises(SpecError) as caught:
         load_spec(write(bad))
     assert [problem.path for problem in caught.value.problems] == [

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.data_files import hash_of_data
 from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.routing.files.kinds import hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
-from maxk_lab.sweeps import evaluation_set as module
-from maxk_lab.sweeps.evaluation_set import evaluation_set, reference_record
+from maxk_lab.studies.training import evaluation_set as module
+from maxk_lab.studies.training.evaluation_set import evaluation_set, reference_record
 from maxk_lab.training.settings import EvaluateSettings
 
 SIX = EvaluateSettings(instances=6)
@@ -70,7 +70,7 @@ WORKER = """
 import hashlib, sys
 from pathlib import Path
 import numpy as np, torch
-from maxk_lab.sweeps.evaluation_set import evaluation_set, reference_record
+from maxk_lab.studies.training.evaluation_set import evaluation_set, reference_record
 from maxk_lab.training.settings import EvaluateSettings
 
 class Numbers:
@@ -111,7 +111,11 @@ def test_environments_without_files_draw_each_time(tmp_path):
     assert torch.equal(instances, bandit.instances(6, derive_seed("instances", 3), held_out=True))
     assert data == {"instances": None, "source": "drawn"}
     record = reference_record(bandit, instances, "auto", tmp_path, data)
-    assert record == {"kind": "enumeration", "exact": True, "per_instance": instances.max(1).values.tolist()}
+    assert record == {
+        "kind": "enumeration",
+        "exact": True,
+        "per_instance": instances.max(1).values.tolist(),
+    }
     assert names(tmp_path) == []
 
 

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from maxk_lab.sweeps.execute import execute
-from maxk_lab.sweeps.gradient_study import measure_unit
-from maxk_lab.sweeps.plan import make_plan
-from maxk_lab.sweeps.records import RunDirectory
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.studies.gradient.worker import measure_unit
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
 
 SWEEP = """\
 name: tsp
@@ -31,9 +31,9 @@ tracking: {wandb: disabled}
 """
 RUN = """
 import sys
-from maxk_lab.sweeps.execute import execute
-from maxk_lab.sweeps.records import RunDirectory
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
 if __name__ == "__main__":
     execute(load_spec(sys.argv[1], []), RunDirectory(sys.argv[2]))
 """
@@ -50,7 +50,10 @@ def spec(tmp_path):
 
 
 def metrics(spec, run):
-    return {cell.id: json.dumps(run.read(cell.id).metrics, sort_keys=True) for cell in make_plan(spec).cells}
+    return {
+        cell.id: json.dumps(run.read(cell.id).metrics, sort_keys=True)
+        for cell in make_plan(spec).cells
+    }
 
 
 def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
@@ -63,7 +66,9 @@ def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
     # A baseline that is added later is measured from the cached pools, without a rollout.
     events = []
     more = execute(
-        spec("[none, centred, subloo]"), one, on_event=lambda name, payload: events.append((name, payload))
+        spec("[none, centred, subloo]"),
+        one,
+        on_event=lambda name, payload: events.append((name, payload)),
     )
     assert (len(more.done), len(more.reused)) == (4, 8)
     assert not [payload for name, payload in events if payload.get("phase") in ("warmup", "scores")]
@@ -75,7 +80,9 @@ def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
     spec("[none, centred, subloo]")
     script = tmp_path / "run.py"
     script.write_text(RUN)
-    process = subprocess.Popen([sys.executable, str(script), str(tmp_path / "tsp.yaml"), str(killed.root)])
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "tsp.yaml"), str(killed.root)]
+    )
     deadline = time.monotonic() + 120
     while not (killed.cells_path.exists() and list(killed.cells_path.glob("*.json"))):
         assert time.monotonic() < deadline
@@ -85,7 +92,9 @@ def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
     process.wait()
     time.sleep(1.0)  # the worker leaves when its parent is gone
     wanted = load_spec(tmp_path / "tsp.yaml", [])
-    for path in killed.cache_path.glob("pool-*"):  # a cache torn in the middle is no obstacle either
+    for path in killed.cache_path.glob(
+        "pool-*"
+    ):  # a cache torn in the middle is no obstacle either
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     resumed = execute(wanted, killed)
     assert len(resumed.done) + len(resumed.reused) == 12

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.objective_study import measure_objective
+from maxk_lab.studies.objective.worker import measure_objective
 
 GAUSSIAN = {"name": "gaussian", "dim": 1, "reward": "square_on_unit"}
 NORMAL = {"mean": 0.0, "scale": 0.1, "learn_scale": False}
@@ -69,7 +69,10 @@ def test_curve_and_optimum_are_those_of_the_integral(k: int) -> None:
 def test_the_optimum_moves_to_the_edge_with_k() -> None:
     """The larger K, the more draws beyond the edge can be afforded."""
     cells = [cell("maxk", k) for k in (1, 2, 4, 8, 16)]
-    optima = [m["optimum"] for m in measured(unit(GAUSSIAN, NORMAL, "policy.mean", (-0.5, 1.5), 41), *cells)]
+    optima = [
+        m["optimum"]
+        for m in measured(unit(GAUSSIAN, NORMAL, "policy.mean", (-0.5, 1.5), 41), *cells)
+    ]
     assert optima == pytest.approx([0.86241, 0.90170, 0.93866, 0.96900, 0.98557], abs=2e-5)
 
 
@@ -85,8 +88,12 @@ def test_other_objectives_and_the_scale_of_the_policy() -> None:
     assert worst["values"] == pytest.approx([-x for x in up], abs=1e-10)
     assert mean["values"] == pytest.approx([0.0] * 3, abs=1e-10)
     assert best["optimum"] is None
-    assert best["undefined"]["optimum"].startswith("the largest value is at the edge, policy.scale = 1")
-    assert worst["undefined"]["optimum"].startswith("the largest value is at the edge, policy.scale = 0.5")
+    assert best["undefined"]["optimum"].startswith(
+        "the largest value is at the edge, policy.scale = 1"
+    )
+    assert worst["undefined"]["optimum"].startswith(
+        "the largest value is at the edge, policy.scale = 0.5"
+    )
 
 
 def test_an_objective_without_reward_gradient_has_no_optimum() -> None:
@@ -100,20 +107,26 @@ def test_a_plateau_has_no_optimum() -> None:
     (metrics,) = measured(unit(hit, NORMAL, "policy.mean", (-1.0, 2.0), 31), cell("maxk", 64))
     assert metrics["optimum"] is None
     assert metrics["optimum_value"] is None
-    assert metrics["undefined"]["optimum"].startswith("the largest value is not at one place: policy.mean = ")
+    assert metrics["undefined"]["optimum"].startswith(
+        "the largest value is not at one place: policy.mean = "
+    )
 
 
 def test_listed_trajectories_give_the_closed_form() -> None:
     """pass@K of success probability p is 1 − (1 − p)^K, whatever the seed."""
     given = unit(BANDIT, TABLE, "policy.success_probability", (0.1, 0.9), 9)
     for k, metrics in zip((1, 4), measured(given, cell("maxk", 1), cell("maxk", 4)), strict=True):
-        assert metrics["values"] == pytest.approx([1 - (1 - p) ** k for p in metrics["points"]], abs=1e-14)
+        assert metrics["values"] == pytest.approx(
+            [1 - (1 - p) ** k for p in metrics["points"]], abs=1e-14
+        )
 
 
 def test_a_random_policy_is_the_same_at_every_point() -> None:
     """Only the parameter moves: rewards shifted by x have objectives shifted by x."""
     graded = {"name": "bandit", "arms": 4, "reward_shift": 0.0}
-    (metrics,) = measured(unit(graded, TABLE, "environment.reward_shift", (-1.0, 1.0), 5), cell("median", 3))
+    (metrics,) = measured(
+        unit(graded, TABLE, "environment.reward_shift", (-1.0, 1.0), 5), cell("median", 3)
+    )
     assert [v - metrics["values"][2] for v in metrics["values"]] == pytest.approx(
         metrics["points"], abs=1e-14
     )
@@ -135,7 +148,9 @@ def test_reinforce_is_the_mean() -> None:
         (unit(GAUSSIAN, NORMAL, "policy.meen", (0.0, 1.0)), "gaussian has no policy.meen"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_measured_is_an_error_of_the_cell(given: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_measured_is_an_error_of_the_cell(
+    given: dict[str, Any], message: str
+) -> None:
     (result,) = measured(given, cell("maxk", 2))
     assert isinstance(result, LabError)
     assert message in str(result)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from maxk_lab.errors import SpecError
-from maxk_lab.sweeps.plan import Plan, make_plan
-from maxk_lab.sweeps.spec import load_spec, spec_to_yaml
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
 Write = Callable[[str | bytes], str]
 OBJECTIVE = """\
@@ -55,7 +55,12 @@ def plan_of(write: Write, text: str, *overrides: str) -> Plan:
 def test_an_objective_study_has_a_cell_per_objective(write: Write) -> None:
     plan = plan_of(write, OBJECTIVE)
     (unit,) = plan.units
-    assert unit.as_dict()["objective"] == {"parameter": "policy.mean", "from": -0.5, "to": 1.5, "points": 101}
+    assert unit.as_dict()["objective"] == {
+        "parameter": "policy.mean",
+        "from": -0.5,
+        "to": 1.5,
+        "points": 101,
+    }
     assert [(cell.estimator, cell.baseline, cell.n, cell.k) for cell in plan.cells] == [
         ("maxk", "none", 1, 1), ("maxk", "none", 2, 2), ("top_m[2]", "none", 2, 2), ("reinforce", "none", 1, 1),
     ]  # fmt: skip
@@ -64,14 +69,23 @@ def test_an_objective_study_has_a_cell_per_objective(write: Write) -> None:
         "estimator=reinforce k=2: repeats estimator=reinforce k=1",
     ]
     cell = plan.cells[1].as_dict()
-    assert (cell["study"], cell["k"], unit.label) == ("objective", 2, "gaussian, along policy.mean, seed 0")
+    assert (cell["study"], cell["k"], unit.label) == (
+        "objective",
+        2,
+        "gaussian, along policy.mean, seed 0",
+    )
 
 
 def test_what_an_objective_is_followed_along_is_part_of_its_meaning(write: Write) -> None:
     def ids(*overrides: str) -> set[str]:
         return {cell.id for cell in plan_of(write, OBJECTIVE, *overrides).cells}
 
-    for override in ("objective.from=0", "objective.to=2", "objective.points=11", "policy.scale=0.2"):
+    for override in (
+        "objective.from=0",
+        "objective.to=2",
+        "objective.points=11",
+        "policy.scale=0.2",
+    ):
         assert not ids(override) & ids()
     assert ids("objective.points=101", "objective.grid.k=[2, 1]") == ids()
 
@@ -138,7 +152,9 @@ def test_new_studies_read_back(write: Write) -> None:
          "fitted on other instances: instances must be at least 2, got 1"),
     ],
 )  # fmt: skip
-def test_a_single_point_that_cannot_run(write: Write, text: str, overrides: list[str], expected: str) -> None:
+def test_a_single_point_that_cannot_run(
+    write: Write, text: str, overrides: list[str], expected: str
+) -> None:
     assert expected in problems(write, text, *overrides)[0]
 
 
@@ -146,7 +162,9 @@ def test_a_gaussian_policy_has_no_logits(write: Write) -> None:
     text = GRADIENT.replace("{name: bandit, arms: 4}", "{name: gaussian}").replace(
         "vary: {environment.arms: [4, 8], environment.rewards: [gaussian, linear]}\n", ""
     )
-    plan = plan_of(write, text, "gradient.grid.baseline=[none, 'optimal[logit_proxy]']", "gradient.grid.n=4")
+    plan = plan_of(
+        write, text, "gradient.grid.baseline=[none, 'optimal[logit_proxy]']", "gradient.grid.n=4"
+    )
     assert [str(skipped) for skipped in plan.skipped] == [
         "estimator=maxk baseline=optimal[logit_proxy] n=4 k=2: optimal[logit_proxy] needs the trajectory weight "
         "logit_proxy, and a Gaussian policy has no logits"
@@ -155,7 +173,9 @@ def test_a_gaussian_policy_has_no_logits(write: Write) -> None:
 
 def test_fitted_points_are_skipped_where_they_cannot_be_fitted(write: Write) -> None:
     grid = "gradient.grid.baseline=[none, 'ladder[oracle]', 'ladder[cross_fit]']"
-    assert [s.point["baseline"] for s in plan_of(write, GRADIENT, grid).skipped] == ["ladder[oracle]"] * 2
+    assert [s.point["baseline"] for s in plan_of(write, GRADIENT, grid).skipped] == [
+        "ladder[oracle]"
+    ] * 2
     assert plan_of(write, GRADIENT, grid, "gradient.complete=true").skipped == ()
     training = GRADIENT.partition("vary")[0] + (
         "training:\n  batch: 8\n  evaluate: {samples: 4}\n"
@@ -168,9 +188,7 @@ def test_fitted_points_are_skipped_where_they_cannot_be_fitted(write: Write) -> 
           "got 1")]  # fmt: skip
 
 
-FIGURE = (
-    "{name: f, metric: snr, against: n, lines: [baseline, environment.arms], panels: environment.rewards}"
-)
+FIGURE = "{name: f, metric: snr, against: n, lines: [baseline, environment.arms], panels: environment.rewards}"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from maxk_lab.sweeps.plan import make_plan
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.spec.load import load_spec
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
@@ -27,7 +27,9 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
         ("tsp_sweep", 438, 11, "c224f572d496e656", "008d798d776ebf8c"),
     ],
 )
-def test_the_ids_of_older_cells(name: str, cells: int, skipped: int, hashed: str, first: str) -> None:
+def test_the_ids_of_older_cells(
+    name: str, cells: int, skipped: int, hashed: str, first: str
+) -> None:
     plan = make_plan(load_spec(EXPERIMENTS / f"{name}.yaml"))
     ids = sorted({cell.id for cell in plan.cells})
     assert (len(plan.cells), len(plan.skipped)) == (cells, skipped)

@@ -17,13 +17,13 @@ import pytest
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES
-from maxk_lab.sweeps.execute import Outcome, execute
-from maxk_lab.sweeps.plan import Plan, make_plan
-from maxk_lab.sweeps.progress import statuses
-from maxk_lab.sweeps.records import RunDirectory
-from maxk_lab.sweeps.schema import SweepSpec
-from maxk_lab.sweeps.selection import select
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.run.execute import Outcome, execute
+from maxk_lab.sweeps.run.progress import statuses
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.sweeps.spec.schema import SweepSpec
 
 SCRIPT = Path(__file__).parent / "run_fake.py"
 Go = Callable[..., Outcome]
@@ -95,7 +95,9 @@ def test_one_and_two_workers_give_the_same_bytes(
     other = RunDirectory(tmp_path / "other")
     first, second = go(jobs=1), go(jobs=2, run=other)
     assert first.done == second.done == tuple(cell.id for cell in plan.cells)
-    metrics = [[json.dumps(record.metrics) for record in each.records(plan)] for each in (run, other)]
+    metrics = [
+        [json.dumps(record.metrics) for record in each.records(plan)] for each in (run, other)
+    ]
     assert metrics[0] == metrics[1]
     assert len(set(metrics[0])) == 8
 
@@ -193,7 +195,9 @@ def test_failed_cells_fail_alone_and_wait_for_retry(go: Go, run: RunDirectory, p
 def test_a_failed_pool_fails_its_unit_only(go: Go, run: RunDirectory, plan: Plan) -> None:
     assert len(go("bad_pool").failed) == 4
     assert {record.cell["seed"] for record in run.records(plan) if record.status == "failed"} == {1}
-    assert all("no pool for seed 1" in (r.error or "") for r in run.records(plan) if r.status == "failed")
+    assert all(
+        "no pool for seed 1" in (r.error or "") for r in run.records(plan) if r.status == "failed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,7 +222,11 @@ def test_a_dead_worker_takes_only_its_own_unit(small: str, run: RunDirectory, jo
     spec = load_spec(small, ["seeds=[0, 1, 2]"])
     told: list[str] = []
     outcome = execute(
-        spec, run, jobs=jobs, measure="fake_measures:dies", on_event=lambda name, payload: told.append(name)
+        spec,
+        run,
+        jobs=jobs,
+        measure="fake_measures:dies",
+        on_event=lambda name, payload: told.append(name),
     )
     records = run.records(make_plan(spec))
     assert len(records) == 12
@@ -246,7 +254,9 @@ def test_events_name_unit_and_cells(go: Go, run: RunDirectory, plan: Plan) -> No
     progress = told[2][1]
     assert (progress["unit"], progress["phase"], progress["done"]) == (unit.label, "scores", 1)
     assert progress["cell_ids"] == [cell.id for cell in unit.cells]
-    assert [payload["cell"] for name, payload in told if name == "cell_done"] == progress["cell_ids"]
+    assert [payload["cell"] for name, payload in told if name == "cell_done"] == progress[
+        "cell_ids"
+    ]
     logged = [json.loads(line)["event"] for line in run.events_path.read_text().splitlines()]
     assert logged == names
 
@@ -255,7 +265,9 @@ def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) 
     go()
     told: list[tuple[str, dict[str, Any]]] = []
     changed = load_spec(small, ["gradient.pool=32"])
-    outcome = execute(changed, run, measure="fake_measures:quick", on_event=lambda *event: told.append(event))
+    outcome = execute(
+        changed, run, measure="fake_measures:quick", on_event=lambda *event: told.append(event)
+    )
     assert (len(outcome.done), len(outcome.stale), len(run.ids())) == (8, 8, 16)
     assert len(next(payload for name, payload in told if name == "stale")["cell_ids"]) == 8
     assert run.spec() == changed
@@ -350,7 +362,9 @@ def test_only_says_what_is_wrong(plan: Plan, only: str, message: str) -> None:
         ({"jobs": 0}, "--jobs must be a whole number of at least 1, got 0"),
     ],
 )
-def test_options_that_are_refused(go: Go, run: RunDirectory, options: dict[str, Any], message: str) -> None:
+def test_options_that_are_refused(
+    go: Go, run: RunDirectory, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(LabError) as caught:
         go(**options)
     assert str(caught.value) == message
@@ -376,7 +390,9 @@ def test_nothing_starts_on_a_device_that_is_not_there(
     path = tmp_path / "trained.yaml"
     path.write_text(TRAINING, encoding="utf-8")
     run = RunDirectory(tmp_path / "results" / "trained")
-    with pytest.raises(LabError, match="device cuda: torch finds no CUDA device here; use auto or cpu"):
+    with pytest.raises(
+        LabError, match="device cuda: torch finds no CUDA device here; use auto or cpu"
+    ):
         execute(load_spec(path), run, measure="fake_measures:quick")
     assert run.ids() == []
     assert not run.events_path.exists()

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from maxk_lab.sweeps.identity import content_hash
-from maxk_lab.sweeps.plan import Plan, make_plan
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.sweeps.plan.identity import content_hash
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.spec.load import load_spec
 
 Write = Callable[[str | bytes], str]
 CLAIM = "claims=[{name: c, kind: unbiased, detectable: 0.1}]"
@@ -82,7 +82,9 @@ def test_ids_depend_on(small: str, override: str) -> None:
 
 
 def test_a_further_value_changes_no_other_cell(small: str) -> None:
-    assert ids(small) < ids(small, "gradient.grid.baseline=[none, centred, subloo]", "seeds=[0, 1, 2]")
+    assert ids(small) < ids(
+        small, "gradient.grid.baseline=[none, centred, subloo]", "seeds=[0, 1, 2]"
+    )
 
 
 def test_spelling_of_numbers_is_no_meaning(small: str) -> None:
@@ -94,7 +96,10 @@ def test_spelling_of_numbers_is_no_meaning(small: str) -> None:
 
 def test_warm_up_matters_only_where_there_is_one(small: str) -> None:
     plain, changed = (
-        {cell.stage: cell.id for cell in plan_of(small, "seeds=0", "gradient.stages=[0, 1]", *more).cells}
+        {
+            cell.stage: cell.id
+            for cell in plan_of(small, "seeds=0", "gradient.stages=[0, 1]", *more).cells
+        }
         for more in ([], ["gradient.warmup.clip=2"])
     )
     assert plain[0] == changed[0]
@@ -128,12 +133,14 @@ def test_points_of_one_meaning_run_once(small: str) -> None:
 
 def test_planning_imports_nothing_heavy(small: str) -> None:
     code = (
-        "import sys; from maxk_lab.sweeps.spec import load_spec; from maxk_lab.sweeps.plan import make_plan\n"
-        "import maxk_lab.sweeps.execute\n"
+        "import sys; from maxk_lab.sweeps.spec.load import load_spec; from maxk_lab.sweeps.plan.plan import make_plan\n"
+        "import maxk_lab.sweeps.run.execute\n"
         f"make_plan(load_spec({small!r}))\n"
         "print([m for m in ('torch', 'rl4co', 'wandb', 'pandas', 'scipy', 'numpy') if m in sys.modules])"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout.strip() == "[]"
 
 

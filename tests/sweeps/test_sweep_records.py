@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.identity import content_hash
-from maxk_lab.sweeps.plan import make_plan
-from maxk_lab.sweeps.progress import estimate_seconds, statuses
-from maxk_lab.sweeps.records import Record, RunDirectory, find_run
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.sweeps.plan.identity import content_hash
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.progress import estimate_seconds, statuses
+from maxk_lab.sweeps.run.records import Record, RunDirectory, find_run
+from maxk_lab.sweeps.spec.load import load_spec
 
 
 @pytest.fixture
@@ -25,7 +25,13 @@ def run(tmp_path: Path) -> RunDirectory:
 def record_of(path: str, number: int = 0, **fields: object) -> Record:
     cell = make_plan(load_spec(path)).cells[number].as_dict()
     return Record(
-        **{"cell": cell, "status": "done", "metrics": {"value": 0.1}, "timings": {"seconds": 2.0}, **fields}
+        **{
+            "cell": cell,
+            "status": "done",
+            "metrics": {"value": 0.1},
+            "timings": {"seconds": 2.0},
+            **fields,
+        }
     )  # type: ignore[arg-type]
 
 
@@ -37,7 +43,9 @@ def test_reads_what_was_written(small: str, run: RunDirectory) -> None:
     assert [path.name for path in run.cells_path.iterdir()] == [f"{record.cell['id']}.json"]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "changed", "other cell", "no record", "binary"])
+@pytest.mark.parametrize(
+    "damage", ["truncated", "empty", "changed", "other cell", "no record", "binary"]
+)
 def test_damaged_records_count_as_absent(small: str, run: RunDirectory, damage: str) -> None:
     record = record_of(small)
     run.write(record)
@@ -106,7 +114,9 @@ def test_find_run_by_name_path_and_age(small: str, tmp_path: Path) -> None:
     assert find_run(None, results).name == "newer"
     assert find_run("older", results).root == results / "older"
     assert find_run(str(results / "older")).spec() == spec
-    with pytest.raises(LabError, match=r"^no run 'oldr' \(did you mean older\?\); known: newer, older$"):
+    with pytest.raises(
+        LabError, match=r"^no run 'oldr' \(did you mean older\?\); known: newer, older$"
+    ):
         find_run("oldr", results)
     with pytest.raises(LabError, match="no runs under"):
         find_run(None, tmp_path / "nowhere")
@@ -114,4 +124,12 @@ def test_find_run_by_name_path_and_age(small: str, tmp_path: Path) -> None:
 
 def test_a_record_is_plain_json(small: str) -> None:
     content = json.loads(record_of(small).to_bytes())
-    assert set(content) == {"cell", "checksum", "error", "metrics", "provenance", "status", "timings"}
+    assert set(content) == {
+        "cell",
+        "checksum",
+        "error",
+        "metrics",
+        "provenance",
+        "status",
+        "timings",
+    }

@@ -10,9 +10,9 @@ import pytest
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, SpecError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
-from maxk_lab.sweeps.claims import evaluate_value
-from maxk_lab.sweeps.metrics import GRADIENT_METRICS, WEIGHTS_METRICS
-from maxk_lab.sweeps.spec import load_spec, spec_to_yaml
+from maxk_lab.sweeps.spec.claims.shapes import evaluate_value
+from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
+from maxk_lab.sweeps.spec.metrics import GRADIENT_METRICS, WEIGHTS_METRICS
 
 Write = Callable[[str | bytes], str]
 SMALL_LINES = [
@@ -47,7 +47,12 @@ def test_defaults_are_filled_in(small: str) -> None:
     assert spec.environment == {"name": "bandit", "arms": 4, "reward_shift": 0.0}
     assert spec.policy == {"init_std": 1.0, "dtype": "float64"}
     assert spec.gradient.stages == (0,)
-    assert spec.gradient.warmup.model_dump() == {"batch": 32, "n": 16, "learning_rate": 1e-3, "clip": 1.0}
+    assert spec.gradient.warmup.model_dump() == {
+        "batch": 32,
+        "n": 16,
+        "learning_rate": 1e-3,
+        "clip": 1.0,
+    }
     assert (spec.tracking.wandb, spec.tracking.project) == ("offline", "maxk-lab")
 
 
@@ -86,7 +91,11 @@ FOLDER = (
         (2, "seeds: [3, 1, 3]", "2:8: seeds: must be distinct, got 3 more than once"),
         (2, "seeds:", "2:7: seeds: must be a whole number, got nothing"),
         (2, "seeds: [0]\nseeds: [1]", "3:1: seeds: key 'seeds' is given twice, first on line 2"),
-        (3, "environment: bandit", "3:14: environment: must be a mapping of keys to values, got 'bandit'"),
+        (
+            3,
+            "environment: bandit",
+            "3:14: environment: must be a mapping of keys to values, got 'bandit'",
+        ),
         (
             3,
             "environment: {arms: 4}",
@@ -104,8 +113,16 @@ FOLDER = (
             "environment: {name: bandit, arm: 4}",
             "3:29: environment.arm: unknown key 'arm' (did you mean arms?)",
         ),
-        (3, "environment: {name: bandit, z: 4}", f"3:29: environment.z: unknown key 'z'; {BANDIT_KEYS}"),
-        (3, "environment: {name: bandit, arms: 1}", "3:35: environment.arms: arms must be at least 2, got 1"),
+        (
+            3,
+            "environment: {name: bandit, z: 4}",
+            f"3:29: environment.z: unknown key 'z'; {BANDIT_KEYS}",
+        ),
+        (
+            3,
+            "environment: {name: bandit, arms: 1}",
+            "3:35: environment.arms: arms must be at least 2, got 1",
+        ),
         (
             3,
             "environment: {name: bandit, arms: x}",
@@ -121,9 +138,17 @@ FOLDER = (
         (6, "  stages: [0, 5, 5]", "6:11: gradient.stages: must be distinct, got 5 more than once"),
         (6, "  stages: [0, -5]", "6:15: gradient.stages.1: must be at least 0, got -5"),
         (6, "  instances: 0", "6:14: gradient.instances: must be at least 1, got 0"),
-        (6, "  instance: 3", "6:3: gradient.instance: unknown key 'instance' (did you mean instances?)"),
+        (
+            6,
+            "  instance: 3",
+            "6:3: gradient.instance: unknown key 'instance' (did you mean instances?)",
+        ),
         (6, "  warmup: {clip: 0}", "6:18: gradient.warmup.clip: must be greater than 0, got 0"),
-        (6, "  warmup: {clip: .inf}", "6:18: gradient.warmup.clip: must be a finite number, got inf"),
+        (
+            6,
+            "  warmup: {clip: .inf}",
+            "6:18: gradient.warmup.clip: must be a finite number, got inf",
+        ),
         (6, "  warmup: {clip: x}", "6:18: gradient.warmup.clip: must be a number, got 'x'"),
         (
             6,
@@ -250,7 +275,9 @@ def test_one_problem_of_a_claim(write: Write, claim: str, expected: str) -> None
 
 
 def test_all_problems_at_once_in_the_order_of_the_file(write: Write) -> None:
-    text = "sedes: [0]\nenvironment: {name: bandit, arms: 1}\ngradient:\n  instances: 0\n  pool: 4\n"
+    text = (
+        "sedes: [0]\nenvironment: {name: bandit, arms: 1}\ngradient:\n  instances: 0\n  pool: 4\n"
+    )
     path = write(f"{text}  grid: {{estimator: maxk, baseline: subloo, n: 4, k: 1}}\n")
     assert [problem.split(": ")[1] for problem in problems(path)] == [
         "name", "sedes", "seeds", "environment.arms", "gradient.instances", "gradient.pool",
@@ -293,7 +320,9 @@ def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
 
 def test_overrides_win_and_keep_the_rest(small: str) -> None:
     overrides = ["gradient.pool=64", "seeds=[5]", "gradient.grid.n.0=2", "gradient.grid.n[1]=16"]
-    spec = load_spec(small, [*overrides, "gradient.warmup={learning_rate: 1e-2}", "tracking.wandb=disabled"])
+    spec = load_spec(
+        small, [*overrides, "gradient.warmup={learning_rate: 1e-2}", "tracking.wandb=disabled"]
+    )
     assert (spec.gradient.pool, spec.seeds, spec.gradient.grid[0].n) == (64, (5,), (2, 16))
     assert (spec.gradient.warmup.learning_rate, spec.gradient.warmup.clip) == (0.01, 1.0)
     assert spec.tracking.wandb == "disabled"
@@ -327,7 +356,14 @@ def test_second_override_is_line_two(small: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(1, 1.0), (0.5, 0.5), ("1 - k/n", 0.75), ("-(n + k) * 2 / 4", -5.0), ("1e-3", 0.001), ("n ** k", 64.0)],
+    [
+        (1, 1.0),
+        (0.5, 0.5),
+        ("1 - k/n", 0.75),
+        ("-(n + k) * 2 / 4", -5.0),
+        ("1e-3", 0.001),
+        ("n ** k", 64.0),
+    ],
 )
 def test_values_of_claims(value: float | str, expected: float) -> None:
     assert evaluate_value(value, n=8, k=2) == expected

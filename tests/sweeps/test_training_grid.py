@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from maxk_lab.errors import LabError, SpecError
-from maxk_lab.sweeps.cells import TrainingUnit
-from maxk_lab.sweeps.identity import content_hash
-from maxk_lab.sweeps.plan import Plan, make_plan
-from maxk_lab.sweeps.selection import select
-from maxk_lab.sweeps.spec import load_spec, read_spec, spec_to_yaml
+from maxk_lab.sweeps.plan.cells import TrainingUnit
+from maxk_lab.sweeps.plan.identity import content_hash
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 
 Write = Callable[[str | bytes], str]
 SWEEP = """\
@@ -128,7 +128,9 @@ def test_what_two_entries_have_is_measured_once(write: Write) -> None:
     for study in ("training", "gradient", "weights"):
         rest = {"training": "", "gradient": "pool: 16, instances: 2, ", "weights": ""}[study]
         given = grid if study == "training" else grid.replace(", with: {start: iid}", "")
-        text = f"name: s\nseeds: 0\nenvironment: {{name: bandit}}\n{study}: {{{rest}grid: {given}}}\n"
+        text = (
+            f"name: s\nseeds: 0\nenvironment: {{name: bandit}}\n{study}: {{{rest}grid: {given}}}\n"
+        )
         plan = plan_of(write(text))
         assert [(cell.baseline, cell.k) for cell in plan.cells] == [
             ("centred", 1),
@@ -274,13 +276,17 @@ def test_estimators_without_a_k_have_no_schedule_of_it(write: Write) -> None:
     schedule = "training.k_schedule={kind: linear, first: 2, until: 3}"
     grid = "training.grid={estimator: [reinforce, maxk], baseline: centred, n: 4, k: [1, 2]}"
     plan = plan_of(write(SIMPLE), schedule, grid)
-    told = {(cell.estimator, cell.k): cell.as_dict()["training"].get("k_schedule") for cell in plan.cells}
+    told = {
+        (cell.estimator, cell.k): cell.as_dict()["training"].get("k_schedule")
+        for cell in plan.cells
+    }
     on_the_way = {"kind": "linear", "first": 2, "until": 3}
     assert told == {("reinforce", 1): None, ("maxk", 1): on_the_way, ("maxk", 2): on_the_way}
 
 
 @pytest.mark.parametrize(
-    "study", ["gradient: {instances: 2, pool: 16, start: multistart, ", "weights: {start: multistart, "]
+    "study",
+    ["gradient: {instances: 2, pool: 16, start: multistart, ", "weights: {start: multistart, "],
 )
 def test_multistart_is_refused_where_unbiasedness_is_at_stake(write: Write, study: str) -> None:
     grid = "grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
@@ -290,8 +296,12 @@ def test_multistart_is_refused_where_unbiasedness_is_at_stake(write: Write, stud
 
 
 def test_no_claim_of_unbiasedness_speaks_of_multistart(write: Write) -> None:
-    gradient = "gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
-    claim = "  - {name: u, kind: unbiased, detectable: 0.1, where: {setting: {start: multistart}}}\n"
+    gradient = (
+        "gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
+    )
+    claim = (
+        "  - {name: u, kind: unbiased, detectable: 0.1, where: {setting: {start: multistart}}}\n"
+    )
     (problem,) = problems(write(sweep() + claim + gradient))
     assert problem.startswith(
         "sweep.yaml:19:66: claims.1.where.setting.start: is a setting of training studies: "
@@ -312,7 +322,9 @@ def test_no_claim_of_unbiasedness_speaks_of_multistart(write: Write) -> None:
          "{setting: {k_schedule.kind: fixed}}", "{}", 0),
     ],
 )  # fmt: skip
-def test_differences_between_settings(write: Write, of: str, over: str, where: str, pairs: int) -> None:
+def test_differences_between_settings(
+    write: Write, of: str, over: str, where: str, pairs: int
+) -> None:
     path = write(sweep(of, over, where))
     if pairs == 0:
         # The ends of the schedule differ, too, and over gives none.
@@ -340,7 +352,9 @@ def test_cells_are_selected_by_a_setting(demo: str) -> None:
     plan = plan_of(demo)
     assert len(select(plan, "start=multistart,seed=0")) == 2
     assert len(select(plan, "start=multistart,weight_normalization=zscore")) == 2
-    with pytest.raises(LabError, match="no cell has start = multistrat \\(did you mean multistart\\?\\)"):
+    with pytest.raises(
+        LabError, match="no cell has start = multistrat \\(did you mean multistart\\?\\)"
+    ):
         select(plan, "start=multistrat")
 
 
@@ -360,8 +374,13 @@ training:
 def test_every_environment_with_its_own_defaults(write: Write) -> None:
     spec = load_spec(write(VARIED))
     plan = make_plan(spec)
-    assert [(unit.environment["name"], unit.environment["num_loc"], unit.seed) for unit in plan.units] == [
-        (name, size, seed) for seed in (0, 1) for size in (10, 12) for name in ("cvrp", "op", "pctsp")
+    assert [
+        (unit.environment["name"], unit.environment["num_loc"], unit.seed) for unit in plan.units
+    ] == [
+        (name, size, seed)
+        for seed in (0, 1)
+        for size in (10, 12)
+        for name in ("cvrp", "op", "pctsp")
     ]
     assert dict(plan.units[1].setting) == {"environment.num_loc": 10, "environment.name": "op"}
     assert plan.units[1].policy["num_encoder_layers"] == 2
@@ -372,7 +391,9 @@ def test_every_environment_with_its_own_defaults(write: Write) -> None:
     assert {cell.id for cell in plan_of(write(alone)).cells} < {cell.id for cell in plan.cells}
     again = write(spec_to_yaml(spec))
     assert load_spec(again) == spec
-    assert [cell.id for cell in make_plan(read_spec(again)).cells] == [cell.id for cell in plan.cells]
+    assert [cell.id for cell in make_plan(read_spec(again)).cells] == [
+        cell.id for cell in plan.cells
+    ]
 
 
 @pytest.mark.parametrize(
@@ -391,7 +412,9 @@ def test_every_environment_with_its_own_defaults(write: Write) -> None:
         ("vary.environment.name=[tsp, tsp]", ["vary.environment.name.1: must be distinct, got tsp more than once"]),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_every_environment(write: Write, override: str, expected: list[str]) -> None:
+def test_what_does_not_fit_every_environment(
+    write: Write, override: str, expected: list[str]
+) -> None:
     found = sorted(problem.split(": ", 1)[1] for problem in problems(write(VARIED), override))
     assert len(found) == len(expected)
     assert all(one.startswith(words) for one, words in zip(found, expected, strict=True))
@@ -415,7 +438,10 @@ def test_groups_of_one_are_not_normalised(write: Write, how: str) -> None:
         write(SIMPLE.replace("k: [1, 2]", "k: 1").replace("centred, n: 4", "none, n: [1, 4]")),
         f"training.weight_normalization={how}",
     )
-    assert f"training.weight_normalization: {how} needs every n of the grid to be at least 2" in problem
+    assert (
+        f"training.weight_normalization: {how} needs every n of the grid to be at least 2"
+        in problem
+    )
 
 
 def test_an_environment_without_a_place_on_cuda(write: Write) -> None:
@@ -425,7 +451,9 @@ def test_an_environment_without_a_place_on_cuda(write: Write) -> None:
 
 def test_checks_of_a_gradient_study_are_made_in_every_environment(write: Write) -> None:
     text = (
-        VARIED[: VARIED.index("training:")].replace("[10, 12]", "5").replace("cvrp, op, pctsp", "cvrp, sdvrp")
+        VARIED[: VARIED.index("training:")]
+        .replace("[10, 12]", "5")
+        .replace("cvrp, op, pctsp", "cvrp, sdvrp")
     )
     gradient = "gradient: {instances: 2, pool: 16, complete: true, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
     (problem,) = problems(write(text + gradient))

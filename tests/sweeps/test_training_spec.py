@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from maxk_lab.errors import SpecError
-from maxk_lab.sweeps.cells import TrainingUnit
-from maxk_lab.sweeps.identity import content_hash
-from maxk_lab.sweeps.plan import Plan, make_plan
-from maxk_lab.sweeps.selection import select
-from maxk_lab.sweeps.spec import load_spec, spec_to_yaml
-from maxk_lab.sweeps.training_schema import evaluated_ks
+from maxk_lab.studies.training.schema import evaluated_ks
+from maxk_lab.sweeps.plan.cells import TrainingUnit
+from maxk_lab.sweeps.plan.identity import content_hash
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
 Write = Callable[[str | bytes], str]
 LINES = [
@@ -26,9 +26,7 @@ LINES = [
     "  evaluate: {samples: 8, instances: 4}",
     "  grid: {estimator: maxk, baseline: [none, centred], n: [4, 8], k: [1, 2]}",
 ]
-GRADIENT = (
-    "gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}}"
-)
+GRADIENT = "gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}}"
 
 
 @pytest.fixture
@@ -93,7 +91,8 @@ def test_the_trainer_takes_the_settings_and_shares_every_default(write: Write) -
 
 def test_a_spec_is_read_back_as_it_was_written(training: str, write: Write) -> None:
     spec = load_spec(
-        training, ["training.max_grad_norm=2", "training.reward_clip=[-1, 1]", "training.min_gap_scale=0.1"]
+        training,
+        ["training.max_grad_norm=2", "training.reward_clip=[-1, 1]", "training.min_gap_scale=0.1"],
     )
     assert spec.training is not None
     assert spec.training.max_grad_norm == 2.0
@@ -165,12 +164,18 @@ def test_one_problem(write: Write, line: int, text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("loss", "expected"),
     [
-        ("{ratio: token}", "6:17: training.loss.ratio: must be sequence for off_policy_maxk, whose weights"),
+        (
+            "{ratio: token}",
+            "6:17: training.loss.ratio: must be sequence for off_policy_maxk, whose weights",
+        ),
         (
             "{aggregation: seq_mean}",
             "6:23: training.loss.aggregation: must be seq_sum or fixed for off_policy",
         ),
-        ("{dual_clip: 3}", "6:21: training.loss.dual_clip: must be null for off_policy_maxk, whose weights"),
+        (
+            "{dual_clip: 3}",
+            "6:21: training.loss.dual_clip: must be null for off_policy_maxk, whose weights",
+        ),
     ],
 )
 def test_off_policy_weights_leave_no_ratio_to_clip(write: Write, loss: str, expected: str) -> None:
@@ -210,9 +215,7 @@ def test_a_misspelt_name_hides_no_other_problem(write: Write) -> None:
 
 
 def test_a_penalty_under_a_nucleus_is_refused(write: Write) -> None:
-    environment = (
-        "environment: {name: toy_llm, task: edit, vocab_size: 4, max_length: 3, prompt_length: 2, top_p: 0.9}"
-    )
+    environment = "environment: {name: toy_llm, task: edit, vocab_size: 4, max_length: 3, prompt_length: 2, top_p: 0.9}"
     with_kl = with_line(3, environment).replace("kl: {}", "kl: {place: loss}")
     (problem,) = problems(write(with_kl))
     assert problem.startswith("sweep.yaml:7:15: training.kl.place: needs top_p = 1, got 0.9")
@@ -223,7 +226,9 @@ def test_rewards_with_a_penalty_are_not_binary(write: Write) -> None:
     grid = "  grid: {estimator: maxrl, baseline: none, n: 4, k: 1}"
     task = "{name: toy_llm, task: modular, vocab_size: 4, max_length: 3, prompt_length: 3}"
     text = (
-        with_line(9, grid).replace("kl: {}", "kl: {place: reward}").replace("{name: bandit, arms: 4}", task)
+        with_line(9, grid)
+        .replace("kl: {}", "kl: {place: reward}")
+        .replace("{name: bandit, arms: 4}", task)
     )
     (problem,) = problems(write(text))
     assert problem.startswith(
@@ -302,16 +307,26 @@ def test_one_weight_per_token_is_for_training_only(write: Write) -> None:
 def test_only_selects_a_study_and_a_stage_selects_no_training(write: Write) -> None:
     plan = plan_of(write("\n".join([*LINES, GRADIENT])))
     by_study = {study: select(plan, f"study={study}") for study in ("gradient", "training")}
-    assert {study: len(found) for study, found in by_study.items()} == {"gradient": 4, "training": 16}
+    assert {study: len(found) for study, found in by_study.items()} == {
+        "gradient": 4,
+        "training": 16,
+    }
     assert select(plan, "stage=0") == by_study["gradient"]
     assert all(
-        isinstance(unit, TrainingUnit) for unit in plan.units if unit.cells[0].id in by_study["training"]
+        isinstance(unit, TrainingUnit)
+        for unit in plan.units
+        if unit.cells[0].id in by_study["training"]
     )
 
 
 @pytest.mark.parametrize(
     ("samples", "ks", "expected"),
-    [(8, (), (1, 2, 4, 8)), (12, (3,), (1, 2, 3, 4, 8, 12)), (1, (1,), (1,)), (7, (4,), (1, 2, 4, 7))],
+    [
+        (8, (), (1, 2, 4, 8)),
+        (12, (3,), (1, 2, 3, 4, 8, 12)),
+        (1, (1,), (1,)),
+        (7, (4,), (1, 2, 4, 7)),
+    ],
 )
 def test_the_k_of_a_curve(samples: int, ks: tuple[int, ...], expected: tuple[int, ...]) -> None:
     assert evaluated_ks(samples, *ks) == expected

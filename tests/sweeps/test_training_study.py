@@ -16,11 +16,11 @@ import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.protocol import make_environment
-from maxk_lab.sweeps import training_study
-from maxk_lab.sweeps.checkpoints import policy_state
-from maxk_lab.sweeps.named_files import resolved_file
-from maxk_lab.sweeps.training_schema import TrainingStudy
-from maxk_lab.sweeps.training_study import measure_training
+from maxk_lab.studies.training import worker as training_study
+from maxk_lab.studies.training.schema import TrainingStudy
+from maxk_lab.studies.training.worker import measure_training
+from maxk_lab.sweeps.run.checkpoints import policy_state
+from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.training.metrics import METRICS
 from maxk_lab.training.settings import Settings
 
@@ -38,7 +38,9 @@ TRAINING = {
 def defaults(name, **values):
     """Every parameter of an environment and of its policy."""
     row = ENVIRONMENTS.get(name)
-    parameters, policy = ({p.name: p.default for p in ps} for ps in (row.parameters, row.policy_parameters))
+    parameters, policy = (
+        {p.name: p.default for p in ps} for ps in (row.parameters, row.policy_parameters)
+    )
     for key, value in values.items():
         (parameters if key in parameters else policy)[key] = value
     return {"name": name} | parameters, policy
@@ -82,7 +84,8 @@ def measured(about, *cells, cache=None, event=quiet):
 def untimed(results):
     """The bytes of the metrics but for the clock's."""
     return json.dumps(
-        {name: {k: v for k, v in m.items() if k != "timings"} for name, m in results.items()}, sort_keys=True
+        {name: {k: v for k, v in m.items() if k != "timings"} for name, m in results.items()},
+        sort_keys=True,
     )
 
 
@@ -139,7 +142,9 @@ def test_all_cells_of_a_seed_start_alike_and_part_ways():
     assert other["evaluations"]["value"][0] != starts[0]
 
 
-def test_cells_are_trained_on_the_training_instances_and_evaluated_on_the_held_out_ones(monkeypatch):
+def test_cells_are_trained_on_the_training_instances_and_evaluated_on_the_held_out_ones(
+    monkeypatch,
+):
     asked = []
 
     def spied(*arguments):
@@ -186,7 +191,10 @@ def test_an_interrupted_cell_goes_on_to_the_same_bytes(tmp_path):
     assert steps == [("training", step, 7) for step in range(1, 6)]
     resumed = []
     found = measured(
-        unit(), CELLS[0], cache=tmp_path, event=lambda name, payload: resumed.append(payload["step"])
+        unit(),
+        CELLS[0],
+        cache=tmp_path,
+        event=lambda name, payload: resumed.append(payload["step"]),
     )
     assert untimed(found) == whole
     assert resumed == [4, 5, 6, 7]
@@ -220,7 +228,7 @@ def test_the_trained_policy_is_kept(tmp_path):
 RUN = """
 import json, sys
 from pathlib import Path
-from maxk_lab.sweeps.training_study import measure_training
+from maxk_lab.studies.training.worker import measure_training
 unit, cell = json.loads(sys.argv[1])
 list(measure_training(unit, [cell], cache=Path(sys.argv[2]), event=lambda name, payload: None))
 """
@@ -228,7 +236,9 @@ list(measure_training(unit, [cell], cache=Path(sys.argv[2]), event=lambda name, 
 
 def test_a_study_killed_in_the_middle_goes_on_to_the_same_bytes(tmp_path):
     about = unit(training=TRAINING | {"steps": 100})
-    process = subprocess.Popen([sys.executable, "-c", RUN, json.dumps([about, CELLS[0]]), str(tmp_path)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, json.dumps([about, CELLS[0]]), str(tmp_path)]
+    )
     path = tmp_path / f"training-{CELLS[0]['id']}.pt"
     deadline = time.monotonic() + 120
     while not (path.exists() and torch.load(path, weights_only=True)["steps"] >= 6):
@@ -247,7 +257,13 @@ def test_a_study_killed_in_the_middle_goes_on_to_the_same_bytes(tmp_path):
     assert untimed(resumed) == untimed(measured(about, CELLS[0]))
 
 
-TINY_TSP = {"num_loc": 5, "embed_dim": 16, "num_heads": 2, "num_encoder_layers": 1, "feedforward_hidden": 16}
+TINY_TSP = {
+    "num_loc": 5,
+    "embed_dim": 16,
+    "num_heads": 2,
+    "num_encoder_layers": 1,
+    "feedforward_hidden": 16,
+}
 ROUTING = TRAINING | {
     "k_schedule": {"kind": "linear", "first": 1, "until": 4},
     "snapshots": [0, 2, 7],
@@ -257,7 +273,10 @@ ROUTING = TRAINING | {
 
 @pytest.mark.parametrize("start", ["iid", "multistart"])
 def test_an_interrupted_routing_cell_goes_on_to_the_same_bytes(tmp_path, start):
-    about, one = unit("tsp", training=ROUTING | {"start": start}, **TINY_TSP), cell("maxk", "centred", 4, 3)
+    about, one = (
+        unit("tsp", training=ROUTING | {"start": start}, **TINY_TSP),
+        cell("maxk", "centred", 4, 3),
+    )
     whole = measured(about, one, cache=tmp_path / "whole")
     log = whole[one["id"]]["log"]
     assert log["k"] == [1, 2, 2, 2, 3, 3, 3]
@@ -290,7 +309,12 @@ def test_evaluation_is_of_independent_samples_whatever_the_start():
 def test_the_extras_of_a_routing_cell():
     one = cell("maxk", "centred", 4, 3)
     extras = measured(unit("tsp", training=ROUTING, **TINY_TSP), one)[one["id"]]["extras"]
-    assert list(extras) == ["greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling"]
+    assert list(extras) == [
+        "greedy",
+        "greedy_augmented",
+        "greedy_multistart",
+        "multistart_sampling",
+    ]
     for found in extras.values():
         assert found["low"] <= found["value"] <= found["high"]
         assert len(found["per_instance"]) == 5
@@ -317,15 +341,17 @@ def test_policies_are_kept_on_the_way(tmp_path):
     whole = untimed(measured(about, CELLS[0], cache=tmp_path))
     assert whole == untimed(measured(unit(), CELLS[0]))
     kept = sorted(tmp_path.glob("policy-*.pt"))
-    assert [path.name for path in kept] == [f"policy-{CELLS[0]['id']}-{step}.pt" for step in (0, 2, 7)]
+    assert [path.name for path in kept] == [
+        f"policy-{CELLS[0]['id']}-{step}.pt" for step in (0, 2, 7)
+    ]
     for path, step in zip(kept, (0, 2, 7)):
         state = torch.load(path, weights_only=True)
         assert state["step"] == step
         given = json.loads(json.dumps([about["environment"], about["policy"]]))
         assert [state["environment"], state["policy_parameters"]] == given
-        make_environment(state["environment"], state["policy_parameters"]).policy(0).load_state_dict(
-            state["policy"]
-        )
+        make_environment(state["environment"], state["policy_parameters"]).policy(
+            0
+        ).load_state_dict(state["policy"])
     last = torch.load(tmp_path / f"training-{CELLS[0]['id']}.pt", weights_only=True)
     assert last["environment"] == state["environment"]
     assert all(torch.equal(last["policy"][key], state["policy"][key]) for key in state["policy"])
@@ -404,14 +430,18 @@ def test_a_loss_that_is_no_number_or_a_failing_environment_fails_its_cell_with_t
     assert second["steps"] == 7
 
 
-@pytest.mark.parametrize("baseline", ["opo_loo", "otb_loo", "eob_loo", "optimal[grad_norm]", "otb_token"])
+@pytest.mark.parametrize(
+    "baseline", ["opo_loo", "otb_loo", "eob_loo", "optimal[grad_norm]", "otb_token"]
+)
 def test_baselines_that_weight_trajectories_are_trained_with(baseline):
     found = measured(unit(), cell("maxk", baseline, 4, 1))
     assert all(math.isfinite(x) for metrics in found.values() for x in metrics["log"]["loss"])
 
 
 def test_a_cell_that_fails_leaves_the_others_alone():
-    results = dict(measure_training(unit(), [cell("maxk", "subloo", 3, 2), cell()], cache=None, event=quiet))
+    results = dict(
+        measure_training(unit(), [cell("maxk", "subloo", 3, 2), cell()], cache=None, event=quiet)
+    )
     first, second = results.values()
     assert "n must divide batch: 16 / 3" in str(first)
     assert second["steps"] == 7
@@ -447,9 +477,9 @@ def test_the_log_is_thinned_evenly():
         "inner_epochs": 1,
         "evaluate": {"every": 500, "instances": 2, "samples": 2},
     }
-    log = measured(unit("bandit", training=settings), cell("reinforce", "none", 4))["reinforce-none-4-1"][
-        "log"
-    ]
+    log = measured(unit("bandit", training=settings), cell("reinforce", "none", 4))[
+        "reinforce-none-4-1"
+    ]["log"]
     assert len(log["step"]) == 200
     assert (log["step"][0], log["step"][-1]) == (0, 219)
     assert {b - a for a, b in zip(log["step"], log["step"][1:])} == {1, 2}

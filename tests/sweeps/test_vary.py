@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from maxk_lab.errors import LabError, SpecError
-from maxk_lab.sweeps.plan import Plan, make_plan
-from maxk_lab.sweeps.records import Record, RunDirectory
-from maxk_lab.sweeps.selection import select
-from maxk_lab.sweeps.spec import load_spec, read_spec, spec_to_yaml
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 
 Write = Callable[[str | bytes], str]
 SWEEP = """\
@@ -55,7 +55,9 @@ def test_every_combination_in_the_order_of_the_file(varied: Callable[..., Plan])
     assert plan.units[0].label == "bandit arms=8 init_std=1.0, stage 0, seed 0"
 
 
-def test_cells_are_those_of_sweeps_that_set_the_values(varied: Callable[..., Plan], write: Write) -> None:
+def test_cells_are_those_of_sweeps_that_set_the_values(
+    varied: Callable[..., Plan], write: Write
+) -> None:
     plain = SWEEP.replace("vary: VARY\n", "")
     expected = {
         cell.id
@@ -75,10 +77,14 @@ def test_the_setting_is_told_outside_the_meaning(varied: Callable[..., Plan]) ->
     assert varied("{environment.arms: 4}").cells[0].as_dict()["id"] == varied("{}").cells[0].id
 
 
-def test_an_optional_parameter_at_its_default_is_that_of_older_cells(varied: Callable[..., Plan]) -> None:
+def test_an_optional_parameter_at_its_default_is_that_of_older_cells(
+    varied: Callable[..., Plan],
+) -> None:
     plan = varied("{environment.rewards: [gaussian, linear]}", "seeds=0")
     assert [unit.environment.get("rewards") for unit in plan.units] == [None, "linear"]
-    assert {cell.id for cell in plan.units[0].cells} == {cell.id for cell in varied("{}", "seeds=0").cells}
+    assert {cell.id for cell in plan.units[0].cells} == {
+        cell.id for cell in varied("{}", "seeds=0").cells
+    }
 
 
 def test_a_resolved_spec_reads_back(write: Write) -> None:
@@ -111,7 +117,10 @@ def test_a_resolved_spec_reads_back(write: Write) -> None:
             "4:30: vary.environment.arms.1: arms must be at least 2, got 1",
         ),
         ("{environment.arms: x}", "4:26: vary.environment.arms: arms must be of type int, got 'x'"),
-        ("{environment.arms: [[4]]}", "4:27: vary.environment.arms.0: arms must be of type int, got [4]"),
+        (
+            "{environment.arms: [[4]]}",
+            "4:27: vary.environment.arms.0: arms must be of type int, got [4]",
+        ),
         ("{environment.arms: []}", "4:26: vary.environment.arms: must not be empty"),
         (
             "{environment.arms: [4, 4.0]}",
@@ -129,7 +138,9 @@ def test_one_problem(write: Write, vary: str, expected: str) -> None:
     assert found.startswith(f"sweep.yaml:{expected}")
 
 
-def test_combinations_that_cannot_run_are_skipped_with_their_reason(varied: Callable[..., Plan]) -> None:
+def test_combinations_that_cannot_run_are_skipped_with_their_reason(
+    varied: Callable[..., Plan],
+) -> None:
     plan = varied("{policy.success_probability: [0.5, 1.0]}", "seeds=0")
     assert [dict(unit.setting) for unit in plan.units] == [{"policy.success_probability": 0.5}]
     assert [str(skipped) for skipped in plan.skipped] == [
@@ -140,8 +151,12 @@ def test_combinations_that_cannot_run_are_skipped_with_their_reason(varied: Call
 def test_a_run_is_planned_where_its_reward_function_is_not_at_hand(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "away_rewards.py").write_text("def first(x):\n    return x[..., 0]\n", encoding="utf-8")
-    text = SWEEP.replace("{name: bandit, arms: 4}", '{name: gaussian, reward: "away_rewards:first"}')
+    (tmp_path / "away_rewards.py").write_text(
+        "def first(x):\n    return x[..., 0]\n", encoding="utf-8"
+    )
+    text = SWEEP.replace(
+        "{name: bandit, arms: 4}", '{name: gaussian, reward: "away_rewards:first"}'
+    )
     with monkeypatch.context() as here:
         here.syspath_prepend(tmp_path)
         spec = load_spec(write(text.replace("VARY", "{policy.mean: [0, 1]}")))
@@ -158,9 +173,7 @@ def test_list_parameters_and_other_studies_are_not_varied(write: Write) -> None:
     assert problems(write, text) == [
         "sweep.yaml:4:8: vary.environment.rewards: rewards is a list; a sweep varies single values"
     ]
-    objective = (
-        "objective: {parameter: environment.reward_shift, from: 0, to: 1, grid: {estimator: maxk, k: 1}}\n"
-    )
+    objective = "objective: {parameter: environment.reward_shift, from: 0, to: 1, grid: {estimator: maxk, k: 1}}\n"
     (found,) = problems(write, SWEEP.replace("VARY", BOTH) + objective)
     assert found.startswith(
         "sweep.yaml:4:1: vary: is for gradient, training and weights studies; this sweep has a study of objective too"
@@ -179,7 +192,10 @@ def test_a_list_for_a_list_parameter_is_one_problem(write: Write) -> None:
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("vary.environment.arms=[3, 5]", {"environment.arms": (3, 5), "policy.init_std": (1.0, 0.5)}),
+        (
+            "vary.environment.arms=[3, 5]",
+            {"environment.arms": (3, 5), "policy.init_std": (1.0, 0.5)},
+        ),
         ("vary.environment.arms.1=5", {"environment.arms": (8, 5), "policy.init_std": (1.0, 0.5)}),
         ("vary.policy.init_std=2", {"environment.arms": (8, 4), "policy.init_std": (2.0,)}),
         (
@@ -192,24 +208,36 @@ def test_a_list_for_a_list_parameter_is_one_problem(write: Write) -> None:
         ),
     ],
 )
-def test_what_varies_is_set_on_the_command_line(write: Write, override: str, expected: object) -> None:
+def test_what_varies_is_set_on_the_command_line(
+    write: Write, override: str, expected: object
+) -> None:
     assert load_spec(write(SWEEP.replace("VARY", BOTH)), [override]).vary == expected
 
 
 def test_a_sweep_that_varies_nothing_is_made_to(write: Write) -> None:
     plain = SWEEP.replace("vary: VARY\n", "")
-    assert load_spec(write(plain), ["vary.environment.arms=[3, 5]"]).vary == {"environment.arms": (3, 5)}
+    assert load_spec(write(plain), ["vary.environment.arms=[3, 5]"]).vary == {
+        "environment.arms": (3, 5)
+    }
 
 
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("vary.environment.arms=[3, 1]", "1:23: vary.environment.arms.1: arms must be at least 2, got 1"),
-        ("vary.environment.arms.7=3", "1:1: vary.environment.arms.7: cannot be set: list index out of range"),
+        (
+            "vary.environment.arms=[3, 1]",
+            "1:23: vary.environment.arms.1: arms must be at least 2, got 1",
+        ),
+        (
+            "vary.environment.arms.7=3",
+            "1:1: vary.environment.arms.7: cannot be set: list index out of range",
+        ),
         ("vary.environment.arm=3", "1:1: vary.environment.arm: bandit has no environment.arm"),
     ],
 )
-def test_one_problem_of_what_varies_on_the_command_line(write: Write, override: str, expected: str) -> None:
+def test_one_problem_of_what_varies_on_the_command_line(
+    write: Write, override: str, expected: str
+) -> None:
     (found,) = problems(write, SWEEP.replace("VARY", BOTH), override)
     assert found.startswith(f"--set:{expected}")
 
@@ -229,12 +257,15 @@ def test_one_setting_can_be_selected(varied: Callable[..., Plan]) -> None:
     assert chosen == {
         cell.id
         for cell in plan.cells
-        if cell.setting == {"environment.arms": 8, "policy.init_std": 1.0} and cell.baseline == "none"
+        if cell.setting == {"environment.arms": 8, "policy.init_std": 1.0}
+        and cell.baseline == "none"
     }
     assert len(chosen) == 2
     with pytest.raises(LabError, match=r"no cell has environment.arms = 5; the sweep has 8, 4"):
         select(plan, "environment.arms=5")
-    with pytest.raises(LabError, match=r"unknown axis 'environment.arm' \(did you mean environment.arms\?\)"):
+    with pytest.raises(
+        LabError, match=r"unknown axis 'environment.arm' \(did you mean environment.arms\?\)"
+    ):
         select(plan, "environment.arm=8")
 
 
@@ -263,7 +294,9 @@ def test_distances_of_a_behaviour_policy_are_settings(varied: Callable[..., Plan
     assert off["behaviour"] == {"distance": 0.5}
     # On-policy cells are what they are without any distance.
     assert "behaviour" not in on
-    assert {cell.id for cell in plan.units[0].cells} == {cell.id for cell in varied("{}", "seeds=0").cells}
+    assert {cell.id for cell in plan.units[0].cells} == {
+        cell.id for cell in varied("{}", "seeds=0").cells
+    }
     assert plan.units[1].label == "bandit distance=0.5, stage 0, seed 0"
 
 
@@ -279,7 +312,9 @@ def test_distances_of_a_behaviour_policy_are_settings(varied: Callable[..., Plan
 def test_objectives_that_nothing_could_judge_under_a_behaviour_policy(
     write: Write, estimator: str, distance: str, size: int, refused: bool
 ) -> None:
-    text = SWEEP.replace("VARY", "{}").replace("{name: bandit, arms: 4}", f"{{name: tsp, num_loc: {size}}}")
+    text = SWEEP.replace("VARY", "{}").replace(
+        "{name: bandit, arms: 4}", f"{{name: tsp, num_loc: {size}}}"
+    )
     text = text.replace("estimator: maxk", f"estimator: {estimator}").replace(
         "  pool: 16\n", f"  pool: 16\n  behaviour: {{distance: {distance}}}\n"
     )
@@ -296,7 +331,10 @@ def test_objectives_that_nothing_could_judge_under_a_behaviour_policy(
     ("distance", "expected"),
     [
         ("[0, -1]", "--set:1:29: gradient.behaviour.distance.1: must be at least 0, got -1"),
-        ("[0.5, 0.5]", "--set:1:29: gradient.behaviour.distance: must be distinct, got 0.5 more than once"),
+        (
+            "[0.5, 0.5]",
+            "--set:1:29: gradient.behaviour.distance: must be distinct, got 0.5 more than once",
+        ),
     ],
 )
 def test_distances_that_are_none(write: Write, distance: str, expected: str) -> None:

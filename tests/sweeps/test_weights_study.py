@@ -9,8 +9,8 @@ import torch
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
-from maxk_lab.sweeps.rewards_only import rewards_only_refusal
-from maxk_lab.sweeps.weights_study import measure_weights
+from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
+from maxk_lab.studies.weights.worker import measure_weights
 
 UNIT = {
     "environment": {"name": "gaussian", "dim": 1, "reward": "square_on_unit"},
@@ -20,7 +20,9 @@ UNIT = {
 }
 
 
-def cell(baseline: str = "subloo", n: int = 8, k: int = 4, estimator: str = "maxk") -> dict[str, Any]:
+def cell(
+    baseline: str = "subloo", n: int = 8, k: int = 4, estimator: str = "maxk"
+) -> dict[str, Any]:
     name = f"{estimator}/{baseline}/{n}/{k}"
     return {"id": name, "estimator": estimator, "baseline": baseline, "n": n, "k": k}
 
@@ -32,7 +34,9 @@ def measured(*cells: dict[str, Any], **changes: Any) -> list[Any]:
 
 def test_weights_are_those_of_the_estimators() -> None:
     for metrics, baseline in zip(
-        measured(*map(cell, ("none", "centred", "subloo"))), ("none", "centred", "subloo"), strict=True
+        measured(*map(cell, ("none", "centred", "subloo"))),
+        ("none", "centred", "subloo"),
+        strict=True,
     ):
         rewards = torch.tensor(metrics["rewards"], dtype=torch.float64)
         weights = torch.tensor(metrics["weights"], dtype=torch.float64)

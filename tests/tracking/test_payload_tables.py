@@ -39,8 +39,12 @@ def test_settings_and_further_measures_of_a_gradient_study():
     )
     assert payload.metrics["stage0/arms=8/maxk/none/n4/k2/kl"] == 0.1
     assert payload.metrics["stage0/arms=16/maxk/none/n4/k2/variance"] == 2.0
-    assert not [name for name in payload.metrics if "arms=32" in name and not name.endswith("status")]
-    assert [(line["environment.arms"], line["variance"], line["kl"]) for line in tables["cells"]] == [
+    assert not [
+        name for name in payload.metrics if "arms=32" in name and not name.endswith("status")
+    ]
+    assert [
+        (line["environment.arms"], line["variance"], line["kl"]) for line in tables["cells"]
+    ] == [
         (8, 1.0, 0.1),
         (16, 2.0, None),
         (32, None, None),
@@ -67,7 +71,10 @@ def test_an_objective_study_sends_its_optima_and_curves():
     assert payload.metrics["objective/maxk/k8/optimum"] == 0.25
     assert payload.metrics["objective/maxk/k16/status"] == "failed"
     assert [(line["k"], line["optimum"]) for line in tables["cells"]] == [(8, 0.25), (16, None)]
-    assert [(line["point"], line["value"]) for line in tables["curves"]] == [(0.0, 0.5), (1.0, None)]
+    assert [(line["point"], line["value"]) for line in tables["curves"]] == [
+        (0.0, 0.5),
+        (1.0, None),
+    ]
 
 
 @pytest.mark.parametrize("setting", [{}, {"policy.mean": 0.5}])

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.plan import make_plan
-from maxk_lab.sweeps.records import Record, RunDirectory
-from maxk_lab.sweeps.spec import load_spec
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.tracking.payload import payloads
 from maxk_lab.tracking.wandb_tracker import track
 
@@ -42,7 +42,9 @@ def run(tmp_path):
     for number, cell in enumerate(make_plan(spec).cells, start=1):
         if number == 4:
             stray = {"variance": 4.0}
-            directory.write(Record(cell.as_dict(), "failed", stray, error="Traceback\nMemoryError: no room"))
+            directory.write(
+                Record(cell.as_dict(), "failed", stray, error="Traceback\nMemoryError: no room")
+            )
         else:
             metrics = {"variance": float(number), "scale": None, "against": "exact", "value": -1.5}
             directory.write(Record(cell.as_dict(), "done", metrics, provenance={"host": "here"}))
@@ -185,7 +187,8 @@ def test_a_training_study_sends_its_curves_as_tables():
         (4, "failed", None),
     ]
     assert [
-        (line["at_k"], line["value"], line["low"], line["high"]) for line in lines(first.tables["final"])
+        (line["at_k"], line["value"], line["low"], line["high"])
+        for line in lines(first.tables["final"])
     ] == [
         (1, 0.3, 0.2, 0.4),
         (2, None, None, None),
@@ -275,7 +278,7 @@ def test_online_without_a_key_asks_nobody(run, monkeypatch, tmp_path):
 
 def test_disabled_imports_no_wandb(run):
     code = (
-        "import sys; from maxk_lab.sweeps.records import RunDirectory; from maxk_lab.tracking import track; "
+        "import sys; from maxk_lab.sweeps.run.records import RunDirectory; from maxk_lab.tracking import track; "
         f"assert track(RunDirectory({str(run.root)!r}), 'disabled') == []; "
         "assert not {'wandb', 'torch'} & set(sys.modules), 'imported'"
     )

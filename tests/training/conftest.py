@@ -20,7 +20,9 @@ class Table(nn.Module):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         shape = (LENGTH, SYMBOLS + 1, SYMBOLS)
-        self.logits = nn.Parameter(scale * torch.randn(shape, generator=generator, dtype=torch.float64))
+        self.logits = nn.Parameter(
+            scale * torch.randn(shape, generator=generator, dtype=torch.float64)
+        )
 
     def forward(self, actions):
         """Log-probabilities of every symbol at every position of actions [..., T]: [..., T, SYMBOLS]."""

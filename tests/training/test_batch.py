@@ -25,7 +25,9 @@ def environment_of(name, dtype="float32"):
     from maxk_lab.environments.catalogue import ENVIRONMENTS as CATALOGUE
 
     row = CATALOGUE.get(name)
-    parameters, policy = ({p.name: p.default for p in ps} for ps in (row.parameters, row.policy_parameters))
+    parameters, policy = (
+        {p.name: p.default for p in ps} for ps in (row.parameters, row.policy_parameters)
+    )
     return make_environment(
         {"name": name} | parameters | ENVIRONMENTS[name], policy | POLICIES[name] | {"dtype": dtype}
     )
@@ -76,7 +78,9 @@ def test_auto_is_the_cpu_without_a_cuda_device_or_for_an_environment_that_cannot
 ):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert resolve_device("auto").type == resolve_device("cpu").type == "cpu"
-    with pytest.raises(LabError, match="device cuda: torch finds no CUDA device here; use auto or cpu"):
+    with pytest.raises(
+        LabError, match="device cuda: torch finds no CUDA device here; use auto or cpu"
+    ):
         resolve_device("cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert resolve_device("auto").type == "cuda"
@@ -92,8 +96,12 @@ def test_bfloat16_is_off_by_default_and_changes_a_step_a_little(name):
     settings = Settings.from_mapping({"batch": 16})
     policy = environment.policy(0)
     exact = draw(environment, policy, None, settings, 4, seed=1)
-    again = draw(environment, policy, None, Settings.from_mapping({"batch": 16, "amp": False}), 4, seed=1)
-    rough = draw(environment, policy, None, Settings.from_mapping({"batch": 16, "amp": True}), 4, seed=1)
+    again = draw(
+        environment, policy, None, Settings.from_mapping({"batch": 16, "amp": False}), 4, seed=1
+    )
+    rough = draw(
+        environment, policy, None, Settings.from_mapping({"batch": 16, "amp": True}), 4, seed=1
+    )
     assert torch.equal(exact.tokens.log_probs, again.tokens.log_probs)
     assert exact.tokens.log_probs.dtype == rough.tokens.log_probs.dtype == torch.float32
     assert rough.rollouts.rewards.dtype == exact.rollouts.rewards.dtype

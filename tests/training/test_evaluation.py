@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.protocol import make_environment
-from maxk_lab.gradients.exact import exact_value
+from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.training.evaluation import evaluate, reward_quantiles
 
 
@@ -64,7 +64,9 @@ def test_a_uniform_policy_on_five_cities_has_the_curve_of_the_enumerated_tours()
         with torch.no_grad():
             chances = environment.log_probs(policy, one, actions.unsqueeze(0))[0].exp()
         torch.testing.assert_close(chances, torch.full_like(chances, 1 / 120), rtol=1e-12, atol=0)
-        exact[i] = torch.stack([torch.as_tensor(exact_value(chances, rewards, k)) for k in range(1, 13)])
+        exact[i] = torch.stack(
+            [torch.as_tensor(exact_value(chances, rewards, k)) for k in range(1, 13)]
+        )
     difference = evaluate(environment, policy, instances, 12, seed=2) - exact
     z = difference.mean(0) / (difference.std(0) / 60**0.5)
     assert z.abs().max() < 3.5
@@ -76,7 +78,9 @@ def test_quantiles_are_of_each_instances_scored_samples():
     rewards = torch.randn(4, 9, generator=generator, dtype=torch.float64)
     for fraction in (0.5, 0.9, 0.99):
         expected = np.quantile(rewards.numpy(), fraction, axis=1, method="linear")
-        assert reward_quantiles(rewards, fraction).tolist() == pytest.approx(expected.tolist(), rel=1e-12)
+        assert reward_quantiles(rewards, fraction).tolist() == pytest.approx(
+            expected.tolist(), rel=1e-12
+        )
     rewards[1, ::2] = torch.nan
     rewards[2] = torch.nan
     found = reward_quantiles(rewards, 0.9)

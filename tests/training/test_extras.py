@@ -39,7 +39,9 @@ def test_the_extras_of_a_routing_problem():
     )
     instances = environment.instances(4, 1)
     found = measured(environment, instances)
-    assert all(rewards.shape == (4,) and rewards.dtype == torch.float64 for rewards in found.values())
+    assert all(
+        rewards.shape == (4,) and rewards.dtype == torch.float64 for rewards in found.values()
+    )
     # The unturned copy is one of the eight.
     assert (found["greedy_augmented"] >= found["greedy"] - 1e-6).all()
     policy = environment.policy(0)

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from maxk_lab.estimators import family_terms
-from maxk_lab.estimators.enumeration import TinyBandit
-from maxk_lab.estimators.least_squares import normal_equations, solve
-from maxk_lab.sweeps.training_study import measure_training
+from maxk_lab.estimators.baselines.least_squares import normal_equations, solve
+from maxk_lab.estimators.check.bandit import TinyBandit
+from maxk_lab.studies.training.worker import measure_training
 from maxk_lab.training.fitted import fitted_coefficients
 from maxk_lab.training.settings import Weighting
 from maxk_lab.training.weights import group_weights
@@ -27,7 +27,9 @@ def everything(rewards):
     return torch.ones_like(rewards, dtype=torch.bool)
 
 
-@pytest.mark.parametrize(("family", "k"), [("affine", 2), ("affine", 5), ("ladder", 2), ("ladder", 4)])
+@pytest.mark.parametrize(
+    ("family", "k"), [("affine", 2), ("affine", 5), ("ladder", 2), ("ladder", 4)]
+)
 def test_coefficients_are_those_of_the_others_or_the_own(family, k):
     rewards, grams = batch()
     start, directions = family_terms(rewards, k, family)
@@ -88,9 +90,15 @@ def test_without_any_other_group_the_weights_are_the_centred_ones():
 def test_cross_fitted_weights_are_unbiased_and_those_of_the_same_batch_are_not(family):
     """Over all pairs of groups of two instances, each with its chance."""
     n, k = 3, 2
-    bandits = [TinyBandit((0.3, -0.7, 0.2), (-1.0, 0.0, 2.0)), TinyBandit((-0.4, 0.5, 0.1), (1.0, 3.0, 0.5))]
+    bandits = [
+        TinyBandit((0.3, -0.7, 0.2), (-1.0, 0.0, 2.0)),
+        TinyBandit((-0.4, 0.5, 0.1), (1.0, 3.0, 0.5)),
+    ]
     groups = torch.cartesian_prod(*[torch.arange(3)] * n)
-    chances = [b.probabilities(torch.tensor(b.logits, dtype=torch.float64))[groups].prod(1) for b in bandits]
+    chances = [
+        b.probabilities(torch.tensor(b.logits, dtype=torch.float64))[groups].prod(1)
+        for b in bandits
+    ]
     scores = [b.scores()[groups] for b in bandits]
     tables = [torch.tensor(b.rewards, dtype=torch.float64)[groups] for b in bandits]
     pairs = list(itertools.product(range(len(groups)), repeat=2))
@@ -102,7 +110,9 @@ def test_cross_fitted_weights_are_unbiased_and_those_of_the_same_batch_are_not(f
             rewards = torch.stack([table[g] for table, g in zip(tables, pair, strict=True)])
             psi = torch.stack([score[g] for score, g in zip(scores, pair, strict=True)])
             alpha = fitted_coefficients(rewards, everything(rewards), weighting, psi @ psi.mT)
-            weights = group_weights(rewards, everything(rewards), weighting, coefficients=alpha).weights
+            weights = group_weights(
+                rewards, everything(rewards), weighting, coefficients=alpha
+            ).weights
             chance = chances[0][pair[0]] * chances[1][pair[1]]
             for b in range(2):
                 total[b] += chance * (weights[b] @ psi[b])
@@ -111,7 +121,8 @@ def test_cross_fitted_weights_are_unbiased_and_those_of_the_same_batch_are_not(f
     for found, bandit in zip(mean("cross_fit"), bandits, strict=True):
         torch.testing.assert_close(found, bandit.gradient(k), rtol=0.0, atol=1e-12)
     off = [
-        (found - b.gradient(k)).norm() / b.gradient(k).norm() for found, b in zip(mean("same_batch"), bandits)
+        (found - b.gradient(k)).norm() / b.gradient(k).norm()
+        for found, b in zip(mean("same_batch"), bandits)
     ]
     assert min(off) > 0.02
 

@@ -25,7 +25,8 @@ def test_k1_and_k3_have_the_divergence_as_their_mean_and_k2_has_not():
     log_policy = torch.log_softmax(logits, 0)
     true = divergence(log_policy, reference).item()
     mean = {
-        k: (log_policy.exp() * kl_tokens(log_policy, reference, k)).sum().item() for k in ("k1", "k2", "k3")
+        k: (log_policy.exp() * kl_tokens(log_policy, reference, k)).sum().item()
+        for k in ("k1", "k2", "k3")
     }
     assert mean["k1"] == pytest.approx(true, rel=1e-12)
     assert mean["k3"] == pytest.approx(true, rel=1e-12)
@@ -56,7 +57,9 @@ def test_gradients_of_the_estimates_as_a_loss():
 
     forward = gradient(divergence(log_policy, reference), logits)
     backward = gradient((reference.exp() * (reference - log_policy)).sum(), logits)
-    torch.testing.assert_close(in_loss("k1"), torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-14)
+    torch.testing.assert_close(
+        in_loss("k1"), torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-14
+    )
     torch.testing.assert_close(in_loss("k2"), forward, rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(in_loss("k3"), backward, rtol=1e-12, atol=1e-14)
     assert (forward - backward).norm() > 0.05 * forward.norm()

@@ -20,7 +20,11 @@ def logs(ratios):
 def loss(ratios, weights, mask, **settings):
     log_ratios = logs(ratios)
     found = surrogate(
-        log_ratios, torch.zeros_like(log_ratios), torch.tensor(weights), mask, LossSettings(**settings)
+        log_ratios,
+        torch.zeros_like(log_ratios),
+        torch.tensor(weights),
+        mask,
+        LossSettings(**settings),
     )
     return found.loss.item(), found.below.item(), found.above.item()
 
@@ -52,7 +56,12 @@ def test_clipping_by_hand(ratio, at, weight, settings, expected):
 
 
 def test_a_clipped_term_has_no_gradient():
-    for at, weight, expected in [(1.5, 2.0, 0.0), (1.5, -2.0, 3.0), (0.5, -2.0, 0.0), (0.5, 2.0, -1.0)]:
+    for at, weight, expected in [
+        (1.5, 2.0, 0.0),
+        (1.5, -2.0, 3.0),
+        (0.5, -2.0, 0.0),
+        (0.5, 2.0, -1.0),
+    ]:
         log_probs = logs([[[at]]]).requires_grad_()
         surrogate(
             log_probs, torch.zeros(1, 1, 1), torch.tensor([[weight]]), ONE, LossSettings()
@@ -119,7 +128,9 @@ def scores_loss(weights, mask, **settings):
 def test_at_ratio_one_the_gradient_is_that_of_weighted_log_probs(ratio, aggregation, token_level):
     """Each token's gradient is −c w, whatever the ratio: 1/2 per instance, by the length, by all tokens or by the divisor."""
     generator = torch.Generator().manual_seed(0)
-    weights = torch.randn(2, 2, 3, generator=generator, dtype=torch.float64) if token_level else WEIGHTS
+    weights = (
+        torch.randn(2, 2, 3, generator=generator, dtype=torch.float64) if token_level else WEIGHTS
+    )
     lengths = MASK.sum(-1, keepdim=True).double()
     factor = {
         "seq_sum": 1 / 2,
@@ -136,7 +147,9 @@ def test_at_ratio_one_the_gradient_is_that_of_weighted_log_probs(ratio, aggregat
 def test_weights_are_constants(ratio):
     weights = WEIGHTS.clone().requires_grad_()
     log_probs = torch.zeros(MASK.shape, dtype=torch.float64, requires_grad=True)
-    surrogate(log_probs, torch.zeros(MASK.shape), weights, MASK, LossSettings(ratio=ratio)).loss.backward()
+    surrogate(
+        log_probs, torch.zeros(MASK.shape), weights, MASK, LossSettings(ratio=ratio)
+    ).loss.backward()
     assert weights.grad is None
 
 
@@ -144,7 +157,9 @@ def test_weights_are_constants(ratio):
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_padding_changes_nothing(ratio, aggregation):
     generator = torch.Generator().manual_seed(1)
-    log_probs, old = (torch.randn(2, 2, 3, generator=generator, dtype=torch.float64) / 5 for _ in range(2))
+    log_probs, old = (
+        torch.randn(2, 2, 3, generator=generator, dtype=torch.float64) / 5 for _ in range(2)
+    )
     settings = LossSettings(ratio=ratio, aggregation=aggregation, divisor=10.0)
 
     def value(width):

@@ -22,17 +22,21 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages, maxk_reward_estimate
 from maxk_lab.estimators.catalogue import BASELINES, choose_baseline, refusal
 from maxk_lab.training import LeaderRewardPOMO, MaxKPOMO
-from maxk_lab.training.plain_checkpoints import plain
+from maxk_lab.training.rl4co.checkpoints import plain
 
 POLICY = {"embed_dim": 16, "num_encoder_layers": 1, "num_heads": 2, "feedforward_hidden": 16}
 SIZES = {"batch_size": 4, "train_data_size": 8, "val_data_size": 6, "test_data_size": 4}
 SMALL = {"policy_kwargs": POLICY, "optimizer_kwargs": {"lr": 1e-3}, **SIZES}
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Attribute '(env|policy)' is an instance"),  # RL4CO's own POMO
+    pytest.mark.filterwarnings(
+        "ignore:Attribute '(env|policy)' is an instance"
+    ),  # RL4CO's own POMO
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
     pytest.mark.filterwarnings("ignore:.*`isinstance.treespec, LeafSpec.` is deprecated"),
-    pytest.mark.filterwarnings("ignore:.*callbacks used to create the checkpoint need to be provided"),
+    pytest.mark.filterwarnings(
+        "ignore:.*callbacks used to create the checkpoint need to be provided"
+    ),
 ]
 
 
@@ -64,12 +68,18 @@ def rollouts(model, n=6, seed=1):
     torch.manual_seed(seed)
     batch = model.env.generator(4)
     td = model.env.reset(batch)
-    out = model.policy(td, model.env, phase="train", decode_type="multistart_sampling", num_starts=n)
+    out = model.policy(
+        td, model.env, phase="train", decode_type="multistart_sampling", num_starts=n
+    )
     return td, batch, out, unbatchify(out["reward"], n), unbatchify(out["log_likelihood"], n)
 
 
 def fit(model, folder=None, epochs=1, callbacks=(), ckpt_path=None):
-    saver = ModelCheckpoint(folder, monitor="val/reward", mode="max", save_last=True) if folder else None
+    saver = (
+        ModelCheckpoint(folder, monitor="val/reward", mode="max", save_last=True)
+        if folder
+        else None
+    )
     trainer = RL4COTrainer(
         max_epochs=epochs,
         callbacks=[*callbacks, *([saver] if saver else [])],
@@ -87,7 +97,9 @@ def fit(model, folder=None, epochs=1, callbacks=(), ckpt_path=None):
 
 
 def gradients(model, loss):
-    return torch.autograd.grad(loss, list(model.policy.parameters()), retain_graph=True, allow_unused=True)
+    return torch.autograd.grad(
+        loss, list(model.policy.parameters()), retain_graph=True, allow_unused=True
+    )
 
 
 def assert_same_gradients(ours, theirs):
@@ -119,7 +131,9 @@ def test_the_loss_is_the_direct_one_for_each_variance_reduction(tsp, variance_re
     model = make(tsp, variance_reduction=variance_reduction)
     td, batch, out, rewards, log_likelihood = rollouts(model)
     loss = model.calculate_loss(td, batch, out, rewards, log_likelihood)["loss"]
-    weights = torch.stack([reference_weights(row, 3, variance_reduction) for row in rewards.double()])
+    weights = torch.stack(
+        [reference_weights(row, 3, variance_reduction) for row in rewards.double()]
+    )
     torch.testing.assert_close(loss.double(), -(weights * log_likelihood).sum(-1).mean())
     assert out["rho_hat"].item() == pytest.approx(maxk_reward_estimate(rewards, 3).mean().item())
     assert not out["rho_hat"].requires_grad
@@ -167,7 +181,9 @@ def test_the_leader_gets_its_share(tsp):
     torch.testing.assert_close(loss, -(advantage * log_likelihood).mean())
 
 
-@pytest.mark.parametrize("baseline", [choice for row in BASELINES for choice in (row.name, *row.examples)])
+@pytest.mark.parametrize(
+    "baseline", [choice for row in BASELINES for choice in (row.name, *row.examples)]
+)
 def test_every_baseline_trains_or_says_what_rl4co_cannot_supply(tsp, baseline):
     row = choose_baseline(baseline)
     k = 3 if row.row.most_k is None else 1
@@ -187,7 +203,9 @@ def test_every_baseline_trains_or_says_what_rl4co_cannot_supply(tsp, baseline):
             model.calculate_loss(td, batch, dict(out), rewards, log_likelihood)
         given = {"length": torch.arange(1.0, 25.0).view(4, 6)}
     loss = model.calculate_loss(td, batch, {**out, **given}, rewards, log_likelihood)["loss"]
-    weights = advantages(rewards, estimator="maxk", baseline=baseline, k=k, trajectory_weights=given)
+    weights = advantages(
+        rewards, estimator="maxk", baseline=baseline, k=k, trajectory_weights=given
+    )
     torch.testing.assert_close(loss, -(weights * log_likelihood).sum(-1).mean())
 
 
@@ -222,7 +240,12 @@ def test_wrong_shapes_and_too_few_samples_raise(tsp):
     with pytest.raises(ValueError, match="K < n"):
         make(tsp, variance_reduction="sample_loo", num_samples=3)
     with pytest.raises(ValueError, match="2 <= K"):
-        make(tsp, variance_reduction="subloo", num_samples=6, k_schedule={"kind": "linear", "until": 5})
+        make(
+            tsp,
+            variance_reduction="subloo",
+            num_samples=6,
+            k_schedule={"kind": "linear", "until": 5},
+        )
 
 
 @pytest.mark.parametrize(
@@ -283,12 +306,16 @@ def test_iid_samples_follow_the_policy(tsp):
         seen = drawn["actions"][:, :steps] @ (7 ** torch.arange(steps))
         counts = torch.bincount(seen, minlength=49)
         possible = expected > 0
-        chi_square = ((counts - 4000 * expected)[possible].square() / (4000 * expected[possible])).sum()
+        chi_square = (
+            (counts - 4000 * expected)[possible].square() / (4000 * expected[possible])
+        ).sum()
         freedom = possible.sum().item() - 1
         assert chi_square < freedom + 5 * (2 * freedom) ** 0.5
     position = {key: row for row, key in enumerate(index.tolist())}
     rows = torch.tensor([position[key] for key in found.tolist()])
-    torch.testing.assert_close(drawn["log_likelihood"], out["log_likelihood"][rows], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        drawn["log_likelihood"], out["log_likelihood"][rows], rtol=1e-4, atol=1e-4
+    )
 
 
 def test_forced_starts_are_labelled(tsp, caplog):
@@ -302,8 +329,8 @@ def test_forced_starts_are_labelled(tsp, caplog):
     forced.calculate_loss(td, batch, out, rewards, log_likelihood)
     assert "rho_hat" not in out
     assert "rho_hat_multistart" in out
-    with caplog.at_level(logging.WARNING, logger="maxk_lab.training.maxk_pomo"):
-        logging.getLogger("maxk_lab.training.maxk_pomo").propagate = True
+    with caplog.at_level(logging.WARNING, logger="maxk_lab.training.rl4co.maxk_pomo"):
+        logging.getLogger("maxk_lab.training.rl4co.maxk_pomo").propagate = True
         make(tsp, start="multistart")
     assert "another objective" in caplog.text
 
@@ -329,7 +356,9 @@ def test_lengths_are_counted_until_a_trajectory_is_done(monkeypatch):
     env = get_env("cvrp", generator_params={"num_loc": 10}, check_solution=False)
     model = make(env, estimator="reinforce", baseline="opo_loo", num_samples=5)
     outs = []
-    monkeypatch.setattr(model, "log_metrics", lambda out, phase, dataloader_idx=None: outs.append(out) or {})
+    monkeypatch.setattr(
+        model, "log_metrics", lambda out, phase, dataloader_idx=None: outs.append(out) or {}
+    )
     model.shared_step(env.generator(3), 0, "train")
     actions, lengths = outs[0]["actions"], outs[0]["length"]
     # A trajectory is done with its last customer; the depot, 0, is what follows.
@@ -355,7 +384,9 @@ def test_lightning_trains_writes_a_plain_checkpoint_loads_it_and_goes_on(tsp, tm
     before = copy.deepcopy(model.policy.state_dict())
     trainer = fit(model, tmp_path, epochs=2, callbacks=[ks])
     assert ks.values == [2, 2, 3, 4]
-    assert any(not torch.equal(value, before[name]) for name, value in model.policy.state_dict().items())
+    assert any(
+        not torch.equal(value, before[name]) for name, value in model.policy.state_dict().items()
+    )
     assert {"val/reward", "val/max@1", "val/max@4", "val/max@8"} <= set(trainer.callback_metrics)
     assert trainer.callback_metrics["val/reward"] == trainer.callback_metrics["val/max@4"]
 
@@ -368,7 +399,9 @@ def test_lightning_trains_writes_a_plain_checkpoint_loads_it_and_goes_on(tsp, tm
     assert loaded.hparams == model.hparams
     assert loaded.weighting == model.weighting
     state, actions = tsp.reset(tsp.generator(3)), torch.stack([torch.randperm(7) for _ in range(3)])
-    both = [m.policy(state.clone(), tsp, actions=actions)["log_likelihood"] for m in (model, loaded)]
+    both = [
+        m.policy(state.clone(), tsp, actions=actions)["log_likelihood"] for m in (model, loaded)
+    ]
     assert torch.equal(*both)
 
     later = Seen("train/k")
@@ -381,7 +414,9 @@ def test_lightning_trains_writes_a_plain_checkpoint_loads_it_and_goes_on(tsp, tm
 def test_leader_reward_comes_back_from_its_checkpoint(tsp, tmp_path):
     model = make(tsp, LeaderRewardPOMO, alpha=0.25, baseline="shared", num_samples=6)
     trainer = fit(model, tmp_path)
-    loaded = LeaderRewardPOMO.load_from_checkpoint(trainer.checkpoint_callback.last_model_path, env=tsp)
+    loaded = LeaderRewardPOMO.load_from_checkpoint(
+        trainer.checkpoint_callback.last_model_path, env=tsp
+    )
     assert loaded.weighting == model.weighting
     assert loaded.weighting.estimator == "leader_reward[0.25]"
     assert loaded.num_starts == 6
@@ -389,7 +424,9 @@ def test_leader_reward_comes_back_from_its_checkpoint(tsp, tmp_path):
 
 def test_loading_asks_for_what_a_checkpoint_cannot_hold(tsp, tmp_path):
     own = make(tsp).policy
-    model = MaxKPOMO(tsp, policy=own, k=3, optimizer=partial(torch.optim.AdamW, weight_decay=0.1), **SIZES)
+    model = MaxKPOMO(
+        tsp, policy=own, k=3, optimizer=partial(torch.optim.AdamW, weight_decay=0.1), **SIZES
+    )
     assert "optimizer" in model.left_out
     assert "optimizer" not in model.hparams
     path = fit(model, tmp_path).checkpoint_callback.last_model_path
@@ -420,17 +457,29 @@ def test_validation_is_the_mean_over_instances_of_the_unbiased_estimate(tsp, mon
     for k in (1, 2, 3, 4, 8):
         subsets = list(itertools.combinations(range(8), k))
         expected = sum(rewards[:, list(subset)].amax(1) for subset in subsets).mean() / len(subsets)
-        assert trainer.callback_metrics[f"val/max@{k}"].item() == pytest.approx(expected.item(), rel=1e-6)
+        assert trainer.callback_metrics[f"val/max@{k}"].item() == pytest.approx(
+            expected.item(), rel=1e-6
+        )
 
 
 def test_arguments_of_a_pomo_script_are_taken_unchanged():
     env = get_env("tsp", generator_params={"num_loc": 10}, check_solution=False)
     metrics = {"train": ["loss", "reward"], "val": ["reward", "max_reward"], "test": ["reward"]}
     model = MaxKPOMO(
-        env, None, POLICY, "shared", 8, num_starts=10, metrics=metrics, lr_scheduler="MultiStepLR", **SIZES
+        env,
+        None,
+        POLICY,
+        "shared",
+        8,
+        num_starts=10,
+        metrics=metrics,
+        lr_scheduler="MultiStepLR",
+        **SIZES,
     )
     trainer = fit(model)
-    assert {"val/reward", "val/max_reward", "val/max@8", "train/rho_hat"} <= set(trainer.callback_metrics)
+    assert {"val/reward", "val/max_reward", "val/max@8", "train/rho_hat"} <= set(
+        trainer.callback_metrics
+    )
 
 
 def test_hyperparameters_become_plain_values_or_are_no_part():

@@ -69,7 +69,9 @@ def test_an_estimator_with_a_k_of_its_own_has_no_schedule_to_mind():
 def trained(environment, k, **settings):
     settings = Settings.from_mapping({"steps": 4, "batch": 16, "learning_rate": 0.05, **settings})
     trainer = Trainer.start(
-        Step(environment, settings, Weighting("maxk", "centred", 4, k)), environment.policy(0), seed=3
+        Step(environment, settings, Weighting("maxk", "centred", 4, k)),
+        environment.policy(0),
+        seed=3,
     )
     for _ in range(4):
         trainer.advance()

@@ -40,7 +40,9 @@ def test_blocks_are_filled_in():
     assert settings.loss.epsilon_low == 0.2
     assert settings.reward_clip == (0, 1)
     assert hash(settings) == hash(
-        Settings.from_mapping({"kl": {"place": "loss"}, "loss": {"ratio": "token"}, "reward_clip": [0, 1]})
+        Settings.from_mapping(
+            {"kl": {"place": "loss"}, "loss": {"ratio": "token"}, "reward_clip": [0, 1]}
+        )
     )
 
 
@@ -108,7 +110,9 @@ def test_all_mistakes_are_told_at_once():
 
 
 def test_pairs_that_cannot_run_are_refused():
-    assert "centred needs 1 <= K < n, got K = 8 and n = 8" in complaints(Weighting("maxk", "centred", 8, 8))
+    assert "centred needs 1 <= K < n, got K = 8 and n = 8" in complaints(
+        Weighting("maxk", "centred", 8, 8)
+    )
     with pytest.raises(LabError, match=r"unknown baseline 'centered' \(did you mean centred\?\)"):
         check(Settings(), Weighting("maxk", "centered", 8, 1))
 
@@ -121,7 +125,9 @@ def test_options_that_a_pair_has_no_meaning_for_are_refused():
     binary = Weighting("maxrl", "none", 8, 1)
     check(Settings(), binary)
     assert "maxrl needs rewards of 0 and 1" in complaints(binary, kl={"place": "reward"})
-    assert "maxrl needs rewards of 0 and 1: no reward_scale, got 2.0" in complaints(binary, reward_scale=2.0)
+    assert "maxrl needs rewards of 0 and 1: no reward_scale, got 2.0" in complaints(
+        binary, reward_scale=2.0
+    )
     assert "no reward_clip between them, got [-1, 0.5]" in complaints(binary, reward_clip=(-1, 0.5))
     check(Settings(reward_clip=(0.0, 1.0)), binary)
 
@@ -130,7 +136,9 @@ def test_options_that_a_pair_has_no_meaning_for_are_refused():
     "baseline", ["affine[oracle]", "ladder[oracle]", "constant[oracle]", "joint_optimum"]
 )
 def test_baselines_of_the_whole_policy_are_not_trained_with(baseline):
-    assert f"{baseline} is computed from the whole policy" in complaints(Weighting("maxk", baseline, 8, 2))
+    assert f"{baseline} is computed from the whole policy" in complaints(
+        Weighting("maxk", baseline, 8, 2)
+    )
 
 
 def test_cross_fitting_needs_another_instance():
@@ -146,7 +154,10 @@ def test_cross_fitting_needs_another_instance():
     [
         ({"ratio": "token"}, "loss.ratio must be sequence, got token"),
         ({"aggregation": "seq_mean"}, "loss.aggregation must be seq_sum or fixed, got seq_mean"),
-        ({"aggregation": "token_mean"}, "loss.aggregation must be seq_sum or fixed, got token_mean"),
+        (
+            {"aggregation": "token_mean"},
+            "loss.aggregation must be seq_sum or fixed, got token_mean",
+        ),
         ({"dual_clip": 3.0}, "off_policy_maxk clips no ratio: no loss.dual_clip, got 3.0"),
     ],
 )

@@ -15,13 +15,18 @@ def shaped(order, *, clip=(-1.0, 1.0), penalty=PENALTY):
 
 def test_the_stages_run_in_the_order_given():
     nan = float("nan")
-    expected = {("clip", "kl"): [[0.5, -0.75], [nan, 0.5]], ("kl", "clip"): [[1.0, -1.0], [nan, 0.5]]}
+    expected = {
+        ("clip", "kl"): [[0.5, -0.75], [nan, 0.5]],
+        ("kl", "clip"): [[1.0, -1.0], [nan, 0.5]],
+    }
     for order, values in expected.items():
         torch.testing.assert_close(shaped(order), torch.tensor(values), equal_nan=True)
 
 
 def test_stages_that_are_off_change_nothing():
-    torch.testing.assert_close(shaped(("clip", "kl"), clip=None, penalty=None), REWARDS, equal_nan=True)
+    torch.testing.assert_close(
+        shaped(("clip", "kl"), clip=None, penalty=None), REWARDS, equal_nan=True
+    )
 
 
 def test_the_scale_comes_before_every_stage():

@@ -22,7 +22,9 @@ def started(environment, **settings):
 
 def test_an_environment_without_forced_starts_is_refused_before_the_first_step(sequences):
     environment = sequences()
-    with pytest.raises(LabError, match="start multistart: this environment has no forced starts; use iid"):
+    with pytest.raises(
+        LabError, match="start multistart: this environment has no forced starts; use iid"
+    ):
         started(environment)
     assert environment.seen == []
 
@@ -72,7 +74,9 @@ def test_the_group_mean_and_forced_starts_are_pomo():
     """The gradient of −mean((R − mean R) log π), over all starts of all instances."""
     environment = tsp("float64")
     trainer = started(environment)
-    trainer.method = dataclasses.replace(trainer.method, weighting=Weighting("reinforce", "group_mean", 5, 1))
+    trainer.method = dataclasses.replace(
+        trainer.method, weighting=Weighting("reinforce", "group_mean", 5, 1)
+    )
     policy, seed = environment.policy(0), derive_seed("step", 0, 0)
     trainer.advance()
     instances = environment.instances(2, derive_seed("instances", seed))

@@ -17,7 +17,7 @@ from maxk_lab.estimators.catalogue import (
     needs_ratios,
     refusal,
 )
-from maxk_lab.gradients.exact import exact_value
+from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.fitted import fitted_coefficients
 from maxk_lab.training.kl import kl_tokens
@@ -40,7 +40,9 @@ def norms(environment, policy, instances, actions):
 def grams(environment, policy, instances, actions):
     """ψ_i·ψ_j one by one."""
     log_probs = environment.log_probs(policy, instances, actions).flatten()
-    scores = [torch.autograd.grad(x, policy.logits, retain_graph=True)[0].flatten() for x in log_probs]
+    scores = [
+        torch.autograd.grad(x, policy.logits, retain_graph=True)[0].flatten() for x in log_probs
+    ]
     scores = torch.stack(scores).view(*actions.shape[:2], -1)
     return scores @ scores.mT
 
@@ -71,7 +73,11 @@ def expected_gradient(environment, weights):
     policy = environment.policy(0)
     instances, rollouts = drawn(environment, policy)
     tokens = environment.tokens(policy, instances, rollouts.actions)
-    terms = weights.unsqueeze(-1) * tokens.log_probs if weights.dim() == 2 else weights * tokens.log_probs
+    terms = (
+        weights.unsqueeze(-1) * tokens.log_probs
+        if weights.dim() == 2
+        else weights * tokens.log_probs
+    )
     return gradient(-terms.sum() / len(instances), policy)
 
 
@@ -90,9 +96,13 @@ PAIRS = [
 
 @pytest.mark.parametrize(("estimator", "baseline", "k"), PAIRS)
 @pytest.mark.parametrize("ratio", ["sequence", "token"])
-def test_at_ratio_one_the_step_follows_the_weighted_scores(sequences, estimator, baseline, k, ratio):
+def test_at_ratio_one_the_step_follows_the_weighted_scores(
+    sequences, estimator, baseline, k, ratio
+):
     rows = choose_estimator(estimator).row, choose_baseline(baseline).row
-    environment = sequences(reward=binary) if any(row.binary_rewards for row in rows) else sequences()
+    environment = (
+        sequences(reward=binary) if any(row.binary_rewards for row in rows) else sequences()
+    )
     policy = environment.policy(0)
     instances, rollouts = drawn(environment, policy)
     if is_token_level(baseline):
@@ -119,7 +129,9 @@ def test_at_ratio_one_the_step_follows_the_weighted_scores(sequences, estimator,
 
 
 @pytest.mark.parametrize("estimator", ["off_policy_maxk", "off_policy_first_order"])
-@pytest.mark.parametrize(("baseline", "k"), [("none", 1), ("none", 4), ("centred", 2), ("subloo", 4)])
+@pytest.mark.parametrize(
+    ("baseline", "k"), [("none", 1), ("none", 4), ("centred", 2), ("subloo", 4)]
+)
 def test_the_first_inner_epoch_is_on_policy(sequences, estimator, baseline, k):
     expected, plain = take(sequences(), Weighting("maxk", baseline, N, k))
     found, metrics = take(sequences(), Weighting(estimator, baseline, N, k))
@@ -165,7 +177,9 @@ def test_the_second_inner_epoch_is_unbiased_for_the_moved_policy(sequences, base
     weighting = Weighting("off_policy_maxk", baseline, n, k)
     weights = group_weights(rewards[groups], usable, weighting, ratios=ratios).weights
     chance = before.sum(-1).exp()[groups].prod(1, keepdim=True) * len(groups)
-    found = off_policy_surrogate(after[groups], ratios, weights * chance, mask[groups], LossSettings())
+    found = off_policy_surrogate(
+        after[groups], ratios, weights * chance, mask[groups], LossSettings()
+    )
     objective = exact_value(after.sum(-1).exp(), rewards, k)
     follows = torch.autograd.grad(found.loss, policy.logits, retain_graph=True)[0]
     torch.testing.assert_close(follows, gradient(-objective, policy), rtol=0, atol=1e-12)
@@ -181,7 +195,9 @@ def test_a_fixed_divisor_divides_the_off_policy_loss(sequences):
 def test_a_policy_moved_out_of_reach_by_an_inner_epoch_is_an_error(sequences):
     environment = sequences()
     weighting = Weighting("off_policy_maxk", "none", N, 2)
-    with pytest.raises(FloatingPointError, match=r"the ratio of a trajectory is 0\.0: the inner epochs"):
+    with pytest.raises(
+        FloatingPointError, match=r"the ratio of a trajectory is 0\.0: the inner epochs"
+    ):
         take(environment, weighting, inner_epochs=2, rate=1e5)
 
 
@@ -198,7 +214,9 @@ def test_fitted_baselines_follow_the_coefficients_of_the_batch(sequences, baseli
     assert coefficients.abs().max() > 0.1
     weights = advantages(rollouts.rewards, baseline=baseline, k=3, coefficients=coefficients)
     found, _ = take(environment, weighting)
-    torch.testing.assert_close(found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10)
+    torch.testing.assert_close(
+        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
+    )
 
 
 def test_fitted_baselines_need_somebody_to_measure_the_products(sequences):
@@ -230,7 +248,9 @@ def test_unscorable_samples_leave_their_siblings_baselines(sequences):
     weights[0, [0, 2, 3]] = advantages(rollouts.rewards[0, [0, 2, 3]])
     weights[3:] = advantages(rollouts.rewards[3:])
     found, metrics = take(environment)
-    torch.testing.assert_close(found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10)
+    torch.testing.assert_close(
+        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
+    )
     assert metrics["frac_unscorable"] == (1 + 4 + 3) / BATCH
     assert metrics["frac_unusable_groups"] == 2 / 6
     assert metrics["reward/mean"] == pytest.approx(rollouts.rewards.nanmean().item())
@@ -248,7 +268,9 @@ def test_truncated_completions_leave_the_loss_or_the_baselines_too(sequences, tr
     if truncated == "mask_all":
         weights = group_weights(rollouts.rewards, ~cut, RLOO).weights
     found, metrics = take(environment, truncated=truncated)
-    torch.testing.assert_close(found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10)
+    torch.testing.assert_close(
+        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
+    )
     assert metrics["frac_truncated"] == cut.double().mean().item()
     assert metrics["length/max"] == 3
 
@@ -258,9 +280,13 @@ def test_the_reward_stages_come_before_the_weights(sequences):
     _, rollouts = drawn(environment, environment.policy(0))
     weights = advantages(rollouts.rewards.clamp(0.5, 1.0))
     found, metrics = take(environment, reward_clip=[0.5, 1.0])
-    torch.testing.assert_close(found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10)
+    torch.testing.assert_close(
+        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
+    )
     assert metrics["reward/mean"] == pytest.approx(rollouts.rewards.mean().item())
-    assert metrics["reward_with_kl/mean"] == pytest.approx(rollouts.rewards.clamp(0.5, 1.0).mean().item())
+    assert metrics["reward_with_kl/mean"] == pytest.approx(
+        rollouts.rewards.clamp(0.5, 1.0).mean().item()
+    )
 
 
 def test_the_scale_of_rewards_is_the_scale_of_the_gradient(sequences):
@@ -276,8 +302,12 @@ def test_normalised_advantages_have_mean_zero_and_spread_one(sequences):
     _, rollouts = drawn(environment, environment.policy(0))
     a = N * advantages(rollouts.rewards, baseline="none")
     weights = (a - a.mean()) / (a.std() + 1e-4) / N
-    found, metrics = take(environment, Weighting("reinforce", "none", N, 1), normalize_advantages=True)
-    torch.testing.assert_close(found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10)
+    found, metrics = take(
+        environment, Weighting("reinforce", "none", N, 1), normalize_advantages=True
+    )
+    torch.testing.assert_close(
+        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
+    )
     assert metrics["advantage/mean"] == pytest.approx(0, abs=1e-12)
 
 
@@ -319,7 +349,9 @@ def test_kl_in_the_reward_is_a_constant_of_the_sequence(sequences):
     other = environment.log_probs(reference, instances, rollouts.actions).detach()
     weights = advantages(rollouts.rewards - 0.7 * (rollouts.log_probs - other))
     found, metrics = take(environment, reference=reference, kl={"place": "reward", "beta": 0.7})
-    torch.testing.assert_close(found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10)
+    torch.testing.assert_close(
+        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
+    )
     assert metrics["reward_with_kl/mean"] != pytest.approx(metrics["reward/mean"])
 
 
@@ -343,7 +375,9 @@ def test_a_policy_that_excludes_a_drawn_token_after_an_inner_epoch_is_an_error(s
 
     settings = Settings.from_mapping({"batch": BATCH, "inner_epochs": 2, "kl": {"place": "loss"}})
     step = Step(environment, settings, RLOO)
-    with pytest.raises(FloatingPointError, match="after an inner epoch the policy gives it no chance"):
+    with pytest.raises(
+        FloatingPointError, match="after an inner epoch the policy gives it no chance"
+    ):
         step.take(policy, Excluding(policy.parameters(), lr=1.0), environment.policy(0), seed=SEED)
 
 
@@ -364,11 +398,15 @@ def test_k1_in_the_reward_with_a_leave_one_out_baseline_is_unbiased_for_the_dive
         penalty = 0.7 * kl_tokens(log_probs.detach(), other, kind).sum(-1)[pairs]
         shaped = shape_rewards(rewards[pairs], penalty=penalty, clip=None, order=("clip", "kl"))
         weights = group_weights(
-            shaped, torch.ones_like(pairs, dtype=torch.bool), Weighting("reinforce", "centred", 2, 1)
+            shaped,
+            torch.ones_like(pairs, dtype=torch.bool),
+            Weighting("reinforce", "centred", 2, 1),
         ).weights
         chance = probabilities[pairs].prod(1, keepdim=True) * len(pairs)
         current = log_probs[pairs]
-        found = surrogate(current, current.detach(), weights * chance, tokens.mask[0][pairs], LossSettings())
+        found = surrogate(
+            current, current.detach(), weights * chance, tokens.mask[0][pairs], LossSettings()
+        )
         return -torch.autograd.grad(found.loss, policy.logits, retain_graph=True)[0]
 
     divergence = (log_probs.sum(-1).exp() * (log_probs - other).sum(-1)).sum()

@@ -5,7 +5,7 @@ import torch
 
 from maxk_lab.environments.protocol import make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.gradients.exact import exact_value
+from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.training.evaluation import evaluate, sample_rewards
 from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.step import Step
@@ -144,17 +144,26 @@ def test_training_a_bandit_for_the_maximum_improves_its_maximum():
     )
     instances = environment.instances(200, 1, held_out=True)
     started = trainer(
-        environment, Weighting("maxk", "subloo", 8, 8), steps=40, kl={}, batch=64, evaluate={"samples": 8}
+        environment,
+        Weighting("maxk", "subloo", 8, 8),
+        steps=40,
+        kl={},
+        batch=64,
+        evaluate={"samples": 8},
     )
     before = evaluate(environment, started.policy, instances, 32, 2)[:, 7].mean().item()
     while started.steps < 40:
         started.advance()
-    assert evaluate(environment, started.policy, instances, 32, 2)[:, 7].mean().item() > before + 0.1
+    assert (
+        evaluate(environment, started.policy, instances, 32, 2)[:, 7].mean().item() > before + 0.1
+    )
 
 
 def test_mistakes_are_told_before_the_first_step(sequences):
     environment = sequences()
-    with pytest.raises(LabError, match=r"n must divide batch.*evaluate.samples must be at least k = 5"):
+    with pytest.raises(
+        LabError, match=r"n must divide batch.*evaluate.samples must be at least k = 5"
+    ):
         trainer(environment, Weighting("maxk", "subloo", 5, 5))
     assert environment.seen == []
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from maxk_lab.estimators import advantages, token_advantages
-from maxk_lab.gradients.exact import exact_value
+from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.training.settings import Weighting
 from maxk_lab.training.weights import group_weights, normalized, token_weights
 
@@ -35,7 +35,9 @@ G = torch.arange(1.0, 25.0, dtype=torch.float64).view(6, 4)
         ("grpo", "none", 1, [0, 0, 1, 0, 1, 0]),
     ],
 )
-def test_what_is_left_of_a_group_is_weighted_as_a_group_of_its_own(estimator, baseline, k, unusable):
+def test_what_is_left_of_a_group_is_weighted_as_a_group_of_its_own(
+    estimator, baseline, k, unusable
+):
     weighting = Weighting(estimator, baseline, 4, k)
     found = group_weights(REWARDS, USABLE, weighting, trajectory_weights={"length": G})
     assert found.unusable.tolist() == [bool(x) for x in unusable]
@@ -67,7 +69,9 @@ def test_whatever_an_unusable_sample_holds_moves_nothing():
     assert first.weights[0, 1] == 0
 
 
-@pytest.mark.parametrize(("baseline", "k"), [("centred", 1), ("centred", 2), ("subloo", 2), ("none", 1)])
+@pytest.mark.parametrize(
+    ("baseline", "k"), [("centred", 1), ("centred", 2), ("subloo", 2), ("none", 1)]
+)
 def test_the_estimate_is_the_gradient_among_usable_trajectories(sequences, baseline, k):
     """Over all triples of sequences, given that the group is usable at all; plus E[Σ w] ∇log P(usable), which `centred` has not."""
     environment = sequences()
@@ -87,14 +91,20 @@ def test_the_estimate_is_the_gradient_among_usable_trajectories(sequences, basel
     pull = (chance * found.weights.sum(1)).sum() / chance[~found.unusable].sum()
     assert (baseline == "centred") == (abs(pull.item()) < 1e-12)
     wanted = wanted + pull * log_probs[usable].exp().sum().log()
-    gradients = [torch.autograd.grad(x, policy.logits, retain_graph=True)[0] for x in (estimate, wanted)]
+    gradients = [
+        torch.autograd.grad(x, policy.logits, retain_graph=True)[0] for x in (estimate, wanted)
+    ]
     torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-12)
 
 
 def test_options_reach_the_estimators():
     weighting = Weighting("maxk", "none", 4, 1)
-    found = group_weights(REWARDS, USABLE, weighting, weight_normalization="zscore", min_gap_scale=10.0)
-    expected = advantages(REWARDS[0], baseline="none", weight_normalization="zscore", min_gap_scale=10.0)
+    found = group_weights(
+        REWARDS, USABLE, weighting, weight_normalization="zscore", min_gap_scale=10.0
+    )
+    expected = advantages(
+        REWARDS[0], baseline="none", weight_normalization="zscore", min_gap_scale=10.0
+    )
     torch.testing.assert_close(found.weights[0], expected)
     # One sample alone has no spread to be divided by.
     assert found.unusable.tolist() == [False, False, True, False, True, False]

@@ -118,7 +118,9 @@ def weighted_loo_weights(rewards: Tensor, k: int, *, g: Tensor) -> Tensor:
     return per_group(baselines.weighted_loo, rewards, k, g=g)
 
 
-def optimal_weights(rewards: Tensor, k: int, *, kind: str = "grad_norm", g: Tensor | None = None) -> Tensor:
+def optimal_weights(
+    rewards: Tensor, k: int, *, kind: str = "grad_norm", g: Tensor | None = None
+) -> Tensor:
     """Twin of the fast one: rewards and g `[..., n]` to `[..., n]`."""
     return per_group(baselines.optimal, rewards, k, kind=kind, g=g)
 

@@ -59,11 +59,17 @@ def subloo(group: Group, k: int, *, objective: Objective | None = None) -> list[
     return [total / math.comb(len(group), k) for total in totals]
 
 
-def affine(group: Group, k: int, *, alpha: float = 0.5, objective: Objective | None = None) -> list[Fraction]:
+def affine(
+    group: Group, k: int, *, alpha: float = 0.5, objective: Objective | None = None
+) -> list[Fraction]:
     """s_i - (K/n) [value of the others at K - alpha * (that - value of the others, reduced to K-1)]."""
     at_k = left_out_values(group, k, _alpha(objective))
     reduced = None if objective is None or alpha == 0 else objective.exact_reduced
-    step = minus(at_k, left_out_values(group, k - 1, reduced)) if alpha != 0 else [Fraction(0)] * len(group)
+    step = (
+        minus(at_k, left_out_values(group, k - 1, reduced))
+        if alpha != 0
+        else [Fraction(0)] * len(group)
+    )
     level = minus(at_k, [Fraction(alpha) * d for d in step])
     return minus(score(group, k, _alpha(objective)), [Fraction(k, len(group)) * b for b in level])
 
@@ -98,10 +104,15 @@ def weighted_mean(group: Group, k: int, *, g: Group | None = None) -> list[Fract
 def weighted_loo(group: Group, k: int, *, g: Group | None = None) -> list[Fraction]:
     """The reward minus the mean of the other rewards by their g, over n; K = 1."""
     n = len(group)
-    return [(group[i] - mean(others(group, i), None if g is None else others(g, i))) / n for i in range(n)]
+    return [
+        (group[i] - mean(others(group, i), None if g is None else others(g, i))) / n
+        for i in range(n)
+    ]
 
 
-def optimal(group: Group, k: int, *, kind: str = "grad_norm", g: Group | None = None) -> list[Fraction]:
+def optimal(
+    group: Group, k: int, *, kind: str = "grad_norm", g: Group | None = None
+) -> list[Fraction]:
     """s_i minus (n-1)/n times the mean, by g, of the others' score weights among themselves."""
     n = len(group)
     baseline = [

@@ -32,7 +32,9 @@ def leader_reward(group: Group, k: int, *, alpha: float = 1.0) -> list[Fraction]
 def hybrid(group: Group, k: int, *, lambda_: float = 0.5) -> list[Fraction]:
     """lambda * subloo + (1 - lambda) * (R_i - mean)."""
     share, gaps = Fraction(lambda_), baselines.subloo(group, k)
-    return [share * gap + (1 - share) * (r - mean(group)) for gap, r in zip(gaps, group, strict=True)]
+    return [
+        share * gap + (1 - share) * (r - mean(group)) for gap, r in zip(gaps, group, strict=True)
+    ]
 
 
 def passk_analytic(group: Group, k: int) -> list[Fraction]:
@@ -45,7 +47,8 @@ def passk_analytic(group: Group, k: int) -> list[Fraction]:
         return [Fraction(0)] * n
     spread = Fraction(math.sqrt(rho * (1 - rho)))
     with_i = [
-        mean([won for won, subset in zip(success, subsets, strict=True) if i in subset]) for i in range(n)
+        mean([won for won, subset in zip(success, subsets, strict=True) if i in subset])
+        for i in range(n)
     ]
     return [(share - rho) / spread / n for share in with_i]
 

@@ -80,7 +80,9 @@ def fractions(row: Sequence[float]) -> list[Fraction]:
     return [Fraction(x) for x in row]
 
 
-def per_group(function: Callable[..., Any], rewards: Tensor, *arguments: int, **params: Any) -> Tensor:
+def per_group(
+    function: Callable[..., Any], rewards: Tensor, *arguments: int, **params: Any
+) -> Tensor:
     """`function` of every group of rewards `[..., n]`; a parameter that is a tensor is cut into groups likewise."""
     tables = {name: _rows(each) for name, each in params.items() if isinstance(each, Tensor)}
     plain = {name: each for name, each in params.items() if name not in tables}

@@ -83,7 +83,12 @@ def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
         return {end: [ends(column)[end] for column in columns] for end in ("value", "low", "high")}
 
     steps = list(range(0, 801, 100))
-    extras = {"greedy": 8, "greedy_augmented": 40, "greedy_multistart": 20, "multistart_sampling": 60}
+    extras = {
+        "greedy": 8,
+        "greedy_augmented": 40,
+        "greedy_multistart": 20,
+        "multistart_sampling": 60,
+    }
     found = {
         "steps": 800,
         "rollouts": 512 * 800,
@@ -97,9 +102,12 @@ def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
             "ks": list(KS),
             "per_instance": [instances(k).tolist() for k in KS],
         },
-        "quantiles": {name: ends(instances(k)) for name, k in (("p50", 2), ("p90", 8), ("p99", 60))},
+        "quantiles": {
+            name: ends(instances(k)) for name, k in (("p50", 2), ("p90", 8), ("p99", 60))
+        },
         "extras": {
-            name: ends(instances(k)) | {"per_instance": instances(k).tolist()} for name, k in extras.items()
+            name: ends(instances(k)) | {"per_instance": instances(k).tolist()}
+            for name, k in extras.items()
         },
         "log": {
             "step": steps[:-1],
@@ -169,7 +177,9 @@ def tsp():
 @pytest.fixture
 def unsaved(monkeypatch):
     """Figures are made and named, and nothing is drawn: that takes most of the time."""
-    monkeypatch.setattr("maxk_lab.report.figures.save", lambda figure, out, name: [out / f"{name}.png"])
+    monkeypatch.setattr(
+        "maxk_lab.report.figures.save", lambda figure, out, name: [out / f"{name}.png"]
+    )
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from maxk_lab.report.tables import render
+from maxk_lab.report.formats.render import render
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,13 @@ def test_unfinished_rows_are_named_without_a_value(tsp):
     from maxk_lab.report.summarise import summarise_records
 
     cells = tsp.cells(seeds=(0, 1))
-    records = [tsp.record(cell, "failed" if i == 3 else "done") for i, cell in enumerate(cells)][:-1]
+    records = [tsp.record(cell, "failed" if i == 3 else "done") for i, cell in enumerate(cells)][
+        :-1
+    ]
     text = render(summarise_records(cells, records, name="it"), "markdown").replace("\\", "")
-    line = next(line for line in text.split("in short")[1].splitlines() if "start=multistart |" in line)
+    line = next(
+        line for line in text.split("in short")[1].splitlines() if "start=multistart |" in line
+    )
     assert (
         line
         == "| POMO (reinforce group_mean), K = 1, start=multistart | other objective | 1/2 | — | — | — | — |"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from maxk_lab.report.figures import figures
-from maxk_lab.report.final_figures import difference_figure, final_figure, gap_figure
 from maxk_lab.report.ranges import limits, outside, where
-from maxk_lab.report.training_figures import curves_figure, row_looks
-from maxk_lab.report.training_log import log_figure
+from maxk_lab.studies.training.figures.curves import curves_figure, row_looks
+from maxk_lab.studies.training.figures.final import difference_figure, final_figure, gap_figure
+from maxk_lab.studies.training.figures.log import log_figure
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,9 @@ def test_a_row_that_diverged_is_named_and_flattens_nothing(study, draw):
     assert np.ptp(values) > 0.3 * (high - low)
     said = [label for label in legend(figure) if " the axis, " in label]
     assert [label.split(",")[0] for label in said] == ["maxk sample_loo"] * 2
-    assert all(re.search(r"(below|above) the axis, -?[0-9.]+ to -?[0-9.]+$", label) for label in said)
+    assert all(
+        re.search(r"(below|above) the axis, -?[0-9.]+ to -?[0-9.]+$", label) for label in said
+    )
 
 
 def test_differences_cross_zero_where_the_curves_cross(study, tsp):
@@ -66,7 +68,8 @@ def test_rows_look_the_same_in_all_figures(study):
     figures_of = [final_figure, difference_figure, gap_figure]
     found = [draw(study.training, "", 0.95).axes[0].lines for draw in figures_of]
     colours = [
-        {str(line.get_label()).partition(", b")[0]: line.get_color() for line in lines} for lines in found
+        {str(line.get_label()).partition(", b")[0]: line.get_color() for line in lines}
+        for lines in found
     ]
     shared = set(colours[0]) & set(colours[1])
     assert len(shared) > 5
@@ -83,7 +86,9 @@ def test_learning_curves_show_the_second_half_and_say_so(study):
     ]
     low, high = figure.axes[3].get_ylim()
     assert -4.3 < low < -3.95 < -3.88 < high < -3.7
-    assert "axes: what most rows reach in the second half" in figure.get_suptitle().replace("\n", " ")
+    assert "axes: what most rows reach in the second half" in figure.get_suptitle().replace(
+        "\n", " "
+    )
     assert sum("outside: -" in label for label in legend(figure)) == 2
 
 
@@ -118,7 +123,9 @@ def test_bands_are_drawn_where_the_rows_are_few(study):
     assert "bands: 95% intervals over 5 seeds" in few.get_suptitle()
     assert "too many lines for bands" in many.get_suptitle().replace("\n", " ")
     assert all(np.isfinite(band.get_paths()[0].vertices).all() for band in few.axes[0].collections)
-    assert not any(path.vertices.size for band in many.axes[0].collections for path in band.get_paths())
+    assert not any(
+        path.vertices.size for band in many.axes[0].collections for path in band.get_paths()
+    )
 
 
 def test_a_gradient_norm_over_decades_has_a_logarithmic_axis(study, tsp):
@@ -143,10 +150,18 @@ def test_bands_take_half_as_much_again_at_most():
 def test_several_environments_have_figures_of_their_own(tsp, tmp_path, unsaved):
     cells = []
     for name in ("cvrp", "op"):
-        made = tsp.cells(points=tsp.points[:3:2], environment={"name": name, "num_loc": 20}, setting=False)
+        made = tsp.cells(
+            points=tsp.points[:3:2], environment={"name": name, "num_loc": 20}, setting=False
+        )
         cells += [cell | {"setting": {"environment.name": name}} for cell in made]
     names = {path.stem for path in figures(tsp.report(cells), tmp_path)}
-    assert {"max-at-k-cvrp", "max-at-k-op", "max-at-k-difference-op", "gap-cvrp", "training-log-op"} <= names
+    assert {
+        "max-at-k-cvrp",
+        "max-at-k-op",
+        "max-at-k-difference-op",
+        "gap-cvrp",
+        "training-log-op",
+    } <= names
     assert "training-2" not in names
 
 
@@ -155,8 +170,9 @@ def test_a_reference_of_another_start_stands_beside_its_rows(tsp):
     points += [("maxk", "centred", 16, 8, "iid"), ("maxk", "subloo", 16, 8, "multistart")]
     rows = tsp.report(tsp.cells(points=points, seeds=(0, 1))).training
     figure = difference_figure(rows, "a title", 0.95)
-    assert "minus POMO (reinforce group_mean), K = 1 (biased), paired" in figure.get_suptitle().replace(
-        "\n", " "
+    assert (
+        "minus POMO (reinforce group_mean), K = 1 (biased), paired"
+        in figure.get_suptitle().replace("\n", " ")
     )
     assert legend(figure) == [
         "POMO (reinforce group_mean), K = 1, start=multistart",

@@ -10,15 +10,17 @@ import pytest
 
 from maxk_lab.report.document import compact
 from maxk_lab.report.figures import figures
-from maxk_lab.report.seeds import over_seeds
-from maxk_lab.report.tables import render
+from maxk_lab.report.formats.render import render
+from maxk_lab.statistics.over_seeds import over_seeds
 
 POMO, BEST = ("reinforce", "group_mean", 1), ("maxk", "subloo", 8)
 
 
 def own_metrics(tsp, point):
     """The metrics of the five seeds of a row."""
-    planned = (cell for cell in tsp.cells() if (cell["estimator"], cell["baseline"], cell["k"]) == point)
+    planned = (
+        cell for cell in tsp.cells() if (cell["estimator"], cell["baseline"], cell["k"]) == point
+    )
     return [tsp.record(cell).metrics for cell in planned if "start" not in cell["training"]]
 
 
@@ -33,7 +35,9 @@ def test_the_gap_is_in_percent_of_the_optimum_of_each_instance(study, tsp):
         means = [np.mean(gap_by_hand(m, m["final"]["per_instance"][i])) for m in metrics]
         wanted = over_seeds(means, 0.95)
         found = row.measures.gaps[k]
-        assert (found.value, found.low, found.high) == pytest.approx((wanted.value, wanted.low, wanted.high))
+        assert (found.value, found.low, found.high) == pytest.approx(
+            (wanted.value, wanted.low, wanted.high)
+        )
     greedy = [np.mean(gap_by_hand(m, m["extras"]["greedy"]["per_instance"])) for m in metrics]
     assert row.measures.gaps["greedy"].value == pytest.approx(np.mean(greedy))
     # A cost above the optimum is a reward below it.
@@ -85,7 +89,9 @@ def test_values_that_differ_by_rounding_are_the_same(tsp):
 def test_a_column_without_any_value_is_left_out_and_its_reason_said(tsp):
     text = render(tsp.report(tsp.cells(seeds=(3,))), "markdown")
     (head,) = [
-        line for line in text.split("## Robust summary")[1].splitlines() if line.startswith("| method")
+        line
+        for line in text.split("## Robust summary")[1].splitlines()
+        if line.startswith("| method")
     ]
     assert "p50" in head
     assert "p99" not in head
@@ -105,7 +111,10 @@ def test_without_optima_it_is_of_the_rewards_and_says_why(tsp):
 
 def test_an_optimum_that_is_only_the_best_known_says_so(tsp):
     text = " ".join(render(tsp.report(tsp.cells(), exact=False), "terminal", width=200).split())
-    assert "optimum as the best that PyVRP found (best known, not proven optimal); lower is better" in text
+    assert (
+        "optimum as the best that PyVRP found (best known, not proven optimal); lower is better"
+        in text
+    )
 
 
 def test_a_gap_in_percent_of_nothing_is_undefined(tsp):
@@ -147,7 +156,10 @@ def test_one_seed_has_intervals_over_instances_and_says_so(tsp):
     assert row.measures.gaps[64].low < row.measures.gaps[64].value < row.measures.gaps[64].high
     assert row.robust.iqm.low < row.robust.iqm.value < row.robust.iqm.high
     text = " ".join(render(summary, "terminal", width=200).split())
-    assert "Intervals of this table: 95%, bootstrap over the held-out instances of the one seed." in text
+    assert (
+        "Intervals of this table: 95%, bootstrap over the held-out instances of the one seed."
+        in text
+    )
     assert "p99 of 32 values has only 0 beyond it" in text
 
 
@@ -163,7 +175,9 @@ def test_every_format_has_the_same_numbers(study, tsp):
         "instance_p50": row.robust.quantiles["p50"],
     }
     in_json = next(
-        r for r in json.loads(render(study, "json"))["training"] if (r["baseline"], r["k"]) == ("subloo", 8)
+        r
+        for r in json.loads(render(study, "json"))["training"]
+        if (r["baseline"], r["k"]) == ("subloo", 8)
     )
     lines = list(csv.DictReader(io.StringIO(render(study, "csv"))))
     in_csv = next(line for line in lines if (line["baseline"], line["k"]) == ("subloo", "8"))
@@ -172,7 +186,11 @@ def test_every_format_has_the_same_numbers(study, tsp):
             assert in_json[f"{name}{ending}"] == float(in_csv[f"{name}{ending}"]) == value
         for format in ("markdown", "latex"):
             assert compact(found) in render(study, format), (name, format)
-    assert (in_json["start"], in_json["derived"], in_json["robust_of"]) == ("iid", "unbiased", "gap")
+    assert (in_json["start"], in_json["derived"], in_json["robust_of"]) == (
+        "iid",
+        "unbiased",
+        "gap",
+    )
     assert (in_json["optimum"], in_json["optimum_exact"]) == ("milp", True)
     # Too few values beyond it for an interval: no number, anywhere.
     assert in_json["instance_p99"] is None
@@ -199,13 +217,27 @@ def test_a_record_from_before_is_reported_as_it_was(tsp, tmp_path, unsaved):
     assert (row.measures, row.robust) == (None, None)
     assert not row.differences[64].reason
     text = render(summary, "terminal", width=200)
-    for word in ("gap", "decoding", "IQM", "Quantiles", "minus costs", "other objective", "as shipped"):
+    for word in (
+        "gap",
+        "decoding",
+        "IQM",
+        "Quantiles",
+        "minus costs",
+        "other objective",
+        "as shipped",
+    ):
         assert word not in text, word
     flat = json.loads(render(summary, "json"))["training"][0]
     assert not [
-        name for name in flat if name.startswith(("gap", "extra", "sample", "iqm", "optimum", "derived_"))
+        name
+        for name in flat
+        if name.startswith(("gap", "extra", "sample", "iqm", "optimum", "derived_"))
     ][1:]
-    assert {path.stem for path in figures(summary, tmp_path)} == {"training", "max-at-k", "training-log"}
+    assert {path.stem for path in figures(summary, tmp_path)} == {
+        "training",
+        "max-at-k",
+        "training-log",
+    }
 
 
 def test_instances_from_a_file_are_the_same_in_every_seed_and_the_text_says_so(study, tsp):

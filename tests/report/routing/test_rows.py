@@ -3,9 +3,9 @@
 import pytest
 from pydantic import TypeAdapter
 
-from maxk_lab.report.tables import render
-from maxk_lab.report.training_names import derived, labels
-from maxk_lab.sweeps.claims import Claim
+from maxk_lab.report.formats.render import render
+from maxk_lab.studies.training.rows.names import derived, labels
+from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 ZSCORE = "weight_normalization"
 
@@ -17,12 +17,18 @@ def with_settings(cells, **overridden):
         training = dict(cell["training"])
         for key, value in overridden.items():
             block, _, name = key.rpartition("__")
-            training |= {block: {**training.get(block, {}), name: value}} if block else {name: value}
+            training |= (
+                {block: {**training.get(block, {}), name: value}} if block else {name: value}
+            )
         setting = {key.replace("__", "."): value for key, value in overridden.items()}
         name = "-".join(map(str, overridden.values()))
         made.append(
             cell
-            | {"id": f"{cell['id']}-{name}", "training": training, "setting": {**cell["setting"], **setting}}
+            | {
+                "id": f"{cell['id']}-{name}",
+                "training": training,
+                "setting": {**cell["setting"], **setting},
+            }
         )
     return made
 
@@ -63,7 +69,11 @@ def test_what_is_derived_of_a_row_is_of_its_own_settings(tsp, overridden, word, 
     cells = with_settings(tsp.cells(points=[("maxk", "centred", 16, 8, "iid")]), **overridden)
     (row,) = tsp.report(cells).training
     assert (derived(row), labels([row])[0]) == (word, label)
-    (flat,) = [line for line in render(tsp.report(cells), "csv").splitlines() if line.startswith("training")]
+    (flat,) = [
+        line
+        for line in render(tsp.report(cells), "csv").splitlines()
+        if line.startswith("training")
+    ]
     assert (",True,5,5," in flat) == (word == "unbiased")
 
 
@@ -102,9 +112,15 @@ def test_a_shared_setting_that_bends_the_gradient_is_said_where_a_row_is_called_
     text = render(tsp.report(cells), "terminal", width=200)
     assert "unbiased†" in text
     assert "unbiased " not in text
-    (said,) = [line for line in text.splitlines() if line.startswith("†: of estimator and baseline alone.")]
+    (said,) = [
+        line for line in text.splitlines() if line.startswith("†: of estimator and baseline alone.")
+    ]
     assert f"Bias the gradient of every row: {name}" in said
-    (line,) = [line for line in render(tsp.report(cells), "csv").splitlines() if line.startswith("training")]
+    (line,) = [
+        line
+        for line in render(tsp.report(cells), "csv").splitlines()
+        if line.startswith("training")
+    ]
     assert f",unbiased,{name}" in line.replace('"', "")
     plain = tsp.cells(points=[("maxk", "centred", 16, 8, "iid")], setting=False, max_grad_norm=None)
     assert "†" not in render(tsp.report(plain), "terminal", width=200)
@@ -126,9 +142,14 @@ def test_differences_are_to_pomo_s_loss(study):
 
 
 def test_a_forced_start_is_compared_with_pomo_as_shipped_and_that_with_its_loss(tsp):
-    forced = [("reinforce", "group_mean", 16, 1, "multistart"), ("reinforce", "group_mean", 16, 1, "iid")]
+    forced = [
+        ("reinforce", "group_mean", 16, 1, "multistart"),
+        ("reinforce", "group_mean", 16, 1, "iid"),
+    ]
     cells = tsp.cells(points=[*forced, ("maxk", "centred", 16, 8, "iid")])
-    shipped = with_settings(tsp.cells(points=[("maxk", "subloo", 16, 8, "iid")]), start="multistart")
+    shipped = with_settings(
+        tsp.cells(points=[("maxk", "subloo", 16, 8, "iid")]), start="multistart"
+    )
     text = render(tsp.report(cells + shipped), "terminal", width=200)
     references = {row.key.path: row.reference for row in tsp.report(cells + shipped).training}
     assert references == {

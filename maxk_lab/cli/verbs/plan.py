@@ -1,0 +1,180 @@
+"""`maxk-lab plan`: the cells of a sweep, what is done, what is skipped and why, how long it takes."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maxk_lab.cli import options
+from maxk_lab.cli.console import console, duration, emit_json, say, warn
+from maxk_lab.cli.effort import seconds_left
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.plan.cells import AnyUnit, Cell
+    from maxk_lab.sweeps.plan.plan import Plan
+    from maxk_lab.sweeps.run.records import RunDirectory
+
+STATUSES = ("done", "failed", "missing")
+
+
+def plan(
+    spec: options.Spec,
+    overrides: options.Set = None,
+    cells: Annotated[
+        bool, typer.Option("--cells", help="Every cell with its id and status.")
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Processes the estimate of time is for.")
+    ] = 1,
+    results: options.Results = options.RESULTS,
+    json: options.Json = False,
+) -> None:
+    """Show what a run would do: cells to do, done, failed, skipped and why, with an estimate of time.
+
+    \b
+    [bold]maxk-lab plan experiments/tsp_sweep.yaml[/bold]
+    [bold]maxk-lab plan experiments/tsp_sweep.yaml --set gradient.pool=64 --cells[/bold]
+    [bold]maxk-lab plan experiments/papers/ordergrad_bandit.yaml[/bold]   every setting that it varies
+    """
+    from maxk_lab.sweeps.plan.plan import make_plan
+    from maxk_lab.sweeps.run.progress import statuses
+    from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.load import load_spec
+
+    loaded = load_spec(spec, overrides or [])
+    planned = make_plan(loaded)
+    directory = RunDirectory(results / loaded.name)
+    state: dict[str, str] = dict(statuses(planned, directory))
+    if json:
+        emit_json(_as_json(planned, state, directory, jobs))
+        return
+    _print_units(planned, state)
+    if cells:
+        _print_cells(planned, state)
+    _print_skipped(planned)
+    _print_totals(planned, state, directory, jobs)
+    for problem in directory.problems:
+        warn(problem)
+    if set(state.values()) == {"done"}:
+        say(f"Next: maxk-lab report {shlex.quote(loaded.name)}{options.results_option(results)}")
+    else:
+        words = ["maxk-lab", "run", str(spec), *_repeat(overrides)]
+        say(f"Next: {shlex.join(words)}{options.results_option(results)}")
+
+
+def _repeat(overrides: list[str] | None) -> list[str]:
+    return [word for item in overrides or [] for word in ("--set", item)]
+
+
+def _count(state: dict[str, str], status: str, cells: Iterable[Cell]) -> int:
+    return sum(state[cell.id] == status for cell in cells)
+
+
+def _as_json(
+    planned: Plan, state: dict[str, str], directory: RunDirectory, jobs: int
+) -> dict[str, Any]:
+    seconds, measured = seconds_left(planned, directory, jobs)
+    return {
+        "name": directory.name,
+        "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in planned.cells],
+        "skipped": [
+            {"study": skip.study, "point": dict(skip.point), "reason": skip.reason}
+            for skip in planned.skipped
+        ],
+        "stale": directory.stale(planned),
+        "counts": {status: _count(state, status, planned.cells) for status in STATUSES},
+        "seconds_left": seconds,
+        "seconds_left_from": "units of this run" if measured else "a rough guess",
+    }
+
+
+def _print_units(planned: Plan, state: dict[str, str]) -> None:
+    from rich.table import Table
+
+    table = Table("environment", "stage", "seed", "cells", *STATUSES, box=None, pad_edge=False)
+    # Each cell of a training study is a unit of its own: those of a seed share a line.
+    lines: dict[tuple[str, str, str], list[AnyUnit]] = {}
+    for unit in planned.units:
+        stage = unit.study if unit.stage is None else str(unit.stage)
+        lines.setdefault((_describe(unit), stage, str(unit.seed)), []).append(unit)
+    for place, units in lines.items():
+        cells = [cell for unit in units for cell in unit.cells]
+        numbers = [len(cells), *(_count(state, status, cells) for status in STATUSES)]
+        table.add_row(*place, *(str(number or "·") for number in numbers))
+    console().print(table)
+
+
+def _print_cells(planned: Plan, state: dict[str, str]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    varied = list(dict.fromkeys(key for unit in planned.units for key in unit.setting))
+    columns = ["cell", *varied, "stage", "seed", "estimator", "baseline", "n", "k", "status"]
+    table = Table(*columns, box=None, pad_edge=False)
+    for cell in planned.cells:
+        # Text of the user's own, such as affine[0.5], must not be read as markup.
+        baseline = escape(cell.baseline)
+        numbers = [str(cell.n), str(cell.k)]
+        stage = cell.study if cell.stage is None else str(cell.stage)
+        place = [
+            *(str(cell.setting.get(key, "")) for key in varied),
+            stage,
+            str(cell.seed),
+            escape(cell.estimator),
+        ]
+        table.add_row(cell.id, *place, baseline, *numbers, state[cell.id])
+    console().print()
+    console().print(table)
+
+
+def _print_skipped(planned: Plan) -> None:
+    if not planned.skipped:
+        return
+    out = console()
+    out.print(f"\nskipped: {len(planned.skipped)} grid points that make no sense or repeat another")
+    for reason, count in Counter(s.reason for s in planned.skipped if s.repeats is None).items():
+        out.print(f"  {count} ×  {reason}", markup=False)
+    # One line per estimator: a grid of many baselines repeats those that take none at every one of them.
+    for estimator, count in Counter(
+        s.point["estimator"] for s in planned.skipped if s.repeats
+    ).items():
+        out.print(
+            f"  {count} ×  repeats a point of {estimator} that is measured once (--json lists them)",
+            markup=False,
+        )
+
+
+def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory, jobs: int) -> None:
+    out = console()
+    counts = ", ".join(f"{_count(state, status, planned.cells)} {status}" for status in STATUSES)
+    out.print(f"\n{len(state)} cells in {len(planned.units)} units: {counts}")
+    stale = directory.stale(planned)
+    if stale:
+        out.print(f"{len(stale)} stale records of an earlier spec or version; they are not used")
+    if _count(state, "missing", planned.cells):
+        seconds, measured = seconds_left(planned, directory, jobs)
+        source = (
+            "from units of this run" if measured else "a rough guess: nothing has been timed yet"
+        )
+        out.print(
+            f"about {duration(seconds)} with {jobs} process{'' if jobs == 1 else 'es'} ({source})"
+        )
+
+
+def _describe(unit: AnyUnit) -> str:
+    """`tsp num_loc=20`, with what is varied of the policy; settings that are empty say nothing."""
+    settings = [
+        f"{key}={value}"
+        for key, value in unit.environment.items()
+        if key != "name" and value not in ([], "")
+    ]
+    varied = [
+        f"{key}={value}"
+        for key, value in unit.setting.items()
+        if key.partition(".")[0] != "environment"
+    ]
+    return " ".join([unit.environment["name"], *settings, *varied])

@@ -1,0 +1,97 @@
+"""`maxk-lab report`: tables, figures and verdicts on the claims of finished runs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maxk_lab.cli import options
+from maxk_lab.cli.console import console, say
+
+if TYPE_CHECKING:
+    from maxk_lab.report.model import Summary
+
+
+class Format(StrEnum):
+    """How the tables are written."""
+
+    terminal = "terminal"
+    markdown = "markdown"
+    latex = "latex"
+    csv = "csv"
+    json = "json"
+    html = "html"
+
+
+def report(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN...]", help="Names or folders; the latest run if left out."),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How the tables are printed.")] = Format.terminal,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write every format and the figures here; print the verdicts."
+        ),
+    ] = None,
+    results: options.Results = options.RESULTS,
+) -> None:
+    """Report a run: variance and bias of every gradient estimate, Max@K of every training, a verdict on each claim.
+
+    Exits with 1 when a claim is refuted or cells failed.
+
+    \b
+    [bold]maxk-lab report[/bold]                                     the latest run
+    [bold]maxk-lab report tsp_sweep --format markdown[/bold]
+    [bold]maxk-lab report tsp_sweep --out results/tsp_sweep/report[/bold]   with figures
+    """
+    from maxk_lab.report.formats.render import render
+    from maxk_lab.report.summarise import summarise
+    from maxk_lab.sweeps.run.records import find_run
+
+    directories = [find_run(name, results) for name in runs or (None,)]
+    summaries = [summarise(directory) for directory in directories]
+    if out is not None:
+        for directory, summary in zip(directories, summaries, strict=True):
+            _write(summary, out if len(directories) == 1 else out / directory.name)
+    else:
+        width = console().width if sys.stdout.isatty() else 100
+        texts = [
+            render(one, format.value, colour=sys.stdout.isatty(), width=width) for one in summaries
+        ]
+        several_json = format is Format.json and len(texts) > 1
+        typer.echo(f"[{','.join(texts)}]" if several_json else "\n".join(texts), nl=False)
+        if format is Format.terminal:
+            for directory in directories:
+                words = [
+                    "maxk-lab",
+                    "report",
+                    str(directory.root),
+                    "--out",
+                    str(directory.report_path),
+                ]
+                say(f"As files, with figures: {shlex.join(words)}")
+    if any(summary.refuted or summary.failed for summary in summaries):
+        raise typer.Exit(1)
+
+
+def _write(summary: Summary, folder: Path) -> None:
+    """Write the files; say what a reader wants to know at once: verdicts, failures and where the rest is."""
+    from maxk_lab.report.write import write_report
+
+    paths = write_report(summary, folder)
+    for claim in summary.claims:
+        typer.echo(f"{claim.verdict.upper():<9}  {claim.name}")
+        if claim.verdict != "supported":
+            typer.echo(f"           {claim.text}\n           {claim.detail}")
+    for failure in summary.failed:
+        typer.echo(f"FAILED     cell {failure.cell}, {failure.path}: {failure.error}")
+    figures = sum(path.suffix == ".png" for path in paths)
+    drawn = f"{figures} figure{'' if figures == 1 else 's'}"
+    say(f"Wrote {folder}/report.md, {drawn} and {len(paths)} files in all")

@@ -1,0 +1,188 @@
+"""`maxk-lab run`: measure the cells of a sweep that have no record yet."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maxk_lab.cli import options
+from maxk_lab.cli.console import duration, emit_json, say, warn
+from maxk_lab.cli.execution import execute_plan
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.plan.plan import Plan
+    from maxk_lab.sweeps.run.execute import Outcome
+    from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.schema import SweepSpec
+
+Only = Annotated[
+    str | None,
+    typer.Option(
+        metavar="AXIS=VALUE,...",
+        help="Only these cells, e.g. 'baseline=subloo,k=8' or 'environment.arms=8'.",
+    ),
+]
+
+
+def run(
+    spec: options.Spec,
+    overrides: options.Set = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")
+    ] = 1,
+    backend: Annotated[
+        str, typer.Option(metavar="local|ray", help="Where the workers run.")
+    ] = "local",
+    only: Only = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run failed cells again.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Measure cells again that have a record.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would run; write nothing.")
+    ] = False,
+    results: options.Results = options.RESULTS,
+    json: options.Json = False,
+) -> None:
+    """Run a sweep. The same command again continues where it stopped and measures only what is missing.
+
+    Exits with 1 when cells failed, with 130 when interrupted; finished cells are kept either way.
+
+    \b
+    [bold]maxk-lab run experiments/tsp_sweep.yaml --jobs 2[/bold]
+    [bold]maxk-lab run experiments/tsp_sweep.yaml --set gradient.pool=64 --only baseline=subloo,k=8[/bold]
+    [bold]maxk-lab run experiments/tsp_sweep.yaml --retry-failed[/bold]
+    """
+    from maxk_lab.sweeps.plan.plan import make_plan
+    from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.load import load_spec
+
+    loaded = load_spec(spec, overrides or [])
+    plan = make_plan(loaded)
+    directory = RunDirectory(results / loaded.name)
+    if dry_run:
+        _dry_run(plan, directory, only=only, force=force, retry_failed=retry_failed, json=json)
+        return
+    again = _command(spec, overrides, jobs, only, results)
+    extra = " --force" * force + " --retry-failed" * retry_failed
+    outcome = execute_plan(
+        loaded,
+        plan,
+        directory,
+        resume=again + extra,
+        jobs=jobs,
+        backend=backend,
+        only=only,
+        force=force,
+        retry_failed=retry_failed,
+    )
+    tracked = _track(loaded, directory) if outcome.done else []
+    if json:
+        emit_json(_as_json(loaded, directory, outcome, tracked))
+    _conclude(outcome, directory, results, again + " --retry-failed")
+
+
+def _track(loaded: SweepSpec, directory: RunDirectory) -> list[str]:
+    """Send the records to W&B as the sweep says. Nothing that goes wrong there fails the sweep."""
+    if loaded.tracking.wandb == "disabled":
+        return []
+    try:
+        from maxk_lab.report.write import write_figures
+        from maxk_lab.tracking.wandb_tracker import track
+
+        say("Drawing the figures and sending the records to W&B")
+        write_figures(directory)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            places: list[str] = track(directory, loaded.tracking.wandb, loaded.tracking.project)
+    except Exception as error:
+        warn(
+            f"not tracked: {error}; try again with: maxk-lab track {shlex.quote(str(directory.root))}"
+        )
+        return []
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):
+            warn(str(warning.message))
+    return places
+
+
+def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, retry: str) -> None:
+    """What was done, then the next command as the last line. Exits with 1 when cells failed."""
+    counts = [f"{len(outcome.done)} measured", f"{len(outcome.reused)} already done"]
+    counts.append(f"{len(outcome.failed)} failed")
+    if outcome.skipped:
+        counts.append(f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)")
+    say(
+        f"{directory.name}: {', '.join(counts)}; {duration(outcome.seconds)}; records in {directory.root}"
+    )
+    if outcome.failed:
+        say(
+            f"Why a cell failed: maxk-lab show {outcome.failed[0]}{options.results_option(results)}"
+        )
+        say(f"Next: {retry}")
+        raise typer.Exit(1)
+    say(f"Next: maxk-lab report {shlex.quote(directory.name)}{options.results_option(results)}")
+
+
+def _command(
+    spec: Path, overrides: list[str] | None, jobs: int, only: str | None, results: Path
+) -> str:
+    """The command line of this run, without what must not be repeated."""
+    words = ["maxk-lab", "run", str(spec)]
+    for item in overrides or []:
+        words += ["--set", item]
+    words += ["--jobs", str(jobs)] if jobs > 1 else []
+    words += ["--only", only] if only else []
+    return shlex.join(words) + options.results_option(results)
+
+
+def _dry_run(
+    plan: Plan,
+    directory: RunDirectory,
+    *,
+    only: str | None,
+    force: bool,
+    retry_failed: bool,
+    json: bool,
+) -> None:
+    from maxk_lab.sweeps.plan.selection import select
+    from maxk_lab.sweeps.run.progress import statuses
+
+    chosen = select(plan, only)
+    keep = {"done"} if retry_failed else {"done", "failed"}
+    state = statuses(plan, directory)
+    to_do = [
+        cell for cell in plan.cells if cell.id in chosen and (force or state[cell.id] not in keep)
+    ]
+    if json:
+        emit_json({"name": directory.name, "to_do": [cell.as_dict() for cell in to_do]})
+        return
+    for cell in to_do:
+        point = f"{cell.estimator} {cell.baseline} n={cell.n} k={cell.k}"
+        typer.echo(f"{cell.id}  {cell.place}  seed {cell.seed}  {point}")
+    say(f"{len(to_do)} cells would run; nothing was written")
+
+
+def _as_json(
+    loaded: SweepSpec, directory: RunDirectory, outcome: Outcome, tracked: list[str]
+) -> dict[str, Any]:
+    return {
+        "name": loaded.name,
+        "folder": str(directory.root),
+        "done": outcome.done,
+        "failed": outcome.failed,
+        "reused": outcome.reused,
+        "stale": outcome.stale,
+        "skipped": [
+            {"study": skip.study, "point": dict(skip.point), "reason": skip.reason}
+            for skip in outcome.skipped
+        ],
+        "seconds": outcome.seconds,
+        "tracked": tracked,
+    }

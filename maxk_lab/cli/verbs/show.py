@@ -1,0 +1,209 @@
+"""`maxk-lab show`: one run, or one cell with everything its numbers rest on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maxk_lab.catalogue import nearest
+from maxk_lab.cli import options
+from maxk_lab.cli.console import console, emit_json
+from maxk_lab.errors import LabError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from maxk_lab.sweeps.run.records import Record, RunDirectory
+
+# Arrays behind an interval or a figure: in --json only.
+BULKY = (
+    "units",
+    "measures",
+    "coefficients",
+    "bias",
+    "proxies",
+    "log",
+    "evaluations",
+    "points",
+    "values",
+    "rewards",
+    "weights",
+)
+
+CURVE = {
+    "formula": "rho(K) = sum over the K-subsets of the samples of their max R, divided by C(samples,K)",
+    "computed by": "maxk_lab.estimators.value:maxk_curve",
+    "citation": "mean over held-out instances; K = 1 is the mean reward",
+}
+
+
+def show(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|CELL", help="A run's name or folder, or a cell id or unique prefix of one."
+        ),
+    ],
+    results: options.Results = options.RESULTS,
+    json: options.Json = False,
+) -> None:
+    """Show a run, or trace one cell: its settings, numbers, formula, seed, versions, commit and timings.
+
+    \b
+    [bold]maxk-lab show tsp_sweep[/bold]
+    [bold]maxk-lab show 3f2a[/bold]        a cell id, as plan --cells and the reports print it
+    """
+    from maxk_lab.cli.runs import overview
+    from maxk_lab.sweeps.run.records import find_run, find_runs
+
+    runs = find_runs(results)
+    if target in [run.name for run in runs] or (Path(target) / "spec.yaml").is_file():
+        directory = find_run(target, results)
+        view = overview(directory) | {
+            "provenance": _latest_provenance(directory),
+            "errors": _errors(directory),
+            "damaged": directory.problems,
+        }
+        emit_json(view) if json else _print(view)
+        return
+    directory, record = _find_cell(runs, target, results)
+    view = _cell_view(directory, record)
+    if json:
+        view["metrics"] = record.metrics
+        emit_json(view)
+    else:
+        _print(view)
+
+
+def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[RunDirectory, Record]:
+    found = [(run, cell) for run in runs for cell in run.ids() if cell.startswith(prefix)]
+    if not found:
+        known = ", ".join(run.name for run in runs) or "none"
+        hint = nearest(prefix, [run.name for run in runs])
+        also = f" (did you mean {hint}?)" if hint else ""
+        raise LabError(f"no run and no cell {prefix!r} under {results}{also}; runs: {known}")
+    cells = sorted({cell for _, cell in found})
+    if len(cells) > 1:
+        some = ", ".join(cells[:5]) + (", ..." if len(cells) > 5 else "")
+        raise LabError(f"{prefix!r} begins {len(cells)} cell ids ({some}); give more of it")
+    run, cell = found[0]
+    record = run.read(cell)
+    if record is None:
+        why = "; ".join(run.problems) or "it is of another version"
+        raise LabError(
+            f"the record of cell {cell} cannot be used: {why}; run the sweep again to measure it anew"
+        )
+    return run, record
+
+
+def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
+    metrics = {key: value for key, value in (record.metrics or {}).items() if key not in BULKY}
+    if record.cell["study"] == "training" and "final" in metrics:
+        metrics["final"] = _final_curve(metrics["final"])
+        metrics = {key: _short(value) for key, value in metrics.items()}
+    return {
+        "name": record.cell["id"],
+        "run": str(directory.root),
+        "status": record.status,
+        "cell": record.cell,
+        "files": _files(directory, record.cell["id"]),
+        "formulas": _formulas(record.cell),
+        "metrics": metrics,
+        "error": record.error,
+        "timings": record.timings,
+        "provenance": record.provenance,
+    }
+
+
+def _files(directory: RunDirectory, cell_id: str) -> dict[str, Any]:
+    """The files of a trained policy that are there: the policy at the end and, by step, the snapshots on the way."""
+    found = directory.cache_path.glob(f"policy-{cell_id}-*.pt")
+    snapshots = {int(path.stem.rsplit("-", 1)[1]): str(path) for path in found}
+    checkpoint = directory.cache_path / f"training-{cell_id}.pt"
+    return ({"checkpoint": str(checkpoint)} if checkpoint.is_file() else {}) | (
+        {"snapshots": {f"step {step}": snapshots[step] for step in sorted(snapshots)}}
+        if snapshots
+        else {}
+    )
+
+
+def _short(value: Any) -> Any:
+    """Numbers with their interval in one line, and no values of single instances, which --json has."""
+    if not isinstance(value, dict):
+        return value
+    if {"value", "low", "high"} <= set(value):
+        return _with_interval([value["value"], value["low"], value["high"]])
+    return {key: _short(item) for key, item in value.items() if key != "per_instance"}
+
+
+def _with_interval(numbers: list[float | None]) -> str:
+    known = [number for number in numbers if number is not None]
+    return "{:.4g} [{:.4g}, {:.4g}]".format(*known) if len(known) == len(numbers) else "undefined"
+
+
+def _final_curve(final: dict[str, Any]) -> dict[str, str]:
+    """The Max@K of the trained policy with its interval, at the K that the report knows."""
+    curves = [final[name] for name in ("value", "low", "high")]
+    points = {k: [curve[k - 1] for curve in curves] for k in final["ks"]}
+    return {f"max@{k}": _with_interval(point) for k, point in points.items()}
+
+
+def _formulas(cell: dict[str, Any]) -> dict[str, Any]:
+    """For the estimator and the baseline of a cell: formula, the function that computes it, source.
+
+    Of a trained policy also what its curve is: the unbiased estimate of Max@K on held-out instances.
+    """
+    from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
+
+    rows = {
+        "estimator": choose_estimator(cell["estimator"]).row,
+        "baseline": choose_baseline(cell["baseline"]).row,
+    }
+    formulas = {
+        kind: {"formula": row.formula, "computed by": row.implementation, "citation": row.citation}
+        for kind, row in rows.items()
+    }
+    return formulas | ({"max@K": CURVE} if cell["study"] == "training" else {})
+
+
+def _latest_provenance(run: RunDirectory) -> dict[str, Any]:
+    latest = max(
+        run.all_records(), key=lambda record: record.timings.get("finished", 0.0), default=None
+    )
+    return {} if latest is None else latest.provenance
+
+
+def _errors(run: RunDirectory) -> dict[str, str]:
+    """The last line of the error of each failed cell, by id."""
+    return {
+        record.cell["id"]: record.error.strip().splitlines()[-1]
+        for record in run.all_records()
+        if record.status == "failed" and record.error
+    }
+
+
+def _print(view: dict[str, Any]) -> None:
+    _print_item(console(), "", view, indent=0)
+
+
+def _print_item(out: Console, key: str, value: Any, indent: int) -> None:
+    """Nested dicts as indented `key  value` lines; several lines of text as a block."""
+    from rich.text import Text
+
+    pad = "  " * indent
+    if value in (None, "", [], {}):
+        return
+    if isinstance(value, dict):
+        if key:
+            out.print(Text(f"{pad}{key}", "bold"))
+        for name, item in value.items():
+            _print_item(out, str(name), item, indent + (1 if key else 0))
+    elif isinstance(value, str) and "\n" in value:
+        out.print(Text(f"{pad}{key}", "bold"))
+        for line in value.rstrip().splitlines():
+            out.print(Text(f"{pad}  {line}"))
+    else:
+        shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        out.print(Text(f"{pad}{key}  ", "dim") + Text(shown))

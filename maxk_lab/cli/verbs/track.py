@@ -1,0 +1,53 @@
+"""`maxk-lab track`: send the finished records of a run to Weights & Biases again."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from maxk_lab.cli import options
+from maxk_lab.cli.console import emit_json, say
+
+
+class Mode(StrEnum):
+    """Where Weights & Biases keeps what it is sent."""
+
+    offline = "offline"
+    online = "online"
+
+
+def track(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Name or folder; the latest if left out.")
+    ] = None,
+    mode: Annotated[
+        Mode, typer.Option(help="offline writes files to sync later; online sends now.")
+    ] = Mode.offline,
+    results: options.Results = options.RESULTS,
+    json: options.Json = False,
+) -> None:
+    """Send a run's finished records to Weights & Biases (again).
+
+    \b
+    [bold]maxk-lab track tsp_sweep --mode online[/bold]
+    """
+    from maxk_lab.report.write import write_figures
+    from maxk_lab.sweeps.run.records import find_run
+    from maxk_lab.tracking.wandb_tracker import track as send
+
+    directory = find_run(run, results)
+    write_figures(directory)
+    places = send(directory, mode.value)
+    if json:
+        emit_json(places)
+        return
+    for place in places:
+        typer.echo(place)
+    if not places:
+        say("nothing was tracked")
+    elif mode is Mode.offline:
+        say(
+            f"send them later with: wandb sync {' '.join(places[:1])}{' ...' if len(places) > 1 else ''}"
+        )

@@ -1,0 +1,1 @@
+"""The tabular softmax bandit."""

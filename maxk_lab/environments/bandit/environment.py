@@ -1,0 +1,115 @@
+"""The tabular softmax bandit: the smallest policy on which everything is known exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.environments.bandit.rows import EXPONENTIAL_RATE
+from maxk_lab.environments.catalogue import EnvironmentRow
+from maxk_lab.environments.decisions import logit_proxy, token_statistics
+from maxk_lab.environments.protocol import Rollouts, TokenStatistics
+from maxk_lab.environments.rng import isolated_rng
+
+
+class SoftmaxTable(nn.Module):
+    """One vector of logits, shared by all instances; the score of arm a is e_a − π."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(logits)
+
+    def forward(self) -> Tensor:
+        """Log-probabilities [arms]."""
+        return torch.log_softmax(self.logits, dim=-1)
+
+
+class Bandit:
+    """Instances are reward tables [B, arms], those of `rewards` + `reward_shift`; one trajectory is one arm."""
+
+    def __init__(
+        self, row: EnvironmentRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
+    ) -> None:
+        self.arms: int = parameters["arms"]
+        self.reward_shift: float = parameters["reward_shift"]
+        self.rewards: str = parameters.get("rewards", "gaussian")
+        self.init_std: float = policy["init_std"]
+        self.success_probability: float = policy.get("success_probability", 0.0)
+        self.dtype: torch.dtype = getattr(torch, policy["dtype"])
+        self.enumerable = row.enumerable(parameters)
+
+    def policy(self, seed: int) -> nn.Module:
+        """Random logits; the same for every seed where the last arm has a given probability."""
+        if self.success_probability > 0:
+            return SoftmaxTable(_logits(self.arms, self.success_probability).to(self.dtype)).eval()
+        with isolated_rng(seed):
+            return SoftmaxTable(self.init_std * torch.randn(self.arms, dtype=self.dtype)).eval()
+
+    def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
+        """Gaussian tables are drawn, the others are the same for every seed and instance."""
+        if self.rewards != "gaussian":
+            return _table(self.rewards, self.arms).repeat(count, 1) + self.reward_shift
+        with isolated_rng(seed):
+            return torch.randn(count, self.arms, dtype=torch.float64) + self.reward_shift
+
+    def select(self, instances: Tensor, index: int) -> Tensor:
+        return instances[index : index + 1]
+
+    @torch.no_grad()
+    def rollout(self, policy: nn.Module, instances: Tensor, n: int, *, seed: int) -> Rollouts:
+        log_policy = policy()
+        probabilities = log_policy.exp()
+        with isolated_rng(seed):
+            arms = torch.multinomial(probabilities.expand(len(instances), -1), n, replacement=True)
+        chosen = log_policy[arms]
+        entropy = -(probabilities * log_policy).sum()
+        return Rollouts(
+            rewards=instances.gather(1, arms),
+            log_probs=chosen,
+            actions=arms.unsqueeze(-1),
+            lengths=torch.ones_like(arms),
+            logit_proxy=logit_proxy(log_policy.expand(*arms.shape, -1), arms),
+            entropy=entropy.expand_as(chosen),
+        )
+
+    def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
+        log_policy: Tensor = policy()
+        return log_policy[actions[..., 0]]
+
+    def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
+        mask = torch.zeros_like(actions, dtype=torch.bool)
+        mask[..., 0] = True
+        log_policy = policy().expand(*actions.shape, -1)
+        return token_statistics(log_policy, actions, mask)
+
+    def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
+        return (actions[..., :1].reshape(-1, 1),)
+
+    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
+        return policy().gather(0, row[0]).squeeze(0)
+
+    def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.arange(self.arms).unsqueeze(-1), instances[0]
+
+
+def _table(name: str, arms: int) -> Tensor:
+    """The rewards of a table that is not drawn, [arms], ascending from 0 to 1."""
+    position = torch.linspace(0, 1, arms, dtype=torch.float64)
+    if name == "linear":
+        return position
+    if name == "exponential":
+        return torch.expm1(EXPONENTIAL_RATE * position) / math.expm1(EXPONENTIAL_RATE)
+    return (position == 1).double()
+
+
+def _logits(arms: int, success_probability: float) -> Tensor:
+    """Logarithms of probabilities: this one for the last arm, the rest evenly over the others."""
+    logits = torch.full(
+        (arms,), math.log1p(-success_probability) - math.log(arms - 1), dtype=torch.float64
+    )
+    logits[-1] = math.log(success_probability)
+    return logits

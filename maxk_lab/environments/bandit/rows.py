@@ -1,0 +1,82 @@
+"""The catalogue row of the bandit: its reward tables, its policy, and what may be set about them. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from maxk_lab.catalogue import Parameter
+from maxk_lab.environments.kinds import DTYPES, EnvironmentRow
+
+BANDIT_LIMIT = 2_000
+EXPONENTIAL_RATE = 5.0
+
+# What the rewards of a table are. All but the Gaussian ones are the same for every instance and ascend with the arm.
+REWARD_TABLES = {
+    "gaussian": "N(0, 1) per arm and instance",
+    "linear": "spaced evenly over [0, 1], by arm",
+    "exponential": f"(e^({EXPONENTIAL_RATE:g}x) − 1) / (e^{EXPONENTIAL_RATE:g} − 1) of x spaced evenly over [0, 1], by arm",
+    "binary": "1 for the last arm, 0 for the others",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BanditRow(EnvironmentRow):
+    """A bandit: one decision without a network, whatever the number of arms."""
+
+    def decisions(self, parameters: Mapping[str, Any]) -> float:
+        return 0.05
+
+    def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
+        table = parameters.get("rewards", "gaussian")
+        if table == "binary" and parameters["reward_shift"] == 0:
+            return None
+        return f"those of {self.name} are {REWARD_TABLES[table]}, plus reward_shift"
+
+    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+        if policy.get("success_probability", 0.0) >= 1:
+            return f"success_probability must be less than 1, got {policy['success_probability']}"
+        return None
+
+
+BANDIT = BanditRow(
+    name="bandit",
+    meaning="tabular softmax bandit: one logit per arm, a fixed reward per arm and instance",
+    reward="that of the table `rewards`, N(0, 1) per arm and instance unless another is chosen, plus reward_shift",
+    implementation="maxk_lab.environments.bandit.environment:Bandit",
+    parameters=(
+        Parameter("arms", int, 10, low=2, meaning="number of arms"),
+        Parameter("reward_shift", float, 0.0, meaning="constant added to every reward"),
+        Parameter(
+            "rewards",
+            str,
+            "gaussian",
+            choices=tuple(REWARD_TABLES),
+            optional=True,
+            meaning="; ".join(f"{name}: {meaning}" for name, meaning in REWARD_TABLES.items()),
+        ),
+    ),
+    policy_parameters=(
+        Parameter(
+            "init_std", float, 1.0, low=0.0, meaning="standard deviation of the initial logits"
+        ),
+        Parameter(
+            "dtype", str, "float64", choices=DTYPES, meaning="floating-point type of the logits"
+        ),
+        Parameter(
+            "success_probability",
+            float,
+            0.0,
+            low=0.0,
+            high=1.0,
+            optional=True,
+            meaning="initial probability of the last arm, below 1; the others share the rest evenly; 0: random logits",
+        ),
+    ),
+    exact_when=f"arms ≤ {BANDIT_LIMIT}",
+    small={"arms": 6},
+    size_parameter="arms",
+    enumerable_up_to=BANDIT_LIMIT,
+    graded=True,
+)

@@ -1,0 +1,1 @@
+"""The Gaussian policy without context, and its reward functions."""

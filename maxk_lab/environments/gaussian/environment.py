@@ -1,0 +1,186 @@
+"""The Gaussian policy without context: the smallest continuous one, with exact objectives where it has one dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.environments.gaussian.quadrature import (
+    cell_edges,
+    cell_probabilities,
+    centres,
+    halved,
+)
+from maxk_lab.environments.gaussian.rows import GaussianRow, load_gaussian_reward
+from maxk_lab.environments.protocol import Rollouts, TokenStatistics
+from maxk_lab.environments.rng import isolated_rng
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.distribution import distribution_value
+from maxk_lab.estimators.objectives import Objective
+
+CELLS = 20_000
+# Halving the cells may move J by this share of the range of rewards: more is a jump inside a cell.
+LARGEST_MOVE = 1e-5
+LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+class DiagonalGaussian(nn.Module):
+    """Mean and logarithm of the scale of every coordinate; the latter a parameter only where the scale is learned."""
+
+    def __init__(self, mean: Tensor, log_scale: Tensor, *, learn_scale: bool) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(mean)
+        if learn_scale:
+            self.log_scale = nn.Parameter(log_scale)
+        else:
+            self.register_buffer("log_scale", log_scale)
+
+    def forward(self) -> Tensor:
+        """[2, dim]: the mean, then the logarithm of the scale."""
+        return torch.stack([self.mean, self.log_scale])
+
+
+class Gaussian:
+    """One trajectory is one draw x [dim]; instances are all alike and hold nothing, [B, 0]. float64 throughout.
+
+    A policy is any module that gives [2, dim] like `DiagonalGaussian`. `logit_proxy` is NaN: there are no logits.
+    """
+
+    enumerable = False
+
+    def __init__(
+        self, row: GaussianRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
+    ) -> None:
+        self.dim: int = parameters["dim"]
+        self.has_exact = row.integrable(parameters)
+        self.reward_name: str = parameters["reward"]
+        self.reward, self.breakpoints = load_gaussian_reward(self.reward_name)
+        self.mean: float = policy["mean"]
+        self.scale: float = policy["scale"]
+        self.learn_scale: bool = policy["learn_scale"]
+
+    def policy(self, seed: int) -> nn.Module:
+        """The initial mean and scale, whatever the seed."""
+        mean = torch.full((self.dim,), self.mean, dtype=torch.float64)
+        log_scale = torch.full((self.dim,), math.log(self.scale), dtype=torch.float64)
+        return DiagonalGaussian(mean, log_scale, learn_scale=self.learn_scale).eval()
+
+    def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
+        return torch.empty(count, 0, dtype=torch.float64)
+
+    def select(self, instances: Tensor, index: int) -> Tensor:
+        return instances[index : index + 1]
+
+    @torch.no_grad()
+    def rollout(self, policy: nn.Module, instances: Tensor, n: int, *, seed: int) -> Rollouts:
+        gaussian = policy()
+        mean, log_scale = gaussian
+        with isolated_rng(seed):
+            noise = torch.randn(len(instances), n, self.dim, dtype=torch.float64)
+        actions = mean + log_scale.exp() * noise
+        log_probs = _log_density(gaussian, actions)
+        return Rollouts(
+            rewards=self.rewards(actions),
+            log_probs=log_probs,
+            actions=actions,
+            lengths=torch.ones(actions.shape[:2], dtype=torch.long),
+            logit_proxy=torch.full_like(log_probs, torch.nan),
+            entropy=_entropy(log_scale).expand_as(log_probs),
+        )
+
+    def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
+        return _log_density(policy(), actions[..., : self.dim])
+
+    def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
+        """The draw is one decision, at the first of the `dim` places that it takes."""
+        mask = torch.zeros(actions.shape, dtype=torch.bool)
+        mask[..., 0] = True
+        gaussian = policy()
+        log_probs = _log_density(gaussian, actions[..., : self.dim])
+
+        def first(values: Tensor) -> Tensor:
+            return nn.functional.pad(values.unsqueeze(-1), (0, actions.shape[-1] - 1))
+
+        return TokenStatistics(
+            log_probs=first(log_probs),
+            entropy=first(_entropy(gaussian[1]).expand_as(log_probs)),
+            logit_proxy=first(torch.full_like(log_probs, torch.nan)),
+            mask=mask,
+        )
+
+    def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+        raise LabError("the draws of a gaussian are real numbers: they cannot be listed")
+
+    def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
+        return (actions[..., : self.dim].reshape(-1, self.dim),)
+
+    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
+        return _log_density(policy(), row[0])
+
+    def exact_objective(self, policy: nn.Module, instances: Tensor, objective: Objective) -> Tensor:
+        """J by quadrature: the reward is that of the middle of a cell, and two sizes of cells are extrapolated to none.
+
+        Raises `LabError` for dim > 1, and where J depends on the cells: the reward then jumps where it has no breakpoint.
+        """
+        if not self.has_exact:
+            raise LabError(f"the exact objective of a gaussian needs dim = 1, got {self.dim}")
+        mean, log_scale = policy()[:, 0]
+        edges = cell_edges(mean.item(), log_scale.exp().item(), self.breakpoints, CELLS)
+        coarse, _ = self._with_cells(edges, mean, log_scale, objective)
+        fine, spread = self._with_cells(halved(edges), mean, log_scale, objective)
+        move = (fine - coarse).abs().item()
+        if move > LARGEST_MOVE * spread:
+            raise LabError(
+                f"{objective.name} of the reward function {self.reward_name!r} moves by {move:.1e} when the cells are halved: "
+                "give the function an attribute `breakpoints` with the numbers where it jumps"
+            )
+        # The error of one size is proportional to the square of that size.
+        return fine + (fine - coarse) / 3
+
+    def _with_cells(
+        self, edges: Tensor, mean: Tensor, log_scale: Tensor, objective: Objective
+    ) -> tuple[Tensor, float]:
+        """J with these cells, and the range of its rewards."""
+        rewards = self.rewards(centres(edges).unsqueeze(-1))
+        value = distribution_value(cell_probabilities(edges, mean, log_scale), rewards, objective)
+        return value, float(rewards.max() - rewards.min())
+
+    def rewards(self, actions: Tensor) -> Tensor:
+        """The rewards of actions [..., dim] → [...] float64. Raises `LabError`, naming the function, for anything else it gives."""
+        try:
+            values = torch.as_tensor(self.reward(actions.detach().clone()))
+        except Exception as error:  # the user's function may raise anything
+            raise LabError(
+                f"reward function {self.reward_name!r} raised {type(error).__name__} for actions of shape "
+                f"{tuple(actions.shape)}: {error}"
+            ) from error
+        if values.shape != actions.shape[:-1] or values.is_complex():
+            raise LabError(
+                f"reward function {self.reward_name!r} must return real numbers of shape {tuple(actions.shape[:-1])} for "
+                f"actions of shape {tuple(actions.shape)}, got {values.dtype} of shape {tuple(values.shape)}"
+            )
+        finite = values.isfinite()
+        if not bool(finite.all()):
+            culprit = tuple((~finite).nonzero()[0].tolist())
+            raise LabError(
+                f"reward function {self.reward_name!r} returned {values[culprit].item()} for x = {actions[culprit].tolist()}; "
+                "a reward is a finite number"
+            )
+        return values.detach().double()
+
+
+def _log_density(gaussian: Tensor, actions: Tensor) -> Tensor:
+    """log N(x; mean, scale²) of [2, dim] at x [..., dim] → [...]."""
+    mean, log_scale = gaussian
+    z = (actions - mean) * torch.exp(-log_scale)
+    density: Tensor = (-0.5 * z.square() - log_scale - LOG_ROOT_TWO_PI).sum(-1)
+    return density
+
+
+def _entropy(log_scale: Tensor) -> Tensor:
+    """The differential entropy, a scalar: it is negative for small scales."""
+    return (log_scale + 0.5 + LOG_ROOT_TWO_PI).sum()

@@ -1,0 +1,159 @@
+"""The catalogue of the Gaussian environment: its reward functions, and what may be set about it. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from maxk_lab.catalogue import Catalogue, Parameter, Row, load
+from maxk_lab.environments.kinds import EnvironmentRow
+from maxk_lab.errors import LabError
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianRewardRow(Row):
+    """A reward function of actions x [..., dim] → [...], and whether it gives only 0 and 1.
+
+    `breakpoints` are where it jumps in dim = 1, or ends a stretch that a coarse grid would miss.
+    """
+
+    breakpoints: tuple[float, ...] = ()
+    binary: bool = False
+
+
+GAUSSIAN_REWARDS: Catalogue[GaussianRewardRow] = Catalogue(
+    "Gaussian reward",
+    [
+        GaussianRewardRow(
+            name="square_on_unit",
+            meaning="x² on [0, 1], else 0: the closer to the edge the better, until it falls off",
+            implementation="maxk_lab.environments.gaussian.rewards:square_on_unit",
+            citation="PKPO, arXiv 2505.15201, Figure 1",
+            breakpoints=(0.0, 1.0),
+        ),
+        GaussianRewardRow(
+            name="inside_unit",
+            meaning="1 where every coordinate is in [0, 1], else 0: Max@K is pass@K",
+            implementation="maxk_lab.environments.gaussian.rewards:inside_unit",
+            breakpoints=(0.0, 1.0),
+            binary=True,
+        ),
+        GaussianRewardRow(
+            name="two_peaks",
+            meaning="a broad hill of height .6 at 0 plus a narrow one of height 1 at 1: mean and Max@K disagree",
+            implementation="maxk_lab.environments.gaussian.rewards:two_peaks",
+            breakpoints=(0.75, 1.25),
+        ),
+        GaussianRewardRow(
+            name="bowl",
+            meaning="−x²: every Max@K agrees that the mean should be 0, and disagrees about the scale",
+            implementation="maxk_lab.environments.gaussian.rewards:bowl",
+        ),
+        GaussianRewardRow(
+            name="slope",
+            meaning="x: the gradient with respect to the mean is the same for every K, and its variance is not",
+            implementation="maxk_lab.environments.gaussian.rewards:slope",
+        ),
+    ],
+    "maxk_lab.gaussian_rewards",
+)
+
+
+def load_gaussian_reward(name: str) -> tuple[Any, tuple[float, ...]]:
+    """The function behind a catalogue name or a dotted path `package.module:name`, and its breakpoints.
+
+    A function of the user's own says where it jumps in an attribute `breakpoints`. Raises `LabError` for what is not there,
+    is no function, or has breakpoints that are no numbers.
+    """
+    if ":" not in name:
+        try:
+            row = GAUSSIAN_REWARDS.get(name)
+        except LabError as error:
+            raise LabError(f"{error}; or a dotted path package.module:name") from None
+        return load(row.implementation), row.breakpoints
+    try:
+        found = load(name)
+    except Exception as error:  # the user's module may raise anything when it is imported
+        hint = (
+            "looked for among the installed packages and in the folder where maxk-lab was started"
+        )
+        raise LabError(f"cannot load the reward function {name!r}: {error} ({hint})") from error
+    if isinstance(found, type) or not callable(found):
+        raise LabError(
+            f"the reward function {name!r} must be a function of x [..., dim] → [...], got {found!r}"
+        )
+    try:
+        breakpoints = tuple(sorted(float(point) for point in getattr(found, "breakpoints", ())))
+    except (TypeError, ValueError):
+        raise LabError(
+            f"the breakpoints of the reward function {name!r} must be numbers, got {found.breakpoints!r}"
+        ) from None
+    return found, breakpoints
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianRow(EnvironmentRow):
+    """The Gaussian policy: its actions are real numbers, so that they can be integrated over, and never listed."""
+
+    def enumerable(self, parameters: Mapping[str, Any]) -> bool:
+        return False
+
+    def integrable(self, parameters: Mapping[str, Any]) -> bool:
+        return bool(parameters["dim"] == 1)
+
+    def decisions(self, parameters: Mapping[str, Any]) -> float:
+        return 0.05
+
+    def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
+        name = parameters["reward"]
+        graded = name in GAUSSIAN_REWARDS and not GAUSSIAN_REWARDS.get(name).binary
+        return f"{name} gives others" if graded else None
+
+    def refuses_weight(self, kind: str) -> str | None:
+        return "a Gaussian policy has no logits" if kind == "logit_proxy" else None
+
+    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+        name = parameters["reward"]
+        try:
+            if ":" in name:
+                load_gaussian_reward(name)
+            elif name not in GAUSSIAN_REWARDS:
+                GAUSSIAN_REWARDS.get(name)
+        except LabError as error:
+            return str(error)
+        return None
+
+
+GAUSSIAN = GaussianRow(
+    name="gaussian",
+    meaning="one draw from a diagonal Gaussian with learnable mean, and learnable scale if wanted; no context",
+    reward="that of the function `reward` of the draw",
+    implementation="maxk_lab.environments.gaussian.environment:Gaussian",
+    citation="PKPO, arXiv 2505.15201",
+    parameters=(
+        Parameter("dim", int, 1, low=1, meaning="number of coordinates"),
+        Parameter(
+            "reward",
+            str,
+            "square_on_unit",
+            meaning="a name (see: maxk-lab list gaussian_rewards) or a dotted path package.module:name of a function of "
+            "x [..., dim] → [...]",
+        ),
+    ),
+    policy_parameters=(
+        Parameter("mean", float, 0.0, meaning="initial mean of every coordinate"),
+        Parameter(
+            "scale", float, 0.1, low=1e-6, meaning="initial standard deviation of every coordinate"
+        ),
+        Parameter(
+            "learn_scale",
+            bool,
+            False,
+            meaning="whether the logarithms of the scales are learned, too",
+        ),
+    ),
+    exact_when="dim = 1, by quadrature",
+    listable=False,
+    small={"dim": 1},
+)

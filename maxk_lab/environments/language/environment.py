@@ -1,0 +1,185 @@
+"""Language models as bandits: prompts of a task in, completions out, scored by reward functions on their texts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.catalogue import load
+from maxk_lab.environments.decisions import token_statistics
+from maxk_lab.environments.language.rewards import load_rewards, score
+from maxk_lab.environments.language.rows import TASKS, reward_names, reward_weights
+from maxk_lab.environments.language.sampling import (
+    RecomputedLogits,
+    decision_mask,
+    draw,
+    next_token_log_policy,
+)
+from maxk_lab.environments.language.tasks import is_held_out
+from maxk_lab.environments.language.vocabulary import symbols_of
+from maxk_lab.environments.protocol import Rollouts, TokenStatistics
+from maxk_lab.errors import LabError
+
+
+class LanguageEnvironment(ABC):
+    """Instances are prompts [B, prompt_length], written as numbers of symbols; one trajectory is one completion [max_length].
+
+    The policy maps tokens [N, L] to logits [N, L, V] of the next token; it reads prompt, separator, completion. A subclass says
+    how texts become tokens: `symbol_tokens` [symbols], `separator` and `end`, and `texts` back again. The distribution everywhere
+    is the one sampled from, temperature and top-p included.
+    """
+
+    symbol_tokens: Tensor
+    separator: tuple[int, ...]
+    end: int
+    enumerable: bool
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        self.task = TASKS.get(parameters["task"])
+        self.columns: Callable[[Sequence[str], str], dict[str, list[Any]]] = load(
+            self.task.implementation
+        )
+        self.symbols = symbols_of(parameters["vocab_size"])
+        self.max_length: int = parameters["max_length"]
+        self.prompt_length: int = parameters["prompt_length"]
+        self.temperature: float = parameters["temperature"]
+        self.top_p: float = parameters["top_p"]
+        self.reward_functions = load_rewards(reward_names(parameters))
+        self.reward_weights = reward_weights(parameters)
+
+    @abstractmethod
+    def policy(self, seed: int) -> nn.Module: ...
+
+    @abstractmethod
+    def texts(self, completions: Sequence[Sequence[int]]) -> list[str]:
+        """Completions, without their end, as texts."""
+
+    def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
+        """`count` prompts drawn uniformly, with replacement, from the training or the held-out prompts of the task."""
+        generator = torch.Generator().manual_seed(seed)
+        kept: list[list[int]] = []
+        while len(kept) < count:
+            shape = (count, self.prompt_length)
+            drawn = torch.randint(len(self.symbols), shape, generator=generator).tolist()
+            kept += [
+                row for row in drawn if is_held_out(self.task.name, self._prompt(row)) == held_out
+            ]
+        return torch.tensor(kept[:count])
+
+    def select(self, instances: Tensor, index: int) -> Tensor:
+        return instances[index : index + 1]
+
+    def prompts(self, instances: Tensor) -> list[str]:
+        """The prompts as texts."""
+        return [self._prompt(row) for row in instances.tolist()]
+
+    @torch.no_grad()
+    def rollout(self, policy: nn.Module, instances: Tensor, n: int, *, seed: int) -> Rollouts:
+        logits = self._next_logits(policy, self._prefix(instances), n)
+        actions = draw(
+            lambda so_far: next_token_log_policy(logits(so_far), self.temperature, self.top_p),
+            len(instances) * n,
+            self.max_length,
+            self.end,
+            torch.Generator(instances.device).manual_seed(seed),
+        ).view(len(instances), n, -1)
+        tokens = self.tokens(policy, instances, actions)
+        rewards, parts, truncated = self._score(instances, actions)
+        return Rollouts(
+            rewards=rewards,
+            log_probs=tokens.log_probs.sum(-1),
+            actions=actions,
+            lengths=tokens.mask.sum(-1),
+            logit_proxy=tokens.logit_proxy.sum(-1),
+            entropy=tokens.entropy.sum(-1),
+            truncated=truncated,
+            reward_parts=parts,
+        )
+
+    def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
+        # Summed over max_length columns however many there are: even adding zeros can change the last digit of a sum.
+        return (
+            self._statistics(policy, instances, actions).log_probs.sum(-1).view(actions.shape[:2])
+        )
+
+    def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
+        """One parallel pass over prompt and completion. Columns after the end change nothing, whatever they hold.
+
+        Fewer columns than max_length, without an end, are the beginning of a completion.
+        """
+        statistics = self._statistics(policy, instances, actions)
+        beyond = (0, actions.shape[2] - self.max_length)
+
+        def as_asked(values: Tensor) -> Tensor:
+            return nn.functional.pad(values, beyond).view(actions.shape)
+
+        return TokenStatistics(
+            log_probs=as_asked(statistics.log_probs),
+            entropy=as_asked(statistics.entropy),
+            logit_proxy=as_asked(statistics.logit_proxy),
+            mask=as_asked(statistics.mask),
+        )
+
+    def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+        raise LabError("the completions of this language model are too many to enumerate")
+
+    def _next_logits(self, policy: nn.Module, prefix: Tensor, n: int) -> Callable[[Tensor], Tensor]:
+        return RecomputedLogits(policy, prefix, n, self.max_length, self.end)
+
+    def _score(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Rewards [B, n], their parts [B, n, F] and whether the completion was cut [B, n]."""
+        shape = actions.shape[:2]
+        mask = decision_mask(actions, self.end).flatten(0, 1)
+        flat = actions.flatten(0, 1)
+        ended = ((flat == self.end) & mask).any(-1)
+        lengths = (mask.sum(-1) - ended.long()).tolist()
+        completions = [row[:length] for row, length in zip(flat.tolist(), lengths, strict=True)]
+        prompts = [prompt for prompt in self.prompts(instances) for _ in range(shape[1])]
+        prefix = self._prefix(instances).repeat_interleave(shape[1], 0)
+        rewards, parts = score(
+            self.reward_functions,
+            self.reward_weights,
+            prompts,
+            self.texts(completions),
+            tokens=torch.cat([prefix, flat], 1),
+            mask=nn.functional.pad(mask, (prefix.shape[1], 0), value=True),
+            completion_ids=completions,
+            truncated=(~ended).tolist(),
+            longest=[self.max_length] * len(prompts),
+            **self.columns(prompts, self.symbols),
+        )
+        return rewards.view(shape), parts.view(*shape, -1), (~ended).view(shape)
+
+    def _statistics(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
+        """Of every token of every completion, [B·n, max_length] each."""
+        inputs, completions, mask = self._teacher_forced(instances, actions)
+        logits = policy(inputs)[:, -self.max_length :]
+        log_policy = next_token_log_policy(logits, self.temperature, self.top_p)
+        return token_statistics(log_policy, completions, mask)
+
+    def _teacher_forced(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the policy reads [B·n, L], what it is asked about [B·n, max_length], and which of that are decisions."""
+        n, width = actions.shape[1], actions.shape[2]
+        flat = actions.flatten(0, 1)[:, : self.max_length]
+        mask = decision_mask(flat, self.end)
+        missing = (0, self.max_length - min(width, self.max_length))
+        completions = nn.functional.pad(flat.where(mask, self.end), missing, value=self.end)
+        prefix = self._prefix(instances).repeat_interleave(n, 0)
+        return (
+            torch.cat([prefix, completions[:, :-1]], 1),
+            completions,
+            nn.functional.pad(mask, missing),
+        )
+
+    def _prefix(self, instances: Tensor) -> Tensor:
+        """What the policy reads before a completion [B, prompt_length + separator]."""
+        separator = torch.tensor(self.separator, dtype=torch.long, device=instances.device)
+        tokens = self.symbol_tokens.to(instances.device)[instances]
+        return torch.cat([tokens, separator.expand(len(instances), -1)], 1)
+
+    def _prompt(self, row: Sequence[int]) -> str:
+        return "".join(self.symbols[number] for number in row)

@@ -1,0 +1,155 @@
+"""Rewards from several functions: loaded by name or dotted path, called together, checked and weighted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.environments.language.rows import load_reward_object
+from maxk_lab.errors import LabError
+
+
+@dataclass(frozen=True)
+class RewardFunction:
+    """A reward function under the name the sweep gives it: a callable on texts, or a torch module on tokens."""
+
+    name: str
+    call: Callable[..., Any]
+
+
+def load_rewards(names: Sequence[str]) -> tuple[RewardFunction, ...]:
+    """The reward functions of these catalogue names or dotted paths. Raises `LabError` for one that is not there."""
+    return tuple(RewardFunction(name, load_reward_object(name)) for name in names)
+
+
+def score(
+    functions: Sequence[RewardFunction],
+    weights: Sequence[float],
+    prompts: Sequence[str],
+    completions: Sequence[str],
+    *,
+    tokens: Tensor | None = None,
+    mask: Tensor | None = None,
+    **columns: Sequence[Any],
+) -> tuple[Tensor, Tensor]:
+    """R = Σ_f w_f r_f of N completions: rewards [N] and parts r [N, F], float64 both.
+
+    A function is called as `function(prompts, completions, **columns)` and gives a number or None for every completion; a torch
+    module as `module(tokens, mask)`, tokens [N, L] of prompt and completion, mask [N, L] False after the end. None makes the part
+    and the reward NaN: unscorable. Raises `LabError`, naming function and sample, for a function that raises or gives NaN, ±inf,
+    something that is no number, or not one value per completion.
+    """
+    parts = torch.stack(
+        [
+            _module_values(function, tokens, mask, len(prompts))
+            if isinstance(function.call, nn.Module)
+            else _function_values(function, prompts, completions, columns)
+            for function in functions
+        ],
+        1,
+    )
+    return parts @ torch.tensor(list(weights), dtype=torch.float64, device=parts.device), parts
+
+
+def _function_values(
+    function: RewardFunction,
+    prompts: Sequence[str],
+    completions: Sequence[str],
+    columns: dict[str, Any],
+) -> Tensor:
+    try:
+        values = _call(function, prompts, completions, columns)
+    except Exception as error:
+        culprit = _culprit(function, prompts, completions, columns)
+        raise LabError(
+            f"reward function {function.name!r} raised {type(error).__name__} {culprit}: {error}"
+        ) from error
+    try:
+        values = list(values.tolist() if hasattr(values, "tolist") else values)
+    except TypeError:
+        raise LabError(
+            f"reward function {function.name!r} must return a list with a number or None per completion, got {values!r}"
+        ) from None
+    if len(values) != len(prompts):
+        raise LabError(
+            f"reward function {function.name!r} returned {len(values)} values for {len(prompts)} completions"
+        )
+    for index, value in enumerate(values):
+        if not _is_reward(value):
+            raise LabError(
+                f"reward function {function.name!r} returned {value!r} for sample {index}, prompt {prompts[index]!r}, completion "
+                f"{completions[index]!r}; a reward is a finite number, or None where there is none"
+            )
+    return torch.tensor(
+        [math.nan if value is None else float(value) for value in values], dtype=torch.float64
+    )
+
+
+def _call(
+    function: RewardFunction,
+    prompts: Sequence[str],
+    completions: Sequence[str],
+    columns: dict[str, Any],
+) -> Any:
+    """What the function gives for lists of its own, which it may change; a generator runs here, where it may raise."""
+    own = {name: list(column) for name, column in columns.items()}
+    values = function.call(list(prompts), list(completions), **own)
+    return list(values) if isinstance(values, Iterator) else values
+
+
+def _is_reward(value: Any) -> bool:
+    try:
+        return value is None or (isinstance(value, Real) and math.isfinite(value))
+    except OverflowError:  # an integer beyond every float
+        return False
+
+
+def _culprit(
+    function: RewardFunction,
+    prompts: Sequence[str],
+    completions: Sequence[str],
+    columns: dict[str, Any],
+) -> str:
+    """Which sample a function raises for, found by giving it one at a time."""
+    for index in range(len(prompts)):
+        own = {name: column[index : index + 1] for name, column in columns.items()}
+        try:
+            _call(function, prompts[index : index + 1], completions[index : index + 1], own)
+        except Exception:
+            return (
+                f"for sample {index}, prompt {prompts[index]!r}, completion {completions[index]!r}"
+            )
+    return f"for {len(prompts)} samples together, for none of them alone"
+
+
+@torch.no_grad()
+def _module_values(
+    function: RewardFunction, tokens: Tensor | None, mask: Tensor | None, count: int
+) -> Tensor:
+    if tokens is None or mask is None:
+        raise ValueError(f"the reward model {function.name!r} needs tokens and mask")
+    try:
+        values = function.call(tokens, mask)
+    except Exception as error:
+        raise LabError(
+            f"reward model {function.name!r} raised {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(values, Tensor) or values.shape != (count,):
+        got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise LabError(
+            f"reward model {function.name!r} must return a tensor of shape ({count},), got {got}"
+        )
+    finite = values.isfinite()
+    if not bool(finite.all()):
+        index = int((~finite).nonzero()[0])
+        raise LabError(
+            f"reward model {function.name!r} returned {values[index].item()} for sample {index}, tokens "
+            f"{tokens[index][mask[index]].tolist()}"
+        )
+    return values.double()

@@ -1,0 +1,275 @@
+"""The catalogue of the toy language: its tasks, its reward functions, and what may be set about it. Imports no torch."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maxk_lab.catalogue import Catalogue, Parameter, load
+from maxk_lab.environments.kinds import DTYPES, EnvironmentRow, RewardRow, TaskRow
+from maxk_lab.environments.language.tasks import can_be_split
+from maxk_lab.environments.language.vocabulary import MAX_VOCABULARY, symbols_of
+from maxk_lab.errors import LabError
+
+MAX_SEQUENCES = 20_000
+
+REWARDS: Catalogue[RewardRow] = Catalogue(
+    "reward function",
+    [
+        RewardRow(
+            name="exact_match",
+            meaning="1 where the completion is the task's answer, else 0",
+            implementation="maxk_lab.environments.language.reward_functions:exact_match",
+            reads=("answer",),
+            binary=True,
+        ),
+        RewardRow(
+            name="single_symbol",
+            meaning="1 where the completion is the one symbol of the answer, then the end; else 0",
+            implementation="maxk_lab.environments.language.reward_functions:single_symbol",
+            reads=("answer", "truncated"),
+            binary=True,
+        ),
+        RewardRow(
+            name="edit_similarity",
+            meaning="1 − edit distance to the answer / length of the longer text, in [0, 1]",
+            implementation="maxk_lab.environments.language.reward_functions:edit_similarity",
+            citation="Levenshtein 1966",
+            reads=("answer",),
+        ),
+        RewardRow(
+            name="safe_or_risky",
+            meaning=".4 for completions that begin with the safe symbol, 1 for a hashed eighth of those that begin "
+            "with the risky one, else 0",
+            implementation="maxk_lab.environments.language.reward_functions:safe_or_risky",
+            reads=("safe", "risky"),
+        ),
+        RewardRow(
+            name="finished",
+            meaning="1 where the policy ended the completion, 0 where it was cut at max_length",
+            implementation="maxk_lab.environments.language.reward_functions:finished",
+            reads=("truncated",),
+            binary=True,
+        ),
+        RewardRow(
+            name="brevity",
+            meaning="1 − length of the completion / max_length",
+            implementation="maxk_lab.environments.language.reward_functions:brevity",
+            reads=("longest",),
+        ),
+    ],
+    "maxk_lab.rewards",
+)
+
+TASKS: Catalogue[TaskRow] = Catalogue(
+    "task",
+    [
+        TaskRow(
+            name="hidden_target",
+            meaning="write the prompt under a secret substitution of symbols, exactly (pass@K)",
+            implementation="maxk_lab.environments.language.tasks:hidden_target",
+            reward="exact_match",
+            answer_of_prompt_length=True,
+        ),
+        TaskRow(
+            name="modular",
+            meaning="write the sum of the prompt's digits modulo the number of symbols, as one symbol, then end (pass@K)",
+            implementation="maxk_lab.environments.language.tasks:modular",
+            reward="single_symbol",
+            least_length=2,
+        ),
+        TaskRow(
+            name="edit",
+            meaning="write the prompt backwards, graded by edit distance",
+            implementation="maxk_lab.environments.language.tasks:edit",
+            reward="edit_similarity",
+            answer_of_prompt_length=True,
+        ),
+        TaskRow(
+            name="deceptive",
+            meaning="begin safely for .4, or riskily for 1 in an unlearnable eighth of the cases: mean and Max@K disagree",
+            implementation="maxk_lab.environments.language.tasks:deceptive",
+            reward="safe_or_risky",
+            least_length=3,
+        ),
+    ],
+    "maxk_lab.tasks",
+)
+
+
+def load_reward_object(name: str) -> Any:
+    """The callable behind a catalogue name or a dotted path `package.module:name`. Raises `LabError` when there is none."""
+    if ":" not in name:
+        try:
+            return load(REWARDS.get(name).implementation)
+        except LabError as error:
+            raise LabError(f"{error}; or a dotted path package.module:name") from None
+    try:
+        found = load(name)
+    except Exception as error:  # the user's module may raise anything when it is imported
+        hint = (
+            "looked for among the installed packages and in the folder where maxk-lab was started"
+        )
+        raise LabError(f"cannot load the reward function {name!r}: {error} ({hint})") from error
+    if isinstance(found, type) or not callable(found):
+        raise LabError(
+            f"the reward function {name!r} must be a function (prompts, completions, **columns) or a torch module, got "
+            f"{'the class ' + found.__name__ if isinstance(found, type) else repr(found)}"
+        )
+    return found
+
+
+def reward_names(parameters: Mapping[str, Any]) -> list[str]:
+    """The reward functions that score a sweep's completions: the given ones, or the task's own."""
+    return list(parameters["rewards"]) or [TASKS.get(parameters["task"]).reward]
+
+
+def reward_weights(parameters: Mapping[str, Any]) -> list[float]:
+    """One weight per reward function, all 1 unless given."""
+    return list(parameters["reward_weights"]) or [1.0] * len(reward_names(parameters))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageRow(EnvironmentRow):
+    """The toy language model: enumerable where its sequences are few and nothing cuts its distribution."""
+
+    def sequences(self, parameters: Mapping[str, Any]) -> int:
+        """How many completions there are: those that end before max_length, and those that are cut there."""
+        symbols, longest = parameters["vocab_size"] - 1, parameters["max_length"]
+        return int(sum(symbols**length for length in range(longest + 1)))
+
+    def enumerable(self, parameters: Mapping[str, Any]) -> bool:
+        return parameters["top_p"] == 1.0 and self.sequences(parameters) <= MAX_SEQUENCES
+
+    def decisions(self, parameters: Mapping[str, Any]) -> float:
+        # Teacher forcing takes all tokens in one pass, which makes a token cheaper than a routing decision.
+        return 0.25 * float(parameters["max_length"])
+
+    def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
+        names, weights = reward_names(parameters), reward_weights(parameters)
+        if len(names) > 1:
+            return f"{' and '.join(names)} are added up"
+        if weights != [1.0]:
+            return f"{names[0]} has the weight {weights[0]:g}"
+        if names[0] in REWARDS and not REWARDS.get(names[0]).binary:
+            return f"{names[0]} gives others"
+        return None
+
+    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+        reasons = [*_language_problems(parameters), *_policy_problems(policy)]
+        return "; ".join(reasons) or None
+
+
+def _language_problems(parameters: Mapping[str, Any]) -> list[str]:
+    problems = []
+    try:
+        task = TASKS.get(parameters["task"])
+    except LabError as error:
+        return [str(error), *_reward_problems(parameters["rewards"], parameters["reward_weights"])]
+    symbols = symbols_of(parameters["vocab_size"])
+    unfit = task.refusal(len(symbols), parameters["prompt_length"], parameters["max_length"])
+    if unfit:
+        problems.append(unfit)
+    if not can_be_split(task.name, symbols, parameters["prompt_length"]):
+        problems.append(
+            f"the {len(symbols) ** parameters['prompt_length']} prompts of prompt_length {parameters['prompt_length']} are too few "
+            "to hold some out; raise prompt_length or vocab_size"
+        )
+    return problems + _reward_problems(reward_names(parameters), parameters["reward_weights"])
+
+
+def _reward_problems(names: Sequence[str], weights: Sequence[float]) -> list[str]:
+    problems = []
+    for name in names:
+        try:
+            load_reward_object(name)
+        except LabError as error:
+            problems.append(str(error))
+    if weights and len(weights) != len(names):
+        problems.append(
+            f"reward_weights must hold one weight for each of the {len(names)} reward functions ({', '.join(names)}), "
+            f"got {len(weights)}"
+        )
+    return problems
+
+
+def _policy_problems(policy: Mapping[str, Any]) -> list[str]:
+    if not policy["pretrained"]:
+        if policy["embed_dim"] % policy["num_heads"]:
+            return [
+                f"embed_dim must be a multiple of num_heads, got {policy['embed_dim']} and {policy['num_heads']}"
+            ]
+        return []
+    folder = Path(policy["pretrained"])
+    if not (folder / "config.json").is_file():
+        return [
+            f"pretrained: {str(folder)!r} is no folder of a saved model (it has no config.json)"
+        ]
+    if importlib.util.find_spec("transformers") is None:
+        return ["pretrained needs the optional extra: pip install 'maxk-lab[llm]'"]
+    return []
+
+
+TOY_LLM = LanguageRow(
+    name="toy_llm",
+    meaning="language-model bandit: a small causal transformer answers prompts of a verifiable task, token by token",
+    reward="of the task's own reward function, or the weighted sum of those in `rewards`",
+    implementation="maxk_lab.environments.language.toy_llm:make_language_environment",
+    exact_when=f"at most {MAX_SEQUENCES} completions ((vocab_size − 1)^l summed over l = 0..max_length), top_p = 1, not pretrained",
+    small={"vocab_size": 4, "max_length": 3, "prompt_length": 3},
+    parameters=(
+        Parameter(
+            "task", str, "edit", meaning="what the prompts ask for; see: maxk-lab list tasks"
+        ),
+        Parameter(
+            "vocab_size",
+            int,
+            16,
+            low=3,
+            high=MAX_VOCABULARY,
+            meaning="number of tokens, the end included",
+        ),
+        Parameter(
+            "max_length", int, 16, low=1, meaning="completions are cut after this many tokens"
+        ),
+        Parameter("prompt_length", int, 8, low=1, meaning="symbols of a prompt"),
+        Parameter("temperature", float, 1.0, low=0.01, meaning="divides the logits, everywhere"),
+        Parameter("top_p", float, 1.0, low=0.01, high=1.0, meaning="mass of the nucleus; 1 is off"),
+        Parameter(
+            "rewards",
+            str,
+            (),
+            many=True,
+            meaning="names (see: maxk-lab list rewards) or dotted paths package.module:name; none: the task's own",
+        ),
+        Parameter(
+            "reward_weights", float, (), many=True, meaning="one per reward function; none: all 1"
+        ),
+    ),
+    policy_parameters=(
+        Parameter(
+            "embed_dim", int, 32, low=2, meaning="width of the transformer, a multiple of num_heads"
+        ),
+        Parameter("num_layers", int, 2, low=1),
+        Parameter("num_heads", int, 4, low=1),
+        Parameter(
+            "init_std", float, 0.1, low=0.0, meaning="standard deviation of the initial weights"
+        ),
+        Parameter(
+            "dtype",
+            str,
+            "float32",
+            choices=DTYPES,
+            meaning="floating-point type of the policy",
+        ),
+        Parameter(
+            "pretrained",
+            str,
+            "",
+            meaning="folder of a causal language model, loaded with transformers in place of the small one (extra llm)",
+        ),
+    ),
+)

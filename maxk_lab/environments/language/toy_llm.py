@@ -1,0 +1,91 @@
+"""The toy language model: a small transformer over a handful of symbols, listed completely where its sequences are few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.environments.language.environment import LanguageEnvironment
+from maxk_lab.environments.language.rows import MAX_SEQUENCES, LanguageRow
+from maxk_lab.environments.language.sampling import RememberedLogits, next_token_log_policy
+from maxk_lab.environments.language.vocabulary import END, spell
+from maxk_lab.environments.rng import isolated_rng
+from maxk_lab.errors import LabError
+from maxk_lab.policies.transformer import CausalTransformer
+
+
+class ToyLLM(LanguageEnvironment):
+    """Token 0 is the end, tokens 1.. are the symbols; one more, read and never written, separates prompt from completion."""
+
+    def __init__(
+        self, row: LanguageRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
+    ) -> None:
+        super().__init__(parameters)
+        self.vocab_size: int = parameters["vocab_size"]
+        self.symbol_tokens = torch.arange(1, self.vocab_size)
+        self.separator = (self.vocab_size,)
+        self.end = END
+        self.enumerable = row.enumerable(parameters)
+        self.sizes = {name: policy[name] for name in ("embed_dim", "num_layers", "num_heads")}
+        self.init_std: float = policy["init_std"]
+        self.dtype: torch.dtype = getattr(torch, policy["dtype"])
+
+    def policy(self, seed: int) -> nn.Module:
+        """The initial weights of a seed are the same in float32 and float64, up to rounding."""
+        with isolated_rng(seed):
+            transformer = CausalTransformer(
+                self.vocab_size + 1,
+                self.vocab_size,
+                self.prompt_length + self.max_length,
+                **self.sizes,
+            ).initialise(self.init_std)
+        return transformer.to(self.dtype).eval()
+
+    def texts(self, completions: Sequence[Sequence[int]]) -> list[str]:
+        return spell(completions, self.symbols)
+
+    def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
+        return self._teacher_forced(instances, actions)
+
+    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
+        inputs, completion, mask = row
+        logits = policy(inputs)[-self.max_length :]
+        log_policy = next_token_log_policy(logits, self.temperature, self.top_p)
+        chosen = log_policy.gather(-1, completion.unsqueeze(-1)).squeeze(-1)
+        total: Tensor = chosen.masked_fill(~mask, 0.0).sum()
+        return total
+
+    def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+        """Every completion, the short ones first, padded with the end; those of full length are the cut ones."""
+        if not self.enumerable:
+            raise LabError(
+                f"this toy_llm cannot be enumerated: that takes top_p = 1 and at most {MAX_SEQUENCES} completions"
+            )
+        rows = [
+            sequence + (END,) * (self.max_length - length)
+            for length in range(self.max_length + 1)
+            for sequence in product(range(1, self.vocab_size), repeat=length)
+        ]
+        actions = torch.tensor(rows, device=instances.device)
+        return actions, self._score(instances, actions.unsqueeze(0))[0][0]
+
+    def _next_logits(self, policy: nn.Module, prefix: Tensor, n: int) -> Callable[[Tensor], Tensor]:
+        # A nucleus must be the very one of teacher forcing: at its edge, a rounding would make a drawn token impossible.
+        if self.top_p < 1 or not isinstance(policy, CausalTransformer):
+            return super()._next_logits(policy, prefix, n)
+        return RememberedLogits(policy, prefix, n)
+
+
+def make_language_environment(
+    row: LanguageRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
+) -> LanguageEnvironment:
+    """The toy transformer, or the pretrained model of the folder that the policy's `pretrained` names."""
+    if policy["pretrained"]:
+        from maxk_lab.environments.language.pretrained import PretrainedLLM
+
+        return PretrainedLLM(parameters, policy)
+    return ToyLLM(row, parameters, policy)

@@ -1,0 +1,172 @@
+"""The decoding loop over RL4CO's environments: how actions are chosen, and the policy they are chosen from.
+
+RL4CO lays n trajectories of B instances out as (n b); N below is n·B, A the number of actions, T that of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from rl4co.envs import RL4COEnvBase
+from rl4co.models.zoo.am.decoder import PrecomputedCache
+from rl4co.utils.ops import batchify, unbatchify
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from maxk_lab.errors import LabError
+
+# Environments without a depot, which is never a start.
+ANY_START = ("tsp", "flp", "mcp")
+
+
+@dataclass(frozen=True)
+class Start:
+    """n trajectories per instance before their first action.
+
+    The states [N], what the decoder keeps of the encoding, and how many trajectories share one (0: each has its own).
+    """
+
+    state: TensorDict
+    cache: PrecomputedCache
+    shared: int
+
+    def detached(self) -> Start:
+        """The same without gradient."""
+        fields = [
+            field.detach() if isinstance(field, Tensor) else field for field in self.cache.fields
+        ]
+        return Start(self.state, PrecomputedCache(*fields), self.shared)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What was done until every trajectory was done: actions and mask [N, T], and the last states [N].
+
+    The mask is False where a trajectory had ended and where its action was forced: no decisions.
+    """
+
+    actions: Tensor
+    mask: Tensor
+    state: TensorDict
+
+
+def encode(policy: nn.Module, instances: TensorDict, n: int, *, shared_encoding: bool) -> Start:
+    """Encode the instances once for all their trajectories, or, where RL4CO cannot share an encoding, every trajectory."""
+    state = batchify(instances.clone(), n)
+    # The encoder changes the state it is given.
+    hidden, _ = policy.encoder(instances.clone() if shared_encoding else state.clone())
+    shared = n if shared_encoding else 0
+    return Start(state, policy.decoder._precompute_cache(hidden, num_starts=shared), shared)
+
+
+def decode(
+    env: RL4COEnvBase,
+    state: TensorDict,
+    act: Callable[[TensorDict], Tensor],
+    first: Tensor | None = None,
+) -> Decoded:
+    """Take the actions `act(state)` [N] until every trajectory is done, after the forced ones `first` [N], if any.
+
+    Changes `state`, and hands one and the same object to `act` throughout.
+    """
+    actions, decisions = [], []
+    if first is not None:
+        actions.append(first)
+        decisions.append(torch.zeros_like(first, dtype=torch.bool))
+        state.set("action", first)
+        state = env.step(state)["next"]
+        if state["done"].all():
+            raise LabError(
+                f"{env.name} of this size leaves nothing to decide after the forced first action"
+            )
+    while not state["done"].all():
+        decisions.append(~state["done"].reshape(-1))
+        actions.append(act(state))
+        state.set("action", actions[-1])
+        state = env.step(state)["next"]
+    return Decoded(torch.stack(actions, 1), torch.stack(decisions, 1), state)
+
+
+def next_log_policy(policy: nn.Module, start: Start, state: TensorDict) -> Tensor:
+    """Log-probabilities of the next action [N, A]; RL4CO's own decoder, digit for digit."""
+    decoder, cache, shared = policy.decoder, start.cache, start.shared
+    if decoder.is_dynamic_embedding:
+        return log_policy_of(policy, *decoder(state, cache, shared))
+    # Where no node's embedding changes on the way, RL4CO's decoder would still copy keys and values at every step.
+    grouped = unbatchify(state, shared) if shared > 1 else state
+    log_policy = pointed(policy, cache, grouped)
+    return log_policy.transpose(0, 1).flatten(0, 1) if shared > 1 else log_policy
+
+
+def pointed(policy: nn.Module, cache: PrecomputedCache, state: TensorDict) -> Tensor:
+    """Log-probabilities [..., A] of states [...], by keys and values that are the same throughout."""
+    query = policy.decoder._compute_q(cache, state)
+    mask = state["action_mask"]
+    logits = policy.decoder.pointer(
+        query, cache.glimpse_key, cache.glimpse_val, cache.logit_key, mask
+    )
+    return log_policy_of(policy, logits, mask)
+
+
+def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor) -> Tensor:
+    """Log-probabilities from the decoder's logits [..., A], −∞ where `mask` is False.
+
+    RL4CO's `process_logits` without writing into the logits, and in the policy's own precision where autocast gave less.
+    """
+    logits = logits.to(next(policy.parameters()).dtype)
+    if policy.tanh_clipping > 0:
+        logits = torch.tanh(logits) * policy.tanh_clipping
+    return (logits.masked_fill(~mask, -torch.inf) / policy.temperature).log_softmax(-1)
+
+
+class Race:
+    """Draws actions by noise that depends on the seed and the shapes only, on every device the same.
+
+    An exponential race, argmax of π / q with q ~ Exp(1): on the CPU, bit for bit the draws of `torch.multinomial`.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __call__(self, log_policy: Tensor) -> Tensor:
+        """Actions [N] from log-probabilities [N, A]. Raises `FloatingPointError` where these are none."""
+        probabilities = log_policy.detach().exp()
+        noise = torch.empty(log_policy.shape, dtype=log_policy.dtype).exponential_(
+            generator=self.generator
+        )
+        action = (probabilities / noise.to(log_policy.device, non_blocking=True)).argmax(
+            -1, keepdim=True
+        )
+        if not (probabilities.gather(-1, action) > 0).all():
+            raise FloatingPointError("the policy gives no action a positive probability")
+        return action.squeeze(-1)
+
+
+def greedily(log_policy: Tensor) -> Tensor:
+    """The most likely actions."""
+    return log_policy.argmax(-1)
+
+
+def replayed(actions: Tensor) -> Callable[[Any], Tensor]:
+    """The columns of actions [N, T] one after the other, whatever the state."""
+    columns = iter(actions.unbind(1))
+    return lambda _: next(columns)
+
+
+def start_nodes(env: RL4COEnvBase, instances: TensorDict, n: int) -> Tensor:
+    """POMO's forced first actions of n trajectories per instance, [N]: node i for the i-th, and round again.
+
+    Those of RL4CO's `select_start_nodes`, but by the size of the instances instead of that of the generator, and pickups only.
+    """
+    lowest = 0 if env.name in ANY_START else 1
+    nodes = instances["action_mask"].shape[-1] - lowest
+    count = nodes // 2 if env.name == "pdp" else nodes
+    chosen = torch.arange(n, device=instances["action_mask"].device) % count + lowest
+    if not instances["action_mask"][:, chosen].all():
+        raise LabError(
+            f"not every instance of {env.name} can begin at every node that RL4CO would force"
+        )
+    return chosen.repeat_interleave(len(instances))

@@ -1,0 +1,197 @@
+"""Problem instances of RL4CO in files: npz as RL4CO reads and writes them, TSPLIB and CVRPLIB; and the hash of instances."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rl4co.envs import RL4COEnvBase
+from tensordict import TensorDict
+from torch import Tensor
+
+from maxk_lab.environments.rng import isolated_rng
+from maxk_lab.environments.routing.files.kinds import data_files, data_refusal
+from maxk_lab.environments.routing.files.vrplib import read_problem
+from maxk_lab.errors import LabError
+
+# RL4CO's resets of these take the number of nodes from the data, so that their policies can be evaluated on any size.
+ANY_SIZE = ("tsp", "cvrp")
+# Entries of a first state that RL4CO's generators give by the same name and in the same shape, by the entry that tells the problem.
+_SAME: Mapping[str, tuple[str, ...]] = {
+    "job_due_time": ("job_due_time", "job_weight", "job_process_time"),
+    "demand_linehaul": (
+        *(
+            "locs",
+            "demand_linehaul",
+            "demand_backhaul",
+            "distance_limit",
+            "service_time",
+            "open_route",
+        ),
+        *("time_windows", "vehicle_capacity", "capacity_original", "speed"),
+    ),
+    "num_agents": ("locs", "num_agents"),
+    "orig_distances": ("locs", "orig_distances", "distances", "to_choose"),
+    "orig_membership": ("membership", "weights", "n_sets_to_choose"),
+    "first_node": ("locs",),
+}
+# OP's reset takes this from the longest allowed tour, against rounding.
+_OP_MARGIN = 1e-6
+
+
+def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> TensorDict:
+    """The first states of all instances of a file or folder, in order: batch [B] on the CPU, floating-point entries as `dtype`.
+
+    An npz file is what `env.load_data` takes, so its coordinates and lengths stay as they are. TSPLIB and CVRPLIB problems are
+    scaled to the unit square (see `vrplib_files`), each by its own factor. Instances must be as large as those `env` draws;
+    those of tsp and cvrp may have any one size. Raises `LabError` for all that cannot be read so.
+    """
+    refusal = data_refusal(env.name, path)
+    if refusal is not None:
+        raise LabError(refusal)
+    parts = [_read(env, file) for file in data_files(path)]
+    for file, part in zip(data_files(path), parts, strict=True):
+        for key, values in part.items():
+            if values.shape[1:] != parts[0][key].shape[1:]:
+                raise LabError(
+                    f"{path}: instances must be of one size, but {file.name} has {key} of shape {_shape(values)} "
+                    f"and the first file {_shape(parts[0][key])}"
+                )
+    raw = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+    # RL4CO draws in single precision and so do its files: what a reset computes then comes out bit for bit.
+    exact = dtype == torch.float32 or all(_is_single(values) for values in raw.values())
+    precision = torch.float32 if exact else dtype
+    start = {
+        key: values.to(precision) if values.is_floating_point() else values
+        for key, values in raw.items()
+    }
+    with isolated_rng(0):
+        state = env.reset(TensorDict(start, batch_size=[len(start[next(iter(start))])]))
+    return state.apply(lambda x: x.to(dtype) if x.is_floating_point() else x)
+
+
+def write_instances(instances: TensorDict, path: str | Path) -> None:
+    """Write first states as an npz file that `read_instances` gives back exactly and that RL4CO's `env.load_data` reads.
+
+    Not given back is `capacity`, which the states of cvrp and its kin carry but nothing reads: their demand is divided by it.
+    """
+    with Path(path).open("wb") as file:
+        arrays: dict[str, Any] = {key: values.numpy() for key, values in _stored(instances).items()}
+        np.savez(file, **arrays)
+
+
+def instances_hash(instances: TensorDict) -> str:
+    """The first 16 hex digits of the SHA-256 of what the instances say; the same in single and in double precision."""
+    digest = hashlib.sha256()
+    for key, values in sorted(_stored(instances).items()):
+        array = values.contiguous().numpy()
+        digest.update(f"{key} {array.dtype} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _read(env: RL4COEnvBase, path: Path) -> dict[str, Tensor]:
+    """What RL4CO's reset takes, [B, ...] each, checked against what the environment's own generator gives."""
+    with isolated_rng(0):
+        own = env.generator([2])
+        expected = _stored(env.reset(own))
+    if path.suffix == ".npz":
+        raw = _load(env, path, expected)
+    else:
+        raw = {
+            key: torch.from_numpy(values) for key, values in read_problem(path, env.name).items()
+        }
+    count = len(raw["locs"]) if "locs" in raw else len(next(iter(raw.values())))
+    size = raw["locs"].shape[1:2] if env.name in ANY_SIZE else None
+    for key, values in raw.items():
+        shape = expected[key].shape[1:]
+        if size is not None and key in ("locs", "demand"):
+            shape = size + shape[1:]
+        if values.shape != (count, *shape):
+            raise LabError(
+                f"{path}: {key} must have the shape [{', '.join(map(str, (count, *shape)))}] for this {env.name}, "
+                f"got {_shape(values)}"
+            )
+        if values.is_floating_point() and values.isnan().any():
+            raise LabError(f"{path}: {key} has entries that are no numbers")
+    floating = {key: expected[key].is_floating_point() for key in raw}
+    return {
+        key: values if values.is_floating_point() or not floating[key] else values.double()
+        for key, values in raw.items()
+    }
+
+
+def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    try:
+        with np.load(path) as arrays:
+            shapes = {key: arrays[key].shape for key in arrays.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise LabError(f"{path} is no npz file of numbers: {error}") from error
+    missing = [key for key in expected if key not in shapes]
+    if missing:
+        raise LabError(
+            f"{path} lacks {', '.join(missing)}; {env.name} needs {', '.join(expected)}, it has {', '.join(shapes)}"
+        )
+    counts = {shape[0] if shape else 0 for shape in shapes.values()}
+    if len(counts) > 1 or counts == {0}:
+        raise LabError(
+            f"{path}: all arrays must have the instances as their first, equally long axis"
+        )
+    if "capacity" in shapes and len(shapes["capacity"]) != 1:
+        raise LabError(
+            f"{path}: capacity must have the shape [{counts.pop()}] and demand be in its units (RL4CO divides them), "
+            f"got {list(shapes['capacity'])}"
+        )
+    loaded = env.load_data(str(path))
+    return {key: _as_state(loaded[key], expected[key]) for key in expected if key != "capacity"}
+
+
+def _as_state(values: Tensor, state: Tensor) -> Tensor:
+    """RL4CO's generator of mcp gives the number of sets to choose as [B, 1], the repaired state holds it as [B]."""
+    return values.squeeze(-1) if values.dim() == state.dim() + 1 else values
+
+
+def _stored(instances: TensorDict) -> dict[str, Tensor]:
+    """First states as RL4CO's file of them: what its generator gave, in single precision where that loses nothing."""
+    state = {
+        key: values.detach().cpu()
+        for key, values in instances.items()
+        if isinstance(values, Tensor)
+    }
+    if all(_is_single(values) for values in state.values()):
+        state = {
+            key: values.float() if values.is_floating_point() else values
+            for key, values in state.items()
+        }
+    for tells, same in _SAME.items():
+        if tells in state:
+            return {key: state[key] for key in same}
+    raw = {"locs": state["locs"][:, 1:], "depot": state["locs"][:, 0]}
+    if "demand" in state:
+        # RL4CO divides the demand of a file by its capacity: by 1, as it is divided already.
+        raw |= {"demand": state["demand"], "capacity": torch.ones(len(state["demand"]))}
+    if "durations" in state:
+        raw |= {key: state[key] for key in ("durations", "time_windows")}
+    if "max_length" in state:
+        raw |= {
+            "prize": state["prize"][:, 1:],
+            "max_length": state["max_length"][:, 0] + _OP_MARGIN,
+        }
+    if "real_prize" in state:
+        raw |= {key: state[key] for key in ("deterministic_prize", "stochastic_prize")}
+        raw |= {"penalty": state["penalty"][:, 1:]}
+    return raw
+
+
+def _is_single(values: Tensor) -> bool:
+    """Whether single precision holds these values exactly."""
+    return not values.is_floating_point() or bool((values == values.float().to(values.dtype)).all())
+
+
+def _shape(values: Tensor) -> str:
+    return str(list(values.shape))

@@ -1,0 +1,233 @@
+"""The catalogue rows of the RL4CO environments and of the attention policy that solves them. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from maxk_lab.catalogue import Parameter
+from maxk_lab.environments.kinds import DTYPES, EnvironmentRow
+
+# The most trajectories that are ever listed.
+MAX_TRAJECTORIES = 50_000
+
+# What RL4CO's multi-task VRP mixes; the letters are open routes, backhauls, length limits and time windows.
+MTVRP_PRESETS = (
+    *(
+        "all",
+        "single_feat",
+        "single_feat_otw",
+        "cvrp",
+        "ovrp",
+        "vrpb",
+        "vrpl",
+        "vrptw",
+        "ovrptw",
+        "ovrpb",
+    ),
+    *("ovrpl", "vrpbl", "vrpbtw", "vrpltw", "ovrpbl", "ovrpbtw", "ovrpltw", "vrpbltw", "ovrpbltw"),
+)
+
+ATTENTION_POLICY = (
+    Parameter("embed_dim", int, 64, low=8, meaning="width of the attention model"),
+    Parameter("num_encoder_layers", int, 2, low=1),
+    Parameter("num_heads", int, 8, low=1, meaning="embed_dim / num_heads must be a multiple of 8"),
+    Parameter("feedforward_hidden", int, 128, low=1),
+    Parameter("dtype", str, "float32", choices=DTYPES, meaning="floating-point type of the policy"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceRow(EnvironmentRow):
+    """An environment whose trajectories are the ordered choices of `chosen` out of `size_parameter` things."""
+
+    chosen: str
+
+    def enumerable(self, parameters: Mapping[str, Any]) -> bool:
+        return (
+            math.perm(parameters[self.size_parameter], parameters[self.chosen]) <= MAX_TRAJECTORIES
+        )
+
+    def decisions(self, parameters: Mapping[str, Any]) -> float:
+        return float(parameters[self.chosen])
+
+    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+        chosen, size = parameters[self.chosen], parameters[self.size_parameter]
+        if chosen > size:
+            return f"{self.chosen} must be at most {self.size_parameter} = {size}, got {chosen}"
+        return EnvironmentRow.refusal(self, parameters, policy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedRow(EnvironmentRow):
+    """An environment whose locations come in pairs."""
+
+    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+        size = parameters[self.size_parameter]
+        if size % 2:
+            return f"{self.size_parameter} must be even, a delivery for every pickup, got {size}"
+        return EnvironmentRow.refusal(self, parameters, policy)
+
+
+def _size(
+    name: str = "num_loc", default: int = 20, low: int = 2, meaning: str = "size of an instance"
+) -> Parameter:
+    return Parameter(name, int, default, low=low, meaning=meaning)
+
+
+def _row(
+    name: str,
+    meaning: str,
+    reward: str,
+    *,
+    parameters: tuple[Parameter, ...] = (_size(),),
+    up_to: int = 0,
+    small: Mapping[str, Any] | None = None,
+    kind: type[EnvironmentRow] = EnvironmentRow,
+    **settings: Any,
+) -> EnvironmentRow:
+    """A row of RL4CO's environment `name`; the first of its parameters is its size."""
+    size = parameters[0].name
+    return kind(
+        name=name,
+        meaning=f"{meaning} (RL4CO), attention model, i.i.d. sampling",
+        reward=reward,
+        implementation="maxk_lab.environments.routing.adapter:RL4COEnvironment",
+        parameters=parameters,
+        policy_parameters=ATTENTION_POLICY,
+        small={size: up_to} if small is None else small,
+        size_parameter=size,
+        enumerable_up_to=up_to,
+        graded=True,
+        **{"citation": "RL4CO, arXiv 2306.17100", "exact_when": f"{size} ≤ {up_to}"} | settings,
+    )
+
+
+ROUTING: tuple[EnvironmentRow, ...] = (
+    _row(
+        "tsp",
+        "travelling salesman on uniform random points",
+        "minus the tour length",
+        parameters=(_size(low=3, meaning="number of cities"),),
+        citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
+        up_to=8,
+        small={"num_loc": 6},
+        multistart=True,
+    ),
+    _row("cvrp", "capacitated vehicle routing", "minus the total length", up_to=5, multistart=True),
+    _row(
+        "sdvrp",
+        "split-delivery vehicle routing",
+        "minus the total length",
+        up_to=4,
+        multistart=True,
+    ),
+    # RL4CO's forced starts may be out of reach: no multistart.
+    _row("op", "orienteering", "the prize collected", up_to=6),
+    _row("pctsp", "prize-collecting TSP", "minus length and penalties", up_to=5, multistart=True),
+    _row(
+        "pdp",
+        "pickup and delivery",
+        "minus the tour length",
+        kind=PairedRow,
+        up_to=6,
+        multistart=True,
+    ),
+    # RL4CO's forced starts run past the last job: no multistart.
+    _row(
+        "smtwtp",
+        "single-machine total weighted tardiness",
+        "minus the weighted tardiness",
+        parameters=(_size("num_job", 10),),
+        up_to=6,
+    ),
+    _row(
+        "spctsp",
+        "prize-collecting TSP whose prizes are known when collected",
+        "minus length and penalties",
+        up_to=6,
+        small={"num_loc": 5},
+        multistart=True,
+    ),
+    _row(
+        "cvrptw",
+        "capacitated vehicle routing with time windows",
+        "minus the total length",
+        parameters=(
+            _size(meaning="number of customers"),
+            Parameter(
+                "scale",
+                bool,
+                True,
+                meaning="coordinates and times within [0, 1] instead of 150 and 480",
+            ),
+        ),
+        up_to=5,
+        multistart=True,
+    ),
+    _row(
+        "mtvrp",
+        "multi-task vehicle routing",
+        "minus the total length",
+        parameters=(
+            _size(meaning="number of customers"),
+            Parameter(
+                "variant_preset",
+                str,
+                "cvrp",
+                choices=MTVRP_PRESETS,
+                meaning="the variant of every instance; all, single_feat and single_feat_otw mix several",
+            ),
+        ),
+        citation="Berto et al. 2024 (RouteFinder), arXiv 2406.15007; RL4CO, arXiv 2306.17100",
+        up_to=5,
+        small={"num_loc": 4},
+        multistart=True,
+    ),
+    _row(
+        "mtsp",
+        "travelling salesmen from one depot, the longest tour counts",
+        "minus the length of the longest tour",
+        parameters=(
+            _size(low=3, meaning="number of locations, the depot among them"),
+            Parameter("num_agents", int, 5, low=1, meaning="the most salesmen that may be sent"),
+        ),
+        up_to=7,
+        small={"num_loc": 5, "num_agents": 2},
+        shared_encoding=False,
+        multistart=True,
+    ),
+    _row(
+        "flp",
+        "facility location",
+        "minus the sum of the distances to the nearest facility",
+        parameters=(
+            _size(meaning="number of locations"),
+            Parameter("to_choose", int, 5, low=1, meaning="facilities to open"),
+        ),
+        kind=ChoiceRow,
+        chosen="to_choose",
+        exact_when=f"at most {MAX_TRAJECTORIES} ordered choices of to_choose out of num_loc",
+        small={"num_loc": 6, "to_choose": 3},
+        shared_encoding=False,
+        multistart=True,
+    ),
+    _row(
+        "mcp",
+        "maximum coverage",
+        "the weight of the items covered",
+        parameters=(
+            _size("num_sets", meaning="number of sets"),
+            Parameter("num_items", int, 40, low=1, meaning="items that the sets of 5 to 15 cover"),
+            Parameter("n_sets_to_choose", int, 5, low=1, meaning="sets to choose"),
+        ),
+        kind=ChoiceRow,
+        chosen="n_sets_to_choose",
+        exact_when=f"at most {MAX_TRAJECTORIES} ordered choices of n_sets_to_choose out of num_sets",
+        small={"num_sets": 6, "num_items": 20, "n_sets_to_choose": 3},
+        shared_encoding=False,
+        multistart=True,
+    ),
+)

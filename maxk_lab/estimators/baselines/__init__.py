@@ -1,0 +1,1 @@
+"""Baselines: what is subtracted from each sample's share of the maximum."""

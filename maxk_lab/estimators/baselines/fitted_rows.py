@@ -1,0 +1,99 @@
+"""The project's own baselines whose coefficients can be fitted: one catalogue row each. Imports no torch."""
+
+from __future__ import annotations
+
+from maxk_lab.estimators.kinds import AffineRow, BaselineRow, FittedRow, LadderRow
+from maxk_lab.estimators.parameters import NumberOrWord, Numbers
+
+_FITS = ("cross_fit", "same_batch", "oracle")
+_FITTED = (
+    "cross_fit: least squares on other instances; same_batch: on the own samples, biased; "
+    "oracle: of least variance under the policy, by complete enumeration"
+)
+
+FITTED_ROWS: tuple[BaselineRow, ...] = (
+    AffineRow(
+        name="affine",
+        meaning="between centred (alpha = 0) and subloo (alpha = 1), and beyond",
+        formula="w_i = s_i - (K/n) [rho_-i(K) - alpha (rho_-i(K) - rho_-i(K-1))]",
+        unbiased=True,
+        condition="the n samples are i.i.d. and alpha does not depend on them: all but same_batch",
+        constraint="2 <= K < n (1 <= K < n if alpha = 0)",
+        shift_invariant=True,
+        k_below_n=True,
+        any_objective=True,
+        parameter=NumberOrWord(
+            "alpha", float, 0.5, words=_FITS, meaning=f"0 is centred, 1 is subloo; {_FITTED}"
+        ),
+        examples=(
+            "affine[0.0]",
+            "affine[1.0]",
+            "affine[-0.75]",
+            "affine[1.5]",
+            *(f"affine[{word}]" for word in _FITS),
+        ),
+        implementation="maxk_lab.estimators.baselines.leave_one_out:affine_weights",
+        fitted="maxk_lab.estimators.baselines.fitted:affine_weights",
+        citation="this project",
+    ),
+    LadderRow(
+        name="ladder",
+        meaning="weighted mean of the Max@k values of the other samples for every k up to K",
+        formula="w_i = s_i - (K/n) sum_k<=K alpha_k rho_-i(k), sum_k alpha_k = 1",
+        unbiased=True,
+        condition="the n samples are i.i.d. and alpha does not depend on them: all but same_batch",
+        constraint="2 <= K < n",
+        shift_invariant=True,
+        least_k=2,
+        k_below_n=True,
+        parameter=Numbers(
+            "alpha",
+            tuple,
+            "cross_fit",
+            words=_FITS,
+            meaning=f"alpha_1 to alpha_K, whose sum is 1; {_FITTED}",
+        ),
+        examples=(
+            "ladder[same_batch]",
+            "ladder[oracle]",
+            "ladder[0.25 0.75]",
+            "ladder[0.5 -1.0 1.5]",
+        ),
+        implementation="maxk_lab.estimators.baselines.fitted:fixed_ladder_weights",
+        fitted="maxk_lab.estimators.baselines.fitted:ladder_weights",
+        citation="this project",
+    ),
+    FittedRow(
+        name="constant",
+        meaning="a fixed reward level on the scale of s",
+        formula="w_i = s_i - (K/n) c",
+        unbiased=True,
+        condition="the n samples are i.i.d. and c does not depend on them",
+        constraint="1 <= K <= n",
+        shift_invariant=False,
+        parameter=NumberOrWord(
+            "c",
+            float,
+            "oracle",
+            words=("oracle",),
+            meaning="in units of reward; oracle: of least variance under the policy, by complete enumeration",
+        ),
+        examples=("constant[0.0]", "constant[-5.0]"),
+        implementation="maxk_lab.estimators.baselines.fitted:fixed_constant_weights",
+        fitted="maxk_lab.estimators.baselines.fitted:constant_weights",
+        citation="this project; at K = 1: Greensmith, Bartlett and Baxter 2004, JMLR 5",
+    ),
+    FittedRow(
+        name="joint_optimum",
+        meaning="the best of all symmetric leave-one-out baselines: a bound for every other, not one to train with",
+        formula="w_i = s_i - b(tau_-i), b the symmetric function of the other trajectories of least total variance",
+        unbiased=True,
+        condition="the n samples are i.i.d. and b is computed from the policy, by complete enumeration",
+        constraint="1 <= K <= n and n >= 2",
+        shift_invariant=True,
+        least_n=2,
+        implementation="maxk_lab.estimators.baselines.fitted:baseline_weights",
+        fitted="maxk_lab.estimators.baselines.fitted:baseline_weights",
+        citation="this project",
+    ),
+)

@@ -1,0 +1,120 @@
+"""The baselines: each function gives the weights w_i = s_i - b_i of one catalogue row.
+
+All take rewards `[..., n]` (i.i.d. along n, higher is better) and K, and return `[..., n]` in the samples'
+order and the rewards' floating dtype (float64 for integers and booleans). All raise `ValueError` where K is
+outside the stated range or a reward is not finite. The gradient estimate is the sum, not the mean, of w_i
+grad log pi(tau_i).
+
+Stated for the maximum. With an `objective` E[sum_j alpha_j R_(j:K)] of this K, s_i and the value of the others are
+those of the objective, and "at K-1" means its reduced form (`Objective.reduced`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.ranks import l_statistic as order_rules
+from maxk_lab.estimators.ranks import maximum as rules
+from maxk_lab.estimators.ranks.gaps import apply_rule
+from maxk_lab.estimators.ranks.l_statistic import coefficients
+from maxk_lab.estimators.validation import check_k, check_rewards
+from maxk_lab.estimators.value import sample_loo_baseline
+
+
+def group_mean_weights(
+    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
+) -> Tensor:
+    """s_i minus the mean of s, 1 <= k < n. Biased in scale only: (1 - K/n) times `centred_weights`."""
+    n = check_rewards(rewards)
+    k = check_k(k, n, below_n=True)
+    rule = coefficients(rules.group_mean, order_rules.group_mean, n, k, objective, rewards.device)
+    return apply_rule(rule, rewards, stable_sort=stable_sort)
+
+
+def centred_weights(
+    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
+) -> Tensor:
+    """s_i - (K/n) * (Max@K value of the others) = n/(n-K) * (s_i - mean s), 1 <= k < n.
+
+    RLOO at K = 1. Unbiased.
+    """
+    n = check_rewards(rewards)
+    k = check_k(k, n, below_n=True)
+    rule = coefficients(rules.centred, order_rules.centred, n, k, objective, rewards.device)
+    return apply_rule(rule, rewards, stable_sort=stable_sort)
+
+
+def sample_loo_weights(
+    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
+) -> Tensor:
+    """s_i - (Max@K value of the others), 1 <= k < n. Unbiased, but the baseline is n/K too large for s."""
+    n = check_rewards(rewards)
+    k = check_k(k, n, below_n=True)
+    rule = coefficients(rules.sample_loo, order_rules.sample_loo, n, k, objective, rewards.device)
+    return apply_rule(rule, rewards, stable_sort=stable_sort)
+
+
+def pkpo_sloo_weights(
+    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
+) -> Tensor:
+    """s_i - K/(n-1) * (Max@K value of the others), 1 <= k < n. Unbiased. PKPO's `sloo`, arXiv 2505.15201."""
+    n = check_rewards(rewards)
+    k = check_k(k, n, below_n=True)
+    rule = coefficients(rules.pkpo_sloo, order_rules.pkpo_sloo, n, k, objective, rewards.device)
+    return apply_rule(rule, rewards, stable_sort=stable_sort)
+
+
+def subloo_weights(
+    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
+) -> Tensor:
+    """s_i - (K/n) * (Max@(K-1) value of the others), 2 <= k <= n. Unbiased.
+
+    The mean over subsets of K of maximum minus second maximum, given to the subset's best sample: exactly
+    zero below rank K, never negative, monotone in the reward. PKPO's `sloo_minus_one`, arXiv 2505.15201. For
+    another objective: the mean of what the sample adds to its subsets, against the reduced objective without it.
+    """
+    n = check_rewards(rewards)
+    k = check_k(k, n, low=2)
+    rule = coefficients(rules.subloo, order_rules.subloo, n, k, objective, rewards.device)
+    return apply_rule(rule, rewards, stable_sort=stable_sort)
+
+
+def affine_weights(
+    rewards: Tensor,
+    k: int,
+    *,
+    alpha: float = 0.5,
+    objective: Objective | None = None,
+    stable_sort: bool = True,
+) -> Tensor:
+    """(1 - alpha) * centred + alpha * subloo, 1 <= k < n, and 2 <= k unless alpha = 0.
+
+    Unbiased for every fixed alpha. `alpha` is any finite number, fixed before the rewards are seen.
+    """
+    if isinstance(alpha, str) or not math.isfinite(alpha):
+        raise ValueError(f"alpha must be a finite number, got {alpha!r}")
+    alpha = float(alpha)
+    n = check_rewards(rewards)
+    k = check_k(k, n, low=1 if alpha == 0 else 2, below_n=True)
+    rule = coefficients(rules.affine, order_rules.affine, n, k, objective, alpha, rewards.device)
+    return apply_rule(rule, rewards, stable_sort=stable_sort)
+
+
+def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
+    """`s` minus `sample_loo_baseline(rewards, k)`, for score weights s `[..., n]` of the same rewards.
+
+    Returns `[..., n]` in the floating dtype of `s`. Raises `ValueError` unless n > k >= 1 and the shapes
+    agree. `sample_loo_weights(rewards, k)` is the same in one step, without rounding s first.
+    """
+    check_rewards(s, "s")
+    check_rewards(rewards)
+    if s.shape != rewards.shape:
+        raise ValueError(
+            f"s must have the shape of rewards {list(rewards.shape)}, got {list(s.shape)}"
+        )
+    baseline = sample_loo_baseline(rewards.double(), k, stable_sort=stable_sort)
+    difference = s.double() - baseline
+    return difference.to(s.dtype) if s.is_floating_point() else difference

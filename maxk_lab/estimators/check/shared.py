@@ -1,0 +1,127 @@
+"""The checks of what all rows share: functions against their twins, and the identities between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from maxk_lab.estimators import reference
+from maxk_lab.estimators import value as rewards
+from maxk_lab.estimators.baselines import leave_one_out as baselines
+from maxk_lab.estimators.check.result import EXACT, CheckResult, error_of, name_of, settings, worst
+from maxk_lab.estimators.methods import maxk as weights
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.ranks import combinatorics
+
+LARGE_N = 65_536
+FORMS = ("top_m[2]", "cvar_upper[0.3]", "cvar_lower[0.3]", "median", "trimmed_mean[0.2]")
+
+
+def check_functions() -> list[CheckResult]:
+    """The functions that every row shares, against their twins."""
+    ks = [(group, k) for group in settings() for k in range(1, group.shape[-1] + 1)]
+    cases: dict[str, Iterable[tuple[str, float]]] = {
+        "maxk_reward_weights": (
+            (
+                f"n={n}, K={k}",
+                error_of(
+                    combinatorics.maxk_reward_weights(n, k), reference.maxk_reward_weights(n, k)
+                ),
+            )
+            for n, k in ((1, 1), (7, 3), (200, 1), (200, 2), (200, 100), (200, 199), (200, 200))
+        ),
+        "maxk_reward_estimate": (
+            (
+                name_of(g, k),
+                error_of(rewards.maxk_reward_estimate(g, k), reference.maxk_reward_estimate(g, k)),
+            )
+            for g, k in ks
+        ),
+        "objective_estimate": (
+            (
+                f"{name_of(g, k)}, {form}",
+                error_of(rewards.objective_estimate(g, own), reference.objective_estimate(g, own)),
+            )
+            for g, k in ks
+            for form in FORMS
+            if k > 1
+            for own in (Objective(form, k),)
+        ),
+        "maxk_curve": (
+            (name_of(g, 0), error_of(rewards.maxk_curve(g), reference.maxk_curve(g)))
+            for g in settings()
+        ),
+        "sample_loo_baseline": (
+            (
+                name_of(g, k),
+                error_of(rewards.sample_loo_baseline(g, k), reference.sample_loo_baseline(g, k)),
+            )
+            for g, k in ks
+            if k < g.shape[-1]
+        ),
+        "apply_sample_loo": (
+            (
+                name_of(g, k),
+                error_of(
+                    baselines.apply_sample_loo(weights.maxk_gradient_weights(g, k), g, k),
+                    reference.sample_loo_weights(g, k),
+                ),
+            )
+            for g, k in ks
+            if k < g.shape[-1]
+        ),
+    }
+    return [worst("fast = slow", function, errors, EXACT) for function, errors in cases.items()]
+
+
+def check_identities() -> list[CheckResult]:
+    """I1: sum s = K value.
+
+    I2: value = s_i + (n-K)/n left-out value. I3: that left-out value, computed afresh.
+    """
+    found: dict[str, list[tuple[str, float]]] = {"I1": [], "I2": [], "I3": []}
+    for n in (2, 9, 1_000, LARGE_N):
+        group = (
+            torch.randn(n, generator=torch.Generator().manual_seed(n), dtype=torch.float64) - 6.0
+        )
+        for k in sorted({1, 2, min(17, n), max(1, n // 2), n - 1, n} - {0}):
+            value, s = (
+                rewards.maxk_reward_estimate(group, k),
+                weights.maxk_gradient_weights(group, k),
+            )
+            setting = f"n={n}, K={k}"
+            found["I1"].append((setting, error_of(s.sum(), k * value)))
+            if k == n:
+                continue
+            left_out = rewards.sample_loo_baseline(group, k)
+            found["I2"].append((setting, error_of(s + (n - k) / n * left_out, value.expand(n))))
+            for i in {0, n // 3, int(group.argmax()), int(group.argmin())}:
+                afresh = rewards.maxk_reward_estimate(torch.cat([group[:i], group[i + 1 :]]), k)
+                found["I3"].append((f"{setting}, i={i}", error_of(left_out[i], afresh)))
+    for n, k, form in (
+        (9, 4, "median"),
+        (1_000, 17, "top_m[2]"),
+        (1_000, 500, "trimmed_mean[0.2]"),
+    ):
+        group = (
+            torch.randn(n, generator=torch.Generator().manual_seed(n), dtype=torch.float64) - 6.0
+        )
+        own = Objective(form, k)
+        value, s = (
+            rewards.objective_estimate(group, own),
+            weights.maxk_gradient_weights(group, k, objective=own),
+        )
+        left_out = s - baselines.sample_loo_weights(group, k, objective=own)
+        setting = f"n={n}, {own.name}"
+        found["I1"].append((setting, error_of(s.sum(), k * value)))
+        found["I2"].append((setting, error_of(s + (n - k) / n * left_out, value.expand(n))))
+        for i in (0, int(group.argmax())):
+            afresh = rewards.objective_estimate(torch.cat([group[:i], group[i + 1 :]]), own)
+            found["I3"].append((f"{setting}, i={i}", error_of(left_out[i], afresh)))
+    names = {
+        "I1": "sum s = K value",
+        "I2": "value = s + (n-K)/n left-out value",
+        "I3": "left-out value afresh",
+    }
+    return [worst(f"identity {key}", names[key], errors, 1e-10) for key, errors in found.items()]

@@ -1,0 +1,1 @@
+"""Methods: the estimators themselves, with and without a baseline of their own."""

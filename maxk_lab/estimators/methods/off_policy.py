@@ -1,0 +1,222 @@
+"""Max@K from samples of another policy: the exact weights, by elementary symmetric polynomials of the importance ratios.
+
+Each subset S of K samples counts with the product of its ratios r_j = pi(tau_j) / pi_old(tau_j). Sums over all subsets are
+built sample by sample, in the order of the rewards, without division. Each sample is taken with probability p = K/n and left
+with 1 - p, so that at ratios of one the entries are the probabilities of a binomial, in range for every n and K; `_normalizer`
+takes that out again.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators.ranks.combinatorics import cached
+from maxk_lab.estimators.ranks.gaps import Sorted, in_own_order, result_dtype, sort_rewards
+from maxk_lab.estimators.validation import check_k, check_rewards
+
+OFF_POLICY_BASELINES = ("none", "centred", "subloo")
+# Entries of the tables that are in memory at once: groups beyond that wait for the next block.
+BLOCK_ENTRIES = 2**20
+
+
+def off_policy_weights(
+    rewards: Tensor, ratios: Tensor, k: int, baseline: str = "none", *, stable_sort: bool = True
+) -> Tensor:
+    """The weights w_i of sum_i w_i grad log pi(tau_i), exactly unbiased for the gradient of J_K under pi.
+
+        none     s_i = 1/C(n,K) * sum over the K-subsets with i of (product of their ratios) * (max of their rewards)
+        centred  s_i - r_i (K/n) * (off-policy Max@K value of the others), K < n
+        subloo   s_i - r_i (K/n) * (off-policy Max@(K-1) value of the others), K >= 2
+
+    Both baselines have mean zero because r_i grad log pi(tau_i) has. `subloo` is the sum over the (K-1)-subsets of worse
+    samples of r_i (product of their ratios) (R_i - their max): never negative, zero below rank K and blind to a constant added
+    to the rewards. `none` and `centred` are not: a constant c adds c r_i (K/n) m_{K-1} and c r_i (K/n) (m_{K-1} - m_K), m_k
+    being the mean product of k of the others' ratios. For `centred` that is zero where all ratios are one, and zero on average.
+
+    rewards: `[..., n]`, i.i.d. along n under pi_old, higher is better; ratios: of the same shape, of whole trajectories.
+    Returns `[..., n]` in the samples' order and the rewards' floating dtype (float64 for integers and booleans), without
+    gradient. Ratios of one give the on-policy weights; K = 1 without baseline gives r_i R_i / n. Takes O(nK) time and memory.
+
+    Raises `ValueError` for K out of range, a reward that is not finite, a ratio that is not positive and finite, another
+    baseline, and products of ratios beyond the range of float64 (off the CPU these give infinite or NaN weights instead).
+    """
+    n = check_rewards(rewards)
+    k = checked_k(k, n, baseline)
+    ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
+    weigh = {"none": _with_each, "centred": _centred, "subloo": _subloo}[baseline]
+    values, r = ranked.values.reshape(-1, n), by_rank.reshape(-1, n)
+    size = max(1, BLOCK_ENTRIES // ((n + 1) * (k + 1)))
+    starts = range(0, len(values), size)
+    blocks = [weigh(values[i : i + size], r[i : i + size], k) for i in starts] or [values]
+    weights = torch.cat(blocks).view(by_rank.shape)
+    scale = (k / n) / _normalizer(n, k, by_rank.device)
+    return in_own_order(_in_range(scale * by_rank * weights, k), ranked, result_dtype(rewards))
+
+
+def off_policy_value(
+    rewards: Tensor, ratios: Tensor, k: int, *, stable_sort: bool = True
+) -> Tensor:
+    """The mean over all K-subsets of (product of their ratios) * (max of their rewards): unbiased for J_K under pi.
+
+    rewards, ratios `[..., n]` and what is raised as in `off_policy_weights`, 1 <= k <= n. Returns `[...]`, in units of reward.
+    """
+    n = check_rewards(rewards)
+    k = check_k(k, n)
+    ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
+    best = (k / n) * by_rank * ranked.values * _below(_products(by_rank, k - 1, k / n), k)
+    return _in_range(best.sum(-1) / _normalizer(n, k, best.device), k).to(result_dtype(rewards))
+
+
+def _in_range(values: Tensor, k: int) -> Tensor:
+    """The values. Raises on the CPU where a product of K ratios has left float64: they are then infinite or NaN."""
+    if values.device.type == "cpu" and not bool(torch.isfinite(values).all()):
+        raise ValueError(
+            f"the products of K = {k} ratios leave the range of float64: the two policies are too far apart"
+        )
+    return values
+
+
+def effective_sample_size(ratios: Tensor) -> Tensor:
+    """(sum r)^2 / sum r^2 of positive finite ratios `[..., n]`: `[...]`, n for equal ratios, near 1 if one outweighs the rest."""
+    share = _checked(ratios, ratios)
+    # Relative to the largest: squares neither overflow nor vanish.
+    share = share / share.amax(-1, keepdim=True)
+    return (share.sum(-1).square() / share.square().sum(-1)).to(result_dtype(ratios))
+
+
+def _with_each(x: Tensor, r: Tensor, k: int) -> Tensor:
+    """Of x and r `[groups, n]` by rank: the sum over K-1 others of (product of ratios) (max of x with the own one)."""
+    p = k / x.shape[-1]
+    products = _products(r, k - 1, p)
+    return x * _below(products, k) + _meet(products, _maxima(x, r, k - 1, p), k - 1)
+
+
+def _centred(x: Tensor, r: Tensor, k: int) -> Tensor:
+    """`_with_each` minus the same of K others, the own one not among them.
+
+    Relative to the greatest x, whose own share is -1/K times the sum over K others of sum_j (r_j - 1) (product of the ratios
+    other than r_j): exactly zero for ratios of one, however great that x.
+    """
+    p = k / x.shape[-1]
+    top = x[..., -1:]
+    x = x - top
+    products, maxima = _products(r, k, p), _maxima(x, r, k, p)
+    best = p * r * x * _below(products, k)
+    among_worse = (best.cumsum(-1) - best) / (1 - p)
+    with_each = x * _below(products, k) + _meet(products, maxima, k - 1)
+    without = among_worse + _meet(products, maxima, k)
+    behind = _products(r.flip(-1), k, p)
+    tilt = _meet(_tilts(r, products, p), behind.flip(0), k)
+    tilt = tilt + _meet(products, _tilts(r.flip(-1), behind, p).flip(0), k)
+    return with_each - without - top / k * tilt
+
+
+def _subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
+    """The sum over K-1 worse others of (product of ratios) (own x - max of theirs): a cumulative sum over the gaps."""
+    n, p = x.shape[-1], k / x.shape[-1]
+    products = _products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
+    steps = x.diff(dim=-1) * products * _left(n - 1, p, x.device)
+    return torch.cat([torch.zeros_like(x[..., :1]), steps.cumsum(-1)], dim=-1)
+
+
+def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:
+    """Tables t_j, j = 0..n, `[n+1, ..., K+1]`, of r `[..., n]`: t_{j+1}[m] = (1-p) t_j[m] + p r_j t_j[m-1] + source_j[m].
+
+    source: `[n, ..., K+1]`, with t_0 = 0; without it t_0 is 1 at m = 0.
+    """
+    n = r.shape[-1]
+    tables = r.new_zeros(n + 1, *r.shape[:-1], k + 1)
+    if source is None:
+        tables[0, ..., 0] = 1.0
+    taken = (p * r).movedim(-1, 0).unsqueeze(-1)
+    for last, table, own, add in zip(
+        tables[:-1], tables[1:], taken, [None] * n if source is None else source, strict=True
+    ):
+        torch.mul(last, 1 - p, out=table)
+        table[..., 1:].addcmul_(last[..., :-1], own)
+        if add is not None:
+            table.add_(add)
+    return tables
+
+
+def _products(r: Tensor, k: int, p: float) -> Tensor:
+    """Of the first j samples, j = 0..n: the sum over their m-subsets of the product of ratios, m = 0..K, `[n+1, ..., K+1]`."""
+    return _recurrence(r, None, k, p)
+
+
+def _maxima(x: Tensor, r: Tensor, k: int, p: float) -> Tensor:
+    """Of the samples from i on, i = 0..n: the sum over their m-subsets of (product of ratios) (max of x), 0 at m = 0."""
+    n = x.shape[-1]
+    source = x.new_zeros(n, *x.shape[:-1], k + 1)
+    if k >= 1:
+        source[..., 1] = (p * r * x * _left(n, p, x.device)).movedim(-1, 0)
+    return _recurrence(r.flip(-1), source.flip(0), k, p).flip(0)
+
+
+def _tilts(r: Tensor, products: Tensor, p: float) -> Tensor:
+    """Of the first j samples: the sum over m-subsets of sum_i (r_i - 1) (product of the ratios other than r_i)."""
+    source = torch.zeros_like(products[1:])
+    source[..., 1:] = p * (r - 1).movedim(-1, 0).unsqueeze(-1) * products[:-1, ..., :-1]
+    return _recurrence(r, source, products.shape[-1] - 1, p)
+
+
+def _meet(before: Tensor, behind: Tensor, k: int) -> Tensor:
+    """For every sample `[..., n]`: K others, m of them worse (a table of the first samples), the rest better (of the last)."""
+    return (before[:-1, ..., : k + 1] * behind[1:, ..., : k + 1].flip(-1)).sum(-1).movedim(0, -1)
+
+
+def _below(products: Tensor, k: int) -> Tensor:
+    """For every sample `[..., n]`: the sum over K-1 worse others of the product of ratios, all better ones left out."""
+    n = len(products) - 1
+    return products[:-1, ..., k - 1].movedim(0, -1) * _left(n, k / n, products.device)
+
+
+def _left(n: int, p: float, device: torch.device) -> Tensor:
+    """(1-p)^(n-i), the chance of no sample behind rank i = 1..n, `[n]`."""
+    behind = torch.arange(n - 1, -1, -1, dtype=torch.float64, device=device)
+    return torch.pow(1 - p, behind)
+
+
+@cached
+def _normalizer(n: int, k: int, device: torch.device) -> Tensor:
+    """C(n,K) p^K (1-p)^(n-K), by the recurrence that the samples go through, so that the rounding is alike."""
+    ones = torch.ones(n, dtype=torch.float64, device=device)
+    return _products(ones, k, k / n)[-1, k]
+
+
+def sorted_with_ratios(
+    rewards: Tensor, ratios: Tensor, *, stable_sort: bool
+) -> tuple[Sorted, Tensor]:
+    """The sorted rewards and the ratios in their order, float64."""
+    checked = _checked(ratios, rewards)
+    ranked = sort_rewards(rewards.detach(), stable_sort=stable_sort)
+    return ranked, checked.gather(-1, ranked.order)
+
+
+def checked_k(k: int, n: int, baseline: str) -> int:
+    """K as an int. Raises `ValueError` for an unknown baseline and for a K that it cannot have with n samples."""
+    if baseline not in OFF_POLICY_BASELINES:
+        raise ValueError(
+            f"baseline must be one of {', '.join(OFF_POLICY_BASELINES)}, got {baseline!r}"
+        )
+    return check_k(k, n, low=2 if baseline == "subloo" else 1, below_n=baseline == "centred")
+
+
+def _checked(ratios: Tensor, rewards: Tensor) -> Tensor:
+    """The ratios in float64, without gradient. Raises unless they are positive, finite and of the rewards' shape.
+
+    Off the CPU a ratio that is not positive and finite becomes NaN instead.
+    """
+    check_rewards(ratios, "ratios")
+    if ratios.shape != rewards.shape:
+        raise ValueError(
+            f"ratios must have the shape of rewards {list(rewards.shape)}, got {list(ratios.shape)}"
+        )
+    own = ratios.detach().double()
+    fine = (own > 0) & (own < torch.inf)
+    if own.device.type != "cpu":
+        return torch.where(fine, own, torch.nan)
+    if not bool(fine.all()):
+        raise ValueError(f"ratios must be positive and finite, got {own[~fine][0].item()}")
+    return own

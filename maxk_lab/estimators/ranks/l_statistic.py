@@ -1,0 +1,168 @@
+"""The coefficients of every closed form for any objective E[sum_j alpha_j R_(j:K)], as rules on the gaps of the rewards.
+
+Between the ranks j and j + 1 the K-1 other samples of a subset lie below in X ~ hypergeometric numbers, so the score
+weights obey
+
+    s_(j+1) - s_(j) = d_j K (n-K) / (n (n-1)) E[alpha_(X+1)],     X of K-1 drawn from n-2, j-1 of them below
+    s_i for i <= j holds d_j times -(K/n) E[A_(X+1)],             X of K-1 drawn from n-1, j-1 of them below
+
+with A_m = alpha_1 + ... + alpha_m, if levels count from R_(n); A_K, the mass, is what multiplies R_(n). What two rules
+share is subtracted on the partial sums A, in exact fractions, and never on rewards. `rules` is the same for the
+maximum, in O(n). Source of the objective: OrderGrad, arXiv 2606.06096.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators.objectives import Objective, Weights
+from maxk_lab.estimators.ranks.combinatorics import cached, hypergeometric_means
+from maxk_lab.estimators.ranks.gaps import Rule
+
+Result = TypeVar("Result")
+
+
+def coefficients(
+    of_maximum: Callable[..., Result],
+    of_any: Callable[..., Result],
+    n: int,
+    k: int,
+    objective: Objective | None,
+    *rest: Any,
+) -> Result:
+    """`of_maximum(n, k, *rest)` of `rules` for no objective or a maximum, else `of_any(n, objective, *rest)` of this module.
+
+    Raises `ValueError` for an objective of another K.
+    """
+    if objective is not None and objective.k != k:
+        raise ValueError(f"objective must be one of k = {k} rewards, got {objective.name}")
+    return (
+        of_maximum(n, k, *rest)
+        if objective is None or objective.is_max
+        else of_any(n, objective, *rest)
+    )
+
+
+def _base(n: int, weights: Weights) -> int:
+    """The index of the reward that levels count from, where half of the absolute weight lies below.
+
+    It is the greatest for the maximum. No term is then larger than the rewards that the objective looks at, whatever
+    the others are.
+    """
+    half = sum(map(abs, weights)) / 2
+    order = next(m for m, reached in enumerate(accumulate(map(abs, weights)), 1) if reached >= half)
+    return -(-order * n // len(weights)) - 1
+
+
+def _levels(
+    base: int, sums: list[Fraction], population: int, marked: range, device: torch.device
+) -> Tensor:
+    """Per gap, the mean of minus the partial sum below the base, of what is left of the mass above it: float64 `[n-1]`."""
+    below, above = [-part for part in sums], [sums[-1] - part for part in sums]
+    return torch.cat(
+        [
+            hypergeometric_means(_table(below, device), population, marked[:base]),
+            hypergeometric_means(_table(above, device), population, marked[base:]),
+        ]
+    )
+
+
+def _table(values: Iterable[Fraction], device: torch.device) -> Tensor:
+    return torch.tensor([float(value) for value in values], dtype=torch.float64, device=device)
+
+
+def _partial_sums(weights: Weights) -> list[Fraction]:
+    """A_0 = 0, A_1, ..., A_K."""
+    return list(accumulate(weights, initial=Fraction(0)))
+
+
+def _steps(n: int, weights: Weights, device: torch.device) -> Tensor:
+    """What the gaps move the score weights of alpha = `weights` by: sum_m alpha_m C(j-1,m-1) C(n-j-1,K-m) / C(n,K)."""
+    k = len(weights)
+    if k == n:
+        return torch.zeros(n - 1, dtype=torch.float64, device=device)
+    share = k * (n - k) / (n * (n - 1))
+    return share * hypergeometric_means(_table(weights, device), n - 2, range(n - 1))
+
+
+@cached
+def value(n: int, objective: Objective, device: torch.device) -> Rule:
+    """The mean of L over the K-subsets, the same for every sample."""
+    base = _base(n, objective.exact_weights)
+    level = _levels(base, _partial_sums(objective.exact_weights), n, range(1, n), device)
+    return Rule(torch.zeros_like(level), level, objective.mass, base)
+
+
+@cached
+def score(n: int, objective: Objective, device: torch.device) -> Rule:
+    """s_i, the score weights: the sum of L over the K-subsets that contain i, over C(n, K)."""
+    k, weights = objective.k, objective.exact_weights
+    base = _base(n, weights)
+    level = k / n * _levels(base, _partial_sums(weights)[1:], n - 1, range(n - 1), device)
+    return Rule(_steps(n, weights, device), level, float(sum(weights) * k / n), base)
+
+
+@cached
+def left_out_value(n: int, objective: Objective, device: torch.device) -> Rule:
+    """The objective's value among the other n-1 samples, n / (n-K) * (value - s_i) as for the maximum (K < n)."""
+    k, weights = objective.k, objective.exact_weights
+    base = _base(n, weights)
+    level = _levels(base, _partial_sums(weights), n - 1, range(n - 1), device)
+    return Rule(-n / (n - k) * _steps(n, weights, device), level, objective.mass, base)
+
+
+@cached
+def group_mean(n: int, objective: Objective, device: torch.device) -> Rule:
+    """s_i minus the mean of s over the group."""
+    steps = _steps(n, objective.exact_weights, device)
+    higher = torch.arange(n - 1, 0, -1, dtype=torch.float64, device=device)
+    return Rule(steps, -steps * higher / n, 0.0)
+
+
+@cached
+def centred(n: int, objective: Objective, device: torch.device) -> Rule:
+    """s_i - (K/n) * left-out value, which is n / (n-K) * (s_i - mean s) (K < n)."""
+    return (n / (n - objective.k)) * group_mean(n, objective, device)
+
+
+@cached
+def sample_loo(n: int, objective: Objective, device: torch.device) -> Rule:
+    """s_i - left-out value (K < n)."""
+    return score(n, objective, device) + -1.0 * left_out_value(n, objective, device)
+
+
+@cached
+def pkpo_sloo(n: int, objective: Objective, device: torch.device) -> Rule:
+    """s_i - K / (n-1) * left-out value (K < n)."""
+    return score(n, objective, device) + (-objective.k / (n - 1)) * left_out_value(
+        n, objective, device
+    )
+
+
+@cached
+def subloo(n: int, objective: Objective, device: torch.device) -> Rule:
+    """s_i - (K/n) * left-out value of the reduced objective of K-1 rewards (K >= 2): what i adds to its subsets.
+
+    Both levels are means over the same X, so their difference is the mean of A_(X+1) minus the reduced A_X.
+    """
+    k, weights, reduced = objective.k, objective.exact_weights, objective.exact_reduced
+    added = [
+        own - left
+        for own, left in zip(_partial_sums(weights)[1:], _partial_sums(reduced), strict=True)
+    ]
+    level = -k / n * hypergeometric_means(_table(added, device), n - 1, range(n - 1))
+    steps = _steps(n, weights, device) + k / (n - k + 1) * _steps(n, reduced, device)
+    return Rule(steps, level, 0.0)
+
+
+@cached
+def affine(n: int, objective: Objective, alpha: float, device: torch.device) -> Rule:
+    """(1 - alpha) * centred + alpha * subloo (K < n, and K >= 2 unless alpha = 0)."""
+    rule = (1.0 - alpha) * centred(n, objective, device)
+    return rule + alpha * subloo(n, objective, device) if alpha != 0 else rule

@@ -1,0 +1,79 @@
+"""The coefficients of every closed form, as rules on the gaps of the sorted rewards, computed once each."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators.ranks.combinatorics import cached, rank_weights
+from maxk_lab.estimators.ranks.gaps import Rule
+
+
+def _gaps(n: int, k: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Per gap j = 1..n-1: j, C(j-1, K-1) / C(n, K) (moves s) and C(j, K-1) / C(n, K) (moves SubLOO)."""
+    weights = rank_weights(n, k, device)
+    return torch.arange(1, n, dtype=torch.float64, device=device), weights[:-1], weights[1:]
+
+
+@cached
+def value_shortfall(n: int, k: int, device: torch.device) -> Tensor:
+    """C(j, K) / C(n, K) per gap: the chance that K of n samples all lie below gap j, float64 `[n-1]`."""
+    gap, moves, _ = _gaps(n, k, device)
+    return moves * gap / k
+
+
+@cached
+def score(n: int, k: int, device: torch.device) -> Rule:
+    """s_i, the score weights."""
+    _, moves, _ = _gaps(n, k, device)
+    return Rule(moves, -moves, k / n)
+
+
+@cached
+def left_out_value(n: int, k: int, device: torch.device) -> Rule:
+    """The Max@K value of the other n-1 samples, n / (n-K) * (value - s_i) by identity I3 (K < n).
+
+    Its level is C(j-1, K) / C(n-1, K): the subtraction is done on the coefficients, where it is exact.
+    """
+    gap, moves, _ = _gaps(n, k, device)
+    ratio = n / (n - k)
+    return Rule(-ratio * moves, -ratio / k * (gap - k).clamp(min=0) * moves, 1.0)
+
+
+@cached
+def group_mean(n: int, k: int, device: torch.device) -> Rule:
+    """s_i minus the mean of s over the group."""
+    gap, moves, _ = _gaps(n, k, device)
+    return Rule(moves, -moves * (n - gap) / n, 0.0)
+
+
+@cached
+def centred(n: int, k: int, device: torch.device) -> Rule:
+    """s_i - (K/n) * left-out value, which is n / (n-K) * (s_i - mean s) (K < n)."""
+    return (n / (n - k)) * group_mean(n, k, device)
+
+
+@cached
+def sample_loo(n: int, k: int, device: torch.device) -> Rule:
+    """s_i - left-out value (K < n)."""
+    return score(n, k, device) + -1.0 * left_out_value(n, k, device)
+
+
+@cached
+def pkpo_sloo(n: int, k: int, device: torch.device) -> Rule:
+    """s_i - K / (n-1) * left-out value (K < n)."""
+    return score(n, k, device) + (-k / (n - 1)) * left_out_value(n, k, device)
+
+
+@cached
+def subloo(n: int, k: int, device: torch.device) -> Rule:
+    """s_i - (K/n) * left-out value at K-1: a cumulative sum that starts at 0 (K >= 2)."""
+    _, _, moves = _gaps(n, k, device)
+    return Rule(moves, torch.zeros_like(moves), 0.0)
+
+
+@cached
+def affine(n: int, k: int, alpha: float, device: torch.device) -> Rule:
+    """(1 - alpha) * centred + alpha * subloo (K < n, and K >= 2 unless alpha = 0)."""
+    rule = (1.0 - alpha) * centred(n, k, device)
+    return rule + alpha * subloo(n, k, device) if alpha != 0 else rule

@@ -1,0 +1,1 @@
+"""Measures of a gradient estimate from every possible group of trajectories."""

@@ -1,0 +1,64 @@
+"""Exact J_K and ∇J_K of a policy whose trajectories are all listed (estimators.md §7): no sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators.distribution import distribution_value
+from maxk_lab.estimators.objectives import Objective
+
+# How far Σ p may be from one before an enumeration is refused.
+TOTAL_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
+
+
+def exact_value(probabilities: Tensor, rewards: Tensor, objective: Objective | int) -> Tensor:
+    """J of an objective (an int K means max@K): probabilities [A], rewards [A] → scalar, differentiable in the probabilities."""
+    wanted = Objective("max", objective) if isinstance(objective, int) else objective
+    return distribution_value(probabilities, rewards, wanted)
+
+
+def exact_gradient_weights(
+    probabilities: Tensor, rewards: Tensor, objective: Objective | int
+) -> Tensor:
+    """The weights c [A] with ∇J = Σ_a c_a ψ_a, that is c_a = p_a ∂J/∂p_a. The constant part is dropped: Σ_a p_a ψ_a = 0."""
+    leaf = probabilities.detach().double().requires_grad_()
+    (slope,) = torch.autograd.grad(
+        exact_value(leaf, rewards.double() - rewards.double().max(), objective), leaf
+    )
+    return leaf.detach() * slope
+
+
+def checked_probabilities(log_probs: Tensor) -> Tensor:
+    """exp(log_probs) [A] in float64. Raises `ValueError` when they do not sum to one: the enumeration is then wrong."""
+    probabilities = log_probs.detach().double().exp()
+    off = abs(float(probabilities.sum()) - 1.0)
+    if not off <= TOTAL_TOLERANCE[log_probs.dtype]:
+        raise ValueError(
+            f"the enumerated probabilities sum to 1 {off:+.2e}; the enumeration misses or repeats trajectories"
+        )
+    return probabilities
+
+
+def exact_gradient(
+    log_probs: Callable[[int, int], Tensor],
+    weights: Tensor,
+    parameters: Sequence[Tensor],
+    *,
+    chunk: int = 2048,
+) -> Tensor:
+    """The vector Σ_a c_a ψ_a for weights c [A] → [P] float64, one backward pass per chunk of trajectories."""
+    total = torch.zeros(sum(p.numel() for p in parameters), dtype=torch.float64)
+    for i in range(0, len(weights), chunk):
+        values = log_probs(i, min(i + chunk, len(weights)))
+        gradients = torch.autograd.grad(
+            values, parameters, weights[i : i + chunk].to(values), allow_unused=True
+        )
+        flat = [
+            p.new_zeros(p.numel()) if g is None else g.flatten()
+            for g, p in zip(gradients, parameters, strict=True)
+        ]
+        total += torch.cat(flat).double().cpu()
+    return total

@@ -1,0 +1,44 @@
+"""How the groups of a cell are weighed where every group is enumerated: by its estimator, with and without its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators import advantages
+from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator, needs_ratios
+from maxk_lab.gradients.enumerated.moments import Weigh
+
+
+def weigh_of(cell: Mapping[str, Any], kind: str | None, baseline: str | None = None) -> Weigh:
+    """The weights of the cell's estimator, with its own baseline or this one."""
+
+    def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
+        weights: Tensor = advantages(
+            rewards,
+            estimator=cell["estimator"],
+            baseline=cell["baseline"] if baseline is None else baseline,
+            k=cell["k"],
+            trajectory_weights={} if kind is None or g is None else {kind: g},
+            ratios=_ratios(rewards, ratios) if needs_ratios(cell["estimator"]) else None,
+        )
+        return weights
+
+    return weigh
+
+
+def _ratios(rewards: Tensor, ratios: Tensor | None) -> Tensor:
+    return torch.ones_like(rewards) if ratios is None else ratios
+
+
+def plain_weigh_of(cell: Mapping[str, Any]) -> Weigh | None:
+    """The same estimator without its baseline; None where it has none."""
+    takes = choose_estimator(cell["estimator"]).row.takes_baseline
+    return (
+        weigh_of(cell, None, "none")
+        if takes and choose_baseline(cell["baseline"]).name != "none"
+        else None
+    )

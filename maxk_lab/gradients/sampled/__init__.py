@@ -1,0 +1,1 @@
+"""Measures of a gradient estimate from sampled groups of trajectories."""

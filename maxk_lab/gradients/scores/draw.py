@@ -1,0 +1,100 @@
+"""Drawing a score pool: rollouts, scores and, where it can be worked out, the exact gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.environments.protocol import Environment, ExactEnvironment, Instances
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.gradients.scores.parts import Source, check_scorable, enumerated, integrated, sampled
+from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.seeds import derive_seed
+
+# A relative bias up to this is rounding, where nothing is sampled.
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
+
+
+def draw_pool(
+    environment: Environment,
+    policy: nn.Module,
+    instances: Instances,
+    count: int,
+    size: int,
+    *,
+    objectives: Sequence[Objective | int],
+    seed: int,
+    behaviour: nn.Module | None = None,
+    on_instance: Callable[[int, int], None] = lambda done, of: None,
+) -> ScorePool:
+    """Draw `size` i.i.d. trajectories of each of `count` instances and reduce their scores to what measures need.
+
+    `objectives` (an int K is max@K) are those whose exact gradient is worked out where the environment can be enumerated or
+    integrated. The trajectories are drawn from `behaviour` where that is given; scores and gradients are those of `policy`. The
+    trajectories of an instance depend on `seed` and on that instance's number only.
+    """
+    parameters: list[Tensor] = [p for p in policy.parameters() if p.requires_grad]
+    integrable = isinstance(environment, ExactEnvironment) and environment.has_exact
+    wanted = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
+    known = environment.enumerable or integrable
+    exact = tuple(sorted(wanted, key=lambda o: (o.form, o.k))) if known else ()
+    parts = []
+    for i in range(count):
+        instance = environment.select(instances, i)
+        drawer = policy if behaviour is None else behaviour
+        rollouts = environment.rollout(
+            drawer, instance, size, seed=derive_seed("rollouts", seed, i)
+        )
+        check_scorable(rollouts.rewards, i)
+        source = Source(environment, policy, behaviour, parameters, instance)
+        if exact and environment.enumerable:
+            parts.append(enumerated(source, rollouts, exact, i))
+        elif exact:
+            parts.append(integrated(source, rollouts, exact))
+        else:
+            parts.append(sampled(source, rollouts))
+        on_instance(i + 1, count)
+    rows, width = (
+        max(part.gram.shape[0] for part in parts),
+        max(part.scores.shape[0] for part in parts),
+    )
+    listed = max(len(part.probabilities) for part in parts)
+
+    def stacked(name: str) -> Tensor:
+        return torch.stack([getattr(part, name) for part in parts])
+
+    def over_listed(name: str) -> Tensor:
+        return torch.stack([_pad_to(getattr(part, name), listed) for part in parts])
+
+    return ScorePool(
+        rewards=stacked("rewards"),
+        lengths=stacked("lengths"),
+        logit_proxy=stacked("logit_proxy"),
+        rows=stacked("rows"),
+        gram=torch.stack([_pad(part.gram, rows, rows) for part in parts]),
+        scores=stacked("scores"),
+        objectives=tuple(objective.name for objective in exact),
+        inner=torch.stack([_pad(part.inner, max(rows, width), len(exact)) for part in parts]),
+        norm=stacked("norm"),
+        value=stacked("value"),
+        probabilities=over_listed("probabilities"),
+        listed_rewards=over_listed("listed_rewards"),
+        listed_lengths=over_listed("listed_lengths"),
+        listed_logit_proxy=over_listed("listed_logit_proxy"),
+        ratios=stacked("ratios"),
+        listed_ratios=over_listed("listed_ratios"),
+        behaviour=over_listed("behaviour"),
+        tolerance=max(TOLERANCE[p.dtype] for p in parameters),
+    )
+
+
+def _pad(matrix: Tensor, rows: int, columns: int) -> Tensor:
+    return torch.nn.functional.pad(
+        matrix, (0, columns - matrix.shape[1], 0, rows - matrix.shape[0])
+    )
+
+
+def _pad_to(values: Tensor, columns: int) -> Tensor:
+    return torch.nn.functional.pad(values, (0, columns - len(values)))

@@ -1,0 +1,1 @@
+"""Policies: what acts in an environment, as torch modules."""

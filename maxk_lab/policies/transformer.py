@@ -1,0 +1,87 @@
+"""A small causal transformer: token and position embeddings, pre-norm attention and MLP blocks, an untied head."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+# Keys and values of the positions already read, one pair per block: [..., heads, positions, width of a head].
+Memory = list[tuple[Tensor, Tensor]]
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + MLP(norm(x)); the MLP is four times as wide."""
+
+    def __init__(self, embed_dim: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.attention_norm = nn.LayerNorm(embed_dim)
+        self.read = nn.Linear(embed_dim, 3 * embed_dim)
+        self.write = nn.Linear(embed_dim, embed_dim)
+        self.mlp_norm = nn.LayerNorm(embed_dim)
+        self.widen = nn.Linear(embed_dim, 4 * embed_dim)
+        self.narrow = nn.Linear(4 * embed_dim, embed_dim)
+
+    def forward(
+        self, x: Tensor, hidden: Tensor | None, past: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """x [..., L, E] → the same and its keys and values; `hidden` [L, positions] is True where a position must not look."""
+        heads = self.read(self.attention_norm(x)).unflatten(-1, (3, self.num_heads, -1))
+        query, key, value = (heads[..., part, :, :].transpose(-2, -3) for part in range(3))
+        if past is not None:
+            key, value = torch.cat([past[0], key], -2), torch.cat([past[1], value], -2)
+        scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-1, -2)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -torch.inf)
+        x = x + self.write((scores.softmax(-1) @ value).transpose(-2, -3).flatten(-2))
+        x = x + self.narrow(nn.functional.gelu(self.widen(self.mlp_norm(x))))
+        return x, (key, value)
+
+
+class CausalTransformer(nn.Module):
+    """Logits of the next token after every position; `inputs` tokens can be read, `outputs` of them written."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        positions: int,
+        *,
+        embed_dim: int,
+        num_layers: int,
+        num_heads: int,
+    ) -> None:
+        super().__init__()
+        self.token = nn.Embedding(inputs, embed_dim)
+        self.position = nn.Embedding(positions, embed_dim)
+        self.blocks = nn.ModuleList(Block(embed_dim, num_heads) for _ in range(num_layers))
+        self.norm = nn.LayerNorm(embed_dim)
+        self.head = nn.Linear(embed_dim, outputs, bias=False)
+
+    def initialise(self, std: float) -> CausalTransformer:
+        """Weights N(0, std²) from the current random state, biases 0, norms the identity; returns itself."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=std)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+        return self
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens [..., L] → logits [..., L, outputs]."""
+        return self.extend(tokens, None)[0]
+
+    def extend(self, tokens: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
+        """The same for tokens [..., L] that follow those in `memory`, and the memory of them all."""
+        seen = 0 if memory is None else memory[0][0].shape[-2]
+        place = torch.arange(seen + tokens.shape[-1], device=tokens.device)
+        # A single new token looks at everything before it and at itself.
+        hidden = place[seen:].unsqueeze(1) < place if tokens.shape[-1] > 1 else None
+        x = self.token(tokens) + self.position(place[seen:])
+        extended: Memory = []
+        for number, block in enumerate(self.blocks):
+            x, own = block(x, hidden, None if memory is None else memory[number])
+            extended.append(own)
+        return self.head(self.norm(x)), extended

@@ -1,0 +1,1 @@
+"""Formats: one document as terminal text, Markdown, LaTeX, CSV or JSON."""

@@ -1,0 +1,89 @@
+"""A report as LaTeX: booktabs tables that may run over pages, everything else as escaped text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet
+
+_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "—": "---",
+    "∞": r"$\infty$",
+    "★": r"$\star$",
+    "†": r"$\dagger$",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "∇": r"$\nabla$",
+    "‖": r"$\Vert$",
+    "⟨": r"$\langle$",
+    "⟩": r"$\rangle$",
+    "ĝ": r"$\hat g$",
+    "ρ̂": r"$\hat\rho$",
+    "ρ": r"$\rho$",
+    "ψ": r"$\psi$",
+    "τ": r"$\tau$",
+    "π": r"$\pi$",
+    "Σ": r"$\Sigma$",
+    "√": r"$\surd$",
+    "…": r"\dots{}",
+    "₁": "$_1$",
+    "²": r"$^2$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "×": r"$\times$",
+}
+
+# Longer ones first: a letter with its accent is two.
+_LETTERS = re.compile("|".join(map(re.escape, sorted(_ESCAPES, key=len, reverse=True))))
+
+
+def latex(title: str, blocks: Sequence[Block]) -> str:
+    """The blocks as a LaTeX fragment to `\\input`; it needs the packages booktabs and longtable."""
+    parts = [f"% {title}".replace("\n", " "), r"% \usepackage{booktabs,longtable}"]
+    return "\n\n".join([*parts, *(_block(block) for block in blocks)]) + "\n"
+
+
+def escape(text: str) -> str:
+    """`text` safe in LaTeX's text mode."""
+    return _LETTERS.sub(lambda found: _ESCAPES[found[0]], text)
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, Paragraph):
+        return "\\noindent " + "\\\\\n".join(escape(line) for line in block.lines)
+    if isinstance(block, Bullets):
+        items = "\n".join(rf"  \item {escape(item)}" for item in block.items)
+        return (
+            f"\\paragraph{{{escape(block.title)}}}\n\\begin{{itemize}}\n{items}\n\\end{{itemize}}"
+        )
+    return _longtable(block)
+
+
+def _longtable(sheet: Sheet) -> str:
+    shape = "".join("r" if column.numeric else "l" for column in sheet.columns)
+    caption = escape(" ".join((f"{sheet.title}.", *sheet.caption)))
+    lines = [rf"\begin{{longtable}}{{{shape}}}", rf"\caption{{{caption}}} \\", r"\toprule"]
+    lines += [_line([column.heading for column in sheet.columns]), r"\midrule", r"\endhead"]
+    for number, row in enumerate(sheet.rows):
+        if number in sheet.rules:
+            lines.append(r"\addlinespace")
+        lines.append(_line([column.text(row) for column in sheet.columns]))
+    return "\n".join([*lines, r"\bottomrule", r"\end{longtable}"])
+
+
+def _line(cells: Sequence[str]) -> str:
+    # The empty group keeps a cell that opens with [ from being read as an argument of the \\ before it.
+    return "{}" + " & ".join(escape(cell) for cell in cells) + r" \\"

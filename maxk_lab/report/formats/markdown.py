@@ -1,0 +1,44 @@
+"""A report as Markdown, with its figures when they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet, with_captions
+
+
+def markdown(title: str, blocks: Sequence[Block], *, images: Sequence[tuple[str, str]] = ()) -> str:
+    """The blocks as Markdown; `images` are (caption, relative path), placed before the first sheet."""
+    parts = [f"# {_escape(title)}"]
+    pictures = [f"![{_escape(caption)}]({path})" for caption, path in images]
+    for block, caption in with_captions(blocks):
+        if isinstance(block, Sheet):
+            parts += pictures
+            pictures = []
+        parts.append(_block(block, caption))
+    return "\n\n".join([*parts, *pictures]) + "\n"
+
+
+def _block(block: Block, caption: Sequence[str]) -> str:
+    if isinstance(block, Paragraph):
+        return "  \n".join(_escape(line) for line in block.lines)
+    if isinstance(block, Bullets):
+        items = "\n".join(f"- {_escape(item)}" for item in block.items)
+        return f"## {_escape(block.title)}\n\n{items}"
+    rules = " | ".join("---:" if column.numeric else "---" for column in block.columns)
+    lines = [
+        f"| {' | '.join(_escape(column.heading) for column in block.columns)} |",
+        f"| {rules} |",
+        *(
+            f"| {' | '.join(_escape(column.text(row)) for column in block.columns)} |"
+            for row in block.rows
+        ),
+    ]
+    below = "  \n".join(_escape(line) for line in caption)
+    return f"## {_escape(block.title)}\n\n" + "\n".join(lines) + (f"\n\n{below}" if below else "")
+
+
+def _escape(text: str) -> str:
+    for mark in ("\\", "|", "*", "_", "<", "`"):
+        text = text.replace(mark, f"\\{mark}")
+    return text.replace("\n", " ")

@@ -1,0 +1,97 @@
+"""A report for the terminal: rich tables within a given width, plain text unless colour is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import StringIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet, with_captions
+
+_STYLES = {
+    "REFUTED": "bold red",
+    "SUPPORTED": "green",
+    "UNDECIDED": "yellow",
+    "failed:": "red",
+    "biased": "red",
+}
+
+
+def terminal(title: str, blocks: Sequence[Block], *, colour: bool = False, width: int = 100) -> str:
+    """The blocks as text of at most `width` columns; ANSI codes only with `colour`."""
+    out = StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        force_terminal=colour,
+        no_color=not colour,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(Text(title, style="bold"))
+    for block, caption in with_captions(blocks):
+        _print(console, block, caption)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _print(console: Console, block: Block, caption: Sequence[str]) -> None:
+    if isinstance(block, Paragraph):
+        for line in block.lines:
+            console.print(Text(line))
+        return
+    console.print()
+    console.print(Text(block.title, style="bold"))
+    if isinstance(block, Bullets):
+        for item in block.items:
+            _item(console, item)
+    elif isinstance(block, Sheet):
+        console.print(_table(block, console.width))
+        for line in caption:
+            console.print(Text(line, style="dim"))
+
+
+def _item(console: Console, item: str) -> None:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=1)
+    grid.add_column(overflow="fold")
+    grid.add_row("-", _styled(item))
+    console.print(grid)
+
+
+def _table(sheet: Sheet, width: int) -> Table:
+    # An interval breaks between its ends; a name would break within a word, and does so only where room is short.
+    names = [column for column in sheet.columns if not column.numeric]
+    longest = [
+        max(len(column.heading), *(len(column.text(row)) for row in sheet.rows), 0) + 2
+        for column in names
+    ]
+    whole = sum(longest) <= width / 2
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for column in sheet.columns:
+        table.add_column(
+            column.heading,
+            justify="right" if column.numeric else "left",
+            overflow="fold",
+            no_wrap=whole and not column.numeric,
+        )
+    for number, row in enumerate(sheet.rows):
+        if number in sheet.rules:
+            table.add_section()
+        table.add_row(*(_styled(column.text(row)) for column in sheet.columns))
+    return table
+
+
+def _styled(text: str) -> Text:
+    style = _STYLES.get(text.partition(" ")[0], "")
+    return Text(text, style=style) if text in _STYLES else _first_word(text, style)
+
+
+def _first_word(text: str, style: str) -> Text:
+    styled = Text(text)
+    if style:
+        styled.stylize(style, 0, len(text.partition(" ")[0]))
+    return styled

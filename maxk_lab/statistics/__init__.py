@@ -1,0 +1,1 @@
+"""Statistics: intervals, resampling units, bias verdicts and paired comparisons of whatever a study measured."""

@@ -1,0 +1,241 @@
+"""Intervals of gradient measures: a stratified bootstrap over resampling units.
+
+A unit is one problem instance (or, when instances are few, one disjoint block of an instance's pool); a stratum is what is held
+fixed: a seed, that is, one frozen policy (or one instance, for blocks). All measures are ratios of means over units, each stratum
+weighing the same. The bootstrap is SciPy's BCa (Efron 1987), resampling units within strata, at a level widened for few units.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from maxk_lab.statistics.units import Array, Units
+
+RESAMPLES = 2000
+# A norm that is divided by must be told from zero at this level, whatever the level of the interval asked for.
+DEFINED_LEVEL = 0.95
+
+# name → formula over the means of the unit columns; ĝ is the estimate, ∇J the gradient it is judged against.
+MEASURES: dict[str, str] = {
+    "variance": "tr Cov ĝ = E‖ĝ‖² − ‖E ĝ‖²",
+    "relative_variance": "tr Cov ĝ / ‖E ĝ‖²",
+    "snr": "‖E ĝ‖² / tr Cov ĝ",
+    "squared_bias": "‖E ĝ − ∇J‖²",
+    "scale": "⟨E ĝ, ∇J⟩ / ‖∇J‖²",
+    "cosine": "⟨E ĝ, ∇J⟩ / (‖E ĝ‖ ‖∇J‖)",
+    "objective": "J, or the mean of its unbiased estimate ρ̂ over groups",
+    "value_variance": "Var ρ̂ of the objective's unbiased estimate over groups",
+    "dead_gradient_rate": "P(w_1 = … = w_n = 0)",
+    "weight_concentration": "E[Σw² / (Σ|w|)²] over groups that are not dead",
+    "effective_sample_size": "E[(Σr)² / Σr²] / n, r the importance ratios",
+    "kl": "KL(behaviour ‖ π) = −E log r",
+    "ratio_std": "the standard deviation of r",
+    "variance_first": "n · tr Cov E[ĝ | τ_1], the first Hoeffding term of ĝ",
+    "variance_cross": "tr Cov of the higher Hoeffding terms of Σ s_i ψ_i",
+    "variance_baseline": "tr Cov of the higher Hoeffding terms of Σ b_i ψ_i",
+    "variance_interaction": "−2 tr Cov between these two; the four sum to tr Cov ĝ",
+}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A point estimate with its two-sided interval; NaN carries its reason, `high` may be infinite."""
+
+    value: float
+    low: float
+    high: float
+    level: float
+    reason: str = ""
+
+    @property
+    def width(self) -> float:
+        """High minus low."""
+        return self.high - self.low
+
+
+def undefined(level: float, reason: str) -> Interval:
+    """An interval that does not exist, with the reason."""
+    return Interval(float("nan"), float("nan"), float("nan"), level, reason)
+
+
+def stratified_mean(columns: Array, members: Sequence[NDArray[np.int64]]) -> Array:
+    """Mean over the units of each stratum, then over strata: [F, U] → [F]."""
+    means: Array = np.mean([columns[:, m].mean(axis=-1) for m in members], axis=0)
+    return means
+
+
+def defined_members(values: Array, members: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """The units of each stratum whose value is not NaN; empty where a stratum has none of them."""
+    kept = [m[~np.isnan(values[m])] for m in members]
+    return kept if all(len(m) for m in kept) else []
+
+
+def widened_point(level: float, members: Sequence[NDArray[np.int64]]) -> float:
+    """The normal point at which a bootstrap of few units has to be read to cover `level`.
+
+    Resampling u units understates a mean's spread by √((u − 1)/u) and ignores that the spread is itself estimated; reading the
+    bootstrap at √(u/(u − 1)) · t instead of z mends both (Hesterberg 2015, "What teachers should know about the bootstrap").
+    """
+    per_stratum = min(len(m) for m in members)
+    freedom = sum(len(m) for m in members) - len(members)
+    return float(np.sqrt(per_stratum / (per_stratum - 1)) * stats.t.isf((1 - level) / 2, freedom))
+
+
+def bootstrap(
+    columns: Array,
+    members: Sequence[NDArray[np.int64]],
+    statistic: Callable[[Array], Array],
+    *,
+    level: float,
+    seed: int,
+) -> Interval:
+    """BCa interval of `statistic(means [F, ...])` over units resampled within strata.
+
+    Its ends are NaN, with the reason, where a stratum has one unit.
+    """
+    value = float(statistic(stratified_mean(columns, members)))
+    if min(len(m) for m in members) < 2:
+        return Interval(
+            value,
+            float("nan"),
+            float("nan"),
+            level,
+            "one resampling unit in a stratum: no interval",
+        )
+    if all(np.ptp(columns[:, m], axis=-1).max() == 0 for m in members):
+        return Interval(value, value, value, level)
+
+    point = widened_point(level, members)
+    nominal = float(1 - 2 * stats.norm.sf(point))
+    readable = RESAMPLES * (1 - nominal) >= 10
+
+    def of_indices(*indices: NDArray[np.int64], axis: int = -1) -> Array:
+        means: Array = np.mean([columns[:, index].mean(axis=axis) for index in indices], axis=0)
+        return statistic(means)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        result = stats.bootstrap(
+            tuple(members),
+            of_indices,
+            n_resamples=RESAMPLES,
+            confidence_level=nominal if readable else level,
+            method="BCa",
+            vectorized=True,
+            rng=np.random.default_rng(seed),
+        )
+    found = result.confidence_interval
+    if not readable and np.isfinite(result.standard_error):
+        # So far out there are too few resamples to read: the bootstrap's standard error and the same widened normal point instead.
+        reach = point * float(result.standard_error)
+        return Interval(value, value - reach, value + reach, level)
+    if not (np.isfinite(found.low) and np.isfinite(found.high)):
+        # A statistic that does not move between resamples (scale of a reference judged against itself).
+        spread = of_indices(*(np.random.default_rng(seed).choice(m, (50, len(m))) for m in members))
+        if np.allclose(spread, value, rtol=1e-12, atol=0):
+            return Interval(value, value, value, level)
+        return Interval(
+            value, float("nan"), float("nan"), level, "the bootstrap distribution is degenerate"
+        )
+    return Interval(value, float(found.low), float(found.high), level)
+
+
+# name → value from the means of the unit columns, in the order of `FIELDS`.
+STATISTICS: dict[str, Callable[[Array], Array]] = {
+    "variance": lambda m: m[0] - m[1],
+    "snr": lambda m: m[1] / (m[0] - m[1]),
+    "mean_square": lambda m: m[1],
+    "truth": lambda m: m[3],
+    "squared_bias": lambda m: m[1] - 2 * m[2] + m[3],
+    "scale": lambda m: m[2] / m[3],
+    "cosine": lambda m: m[2] / np.sqrt(np.maximum(m[1], 1e-300) * np.maximum(m[3], 1e-300)),
+}
+
+
+# What a unit has a number of its own for: the measure is its mean.
+OF_UNITS = tuple(
+    name for name in MEASURES if name not in STATISTICS and name != "relative_variance"
+)
+
+
+def interval(units: Units, measure: str, *, level: float = 0.95, seed: int = 0) -> Interval:
+    """The stratified bootstrap interval of one of `MEASURES`; NaN with a reason where the measure is undefined.
+
+    `relative_variance` is the inverse of `snr`, endpoint by endpoint: its upper end is infinite when the signal cannot be told from
+    zero. `scale` and `cosine` are undefined when a norm they divide by cannot be told from zero.
+    """
+    if measure in OF_UNITS:
+        return _of_units(units, measure, level=level, seed=seed)
+    columns, members = units.columns(), units.members()
+    if np.isnan(columns[:2]).any():
+        return undefined(level, "the second moments were not measured")
+    if np.isnan(columns[2:]).any():
+        if measure in ("squared_bias", "scale", "cosine"):
+            return undefined(level, "no gradient to judge against")
+        columns = np.nan_to_num(columns)
+
+    if measure == "squared_bias" and units.squared_bias is not None:
+        return bootstrap(
+            units.squared_bias[np.newaxis], members, lambda m: m[0], level=level, seed=seed
+        )
+
+    def of(name: str) -> Interval:
+        return bootstrap(columns, members, STATISTICS[name], level=level, seed=seed)
+
+    def positive(name: str) -> bool:
+        if units.tolerance is not None:  # known exactly, however few the units
+            return bool(STATISTICS[name](stratified_mean(columns, members)) > 0)
+        return bootstrap(columns, members, STATISTICS[name], level=DEFINED_LEVEL, seed=seed).low > 0
+
+    if measure == "relative_variance":
+        return _inverse(of("snr"))
+    if measure in ("scale", "cosine") and not positive("truth"):
+        return undefined(
+            level, "the norm of the gradient it is judged against cannot be told from zero"
+        )
+    if measure == "cosine" and not positive("mean_square"):
+        return undefined(level, "the norm of the mean estimate cannot be told from zero")
+    return of(measure)
+
+
+def _of_units(units: Units, measure: str, *, level: float, seed: int) -> Interval:
+    """The mean of a measure over the units that have it."""
+    if measure not in units.measures:
+        return undefined(level, "not measured")
+    values = units.measures[measure]
+    members = defined_members(values, units.members())
+    if not members:
+        return undefined(level, "undefined on every resampling unit of a stratum")
+    if (
+        measure == "dead_gradient_rate"
+        and units.groups
+        and np.ptp(values) == 0
+        and values[0] in (0, 1)
+    ):
+        return _same_everywhere(int(values[0]), units.groups, level)
+    return bootstrap(values[np.newaxis], members, lambda means: means[0], level=level, seed=seed)
+
+
+def _same_everywhere(rate: int, groups: int, level: float) -> Interval:
+    """Of a rate that was 0 (or 1) in all of so many groups: there is nothing to resample, but the exact binomial interval."""
+    ends = stats.binomtest(rate * groups, groups).proportion_ci(level, method="exact")
+    return Interval(float(rate), float(ends.low), float(ends.high), level)
+
+
+def _inverse(snr: Interval) -> Interval:
+    if not snr.value > 0:
+        return undefined(snr.level, "the mean gradient cannot be told from zero")
+    return Interval(
+        1 / snr.value,
+        1 / snr.high if snr.high > 0 else float("nan"),
+        float("inf") if snr.low <= 0 else 1 / snr.low,
+        snr.level,
+        snr.reason,
+    )

@@ -1,0 +1,73 @@
+"""Intervals of what several seeds of one row ended with: Student's t over seeds, or those of a single seed over its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
+
+
+def over_seeds(values: Sequence[float], level: float) -> Interval:
+    """Student's t interval of the mean of per-seed values: what another seed may give, instances included.
+
+    Seeds are independent and share nothing that is random, so their values are i.i.d.
+    """
+    found = np.asarray(values, dtype=float)
+    if np.isnan(found).any():
+        return undefined(level, "not defined in every seed")
+    if len(found) < 2:
+        return undefined(level, "one seed: no interval over seeds")
+    mean, half = float(found.mean()), float(reach(found, level))
+    return Interval(mean, mean - half, mean + half, level)
+
+
+def reach(values: Any, level: float) -> Any:
+    """Half the width of Student's t interval of the means of values [seeds, ...]."""
+    seeds = len(values)
+    return stats.t.isf((1 - level) / 2, seeds - 1) * values.std(axis=0, ddof=1) / np.sqrt(seeds)
+
+
+def over_instances(values: Sequence[float], level: float) -> Interval:
+    """The bootstrap over the instances of one seed, which says nothing of other training runs."""
+    found = np.asarray(values, dtype=float)[None]
+    if np.isnan(found).any():
+        return undefined(level, "not defined on every instance")
+    return bootstrap(
+        found, [np.arange(found.shape[1])], lambda means: means[0], level=level, seed=0
+    )
+
+
+def of_instances(values: Sequence[Sequence[float]], level: float) -> Interval:
+    """The mean of values [S, I] per seed and instance: Student's t over the means of the seeds, of one seed `over_instances`."""
+    if len(values) == 1:
+        return over_instances(values[0], level)
+    return over_seeds([float(np.mean(of_seed)) for of_seed in values], level)
+
+
+def of_records(parts: Sequence[Mapping[str, Any]], level: float) -> list[Interval]:
+    """Intervals over seeds of the lists `value`; of one seed, its own over instances (`low`, `high`)."""
+    if len(parts) > 1:
+        columns = np.stack([floats(part["value"]) for part in parts], axis=1)
+        return [over_seeds(list(column), level) for column in columns]
+    ends = (floats(parts[0][name]) for name in ("value", "low", "high"))
+    return [
+        Interval(value, low, high, level, "" if low <= high else "no interval over instances")
+        for value, low, high in zip(*ends, strict=True)
+    ]
+
+
+def of_record(parts: Sequence[Mapping[str, Any]], level: float) -> Interval:
+    """`of_records` of a single value."""
+    lists = [
+        {name: [part[name]] for name in ("value", "low", "high") if name in part} for part in parts
+    ]
+    return of_records(lists, level)[0]
+
+
+def floats(values: Sequence[float | None]) -> list[float]:
+    """Numbers of a record; None is undefined, NaN."""
+    return [float("nan") if value is None else float(value) for value in values]

@@ -1,0 +1,1 @@
+"""The gradient study: bias, variance and signal-to-noise ratio of gradient estimates at frozen policies."""

@@ -1,0 +1,159 @@
+"""Figures of a gradient study: variance against n for every method, and a forest plot of the scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maxk_lab.report.document import has_interval
+from maxk_lab.report.drawing import bars, finish, look, panels
+from maxk_lab.report.model import SummaryRow
+from maxk_lab.studies.gradient.order import method, method_order
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+VERDICT_MARKS = {
+    "unbiased": ("^", "#009E73"),
+    "no bias seen": ("o", "#0072B2"),
+    "scale bias": ("D", "#E69F00"),
+    "biased": ("X", "#D55E00"),
+    "reference": ("s", "#666666"),
+    "undefined": (".", "#999999"),
+}
+# What a forest panel shows at least, in units of the true scale 1; longer intervals end in an arrow.
+_FOREST_RANGE = (-0.5, 2.5)
+
+
+def variance_figure(rows: Sequence[SummaryRow], title: str, level: float) -> Figure:
+    stages, ks = sorted({row.key.stage for row in rows}), sorted({row.key.k for row in rows})
+    methods = list(dict.fromkeys(method(row) for row in sorted(rows, key=method_order)))
+    # Many methods need the width for their legend.
+    width = max(4.8 if len(methods) <= 10 else 7.5, 1.2 + 2.2 * len(ks))
+    figure, axes = panels(len(stages), len(ks), (width, 1.0 + 2.3 * len(stages)))
+    for (i, stage), (j, k) in ((a, b) for a in enumerate(stages) for b in enumerate(ks)):
+        panel = [row for row in rows if row.key.stage == stage and row.key.k == k]
+        for index, name in enumerate(methods):
+            line = [row for row in panel if method(row) == name]
+            unbiased = all(row.catalogued_unbiased for row in rows if method(row) == name)
+            _variance_line(axes[i][j], line, index, len(methods), name, unbiased)
+        axes[i][j].set_title(f"K = {k}, stage {stage}")
+        if i == len(stages) - 1:
+            axes[i][j].set_xlabel("samples n")
+        _sample_axis(axes[i][j], sorted({row.key.n for row in rows}))
+        axes[i][j].set_yscale("log")
+    for row_of_axes in axes:
+        row_of_axes[0].set_ylabel("trace of covariance")
+    finish(figure, axes, f"{title}\nbars: {level:.0%} intervals{_over(rows)}")
+    return figure
+
+
+def _variance_line(
+    axes: Axes, line: Sequence[SummaryRow], index: int, of: int, label: str, unbiased: bool
+) -> None:
+    known = [
+        row
+        for row in line
+        if has_interval(row.intervals["variance"]) and row.intervals["variance"].low > 0
+    ]
+    # A little sideways shift (the axis is logarithmic) keeps bars apart; all together stay nearer than the next n.
+    shift = min(1.025, 1.35 ** (1 / max(1, of - 1))) ** (index - (of - 1) / 2)
+    values = [row.intervals["variance"] for row in known]
+    axes.errorbar(
+        [row.key.n * shift for row in known],
+        [value.value for value in values],
+        yerr=bars(values),
+        **look(index),
+        linestyle="-" if unbiased else "--",
+        markersize=4,
+        linewidth=1.1,
+        capsize=2,
+        label=label if unbiased else f"{label} (biased)",
+    )
+
+
+def _sample_axis(axes: Axes, ns: Sequence[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ns, [str(n) for n in ns])
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(min(ns) / 1.25, max(ns) * 1.25)
+
+
+def forest_figure(rows: Sequence[SummaryRow], title: str, level: float) -> Figure:
+    ks = sorted({row.key.k for row in rows})
+    methods = list(dict.fromkeys(method(row) for row in sorted(rows, key=method_order)))
+    lines = sorted({(methods.index(method(row)), row.key.n) for row in rows})
+    # One line per (method, n); half a line of air between methods.
+    heights = {line: number + 0.6 * line[0] for number, line in enumerate(lines)}
+    height = 1.5 + 0.17 * (max(heights.values()) + 1)
+    figure, axes = panels(1, len(ks), (max(4.8, 1.8 + 2.1 * len(ks)), height))
+    limits = _forest_limits(rows)
+    for j, k in enumerate(ks):
+        panel = axes[0][j]
+        panel.axvline(1.0, color="black", linewidth=0.8, zorder=1)
+        for row in (row for row in rows if row.key.k == k):
+            _forest_mark(panel, row, heights[methods.index(method(row)), row.key.n], limits)
+        panel.set(
+            title=f"K = {k}",
+            xlabel="scale (1: unbiased)",
+            xlim=limits,
+            ylim=(max(heights.values()) + 0.8, -0.8),
+        )
+        panel.grid(axis="y", visible=False)
+        panel.set_yticks(
+            [heights[line] for line in lines],
+            [f"{methods[m]}  n = {n}" for m, n in lines],
+            fontsize=7.5,
+        )
+    subtitle = f"scale: ⟨E ĝ, ∇J⟩/‖∇J‖²; bars: {level:.0%} intervals{_over(rows)}"
+    finish(figure, axes, f"{title}\n{subtitle}")
+    return figure
+
+
+def _forest_limits(rows: Sequence[SummaryRow]) -> tuple[float, float]:
+    """Every point within `_FOREST_RANGE` and the ends of most bars: a few wide ones must not squeeze all."""
+    values = [row.intervals["scale"] for row in rows if has_interval(row.intervals["scale"])]
+    points = np.clip([value.value for value in values] + [1.0], *_FOREST_RANGE)
+    low = min(
+        points.min(), np.clip(np.quantile([value.low for value in values], 0.1), *_FOREST_RANGE)
+    )
+    high = max(
+        points.max(), np.clip(np.quantile([value.high for value in values], 0.9), *_FOREST_RANGE)
+    )
+    air = max(0.08 * (high - low), 0.02)
+    return float(low - air), float(high + air)
+
+
+def _forest_mark(axes: Axes, row: SummaryRow, height: float, limits: tuple[float, float]) -> None:
+    value = row.intervals["scale"]
+    if not has_interval(value):
+        axes.text(1.0, height, "—", ha="center", va="center", fontsize=8, color="#666666", zorder=3)
+        return
+    marker, colour = VERDICT_MARKS[row.bias.verdict]
+    axes.errorbar(
+        [value.value],
+        [height],
+        xerr=bars([value]),
+        fmt=marker,
+        color=colour,
+        markersize=4,
+        linewidth=1.1,
+        capsize=1.5,
+        label=row.bias.verdict,
+    )
+    for end, beyond, arrow in (
+        (limits[0], value.low < limits[0], "<"),
+        (limits[1], value.high > limits[1], ">"),
+    ):
+        if beyond:
+            axes.plot(
+                [end], [height], marker=arrow, color=colour, markersize=5, clip_on=False, zorder=3
+            )
+
+
+def _over(rows: Sequence[SummaryRow]) -> str:
+    what = {"instance": "instances", "block": "pool blocks"}.get(rows[0].unit, rows[0].unit)
+    return f" over {what}, stratified by seed"

@@ -1,0 +1,77 @@
+"""What W&B is told about a gradient study: the measures of every cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from maxk_lab.tracking.table import (
+    Metrics,
+    PayloadTable,
+    finished,
+    setting_names,
+    setting_of,
+    setting_path,
+)
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.records import Record
+
+METRICS = (
+    "value",
+    "variance",
+    "relative_variance",
+    "snr",
+    "mean_square",
+    "squared_bias",
+    "scale",
+    "cosine",
+)
+# Measured in some studies only.
+MORE = (
+    "value_variance",
+    "dead_gradient_rate",
+    "weight_concentration",
+    "effective_sample_size",
+    "kl",
+    "ratio_std",
+    "variance_first",
+    "variance_cross",
+    "variance_baseline",
+    "variance_interaction",
+)
+AXES = ("stage", "estimator", "baseline", "n", "k")
+COLUMNS = ("cell", "seed", *AXES, "status", "against", *METRICS)
+
+
+def gradient_metrics(record: Record) -> Metrics:
+    """`stage0/maxk/centred/n16/k8/variance` and the like, a setting after the stage; of a failed cell the status only."""
+    cell = record.cell
+    path = f"stage{cell['stage']}/{setting_path(record)}{cell['estimator']}/{cell['baseline']}/n{cell['n']}/k{cell['k']}"
+    found: Metrics = {f"{path}/status": record.status}
+    values = {name: finished(record).get(name) for name in (*METRICS, *MORE)}
+    return found | {f"{path}/{name}": value for name, value in values.items() if value is not None}
+
+
+def gradient_tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
+    """One line per cell; then a column for each setting and further measure that any of the records has."""
+    settings = setting_names(records)
+    more = [name for name in MORE if any(name in finished(record) for record in records)]
+    lines = [
+        [*_line(record), *(setting_of(record).get(name) for name in settings)] for record in records
+    ]
+    for line, record in zip(lines, records, strict=True):
+        line += [finished(record).get(name) for name in more]
+    return {"cells": PayloadTable((*COLUMNS, *settings, *more), lines)}
+
+
+def _line(record: Record) -> list[Any]:
+    cell, metrics = record.cell, finished(record)
+    return [
+        cell["id"],
+        cell["seed"],
+        *(cell[axis] for axis in AXES),
+        record.status,
+        metrics.get("against"),
+        *(metrics.get(name) for name in METRICS),
+    ]

@@ -1,0 +1,168 @@
+"""One unit of a gradient study in a worker: train the policy to its stage, draw the score pool, measure every cell."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from maxk_lab.environments.protocol import Environment, make_environment
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import objective
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.gradients.sampled.measures import measure_cells
+from maxk_lab.gradients.scores.behaviour import perturbed
+from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.seeds import derive_seed
+from maxk_lab.sweeps.plan.cells import policy_meaning
+from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash
+from maxk_lab.sweeps.run.checkpoints import initial_policy
+from maxk_lab.training.warmup import WarmUp, train_until
+
+Event = Callable[[str, dict[str, Any]], None]
+
+
+def measure_unit(
+    unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
+) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
+    """(cell id, metrics or exception) of every cell of a unit: one environment, policy, stage and seed.
+
+    `cache` is a folder for trained policies and pools: adding a baseline to a sweep later costs no rollout. `event(name, payload)`
+    is told of the steps "warmup", "scores" and "cells".
+    """
+    torch.set_num_threads(1)
+    environment = make_environment(unit["environment"], unit["policy"])
+    pool = _pool(unit, cells, environment, cache, event)
+    for done, (cell_id, result) in enumerate(
+        measure_cells(pool, cells, seed=unit["seed"]), start=1
+    ):
+        event("cells", {"done": done, "of": len(cells)})
+        yield cell_id, result
+
+
+def _objectives(cells: Sequence[Mapping[str, Any]]) -> dict[str, Objective]:
+    """The objectives of the cells by name. A cell without one fails when it is measured, and takes no other with it."""
+    found = {}
+    for cell in cells:
+        try:
+            one = objective(cell["estimator"], cell["k"])
+        except LabError:
+            continue
+        found[one.name] = one
+    return found
+
+
+def _pool(
+    unit: Mapping[str, Any],
+    cells: Sequence[Mapping[str, Any]],
+    environment: Environment,
+    cache: Path | None,
+    event: Event,
+) -> ScorePool:
+    objectives = _objectives(cells)
+    # How a pool is cut into groups, or whether groups are enumerated instead, does not change the pool.
+    axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
+    meaning = axes | {"policy": policy_meaning(unit["policy"]), "version": IDENTITY_VERSION}
+    path = None if cache is None else cache / f"pool-{content_hash(meaning)}.npz"
+    cached = _read_pool(path)
+    if cached is not None and (not cached.exact or set(objectives) <= set(cached.objectives)):
+        return cached
+    policy = _policy_at_stage(unit, environment, cache, event)
+    data_seed = derive_seed("study", unit["environment"], unit["seed"])
+    pool = draw_pool(
+        environment,
+        policy,
+        environment.instances(unit["instances"], derive_seed("instances", data_seed)),
+        unit["instances"],
+        unit["pool"],
+        objectives=[objectives[name] for name in sorted(objectives)],
+        seed=derive_seed("pool", data_seed),
+        behaviour=_behaviour(unit, policy),
+        on_instance=lambda done, of: event("scores", {"done": done, "of": of}),
+    )
+    if path is not None:
+        _write(path, lambda file: np.savez(file, **pool.to_arrays()))  # type: ignore[arg-type]
+    return pool
+
+
+def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
+    """The policy that draws the trajectories, where it is not `policy`: all distances of a seed lie in one direction."""
+    if "behaviour" not in unit:
+        return None
+    seed = derive_seed(
+        "behaviour", unit["environment"], policy_meaning(unit["policy"]), unit["seed"]
+    )
+    return perturbed(policy, unit["behaviour"]["distance"], seed)
+
+
+def _policy_at_stage(
+    unit: Mapping[str, Any], environment: Environment, cache: Path | None, event: Event
+) -> nn.Module:
+    """The policy after `stage` steps, going on from the latest saved earlier stage of the same training.
+
+    Stage 0 is the fresh policy, or that of the checkpoint.
+    """
+    policy = initial_policy(environment, unit)
+    stage = unit["stage"]
+    if stage == 0:
+        return policy
+    settings = unit["warmup"]
+    warmup = WarmUp.start(policy, settings["learning_rate"])
+    axes = {key: unit[key] for key in ("environment", "seed", "warmup")} | {
+        "policy": policy_meaning(unit["policy"]),
+        "version": IDENTITY_VERSION,
+    }
+    name = f"policy-{content_hash(axes)}"
+    saved = [] if cache is None else sorted(cache.glob(f"{name}-*.pt"), key=_step_of, reverse=True)
+    for path in saved:
+        if _step_of(path) <= stage:
+            try:
+                warmup.load(torch.load(path, weights_only=True))
+                break
+            except Exception:  # a damaged file is no reason to fail: train again
+                path.unlink(missing_ok=True)
+                warmup = WarmUp.start(initial_policy(environment, unit), settings["learning_rate"])
+    train_until(
+        warmup,
+        environment,
+        stage,
+        batch=settings["batch"],
+        n=settings["n"],
+        clip=settings["clip"],
+        seed=derive_seed("training", unit["environment"], unit["seed"]),
+        on_step=lambda step, steps: event("warmup", {"step": step, "steps": steps}),
+    )
+    if cache is not None:
+        _write(cache / f"{name}-{stage}.pt", lambda file: torch.save(warmup.state(), file))
+    return warmup.policy
+
+
+def _step_of(path: Path) -> int:
+    return int(path.stem.rsplit("-", 1)[1])
+
+
+def _read_pool(path: Path | None) -> ScorePool | None:
+    if path is None or not path.exists():
+        return None
+    try:
+        with np.load(path) as arrays:
+            return ScorePool.from_arrays(dict(arrays))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        path.unlink(missing_ok=True)
+        return None
+
+
+def _write(path: Path, save: Callable[[Any], None]) -> None:
+    """Write a cache file whole or not at all; caches need no fsync, for a damaged one is made again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    with partial.open("wb") as file:
+        save(file)
+    partial.replace(path)

@@ -1,0 +1,252 @@
+"""What a training study must satisfy beyond its shape: settings that fit each other, its grid and the environment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.routing.optima import reference_refusal
+from maxk_lab.environments.routing.rows import ROUTING
+from maxk_lab.estimators.catalogue import choose_estimator, is_token_level, needs_ratios
+from maxk_lab.studies.training.schema import TrainingGrid, TrainingStudy
+from maxk_lab.sweeps.plan.grid import Conditions, grid_points
+from maxk_lab.sweeps.spec.file_checks import check_data
+from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of the grid, the study with the settings that hold for it, and where it is written."""
+
+    grid: TrainingGrid
+    study: TrainingStudy
+    path: TreePath
+
+    def at(self, *setting: str) -> TreePath:
+        """Where a setting, or the block that it is in, is given: by the entry itself, or for all of them."""
+        own = setting[0] in self.grid.overrides.given()
+        return (*self.path, "with", *setting) if own else ("training", *setting)
+
+
+def _entries(study: TrainingStudy, source: Source) -> list[_Entry]:
+    return [
+        _Entry(grid, study.of_entry(grid), entry_path(source, "training", number))
+        for number, grid in enumerate(study.grid)
+    ]
+
+
+def check_training(study: TrainingStudy, source: Source) -> None:
+    """Note settings that contradict each other, or that do not fit the training study's grid."""
+    entries = _entries(study, source)
+    _check_batch(entries, source)
+    for entry in entries:
+        _check_loss(entry, source)
+        _check_weights(entry, source)
+        _check_schedule(entry, source)
+    points = [
+        point
+        for entry in entries
+        for point in grid_points(entry.grid, Conditions.of(entry.study))[0]
+    ]
+    largest = max((point["k"] for point in points), default=1)
+    if study.evaluate.samples < largest:
+        source.add(
+            ("training", "evaluate", "samples"),
+            f"must be at least {largest}, the largest K of the grid, got {study.evaluate.samples}",
+        )
+    _check_snapshots(study, entries, source)
+
+
+def check_training_in(
+    study: TrainingStudy, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
+) -> None:
+    """Note settings that the environment or its policy has nothing for."""
+    for entry in _entries(study, source):
+        _check_kl(entry, environment, source)
+        _check_start(entry, environment, source)
+        _check_amp(entry, policy, source)
+    _check_device(study, environment["name"], source)
+    _check_evaluation(study, environment, policy, source)
+
+
+def _check_kl(entry: _Entry, environment: Mapping[str, Any], source: Source) -> None:
+    """A KL term under a nucleus is infinite as soon as the two nuclei differ."""
+    top_p = environment.get("top_p", 1.0)
+    if entry.study.kl.place != "none" and top_p < 1:
+        source.add(
+            entry.at("kl", "place"),
+            f"needs top_p = 1, got {top_p}: a token outside the reference's nucleus has an infinite KL term",
+        )
+
+
+def _check_start(entry: _Entry, environment: Mapping[str, Any], source: Source) -> None:
+    if entry.study.start == "multistart" and (reason := _no_multistart(environment["name"])):
+        source.add(entry.at("start"), f"multistart: {reason}")
+
+
+def _check_amp(entry: _Entry, policy: Mapping[str, Any], source: Source) -> None:
+    if entry.study.amp and policy.get("dtype") == "float64":
+        source.add(
+            entry.at("amp"),
+            "needs policy.dtype float32, got float64, which the autocast to bfloat16 leaves as it is",
+        )
+
+
+def _check_device(study: TrainingStudy, name: str, source: Source) -> None:
+    """Whether there is a CUDA device, only the machine of the run can tell."""
+    if study.device == "cuda" and _is_of_the_lab_alone(name):
+        source.add(
+            ("training", "device"),
+            f"cuda: {name} stays on the CPU; allowed: auto, cpu, or one of these environments: {', '.join(_routing())}",
+        )
+
+
+def _routing() -> list[str]:
+    return [row.name for row in ROUTING]
+
+
+def _is_of_the_lab_alone(name: str) -> bool:
+    """Whether the environment is the lab's own and not RL4CO's. What other packages' environments have, only the run can tell."""
+    return name not in _routing() and ENVIRONMENTS.get(name).implementation.startswith("maxk_lab.")
+
+
+def _check_evaluation(
+    study: TrainingStudy, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
+) -> None:
+    """The environment must have the extras, instances in files and the reference that are asked for."""
+    evaluate, name = study.evaluate, environment["name"]
+    path: TreePath = ("training", "evaluate")
+    routing, other = _routing(), _is_of_the_lab_alone(name)
+    for number, extra in enumerate(evaluate.extras):
+        reason = _no_multistart(name) if extra == "multistart" else None
+        if extra != "multistart" and other:
+            reason = f"{name} is not decoded greedily; environments that are: {', '.join(routing)}"
+        if reason:
+            source.add((*path, "extras", str(number)), f"{extra}: {reason}")
+    if evaluate.data is not None and other:
+        source.add(
+            (*path, "data"),
+            f"{name} reads no instances; environments that do: {', '.join(routing)}",
+        )
+    elif evaluate.data is not None:
+        check_data(evaluate.data.path, name, source)
+    refused = reference_refusal(name, {**environment, **policy}, evaluate.reference)
+    if refused is not None:
+        source.add((*path, "reference"), refused.removeprefix("evaluate.reference: "))
+
+
+def _no_multistart(environment: str) -> str | None:
+    if ENVIRONMENTS.get(environment).multistart:
+        return None
+    known = ", ".join(row.name for row in ENVIRONMENTS if row.multistart)
+    return f"{environment} has no forced first actions; environments that have: {known}"
+
+
+def _check_batch(entries: list[_Entry], source: Source) -> None:
+    for path in dict.fromkeys(entry.at("batch") for entry in entries):
+        sharing = [entry for entry in entries if entry.at("batch") == path]
+        sizes = [n for entry in sharing for n in entry.grid.n]
+        _note_batch(sharing[0].study.batch, sizes, path, source)
+
+
+def _note_batch(batch: int, sizes: list[int], path: TreePath, source: Source) -> None:
+    odd = [n for n in dict.fromkeys(sizes) if batch % n]
+    if not odd:
+        return
+    common = math.lcm(*sizes)
+    below = batch // common * common
+    near = [str(size) for size in (below, below + common) if size > 0]
+    source.add(
+        path,
+        f"must be a multiple of every n of the grid; {', '.join(map(str, odd))} "
+        f"{'does' if len(odd) == 1 else 'do'} not divide {batch}; the nearest that fit all: {' and '.join(near)}",
+    )
+
+
+def _check_loss(entry: _Entry, source: Source) -> None:
+    loss = entry.study.loss
+    fixed, divisor = loss.aggregation == "fixed", loss.divisor
+    path = entry.at("loss", "divisor")
+    if fixed and divisor is None:
+        source.add(path, "is missing: the aggregation fixed divides the sum over all tokens by it")
+    if not fixed and divisor is not None:
+        source.add(
+            path, f"is read by the aggregation fixed only, got aggregation {loss.aggregation}"
+        )
+
+
+def _check_schedule(entry: _Entry, source: Source) -> None:
+    """The ends of a schedule say nothing where the same place says that K is fixed."""
+    given: Any = entry.grid.overrides.given()
+    block = given["k_schedule"] if "k_schedule" in given else entry.study.k_schedule.model_dump()
+    if entry.study.k_schedule.kind != "fixed":
+        return
+    defaults = {
+        name: field.default for name, field in type(entry.study.k_schedule).model_fields.items()
+    }
+    for name in ("first", "until"):
+        if block.get(name, defaults[name]) != defaults[name]:
+            source.add(
+                entry.at("k_schedule", name), "is read by the kinds linear and step only, got fixed"
+            )
+
+
+def _check_snapshots(study: TrainingStudy, entries: list[_Entry], source: Source) -> None:
+    fewest = min(entry.study.steps for entry in entries)
+    late = [step for step in study.snapshots if step > fewest]
+    if late:
+        source.add(
+            ("training", "snapshots"),
+            f"must be at most {fewest}, the steps of a training, got {', '.join(map(str, late))}",
+        )
+
+
+def _check_weights(entry: _Entry, source: Source) -> None:
+    """Options that some of the weightings of the grid cannot be combined with."""
+    for path, message in _refused_weights(entry.grid, entry.study):
+        source.add(entry.at(*path), message)
+
+
+def _refused_weights(grid: TrainingGrid, study: TrainingStudy) -> Iterator[tuple[TreePath, str]]:
+    normalization = study.weight_normalization
+    if normalization != "none" and min(grid.n) < 2:
+        lost = (
+            "has no standard deviation"
+            if normalization == "zscore"
+            else "is left with the weight 0"
+        )
+        yield (
+            ("weight_normalization",),
+            f"{normalization} needs every n of the grid to be at least 2: a group of one {lost}",
+        )
+    tokens = [name for name in grid.baseline if is_token_level(name)]
+    for name, given in (
+        ("weight_normalization", study.weight_normalization != "none"),
+        ("min_gap_scale", study.min_gap_scale is not None),
+    ):
+        if tokens and given:
+            yield (
+                (name,),
+                f"needs one weight per trajectory, but {', '.join(tokens)} gives one per token",
+            )
+    binary = [name for name in grid.estimator if choose_estimator(name).row.binary_rewards]
+    if binary and study.kl.place == "reward":
+        yield (
+            ("kl", "place"),
+            f"reward leaves no rewards of 0 and 1, which {', '.join(binary)} needs; place it in the loss",
+        )
+    ratios = [name for name in grid.estimator if needs_ratios(name)]
+    for name, value, fine in (
+        ("ratio", study.loss.ratio, ("sequence",)),
+        ("aggregation", study.loss.aggregation, ("seq_sum", "fixed")),
+        ("dual_clip", study.loss.dual_clip, (None,)),
+    ):
+        if ratios and value not in fine:
+            allowed = " or ".join("null" if one is None else one for one in fine)
+            yield (
+                ("loss", name),
+                f"must be {allowed} for {', '.join(ratios)}, whose weights hold the ratios of whole trajectories; got {value}",
+            )

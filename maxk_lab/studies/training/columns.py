@@ -1,0 +1,114 @@
+"""The columns of a trained row, and the row as one mapping of every value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from maxk_lab.report.document import UNDEFINED, Column, compact
+from maxk_lab.report.key_columns import POINT, SEEDS
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.studies.gradient.columns import setting_columns
+from maxk_lab.studies.training.ending.values import flat_interval, measured
+from maxk_lab.studies.training.rows.model import TrainingRow
+from maxk_lab.studies.training.rows.names import UNBIASED, biasing, derived, derived_words, methods
+
+Item = TypeVar("Item")
+# Columns of intervals that fit beside the key columns, and beside the one column of methods.
+SIDE_BY_SIDE = 3
+BESIDE_METHODS = 4
+
+
+def record(row: TrainingRow) -> dict[str, Any]:
+    """The row as a mapping of every value; `evaluations` is a list of lines, one per step and K."""
+    flat: dict[str, Any] = {"environment": row.key.environment, **dict(row.key.setting)}
+    for column in KEY:
+        flat |= column.values(row)
+    flat |= {"steps": row.steps, "rollouts": row.rollouts, "reference": row.reference}
+    for k in row.ks:
+        flat |= flat_interval(f"max@{k}", row.final(k)) | flat_interval(
+            f"difference@{k}", row.differences.get(k)
+        )
+    if row.measures is not None:
+        flat |= {
+            "derived": derived(row),
+            "bent_by": ", ".join(biasing(row.settings)),
+            **measured(row),
+        }
+    flat["cells"] = dict(row.cells)
+    flat["evaluations"] = [
+        {
+            "step": e.step,
+            "rollouts": e.rollouts,
+            "seconds": e.seconds,
+            "k": k,
+            **flat_interval("value", value),
+        }
+        for e in row.evaluations
+        for k, value in e.values.items()
+    ]
+    flat["undefined"] = {"all": row.reason} if row.reason else {}
+    return flat
+
+
+def key_columns(rows: Sequence[TrainingRow]) -> tuple[Column, ...]:
+    """The columns that say which row it is: those of every study, then what else of a setting tells these rows apart."""
+    varied = [
+        key
+        for key, _ in rows[0].key.setting
+        if len({dict(row.key.setting).get(key) for row in rows}) > 1
+    ]
+    told = [tuple((key, None) for key in varied if key != "environment.name")]
+    return (*KEY[:4], *setting_columns(told), *KEY[4:])
+
+
+def method_columns(rows: Sequence[TrainingRow]) -> tuple[Column, ...]:
+    """The one column that says which of these rows it is, where the key columns would take half of a line."""
+    named = dict(zip((row.key for row in rows), methods(rows), strict=True))
+    return (Column("method", lambda row: named[row.key], lambda row: {}),)
+
+
+def status_columns() -> tuple[Column, ...]:
+    """What is known of the gradient of a row, and how many of its seeds there are."""
+    return KEY[-2:]
+
+
+def side_by_side(columns: Sequence[Item], most: int = SIDE_BY_SIDE) -> list[list[Item]]:
+    """The columns in lists of so many that fit beside each other in a hundred letters, as even as can be."""
+    sheets = -(-len(columns) // most)
+    chunks = np.array_split(np.arange(len(columns)), max(1, sheets))
+    return [[columns[i] for i in chunk] for chunk in chunks if len(chunk)]
+
+
+def shown_ks(rows: Sequence[TrainingRow]) -> list[int]:
+    """The K of interest: 1, those that were trained for, and all samples of an evaluation."""
+    wanted = {1, *(row.key.k for row in rows), *(len(row.curve) for row in rows)}
+    return sorted(wanted & {k for row in rows for k in row.ks})
+
+
+def heading(k: int) -> str:
+    """What a column of values at this K is called."""
+    return "mean (Max@1)" if k == 1 else f"Max@{k}"
+
+
+def interval_column(heading: str, get: Callable[[TrainingRow], Interval | None]) -> Column:
+    """A column of values with their intervals, to read: `record` has the numbers."""
+
+    def text(row: TrainingRow) -> str:
+        found = get(row)
+        return UNDEFINED if found is None else compact(found)
+
+    return Column(heading, text, lambda row: {}, numeric=True)
+
+
+KEY = (
+    *POINT,
+    Column(
+        "derived",
+        derived_words,
+        lambda row: {"derived_unbiased": derived(row) == UNBIASED},
+    ),
+    SEEDS,
+)

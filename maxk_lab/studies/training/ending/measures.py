@@ -1,0 +1,109 @@
+"""Training records → what the end of a training is besides Max@K: sample quantiles, extras and optimality gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.over_seeds import floats, of_instances, of_record
+from maxk_lab.statistics.units import Array
+from maxk_lab.studies.training.rows.model import Measures, Optimum, Trained
+
+# The extras of a record in reading order, and what they are.
+EXTRAS = {
+    "greedy": "greedy",
+    "greedy_augmented": "greedy, best of 8 augmentations",
+    "greedy_multistart": "greedy, best of all forced starts",
+    "multistart_sampling": "best sample over forced starts",
+}
+Metrics = Mapping[str, Any]
+# Rewards are sums in single precision, and the same tour from another city differs in its last bits: values that are so
+# near to each other, relative to their size, are the same.
+ROUNDING = 1e-6
+
+
+def trained(metrics: Metrics) -> Trained:
+    """What one seed ended with."""
+    final = metrics["final"]
+    return Trained(
+        tuple(floats(final["value"])),
+        {k: tuple(floats(row)) for k, row in zip(final["ks"], final["per_instance"], strict=True)},
+        tuple(floats(metrics.get("reference", {}).get("per_instance", ()))),
+        metrics.get("data", {}).get("instances", ""),
+    )
+
+
+def measures(metrics: Sequence[Metrics], level: float) -> Measures | None:
+    """The measures of the metrics of every seed of a row; None where a record was made before there were any."""
+    if not all("quantiles" in m for m in metrics):
+        return None
+    quantiles = {
+        name: of_record([m["quantiles"][name] for m in metrics], level)
+        for name in metrics[0]["quantiles"]
+    }
+    optimum = _optimum(metrics)
+    return Measures(optimum, quantiles, _extras(metrics, level), _gaps(metrics, optimum, level))
+
+
+def gap(values: Sequence[float] | Array, optima: Sequence[float]) -> Array:
+    """By how many percent of it each reward [I] is below the optimum of its instance: (optimum − value) / |optimum|.
+
+    Costs are rewards below zero, so 0 is optimal and higher is worse there as elsewhere. NaN where the optimum is 0.
+    Within rounding of the optimum it is 0.
+    """
+    best = np.asarray(optima, dtype=float)
+    found = (best - np.asarray(values, dtype=float)) / np.where(best == 0, np.nan, np.abs(best))
+    rounded: Array = 100 * np.where(np.abs(found) <= ROUNDING, 0.0, found)
+    return rounded
+
+
+def _optimum(metrics: Sequence[Metrics]) -> Optimum:
+    """How the optima of all seeds are known; none where they are known in one seed and not in another."""
+    found = [m.get("reference", {"kind": "none", "reason": "not asked for"}) for m in metrics]
+    missing = next((each for each in found if each["kind"] == "none"), None)
+    if missing is not None:
+        return Optimum("none", reason=missing.get("reason", "not known"))
+    kinds = ", ".join(dict.fromkeys(each["kind"] for each in found))
+    return Optimum(kinds, exact=all(each["exact"] for each in found))
+
+
+def _extras(metrics: Sequence[Metrics], level: float) -> dict[str, Interval]:
+    found = {}
+    for name in _extra_names(metrics):
+        parts = [m["extras"][name] for m in metrics]
+        reasons = [part.get("reason", "not defined") for part in parts if part["value"] is None]
+        found[name] = undefined(level, reasons[0]) if reasons else of_record(parts, level)
+    return found
+
+
+def _extra_names(metrics: Sequence[Metrics]) -> list[str]:
+    return [name for name in EXTRAS if all(name in m.get("extras", {}) for m in metrics)]
+
+
+def _gaps(metrics: Sequence[Metrics], optimum: Optimum, level: float) -> dict[int | str, Interval]:
+    """The gap at every K that has values per instance, and of every extra that was measured."""
+    if optimum.kind == "none":
+        return {}
+    values: dict[int | str, list[Any]] = {
+        k: [m["final"]["per_instance"][i] for m in metrics]
+        for i, k in enumerate(metrics[0]["final"]["ks"])
+    }
+    for name in _extra_names(metrics):
+        parts = [m["extras"][name] for m in metrics]
+        if all(part["value"] is not None for part in parts):
+            values[name] = [part["per_instance"] for part in parts]
+    optima = [floats(m["reference"]["per_instance"]) for m in metrics]
+    return {name: _gap(of_seeds, optima, level) for name, of_seeds in values.items()}
+
+
+def _gap(values: Sequence[Any], optima: Sequence[Sequence[float]], level: float) -> Interval:
+    if any(0 in best for best in optima):
+        return undefined(
+            level, "the optimum of an instance is 0: a gap in percent of it is not defined"
+        )
+    return of_instances(
+        [gap(floats(mine), best).tolist() for mine, best in zip(values, optima, strict=True)], level
+    )

@@ -1,0 +1,81 @@
+"""What the end of a training is besides Max@K, as one list of named values, from which tables, JSON and notes are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from maxk_lab.report.document import has_interval
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.studies.training.ending.measures import EXTRAS
+from maxk_lab.studies.training.rows.model import TrainingRow
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of a row: which `group` of them it is of, its name in JSON, and how tables and notes call it."""
+
+    group: str
+    name: str
+    heading: str
+    interval: Interval
+
+
+def values(row: TrainingRow) -> Iterator[Value]:
+    """Every such value of the row, in reading order; none of records that were made before there were any."""
+    if row.measures is None:
+        return
+    for at, found in row.measures.gaps.items():
+        name, heading = (
+            (f"gap_{at}", EXTRAS[at]) if isinstance(at, str) else (f"gap@{at}", f"K = {at}")
+        )
+        yield Value("gap", name, heading, found)
+    for name, found in row.measures.extras.items():
+        yield Value("extra", f"extra_{name}", EXTRAS[name], found)
+    for name, found in row.measures.quantiles.items():
+        yield Value("sample", f"sample_{name}", name, found)
+    if row.robust is not None:
+        yield Value("robust", "iqm", "IQM", row.robust.iqm)
+        if row.robust.improvement is not None:
+            yield Value("robust", "improvement", "P(better)", row.robust.improvement)
+        for name, found in row.robust.quantiles.items():
+            yield Value("robust", f"instance_{name}", name, found)
+
+
+def measured(row: TrainingRow) -> dict[str, Any]:
+    """All of them for code: value and ends, what the robust ones are of, and how the optimum is known."""
+    if row.measures is None:
+        return {}
+    optimum = row.measures.optimum
+    flat: dict[str, Any] = {"optimum": optimum.kind, "optimum_exact": optimum.exact}
+    flat["robust_of"] = None if row.robust is None else row.robust.of
+    for value in values(row):
+        flat |= flat_interval(value.name, value.interval)
+    return flat
+
+
+def without_value(row: TrainingRow) -> Iterator[tuple[str, str]]:
+    """(reason, which) of every value that the row should have and has not."""
+    if row.measures is None:
+        return
+    if row.measures.optimum.kind == "none":
+        yield row.measures.optimum.reason, "optimality gap"
+    words = {
+        "gap": "optimality gap, ",
+        "sample": "of the samples, ",
+        "robust": "of the instances, ",
+    }
+    for value in values(row):
+        if not has_interval(value.interval):
+            yield value.interval.reason or "no interval", words.get(value.group, "") + value.heading
+
+
+def flat_interval(name: str, found: Interval | None) -> dict[str, float | None]:
+    """The value under its name and its ends under `_low` and `_high`; None where there is no value or no interval."""
+    known = found is not None and has_interval(found)
+    ends = ("value", "low", "high")
+    return {
+        name + ("" if end == "value" else f"_{end}"): getattr(found, end) if known else None
+        for end in ends
+    }

@@ -1,0 +1,151 @@
+"""The held-out instances of a training cell and their optima, made once for a run and kept in its cache."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from maxk_lab.environments.protocol import Environment, InstanceFiles, Instances
+from maxk_lab.environments.routing.files.kinds import hash_of_data
+from maxk_lab.environments.routing.optima import method_for, optima
+from maxk_lab.errors import LabError
+from maxk_lab.files import write_atomically
+from maxk_lab.seeds import derive_seed
+from maxk_lab.training.settings import EvaluateSettings
+
+# Optima are kept after every so many instances, so that an interrupted run goes on from there.
+BLOCK = 16
+
+
+def evaluation_set(
+    environment: Environment, evaluate: EvaluateSettings, seed: int, cache: Path | None
+) -> tuple[Instances, dict[str, Any]]:
+    """(the held-out instances, {"instances": their hash, "source": "drawn" or the path they were read from}).
+
+    Drawn from `seed` alone; or those of `evaluate.data`, all of them but at most the first `evaluate.instances`. Drawn ones are
+    kept in `cache` as `instances-<seed>-<count>-<hash>.npz` where the environment can write them, and read from there by other
+    cells; a damaged file is drawn again. The hash is None where the environment has none. Raises `LabError` for an
+    `evaluate.data` that has changed since the run was planned or that the environment cannot read.
+    """
+    if evaluate.data is not None:
+        return _given(
+            environment, evaluate.data["path"], evaluate.data["sha256"], evaluate.instances
+        )
+    if not isinstance(environment, InstanceFiles):
+        return _drawn(environment, evaluate.instances, seed), {"instances": None, "source": "drawn"}
+    instances = _kept(environment, evaluate.instances, seed, cache)
+    if instances is None:
+        instances = _drawn(environment, evaluate.instances, seed)
+        if cache is not None:
+            _keep(environment, instances, _stem(evaluate.instances, seed), cache)
+    return instances, {"instances": environment.instances_hash(instances), "source": "drawn"}
+
+
+def reference_record(
+    environment: Environment,
+    instances: Instances,
+    kind: str,
+    cache: Path | None,
+    data: dict[str, Any],
+) -> dict[str, Any]:
+    """{"kind": method, "exact", "per_instance": best rewards (None: undefined)}, or {"kind": "none", "reason"}.
+
+    `kind` is `evaluate.reference`, `data` what `evaluation_set` said of the instances. Where nothing is known in a moment, `auto`
+    has a reason; `exact` and `pyvrp` raise a `LabError`. Kept in `cache` by environment, method and hash of the instances.
+    """
+    if kind == "none":
+        return {"kind": "none", "reason": "none was asked for"}
+    try:
+        method = method_for(environment, instances, kind)
+        return _reference(
+            environment, instances, method, _reference_path(environment, method, cache, data)
+        )
+    except LabError as error:
+        if kind != "auto":
+            raise LabError(f"evaluate.reference: {kind}: {error}") from error
+        return {"kind": "none", "reason": str(error)}
+
+
+def _drawn(environment: Environment, count: int, seed: int) -> Instances:
+    return environment.instances(count, derive_seed("instances", seed), held_out=True)
+
+
+def _given(
+    environment: Environment, path: str, sha256: str, most: int
+) -> tuple[Instances, dict[str, Any]]:
+    if not isinstance(environment, InstanceFiles):
+        raise LabError(f"evaluate.data: {type(environment).__name__} reads no files of instances")
+    if hash_of_data(path) != sha256:
+        raise LabError(
+            f"evaluate.data: {path} has changed since the run was planned; plan it again"
+        )
+    instances = environment.read_instances(path)[:most]
+    return instances, {"instances": environment.instances_hash(instances), "source": path}
+
+
+def _stem(count: int, seed: int) -> str:
+    return f"instances-{seed:016x}-{count}"
+
+
+def _kept(
+    environment: InstanceFiles, count: int, seed: int, cache: Path | None
+) -> Instances | None:
+    if cache is None:
+        return None
+    for path in sorted(cache.glob(f"{_stem(count, seed)}-*.npz")):
+        try:
+            instances = environment.read_instances(path)
+        except Exception:  # whatever is wrong with the file, the instances can be drawn again
+            instances = None
+        if instances is not None and path.stem.endswith(
+            f"-{environment.instances_hash(instances)}"
+        ):
+            return instances
+        path.unlink(missing_ok=True)
+    return None
+
+
+def _keep(environment: InstanceFiles, instances: Instances, stem: str, cache: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "instances.npz"
+        environment.write_instances(instances, path)
+        content = path.read_bytes()
+    write_atomically(cache / f"{stem}-{environment.instances_hash(instances)}.npz", content)
+
+
+def _reference_path(
+    environment: Environment, method: str, cache: Path | None, data: dict[str, Any]
+) -> Path | None:
+    """Environments may share their instances but not their rewards, so the name of the environment is part of it."""
+    name = getattr(environment, "name", None)
+    if cache is None or name is None or data["instances"] is None:
+        return None
+    return cache / f"reference-{name}-{method}-{data['instances']}.json"
+
+
+def _reference(
+    environment: Environment, instances: Instances, method: str, path: Path | None
+) -> dict[str, Any]:
+    record: dict[str, Any] = _read_reference(path, len(instances)) or {"per_instance": []}
+    known: list[float | None] = record["per_instance"]
+    while len(known) < len(instances):
+        found = optima(environment, instances[len(known) : len(known) + BLOCK], method)
+        known += [None if math.isnan(value) else value for value in found.values.tolist()]
+        record = {"kind": found.kind, "exact": found.exact, "per_instance": known}
+        if path is not None:
+            write_atomically(path, json.dumps(record).encode())
+    return record
+
+
+def _read_reference(path: Path | None, count: int) -> dict[str, Any] | None:
+    """What is known so far; None where there is no file or a damaged one."""
+    try:
+        record: Any = json.loads(path.read_bytes()) if path is not None else None
+    except (OSError, ValueError):
+        return None
+    if not isinstance(record, dict) or set(record) != {"kind", "exact", "per_instance"}:
+        return None
+    return record if len(record["per_instance"]) <= count else None

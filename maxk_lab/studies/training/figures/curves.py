@@ -1,0 +1,168 @@
+"""The learning curves of a training study: Max@K against rollouts and against time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from maxk_lab.report.document import has_interval, number
+from maxk_lab.report.drawing import finish, looks, panels
+from maxk_lab.report.ranges import known, limits, outside, squeezed
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.studies.training.columns import shown_ks
+from maxk_lab.studies.training.notes import over_what
+from maxk_lab.studies.training.rows.model import TrainingRow
+from maxk_lab.studies.training.rows.names import UNBIASED, derived, labels, training_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Beyond this many lines their bands hide each other.
+MANY = 8
+
+
+def curves_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
+    """Held-out Max@K during training, a panel per K of interest: above against rollouts, below against time."""
+    ks = shown_ks(rows)
+    timed = any(not math.isnan(e.seconds) for row in rows for e in row.evaluations)
+    styles = row_looks(rows)
+    ends, notes = _ranges(rows, ks)
+    names = [", ".join(filter(None, told)) for told in zip(labels(rows), notes, strict=True)]
+    width = max(4.8 if len(rows) <= MANY else 7.5, 1.2 + 2.2 * len(ks))
+    size = (width, 1.0 + 2.3 * (1 + timed))
+    # Of their own range, panels of one K share it; else all do.
+    sharey: bool | Literal["col"] = "col" if any(ends) else True
+    figure, axes = panels(2 if timed else 1, len(ks), size, sharex="row", sharey=sharey)
+    for j, k in enumerate(ks):
+        for index, row in enumerate(rows):
+            known = [e for e in row.evaluations if k in e.values and has_interval(e.values[k])]
+            values = [e.values[k] for e in known]
+            if unbanded(rows):
+                values = list(map(without_band, values))
+            drawn = values, row, styles[index], len(rows), names[index]
+            draw_line(axes[0][j], [e.rollouts for e in known], *drawn)
+            if timed:
+                draw_line(axes[1][j], [e.seconds for e in known], *drawn)
+        own = ends[j]
+        if own is not None:
+            axes[0][j].set_ylim(*own)
+        axes[0][j].set_title("mean reward (Max@1)" if k == 1 else f"Max@{k}")
+        rollout_ticks(axes[0][j])
+        axes[0][j].set_xlabel("rollouts")
+        if timed:
+            axes[1][j].set_xlabel("seconds of training")
+    for line in axes:
+        line[0].set_ylabel(f"held-out value{cost_words(rows)}")
+    subtitle = band_words(rows, level)
+    if timed:
+        subtitle += "; seconds: mean over seeds, evaluations not counted"
+    if any(ends):
+        subtitle += "; axes: what most rows reach in the second half"
+    finish(figure, axes, f"{title}\n{subtitle}")
+    return figure
+
+
+def _ranges(
+    rows: Sequence[TrainingRow], ks: Sequence[int]
+) -> tuple[list[tuple[float, float] | None], list[str]]:
+    """Of each panel the range of its axis where the start of training, or a row, would flatten the rest; and who is then outside.
+
+    The range is that of the bulk of the rows in the second half of their evaluations.
+    """
+    ends: list[tuple[float, float] | None] = []
+    notes = [""] * len(rows)
+    for k in ks:
+        found = [[e.values[k] for e in row.evaluations if k in e.values] for row in rows]
+        lines = [[value.value for value in values] for values in found]
+        late = [line[len(line) // 2 :] for line in lines]
+        bands = [
+            [e for v in values[len(values) // 2 :] for e in (v.low, v.high)] for values in found
+        ]
+        out = outside(late) if all(late) else [False] * len(late)
+        inside, around = (
+            [each for each, is_out in zip(of, out, strict=True) if not is_out]
+            for of in (late, bands)
+        )
+        if not any(map(known, inside)) or not squeezed(inside, lines):
+            ends.append(None)
+            continue
+        ends.append(limits(inside, around))
+        for i in (i for i, is_out in enumerate(out) if is_out):
+            notes[i] = f"outside: {number(lines[i][-1])} at the end at K = {k}"
+    return ends, notes
+
+
+def band_words(rows: Sequence[TrainingRow], level: float) -> str:
+    """What the bands are; of many rows with tables of their paired differences there are none.
+
+    Most of their width is what the instances of a seed have in common, which all rows share.
+    """
+    if unbanded(rows):
+        return f"mean over {over_what(rows)}; too many lines for bands: intervals are in the tables"
+    return f"bands: {level:.0%} intervals over {over_what(rows)}"
+
+
+def unbanded(rows: Sequence[TrainingRow]) -> bool:
+    """Whether the rows are too many for a band each."""
+    return len(rows) > MANY and any(row.measures for row in rows)
+
+
+def cost_words(rows: Sequence[TrainingRow]) -> str:
+    """What to add to an axis of rewards that are minus costs, all below zero."""
+    below = all(value.value < 0 for row in rows for value in row.curve)
+    return "\n(minus cost: higher is better)" if below else ""
+
+
+def row_looks(rows: Sequence[TrainingRow]) -> list[dict[str, Any]]:
+    """Colour and marker of each row: its K, and its estimator with baseline and setting."""
+    methods = [
+        f"{row.key.estimator}/{row.key.baseline} {training_words(row.key.setting)}" for row in rows
+    ]
+    return looks([row.key.k for row in rows], methods)
+
+
+def without_band(value: Interval) -> Interval:
+    """The value with no ends to draw."""
+    return replace(value, low=math.nan, high=math.nan)
+
+
+def rollout_ticks(axes: Axes) -> None:
+    """Few and short ticks: 50k, 100k."""
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def draw_line(
+    axes: Axes,
+    at: Sequence[float],
+    values: Sequence[Interval],
+    row: TrainingRow,
+    style: Mapping[str, Any],
+    of: int,
+    label: str,
+    marked: Sequence[int] | None = None,
+) -> None:
+    """A line with its band, one `of` so many; `marked` are the points with a marker, all unless given."""
+    axes.plot(
+        at,
+        [value.value for value in values],
+        **style,
+        linestyle="-" if derived(row) == UNBIASED else "--",
+        markersize=3.5,
+        linewidth=1.2,
+        markevery=marked,
+        label=label,
+    )
+    axes.fill_between(
+        at,
+        [value.low for value in values],
+        [value.high for value in values],
+        color=style["color"],
+        alpha=0.18 if of <= MANY else 0.08,
+        linewidth=0,
+    )

@@ -1,0 +1,1 @@
+"""Rows of the training study: records pooled over seeds, their names, and their comparisons."""

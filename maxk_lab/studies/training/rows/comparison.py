@@ -1,0 +1,111 @@
+"""Rows of a training study compared in pairs: which row with which, and their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from maxk_lab.estimators.catalogue import effective_k
+from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.over_seeds import over_instances, over_seeds
+from maxk_lab.studies.training.rows.model import Trained, TrainingRow
+from maxk_lab.studies.training.rows.names import is_pomo, place_setting, unusual
+
+# The names of the plain leave-one-out baseline that the others are compared with, at K = 1.
+_PLAIN = ("rloo", "centred")
+
+
+def compared(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> TrainingRow:
+    """The row with its differences to its reference at every K that is kept."""
+    reference = reference_of(row, rows)
+    if reference is row:
+        return row
+    gaps = {k: difference(row, reference, k, level) for k in row.ks}
+    return replace(row, differences=gaps, reference=reference.key.path)
+
+
+def reference_of(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
+    """The row of the same environment and n that `row` is compared with.
+
+    POMO's loss with the same start is what a study of it must beat. Where it was not trained, plain RLOO is, then either
+    with another start, or else the first row. Of several, that which shares most settings with `row`. One of these two itself, with
+    settings that are not the default, is compared with that of its kind which has the fewest of them.
+    """
+    place = row.key.environment, place_setting(row.key.setting), row.key.n
+    same = [r for r in rows if (r.key.environment, place_setting(r.key.setting), r.key.n) == place]
+
+    def rank(other: TrainingRow) -> tuple[int, int]:
+        started = _start(other) == _start(row)
+        tiers = (
+            is_pomo(other) and started,
+            _is_plain(other) and started,
+            is_pomo(other),
+            _is_plain(other),
+        )
+        return next((i for i, so in enumerate(tiers) if so), len(tiers)), _apart(row, other)
+
+    found = min(same, key=rank)
+    if found is not row:
+        return found
+    kind = next((is_kind for is_kind in (is_pomo, _is_plain) if is_kind(row)), None)
+    plainer = [other for other in same if kind is not None and kind(other)]
+    return min((other for other in plainer if _odd(other) < _odd(row)), key=_odd, default=row)
+
+
+def difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
+    """Final Max@k of `row` minus that of `other`, paired by seed: both saw the same held-out instances.
+
+    With one seed it is a bootstrap over these instances, and says nothing of other training runs.
+    """
+    reason = why_not_paired(row, other, k)
+    if reason:
+        return undefined(level, reason)
+    if not row.one_seed:
+        pairs = ((mine.curve, theirs.curve) for mine, theirs in seed_pairs(row, other))
+        return over_seeds([mine[k - 1] - theirs[k - 1] for mine, theirs in pairs], level)
+    ((mine, theirs),) = seed_pairs(row, other)
+    if k not in mine.per_instance or k not in theirs.per_instance:
+        return undefined(level, f"no values per instance at K = {k}")
+    return over_instances(np.subtract(mine.per_instance[k], theirs.per_instance[k]).tolist(), level)
+
+
+def why_not_paired(row: TrainingRow, other: TrainingRow, k: int) -> str:
+    """Why the two have no pairs of values at K = k; empty where they have."""
+    for each in (row, other):
+        if each.reason:
+            return f"{each.key.path}: {each.reason}"
+        if each.final(k) is None:
+            return f"{each.key.path}: fewer than {k} samples per evaluation"
+    if set(row.by_seed) != set(other.by_seed):
+        return f"{row.key.path} and {other.key.path} have different seeds"
+    if any(mine.instances != theirs.instances for mine, theirs in seed_pairs(row, other)):
+        return f"{row.key.path} and {other.key.path} were evaluated on different instances"
+    return ""
+
+
+def seed_pairs(row: TrainingRow, other: TrainingRow) -> list[tuple[Trained, Trained]]:
+    """What each seed of both ended with."""
+    return [(row.by_seed[seed], other.by_seed[seed]) for seed in sorted(row.by_seed)]
+
+
+def _start(row: TrainingRow) -> Any:
+    return row.settings.get("start", "iid")
+
+
+def _is_plain(row: TrainingRow) -> bool:
+    unbiased = row.key.baseline in _PLAIN and row.catalogued_unbiased
+    return unbiased and effective_k(row.key.estimator, row.key.k) == 1
+
+
+def _odd(row: TrainingRow) -> int:
+    """How many settings are not the default."""
+    return len(unusual(row.key.setting))
+
+
+def _apart(row: TrainingRow, other: TrainingRow) -> int:
+    """In how many settings the two differ."""
+    mine, theirs = dict(row.key.setting), dict(other.key.setting)
+    return sum(mine.get(key) != theirs.get(key) for key in {*mine, *theirs})

@@ -1,0 +1,127 @@
+"""Training records → rows pooled over seeds: Max@K during and after training, and their log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxk_lab.estimators.catalogue import (
+    BASELINES,
+    ESTIMATORS,
+    choose_baseline,
+    choose_estimator,
+    effective_k,
+    is_unbiased,
+)
+from maxk_lab.report.naming import Setting, environment_label, setting_of
+from maxk_lab.statistics.over_seeds import floats, of_records, reach
+from maxk_lab.studies.training.ending.measures import measures, trained
+from maxk_lab.studies.training.ending.robust import robustly
+from maxk_lab.studies.training.rows.comparison import compared
+from maxk_lab.studies.training.rows.model import Evaluation, Logged, TrainingKey, TrainingRow
+from maxk_lab.studies.training.rows.names import place_setting
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.records import Record
+
+
+def training_rows(
+    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
+) -> list[TrainingRow]:
+    """One row per (environment, setting, estimator, baseline, n, K) of the planned cells, with its differences."""
+    grouped: dict[TrainingKey, list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        grouped.setdefault(training_key(cell), []).append(cell)
+    settings = list(dict.fromkeys(key.setting for key in grouped))
+    rows = [_pooled(key, members, done, level) for key, members in grouped.items()]
+    rows.sort(key=lambda row: _order(row, settings))
+    return [robustly(row, rows, level) for row in (compared(row, rows, level) for row in rows)]
+
+
+def training_key(cell: Mapping[str, Any]) -> TrainingKey:
+    """The row that a training cell belongs to."""
+    axes = {axis: cell[axis] for axis in ("estimator", "baseline", "n", "k")}
+    return TrainingKey(environment_label(cell), **axes, setting=setting_of(cell))
+
+
+def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
+    """By environment, n, K and the catalogue; settings as the sweep file has them."""
+    places = list(dict.fromkeys(map(place_setting, settings)))
+    estimator, baseline = choose_estimator(row.key.estimator), choose_baseline(row.key.baseline)
+    return (
+        row.key.environment,
+        places.index(place_setting(row.key.setting)),
+        row.key.n,
+        effective_k(row.key.estimator, row.key.k),
+        ESTIMATORS.names().index(estimator.row.name),
+        estimator.name,
+        BASELINES.names().index(baseline.row.name),
+        baseline.name,
+        settings.index(row.key.setting),
+    )
+
+
+def _pooled(
+    key: TrainingKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
+) -> TrainingRow:
+    cells = sorted(cells, key=lambda cell: int(cell["seed"]))
+    finished = {cell["seed"]: done[cell["id"]] for cell in cells if cell["id"] in done}
+    row = TrainingRow(
+        key=key,
+        cells={cell["seed"]: cell["id"] for cell in cells},
+        finished=tuple(finished),
+        catalogued_unbiased=is_unbiased(key.estimator, key.baseline),
+        settings=cells[0].get("training", {}),
+    )
+    if not row.complete:
+        return replace(row, reason=f"incomplete: {len(finished)} of {len(cells)} seeds finished")
+    metrics: list[Mapping[str, Any]] = [record.metrics or {} for record in finished.values()]
+    if len({(m["steps"], m["rollouts"], tuple(m["final"]["ks"])) for m in metrics}) > 1:
+        return replace(row, reason="the seeds were trained or evaluated in different ways")
+    curve = of_records([m["final"] for m in metrics], level)
+    return replace(
+        row,
+        steps=metrics[0]["steps"],
+        rollouts=metrics[0]["rollouts"],
+        ks=tuple(metrics[0]["final"]["ks"]),
+        curve=tuple(curve),
+        evaluations=tuple(_evaluations(list(finished.values()), level)),
+        log=_log(metrics, level),
+        measures=measures(metrics, level),
+        by_seed={seed: trained(m) for seed, m in zip(finished, metrics, strict=True)},
+    )
+
+
+def _evaluations(records: Sequence[Record], level: float) -> list[Evaluation]:
+    found = [(record.metrics or {})["evaluations"] for record in records]
+    clocks = [record.timings.get("evaluations_seconds", ()) for record in records]
+    evaluations = []
+    for i, (step, rollouts) in enumerate(zip(found[0]["step"], found[0]["rollouts"], strict=True)):
+        at = [{name: each[name][i] for name in ("value", "low", "high")} for each in found]
+        seconds = float(np.mean([clock[i] if i < len(clock) else np.nan for clock in clocks]))
+        values = dict(zip(found[0]["ks"], of_records(at, level), strict=True))
+        evaluations.append(Evaluation(step, rollouts, seconds, values))
+    return evaluations
+
+
+def _log(metrics: Sequence[Mapping[str, Any]], level: float) -> dict[str, Logged]:
+    """Every metric of the training log at the steps that all seeds have kept."""
+    logs: list[Mapping[str, Any]] = [m.get("log", {"step": []}) for m in metrics]
+    steps = sorted(set.intersection(*(set(log["step"]) for log in logs)))
+    kept = [[log["step"].index(step) for step in steps] for log in logs]
+    per_step = metrics[0]["rollouts"] // max(1, metrics[0]["steps"])
+    found = {}
+    for name in logs[0]:
+        if name == "step" or not all(name in log for log in logs):
+            continue
+        values = np.stack(
+            [np.array(floats(log[name]))[at] for log, at in zip(logs, kept, strict=True)]
+        )
+        means = values.mean(axis=0)
+        half = reach(values, level) if len(values) > 1 else np.full_like(means, np.nan)
+        lines = (tuple(line.tolist()) for line in (means, means - half, means + half))
+        found[name] = Logged(tuple(per_step * step for step in steps), *lines)
+    return found

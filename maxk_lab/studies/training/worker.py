@@ -1,0 +1,122 @@
+"""One unit of a training study in a worker: train a policy with each cell's weights and evaluate its held-out Max@K curve."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.environments.protocol import Environment, make_environment
+from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
+from maxk_lab.seeds import derive_seed
+from maxk_lab.studies.training.evaluation_set import evaluation_set, reference_record
+from maxk_lab.studies.training.record import training_metrics
+from maxk_lab.sweeps.plan.identity import canonical_json
+from maxk_lab.sweeps.run.checkpoints import initial_policy
+from maxk_lab.training.evaluation import sample_rewards
+from maxk_lab.training.extras import measure_extras
+from maxk_lab.training.settings import Settings, Weighting
+from maxk_lab.training.step import Step
+from maxk_lab.training.trainer import Trainer, train
+
+Event = Callable[[str, dict[str, Any]], None]
+
+
+def measure_training(
+    unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
+) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
+    """(cell id, metrics or exception) of every cell of a unit: one environment, policy, seed and set of training settings.
+
+    All cells of a seed start from the same policy, see the same instances at every step and are evaluated on the same held-out
+    ones, always with i.i.d. samples. `cache` is a folder for checkpoints, from which an interrupted cell goes on; the last one,
+    `training-<cell id>.pt`, holds the trained policy under `policy`, as do the snapshots, `policy-<cell id>-<step>.pt`.
+    `event("training", {"step", "steps"})` is told of every step.
+    """
+    torch.set_num_threads(1)
+    # A process in which RL4CO's own trainer was made multiplies in bfloat16.
+    torch.set_float32_matmul_precision("highest")
+    for cell in cells:
+        try:
+            result: dict[str, Any] | Exception = _measure(unit, cell, cache, event)
+        except Exception as error:
+            result = error
+        yield cell["id"], result
+
+
+def _measure(
+    unit: Mapping[str, Any], cell: Mapping[str, Any], cache: Path | None, event: Event
+) -> dict[str, Any]:
+    environment = make_environment(unit["environment"], unit["policy"])
+    settings = Settings.from_mapping(
+        {key: value for key, value in unit["training"].items() if key != "grid"}
+    )
+    evaluation_seed = derive_seed("evaluation", unit["environment"], unit["seed"])
+    held_out, data = evaluation_set(environment, settings.evaluate, evaluation_seed, cache)
+    # Before the training, which would be in vain where there are none.
+    reference = reference_record(environment, held_out, settings.evaluate.reference, cache, data)
+
+    def rewards(policy: nn.Module, step: int) -> Tensor:
+        seed = derive_seed("rollouts", evaluation_seed, step)
+        return sample_rewards(environment, policy, held_out, settings.evaluate.samples, seed)
+
+    def snapshot(folder: Path, step: int) -> Path:
+        return folder / f"policy-{cell['id']}-{step}.pt"
+
+    path = None if cache is None else cache / f"training-{cell['id']}.pt"
+    snapshots = None if cache is None else partial(snapshot, cache)
+    trainer = _resumed(partial(_start, environment, settings, unit, cell), path, snapshots)
+    train(
+        trainer,
+        evaluate=rewards,
+        checkpoint=path,
+        snapshot=snapshots,
+        on_step=lambda step, steps: event("training", {"step": step, "steps": steps}),
+    )
+    extras = measure_extras(
+        environment,
+        trainer.policy,
+        held_out,
+        settings.evaluate.extras,
+        samples=settings.evaluate.samples,
+        seed=derive_seed("extras", evaluation_seed),
+    )
+    return training_metrics(trainer, cell["k"], extras) | {"reference": reference, "data": data}
+
+
+def _start(
+    environment: Environment, settings: Settings, unit: Mapping[str, Any], cell: Mapping[str, Any]
+) -> Trainer:
+    weighting = Weighting(cell["estimator"], cell["baseline"], cell["n"], cell["k"])
+    method = Step(environment, settings, weighting, trajectory_squared_norms, trajectory_grams)
+    # The weights that training started from are no parameter of the policy.
+    parameters = {name: value for name, value in unit["policy"].items() if name != "checkpoint"}
+    return Trainer.start(
+        method,
+        initial_policy(environment, unit),
+        seed=derive_seed("training", unit["environment"], unit["seed"]),
+        about=json.loads(
+            canonical_json({"environment": unit["environment"], "policy_parameters": parameters})
+        ),
+    )
+
+
+def _resumed(
+    start: Callable[[], Trainer], path: Path | None, snapshot: Callable[[int], Path] | None
+) -> Trainer:
+    """The training as its checkpoint left it; from the beginning where there is none, a damaged one, or one beyond a policy that
+    was to be kept and is not there."""
+    trainer = start()
+    if path is None or snapshot is None or not path.exists():
+        return trainer
+    try:
+        trainer.load(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception:  # a damaged file is no reason to fail: train again
+        path.unlink(missing_ok=True)
+        return start()
+    passed = [step for step in trainer.method.settings.snapshots if step < trainer.steps]
+    return trainer if all(snapshot(step).exists() for step in passed) else start()

@@ -1,0 +1,1 @@
+"""The weights study: what an estimator makes of given groups of rewards."""

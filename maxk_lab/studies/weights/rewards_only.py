@@ -1,0 +1,21 @@
+"""Which weights follow from the rewards of a group alone, as a weights study shows them. Imports no torch."""
+
+from __future__ import annotations
+
+from maxk_lab.estimators.catalogue import fit_of, is_token_level, needed_weight, needs_ratios
+
+
+def rewards_only_refusal(estimator: str, baseline: str) -> str | None:
+    """Why the weights of this pair need more than rewards, or None. Raises `LabError` for unknown names."""
+    if is_token_level(baseline):
+        return f"{baseline} gives one weight per token, which rewards alone do not determine"
+    if needs_ratios(estimator):
+        return f"{estimator} needs the probability ratios of two policies, which rewards alone do not determine"
+    if fit_of(estimator, baseline) is not None:
+        return f"{baseline} is fitted to gradients, which rewards alone do not determine"
+    kind = needed_weight(estimator, baseline)
+    if kind is not None:
+        return (
+            f"{baseline} needs the trajectory weight {kind}, which rewards alone do not determine"
+        )
+    return None

@@ -1,0 +1,126 @@
+"""Records of the weights study → rows: the weights that an estimator gives some groups of rewards, as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from maxk_lab.estimators.catalogue import choose_estimator, is_unbiased
+from maxk_lab.report.naming import Setting, environment_label, setting_of, setting_words
+from maxk_lab.studies.gradient.order import catalogue_order
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.records import Record
+
+# The numbers of a cell, over all its groups.
+NUMBERS = ("zero_share", "weight_sum", "weight_min", "weight_std")
+
+
+@dataclass(frozen=True)
+class WeightsKey:
+    """What the seeds of one row share."""
+
+    environment: str
+    estimator: str
+    baseline: str
+    n: int
+    k: int
+    setting: Setting = ()
+
+    @property
+    def path(self) -> str:
+        """The name of the row in logs and messages: `weights/maxk/centred/n16/k8`, its setting before the estimator."""
+        words = f"{setting_words(self.setting)}/" if self.setting else ""
+        return f"weights/{words}{self.estimator}/{self.baseline}/n{self.n}/k{self.k}"
+
+    @property
+    def method(self) -> str:
+        """Estimator and baseline, if it takes one."""
+        takes = choose_estimator(self.estimator).row.takes_baseline
+        return f"{self.estimator} {self.baseline}" if takes else self.estimator
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """The groups of one seed: `rewards` and `weights` [groups, n], and their numbers by name."""
+
+    rewards: tuple[tuple[float, ...], ...]
+    weights: tuple[tuple[float, ...], ...]
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class WeightsRow:
+    """One (environment, setting, estimator, baseline, n, K): the groups of each finished seed."""
+
+    key: WeightsKey
+    cells: Mapping[int, str]
+    catalogued_unbiased: bool
+    by_seed: Mapping[int, Weighed] = field(default_factory=dict, repr=False)
+
+    @property
+    def finished(self) -> tuple[int, ...]:
+        """The seeds that have a result."""
+        return tuple(self.by_seed)
+
+    @property
+    def complete(self) -> bool:
+        """Every planned seed finished."""
+        return len(self.by_seed) == len(self.cells)
+
+    @property
+    def groups(self) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+        """(rewards, weights) of every group, seed by seed."""
+        return [
+            pair
+            for one in self.by_seed.values()
+            for pair in zip(one.rewards, one.weights, strict=True)
+        ]
+
+
+def weights_key(cell: Mapping[str, Any]) -> WeightsKey:
+    """The row that a cell of the weights study belongs to."""
+    axes = {axis: cell[axis] for axis in ("estimator", "baseline", "n", "k")}
+    return WeightsKey(environment_label(cell), **axes, setting=setting_of(cell))
+
+
+def weights_rows(
+    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
+) -> list[WeightsRow]:
+    """One row per (environment, setting, estimator, baseline, n, K) of the planned cells; settings in their order."""
+    grouped: dict[WeightsKey, list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        grouped.setdefault(weights_key(cell), []).append(cell)
+    rows = [
+        WeightsRow(
+            key=key,
+            cells={cell["seed"]: cell["id"] for cell in members},
+            catalogued_unbiased=is_unbiased(key.estimator, key.baseline),
+            by_seed={
+                cell["seed"]: _weighed(done[cell["id"]].metrics or {})
+                for cell in members
+                if cell["id"] in done
+            },
+        )
+        for key, members in grouped.items()
+    ]
+    settings = list(dict.fromkeys(row.key.setting for row in rows))
+    return sorted(
+        rows,
+        key=lambda row: (
+            row.key.environment,
+            settings.index(row.key.setting),
+            row.key.n,
+            row.key.k,
+            catalogue_order(row.key.estimator, row.key.baseline),
+        ),
+    )
+
+
+def _weighed(metrics: Mapping[str, Any]) -> Weighed:
+    return Weighed(
+        tuple(map(tuple, metrics["rewards"])),
+        tuple(map(tuple, metrics["weights"])),
+        {name: metrics[name] for name in NUMBERS},
+    )

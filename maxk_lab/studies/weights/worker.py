@@ -1,0 +1,75 @@
+"""One unit of a weights study in a worker: draw groups of rewards and show the weight that each cell gives to each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache as remembered
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maxk_lab.environments.protocol import make_environment
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import advantages
+from maxk_lab.seeds import derive_seed
+from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
+from maxk_lab.sweeps.run.checkpoints import initial_policy
+
+Event = Callable[[str, dict[str, Any]], None]
+
+
+def measure_weights(
+    unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
+) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
+    """(cell id, metrics or exception) of every cell of a unit: one environment, its fresh policy or that of a checkpoint, and seed.
+
+    All cells of one n see the same `groups` groups, one of each instance, which depend on no other cell. `event("cells", {"done",
+    "of"})` is told of every cell; `cache` is not used.
+    """
+    torch.set_num_threads(1)
+    rewards = remembered(lambda n: _groups(unit, n))
+    for done, cell in enumerate(cells, start=1):
+        try:
+            result: dict[str, Any] | Exception = _measure(rewards(cell["n"]), cell)
+        except Exception as error:
+            result = error
+        event("cells", {"done": done, "of": len(cells)})
+        yield cell["id"], result
+
+
+def _groups(unit: Mapping[str, Any], n: int) -> Tensor:
+    """The rewards of the groups in drawing order, [groups, n] float64."""
+    environment = make_environment(unit["environment"], unit["policy"])
+    policy = initial_policy(environment, unit)
+    data_seed = derive_seed("study", unit["environment"], unit["seed"])
+    instances = environment.instances(unit["groups"], derive_seed("instances", data_seed))
+    rewards = environment.rollout(
+        policy, instances, n, seed=derive_seed("weights", data_seed, n)
+    ).rewards
+    missing = int(rewards.isnan().sum())
+    if missing:
+        raise LabError(
+            f"{missing} of {rewards.numel()} trajectories have no reward (a reward function returned None); a weights study needs "
+            "a reward for every trajectory"
+        )
+    return rewards.double()
+
+
+def _measure(rewards: Tensor, cell: Mapping[str, Any]) -> dict[str, Any]:
+    refused = rewards_only_refusal(cell["estimator"], cell["baseline"])
+    if refused is not None:
+        raise LabError(refused)
+    weights: Tensor = advantages(
+        rewards, estimator=cell["estimator"], baseline=cell["baseline"], k=cell["k"]
+    )
+    return {
+        "rewards": rewards.tolist(),
+        "weights": weights.tolist(),
+        # Of a group, averaged over groups; least over all of them.
+        "weight_sum": weights.sum(-1).mean().item(),
+        "weight_min": weights.min().item(),
+        "zero_share": (weights == 0).double().mean().item(),
+        "weight_std": weights.std(correction=0).item(),
+    }

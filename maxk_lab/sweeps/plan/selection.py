@@ -1,0 +1,79 @@
+"""`--only baseline=subloo,k=8`: which cells of a plan to run now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maxk_lab.catalogue import nearest
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
+from maxk_lab.sweeps.plan.cells import Cell
+from maxk_lab.sweeps.plan.plan import Plan
+
+AXES = ("estimator", "baseline", "n", "k", "stage", "seed", "study")
+
+
+def select(plan: Plan, only: str | None) -> frozenset[str]:
+    """The ids of the plan's cells that `only` names; all if None.
+
+    `axis=value` pairs joined by commas: different axes must all hold, values of one axis are alternatives. Keys of
+    what the sweep varies are axes too, as in `environment.arms=8`.
+    Raises `LabError` for unknown axes, for values that the sweep does not have and if no cell is left.
+    """
+    if only is None:
+        return frozenset(cell.id for cell in plan.cells)
+    wanted = _parse(plan, only)
+    chosen = frozenset(cell.id for cell in plan.cells if _meets(cell, wanted))
+    if not chosen:
+        raise LabError(f"--only {only!r} selects no cell: the sweep has no cell with all of these")
+    return chosen
+
+
+def _parse(plan: Plan, only: str) -> dict[str, set[Any]]:
+    wanted: dict[str, set[Any]] = {}
+    axes = (*AXES, *dict.fromkeys(key for unit in plan.units for key in unit.setting))
+    for part in only.split(","):
+        axis, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not axis or not value:
+            raise LabError(
+                f"--only must read axis=value,axis=value, got {part.strip()!r} in {only!r}"
+            )
+        if axis not in axes:
+            hint = nearest(axis, axes)
+            also = f" (did you mean {hint}?)" if hint else ""
+            raise LabError(f"--only: unknown axis {axis!r}{also}; known: {', '.join(axes)}")
+        wanted.setdefault(axis, set()).add(_value(plan, axis, value))
+    return wanted
+
+
+def _value(plan: Plan, axis: str, text: str) -> Any:
+    found = dict.fromkeys(_at(cell, axis) for cell in plan.cells)
+    known = [
+        value for value in found if value is not None
+    ]  # only cells of a gradient study have a stage
+    if not known:
+        raise LabError(f"--only: no cell of this sweep has a {axis}, got {axis} = {text}")
+    value = text
+    if axis in ("estimator", "baseline"):
+        try:
+            value = (
+                choose_estimator(text).name if axis == "estimator" else choose_baseline(text).name
+            )
+        except LabError as error:
+            raise LabError(f"--only: {error}") from None
+    for candidate in known:
+        if value in (str(candidate), f"{candidate:g}" if isinstance(candidate, float) else None):
+            return candidate
+    hint = nearest(value, map(str, known))
+    also = f" (did you mean {hint}?)" if hint else ""
+    raise LabError(
+        f"--only: no cell has {axis} = {text}{also}; the sweep has {', '.join(map(str, known))}"
+    )
+
+
+def _at(cell: Cell, axis: str) -> Any:
+    return getattr(cell, axis) if axis in AXES else cell.setting.get(axis)
+
+
+def _meets(cell: Cell, wanted: dict[str, set[Any]]) -> bool:
+    return all(_at(cell, axis) in values for axis, values in wanted.items())

@@ -1,0 +1,1 @@
+"""The run: missing cells measured in worker processes, and their records on disk."""

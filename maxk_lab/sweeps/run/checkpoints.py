@@ -1,0 +1,101 @@
+"""Policies out of checkpoints: those of the lab's own trainings, and those of Lightning's."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.environments.protocol import Environment, make_environment
+from maxk_lab.errors import LabError
+from maxk_lab.seeds import derive_seed
+from maxk_lab.sweeps.plan.cells import policy_meaning
+from maxk_lab.sweeps.spec.named_files import resolved_file
+
+# Most differences that a message lists.
+LISTED = 4
+# What Lightning calls the policy within the state of its module.
+PREFIX = "policy."
+
+
+def policy_seed(unit: Mapping[str, Any]) -> int:
+    """The seed of a unit's fresh policy, which does not depend on where a checkpoint lies."""
+    return derive_seed("policy", unit["environment"], policy_meaning(unit["policy"]), unit["seed"])
+
+
+def initial_policy(environment: Environment, unit: Mapping[str, Any]) -> nn.Module:
+    """The policy that a unit (as sent to a worker) begins with: fresh from its seed, or that of its checkpoint.
+
+    Raises `LabError` where the checkpoint is not there, is no longer the file that was planned with, or does not fit.
+    """
+    policy = environment.policy(policy_seed(unit))
+    checkpoint = unit["policy"].get("checkpoint")
+    if checkpoint is None:
+        return policy
+    load_policy(policy, resolved_file(checkpoint, "checkpoint")["path"])
+    return policy
+
+
+def check_checkpoint(environment: Mapping[str, Any], policy: Mapping[str, Any]) -> None:
+    """Raise `LabError` where the checkpoint of a resolved policy is none, or does not fit the policy's parameters."""
+    load_policy(make_environment(environment, policy).policy(0), policy["checkpoint"]["path"])
+
+
+def load_policy(policy: nn.Module, path: str | Path) -> None:
+    """Give `policy` the parameters in a checkpoint. Raises `LabError` that names those that do not fit."""
+    given, wanted = policy_state(path), policy.state_dict()
+    differences = [
+        *(f"no {name}" for name in wanted if name not in given),
+        *(f"{name}, which it has not" for name in given if name not in wanted),
+        *(
+            f"{name} {list(given[name].shape)}, not {list(value.shape)}"
+            for name, value in wanted.items()
+            if name in given and given[name].shape != value.shape
+        ),
+    ]
+    if differences:
+        more = f"; and {len(differences) - LISTED} more" if len(differences) > LISTED else ""
+        raise LabError(
+            f"{path} does not fit the policy that environment and policy describe: the checkpoint has "
+            f"{'; '.join(differences[:LISTED])}{more}"
+        )
+    policy.load_state_dict(given)
+
+
+def policy_state(path: str | Path) -> dict[str, Tensor]:
+    """The parameters of the policy in a checkpoint, by name: under `policy`, or under `state_dict` beginning with `policy.`.
+
+    Raises `LabError` where there is no readable file, where it is no checkpoint that torch loads safely, or has no policy.
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise LabError(f"{path} does not exist") from None
+    except pickle.UnpicklingError:
+        raise LabError(
+            f"{path} is no checkpoint that can be loaded safely: it is damaged, or holds more than tensors, as RL4CO's own do"
+        ) from None
+    except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        raise LabError(f"{path} is no checkpoint: {str(error).strip().splitlines()[0]}") from None
+    state = content.get("policy") if isinstance(content, Mapping) else None
+    if (
+        state is None
+        and isinstance(content, Mapping)
+        and isinstance(content.get("state_dict"), Mapping)
+    ):
+        named = content["state_dict"].items()
+        state = {
+            name.removeprefix(PREFIX): value for name, value in named if name.startswith(PREFIX)
+        } or None
+    if not isinstance(state, Mapping) or not all(
+        isinstance(value, Tensor) for value in state.values()
+    ):
+        raise LabError(
+            f"{path} holds no policy: it must have parameters under policy, as the lab's own checkpoints, or under "
+            "state_dict with names beginning with policy., as Lightning's"
+        )
+    return dict(state)

@@ -1,0 +1,188 @@
+"""Execution: the missing cells, in worker processes, with every failure kept to the cells it belongs to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from maxk_lab.errors import LabError
+from maxk_lab.files import remove_partials
+from maxk_lab.sweeps.plan.grid import Skipped
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.run.events import Follower, OnEvent, append_event
+from maxk_lab.sweeps.run.local import run_tasks
+from maxk_lab.sweeps.run.lock import locked
+from maxk_lab.sweeps.run.progress import statuses
+from maxk_lab.sweeps.run.provenance import collect_provenance
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.worker import Task
+from maxk_lab.sweeps.spec.schema import SweepSpec
+
+MEASURES = {
+    "gradient": "maxk_lab.studies.gradient.worker:measure_unit",
+    "training": "maxk_lab.studies.training.worker:measure_training",
+    "objective": "maxk_lab.studies.objective.worker:measure_objective",
+    "weights": "maxk_lab.studies.weights.worker:measure_weights",
+}
+BACKENDS = ("local",)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the selected cells stand after a run, by id; `failed` includes `failed_before`, not run again."""
+
+    done: tuple[str, ...]
+    failed: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    reused: tuple[str, ...]
+    seconds: float
+    failed_before: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+
+
+def _ignore(name: str, payload: dict[str, object]) -> None:
+    pass
+
+
+def execute(
+    spec: SweepSpec,
+    run: RunDirectory,
+    *,
+    jobs: int = 1,
+    only: str | None = None,
+    force: bool = False,
+    retry_failed: bool = False,
+    on_event: OnEvent = _ignore,
+    backend: str = "local",
+    measure: str | None = None,
+) -> Outcome:
+    """Measure the cells of `spec` that `run` lacks, in `jobs` worker processes; keep each as it finishes.
+
+    Records are reused, failed ones too unless `retry_failed`; `force` measures everything that `only` selects
+    again and replaces each record once its successor is there. `measure` names the `module:function` that
+    measures a unit, in place of that of its study. `on_event(name, payload)` is called in this process. Raises
+    `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped; the same call later goes on
+    from there.
+    """
+    _check(jobs, backend)
+    started = time.monotonic()
+    plan = make_plan(spec)
+    selected = select(plan, only)
+    with locked(run.root):
+        run.cells_path.mkdir(parents=True, exist_ok=True)
+        remove_partials(run.root)
+        remove_partials(run.cells_path)
+        before = {
+            cell_id: state for cell_id, state in statuses(plan, run).items() if cell_id in selected
+        }
+        keep = {"done"} if retry_failed else {"done", "failed"}
+        to_do = {cell_id for cell_id, state in before.items() if force or state not in keep}
+        _check_device(plan, to_do)
+        run.write_spec(spec)
+        for cell_id in to_do:
+            if before[cell_id] != "missing":
+                _forget(run, cell_id)
+        stale = tuple(run.stale(plan))
+        tasks = _tasks(plan, to_do, run, measure)
+        tell = _Teller(run, on_event)
+        tell(
+            "run_started",
+            cell_ids=_in_order(plan, to_do),
+            units=len(tasks),
+            jobs=jobs,
+            cells=len(before),
+        )
+        for name, texts in (("stale", list(stale)), ("damaged", run.problems)):
+            if texts:
+                tell(name, **{"cell_ids" if name == "stale" else "problems": texts})
+        try:
+            run_tasks(tasks, run, jobs=jobs, tell=tell)
+        except KeyboardInterrupt:
+            tell("interrupted")
+            raise
+        after = statuses(plan, run)
+        tell("run_finished")
+    return Outcome(
+        done=tuple(c for c in _in_order(plan, to_do) if after[c] == "done"),
+        failed=tuple(c for c in _in_order(plan, selected) if after[c] == "failed"),
+        skipped=plan.skipped,
+        reused=tuple(c for c, state in before.items() if c not in to_do and state == "done"),
+        seconds=time.monotonic() - started,
+        failed_before=tuple(
+            c for c, state in before.items() if c not in to_do and state == "failed"
+        ),
+        stale=stale,
+    )
+
+
+class _Teller:
+    """Passes on what workers append to the event log, and appends what this process has to say."""
+
+    def __init__(self, run: RunDirectory, on_event: OnEvent) -> None:
+        self._path, self._on_event = run.events_path, on_event
+        self.follower = Follower(run.events_path)
+
+    def __call__(self, name: str, **payload: object) -> None:
+        append_event(self._path, name, payload)
+        self.pass_on()
+
+    def pass_on(self) -> list[tuple[str, dict[str, object]]]:
+        """Hand the new events to `on_event`; they are returned as well."""
+        events = list(self.follower.new())
+        for name, payload in events:
+            self._on_event(name, payload)
+        return events
+
+
+def _check(jobs: int, backend: str) -> None:
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
+    if backend == "ray":
+        raise LabError("--backend ray is not implemented yet; use --backend local")
+    if backend not in BACKENDS:
+        raise LabError(f"--backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+
+
+def _check_device(plan: Plan, to_do: set[str]) -> None:
+    """The device that trainings ask for must be there before the first of them begins. Imports torch where it is CUDA."""
+    if any(
+        unit.as_dict().get("training", {}).get("device") == "cuda"
+        and any(c.id in to_do for c in unit.cells)
+        for unit in plan.units
+    ):
+        from maxk_lab.training.device import resolve_device
+
+        resolve_device("cuda")
+
+
+def _forget(run: RunDirectory, cell_id: str) -> None:
+    """Remove what the cache keeps of this cell alone, such as its trained policy: to be measured anew is not to resume."""
+    for path in run.cache_path.glob(f"*{cell_id}*"):
+        path.unlink(missing_ok=True)
+
+
+def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str | None) -> list[Task]:
+    units = [
+        replace(unit, cells=tuple(c for c in unit.cells if c.id in to_do)) for unit in plan.units
+    ]
+    units = [unit for unit in units if unit.cells]
+    provenance = collect_provenance() if units else {}
+    return [
+        Task(
+            key=key,
+            label=unit.label,
+            unit=unit.as_dict(),
+            cells=tuple(cell.as_dict() for cell in unit.cells),
+            root=str(run.root),
+            measure=measure or MEASURES[unit.study],
+            provenance=provenance,
+        )
+        for key, unit in enumerate(units)
+    ]
+
+
+def _in_order(plan: Plan, ids: Iterable[str]) -> list[str]:
+    wanted = set(ids)
+    return [cell.id for cell in plan.cells if cell.id in wanted]

@@ -1,0 +1,46 @@
+"""How far a run is and how long the rest takes, from its records."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import fmean
+from typing import Literal
+
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.records import RunDirectory
+
+State = Literal["done", "failed", "missing"]
+Kind = tuple[str, int | None]
+
+
+def statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
+    """Cell id → state, in the order of the plan."""
+    found: dict[str, State] = {record.cell["id"]: record.status for record in run.records(plan)}
+    return {cell.id: found.get(cell.id, "missing") for cell in plan.cells}
+
+
+def estimate_seconds(plan: Plan, run: RunDirectory) -> float | None:
+    """Seconds that one worker needs for the missing cells; None as long as nothing has been measured.
+
+    Cells of a unit share the pool, which dominates: a unit with anything missing counts as a whole one,
+    at the mean time of the units of its study and stage, or of all units where its own have none.
+    """
+    seconds = {
+        record.cell["id"]: float(record.timings["seconds"])
+        for record in run.records(plan)
+        if record.status == "done" and "seconds" in record.timings
+    }
+    spent: dict[Kind, list[float]] = defaultdict(list)
+    missing: list[Kind] = []
+    state = statuses(plan, run)
+    for unit in plan.units:
+        if any(state[cell.id] == "missing" for cell in unit.cells):
+            missing.append((unit.study, unit.stage))
+        if any(cell.id in seconds for cell in unit.cells):
+            spent[unit.study, unit.stage].append(
+                sum(seconds.get(cell.id, 0.0) for cell in unit.cells)
+            )
+    if not spent:
+        return None
+    overall = fmean(value for values in spent.values() for value in values)
+    return sum(fmean(spent[kind]) if kind in spent else overall for kind in missing)

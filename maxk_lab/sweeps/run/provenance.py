@@ -1,0 +1,61 @@
+"""Provenance: which code, versions, command and machine a record comes from."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import maxk_lab
+
+PACKAGES = ("torch", "rl4co", "tensordict", "numpy", "scipy")
+
+
+def collect_provenance() -> dict[str, Any]:
+    """JSON of git commit and dirty flag, versions, command line, host, platform and the time now (UTC)."""
+    return {
+        "git": _git(Path(maxk_lab.__file__).parent),
+        "versions": {
+            "maxk_lab": maxk_lab.__version__,
+            "python": platform.python_version(),
+            **{package: _version(package) for package in PACKAGES},
+        },
+        "argv": list(sys.argv),
+        "host": socket.gethostname(),
+        "platform": platform.platform(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(package: Path) -> dict[str, Any] | None:
+    """{"commit", "dirty"} of the checkout that the package belongs to; None for an installed copy."""
+    # A copy installed inside somebody's own repository is not tracked by it: that commit would say nothing.
+    if _run_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    commit, status = (
+        _run_git(package, "rev-parse", "HEAD"),
+        _run_git(package, "status", "--porcelain"),
+    )
+    return {"commit": commit, "dirty": bool(status)} if commit else None
+
+
+def _run_git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

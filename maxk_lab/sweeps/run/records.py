@@ -1,0 +1,210 @@
+"""Records on disk: one file per finished cell, complete or absent, checked on every reading."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from maxk_lab.catalogue import nearest
+from maxk_lab.errors import LabError
+from maxk_lab.files import write_atomically
+from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING, Cell
+from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.spec.schema import SweepSpec
+
+Status = Literal["done", "failed"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What measuring a cell gave: its metrics if done, the traceback if failed, and how it came about."""
+
+    cell: dict[str, Any]
+    status: Status
+    metrics: dict[str, Any] | None = None
+    error: str | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+    timings: dict[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """The record as JSON with its checksum; ValueError or TypeError for what JSON cannot hold."""
+        body = asdict(self)
+        content = {"checksum": _checksum(body), **body}
+        return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Record:
+        """The record in `data`. Raises ValueError that says what is damaged."""
+        try:
+            content = json.loads(data)
+        except ValueError:
+            raise ValueError("not complete JSON") from None
+        if not isinstance(content, dict):
+            raise ValueError("not a record")
+        checksum = content.pop("checksum", None)
+        if checksum != _checksum(content):
+            raise ValueError("its checksum does not fit its content")
+        try:
+            return cls(**content)
+        except TypeError:
+            raise ValueError("not a record") from None
+
+
+def _as_planned(record: Record, cell: Cell) -> Record:
+    """The record with what the plan varies: an earlier spec may have come to the same cell without, or by another way."""
+    if record.cell.get("setting", {}) == cell.setting:
+        return record
+    bare = {key: value for key, value in record.cell.items() if key != "setting"}
+    return replace(record, cell=bare | ({"setting": dict(cell.setting)} if cell.setting else {}))
+
+
+def _checksum(body: Mapping[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class RunDirectory:
+    """A run on disk: `<root>/{spec.yaml, cells/<id>.json, cache/, events.log, report/}`."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+        self.spec_path = self.root / "spec.yaml"
+        self.cells_path = self.root / "cells"
+        self.cache_path = self.root / "cache"
+        self.events_path = self.root / "events.log"
+        self.report_path = self.root / "report"
+        self._problems: dict[str, str] = {}
+        self._known: dict[str, tuple[tuple[int, int, int], Record]] = {}
+
+    def __repr__(self) -> str:
+        return f"RunDirectory({str(self.root)!r})"
+
+    @property
+    def name(self) -> str:
+        """The name of the folder, which is that of the sweep."""
+        return self.root.name
+
+    @property
+    def problems(self) -> list[str]:
+        """Damaged records met so far, one line each; they count as absent."""
+        return list(self._problems.values())
+
+    def spec(self) -> SweepSpec:
+        """The resolved spec of the latest run. Raises `LabError` when there is none."""
+        from maxk_lab.sweeps.spec.load import read_spec
+
+        return read_spec(self.spec_path)
+
+    def write_spec(self, spec: SweepSpec) -> None:
+        """Keep the resolved spec, in place of that of an earlier run."""
+        from maxk_lab.sweeps.spec.load import spec_to_yaml
+
+        write_atomically(self.spec_path, spec_to_yaml(spec).encode())
+
+    def write(self, record: Record) -> None:
+        """Write a record, all or nothing. Raises ValueError or TypeError when it cannot be JSON."""
+        write_atomically(self._path(record.cell["id"]), record.to_bytes())
+
+    def read(self, cell_id: str) -> Record | None:
+        """The record of a cell; None if absent, damaged (see `problems`) or of another identity version."""
+        record = self._read(cell_id)
+        return (
+            record
+            if record is not None and record.cell.get("identity_version") == IDENTITY_VERSION
+            else None
+        )
+
+    def records(self, plan: Plan) -> list[Record]:
+        """The records of the plan's cells, in the plan's order, failed ones included, each with the plan's setting."""
+        found = ((self.read(cell.id), cell) for cell in plan.cells)
+        return [_as_planned(record, cell) for record, cell in found if record is not None]
+
+    def all_records(self) -> Iterator[Record]:
+        """Every sound record of this identity version, whether or not the present spec asks for it."""
+        return (record for cell_id in self.ids() if (record := self.read(cell_id)) is not None)
+
+    def ids(self) -> list[str]:
+        """The ids of all cells with a file, sorted."""
+        return sorted(
+            path.stem for path in self.cells_path.glob("*.json") if not path.name.startswith(".")
+        )
+
+    def stale(self, plan: Plan) -> list[str]:
+        """Cells with a record that the plan does not reuse: of another spec or another identity version."""
+        planned = {cell.id for cell in plan.cells}
+        return [
+            cell_id
+            for cell_id in self.ids()
+            if cell_id not in planned or self._of_other_version(cell_id)
+        ]
+
+    def _of_other_version(self, cell_id: str) -> bool:
+        record = self._read(cell_id)
+        return record is not None and record.cell.get("identity_version") != IDENTITY_VERSION
+
+    def _read(self, cell_id: str) -> Record | None:
+        path = self._path(cell_id)
+        try:
+            status = path.stat()
+            # Records are replaced, never edited: a file of the same identity need not be read twice.
+            stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+            known = self._known.get(cell_id)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            record = Record.from_bytes(path.read_bytes())
+            meaning = {
+                key: value for key, value in record.cell.items() if key not in OUTSIDE_MEANING
+            }
+            if record.cell.get("id") != cell_id or content_hash(meaning) != cell_id:
+                raise ValueError("it is not the record of this cell")
+        except FileNotFoundError:
+            self._problems.pop(cell_id, None)
+            return None
+        except (ValueError, OSError) as error:
+            self._problems[cell_id] = f"{path}: damaged and not used: {error}"
+            return None
+        self._problems.pop(cell_id, None)
+        self._known[cell_id] = (stamp, record)
+        return record
+
+    def _path(self, cell_id: str) -> Path:
+        return self.cells_path / f"{cell_id}.json"
+
+
+def find_runs(results: str | Path = "results") -> list[RunDirectory]:
+    """Every run under `results`, the one that ran last first."""
+    found = [RunDirectory(path.parent) for path in Path(results).glob("*/spec.yaml")]
+    return sorted(found, key=lambda run: (-_last_change(run), run.name))
+
+
+def find_run(
+    name_or_path: str | Path | None = None, results: str | Path = "results"
+) -> RunDirectory:
+    """The run of that name under `results` or in that folder; the latest if None. `LabError` if none."""
+    if name_or_path is not None:
+        for root in (Path(results) / name_or_path, Path(name_or_path)):
+            if (root / "spec.yaml").is_file():
+                return RunDirectory(root)
+    runs = find_runs(results)
+    if name_or_path is None and runs:
+        return runs[0]
+    if not runs:
+        raise LabError(
+            f"no runs under {results}; start one with: maxk-lab run experiments/tsp_sweep.yaml"
+        )
+    hint = nearest(str(name_or_path), [run.name for run in runs])
+    known = ", ".join(run.name for run in runs)
+    raise LabError(
+        f"no run {str(name_or_path)!r}"
+        + (f" (did you mean {hint}?)" if hint else "")
+        + f"; known: {known}"
+    )
+
+
+def _last_change(run: RunDirectory) -> float:
+    return max(path.stat().st_mtime for path in (run.spec_path, run.events_path) if path.exists())

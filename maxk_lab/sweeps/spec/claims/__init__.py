@@ -1,0 +1,1 @@
+"""Claims: the falsifiable statements of a sweep file."""

@@ -1,0 +1,136 @@
+"""Claims against the studies of their sweep: each must speak of something that is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from maxk_lab.errors import LabError
+from maxk_lab.studies.training.schema import TrainingStudy, evaluated_ks
+from maxk_lab.sweeps.spec.claims.regions import settings_of
+from maxk_lab.sweeps.spec.claims.shapes import (
+    DifferenceClaim,
+    EqualsClaim,
+    OrderClaim,
+    Where,
+    evaluate_value,
+)
+from maxk_lab.sweeps.spec.metrics import measured, not_measured
+from maxk_lab.sweeps.spec.problems import NOT_IID, unknown_key
+from maxk_lab.sweeps.spec.schema import GradientStudy
+from maxk_lab.sweeps.spec.source import Source, TreePath
+
+Points = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def check_claims(
+    claims: Iterable[Any], points: Points, studies: Mapping[str, Any], source: Source
+) -> None:
+    """Note claims of equal names, that match no point of their study, or whose value is undefined at a point.
+
+    `points` holds the points that each of `studies` measures, with their stage and setting.
+    """
+    names: set[str] = set()
+    for number, claim in enumerate(claims):
+        path = ("claims", str(number))
+        if claim.name in names:
+            source.add((*path, "name"), f"two claims are named {claim.name!r}")
+        names.add(claim.name)
+        if claim.study not in points:
+            # Claims of these studies are told by their metric, those of the others by their kind.
+            part = "metric" if claim.study in ("objective", "weights") else "kind"
+            source.add(
+                (*path, part),
+                f"{getattr(claim, part)} speaks of {'an' if claim.study == 'objective' else 'a'} {claim.study} study, "
+                "and this sweep has none",
+            )
+            continue
+        if _note_unknown_settings(claim, points[claim.study], path, source):
+            continue
+        met = list(claim.points(points[claim.study]))
+        if not met:
+            _note_unmet(claim, number, source)
+        _check_metric(claim, studies[claim.study], path, source)
+        if isinstance(claim, EqualsClaim):
+            _check_value(claim, met, (*path, "value"), source)
+        if isinstance(claim, DifferenceClaim):
+            _check_k(claim, met, studies["training"], (*path, "metric"), source)
+
+
+def _regions(claim: Any) -> Iterable[tuple[TreePath, Where]]:
+    """The regions of a claim, each with its place in the claim."""
+    yield ("where",), claim.where
+    for side in ("of", "over"):
+        if hasattr(claim, side):
+            yield (side,), getattr(claim, side)
+    if isinstance(claim, OrderClaim):
+        for number, region in enumerate(claim.along):
+            yield ("along", str(number)), region
+
+
+def _note_unknown_settings(
+    claim: Any, points: Sequence[Mapping[str, Any]], path: TreePath, source: Source
+) -> bool:
+    """Note settings that the sweep does not vary; whether there were any."""
+    known = dict.fromkeys(key for point in points for key in settings_of(point))
+    before = len(source.problems)
+    for part, region in _regions(claim):
+        for key in region.setting or {}:
+            if key == "start" and claim.kind in ("unbiased", "biased"):
+                source.add((*path, *part, "setting", key), NOT_IID, key=True)
+            elif key not in known:
+                words = (
+                    unknown_key(key, known)
+                    if known
+                    else f"unknown key {key!r}: the sweep varies nothing"
+                )
+                source.add((*path, *part, "setting", key), words, key=True)
+    return len(source.problems) > before
+
+
+def _note_unmet(claim: Any, number: int, source: Source) -> None:
+    pairs = hasattr(claim, "over")
+    rows = isinstance(claim, OrderClaim)
+    what = (
+        "no two points of the grid that can run" if pairs else "no point of the grid that can run"
+    )
+    if rows:
+        what = "no points of the grid that can run, one of each region, all else equal"
+    side = "of" if pairs else "along" if rows else "where"
+    path: TreePath = ("claims", str(number))
+    source.add((*path, side) if side in source.tree["claims"][number] else path, f"matches {what}")
+
+
+def _check_metric(claim: Any, study: Any, path: TreePath, source: Source) -> None:
+    """The study must measure the metric."""
+    metric = getattr(claim, "metric", None)
+    if (
+        metric is not None
+        and isinstance(study, GradientStudy)
+        and metric not in measured(study.complete, study.off_policy)
+    ):
+        source.add((*path, "metric"), not_measured(metric))
+
+
+def _check_value(claim: EqualsClaim, met: list[Any], path: TreePath, source: Source) -> None:
+    for (point,) in met:
+        try:
+            evaluate_value(claim.value, point["n"], point["k"], settings_of(point))
+        except LabError as error:
+            source.add(path, str(error))
+            return
+
+
+def _check_k(
+    claim: DifferenceClaim, met: list[Any], study: TrainingStudy, path: TreePath, source: Source
+) -> None:
+    """The K of the metric must be evaluated at both points of a pair."""
+    for pair in met:
+        known = [evaluated_ks(study.evaluate.samples, point["k"]) for point in pair]
+        if any(claim.at_k not in ks for ks in known):
+            common = sorted(set(known[0]).intersection(*known[1:]))
+            source.add(
+                path,
+                f"must be mean or max@K with K one of {', '.join(map(str, common))}, got {claim.metric}",
+            )
+            return

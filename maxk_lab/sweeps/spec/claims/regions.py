@@ -1,0 +1,91 @@
+"""Regions of a sweep's grid, as claims name them, and grid points that differ in given axes only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from maxk_lab.sweeps.spec.fields import (
+    AtLeastOne,
+    BaselineName,
+    EstimatorName,
+    Model,
+    OneOrMore,
+    Value,
+    WholeNumber,
+)
+
+# Axes of the grid that a claim may speak of; seeds are pooled before any verdict.
+TRAINING_AXES = ("estimator", "baseline", "n", "k")
+AXES = (*TRAINING_AXES, "stage")
+# The points of an objective study have no samples: their n is their K, and they take no baseline.
+STUDY_AXES = {
+    "gradient": AXES,
+    "training": TRAINING_AXES,
+    "objective": ("estimator", "k"),
+    "weights": TRAINING_AXES,
+}
+Point = Mapping[str, Any]
+
+
+def settings_of(point: Point) -> dict[str, Any]:
+    """The varied settings of a grid point: what is under its key `setting`, a mapping or pairs."""
+    return dict(point.get("setting") or ())
+
+
+class Where(Model):
+    """A region of the grid: each axis that is given equals the value, or one of the values, given for it.
+
+    `setting` gives values of what the sweep varies, by its key: `{environment.arms: [4, 8]}`.
+    """
+
+    estimator: OneOrMore[EstimatorName] | None = None
+    baseline: OneOrMore[BaselineName] | None = None
+    n: OneOrMore[AtLeastOne] | None = None
+    k: OneOrMore[AtLeastOne] | None = None
+    stage: OneOrMore[WholeNumber] | None = None
+    setting: dict[str, OneOrMore[Value]] | None = None
+
+    def given(self) -> dict[str, tuple[Any, ...]]:
+        """The axes and the settings that are given, with their values."""
+        axes = {axis: values for axis in AXES if (values := getattr(self, axis)) is not None}
+        return axes | (self.setting or {})
+
+    def contains(self, point: Point) -> bool:
+        """Whether a grid point (a mapping with every axis) lies in the region."""
+        known = {**point, **settings_of(point)}
+        return all(axis in known and known[axis] in values for axis, values in self.given().items())
+
+
+def aligned(
+    points: Sequence[Point], regions: Sequence[Where], where: Where, axes: Sequence[str]
+) -> Iterator[tuple[Point, ...]]:
+    """For each point of the first region one of each region, all equal in the axes and settings that no region gives.
+
+    All but the first region give one value of each of their axes, and each gives all that the first does. Tuples that
+    would lack a point, or have one twice, are left out; `where` holds for the first, in the axes that it does not give.
+    """
+    swapped = {axis for region in regions for axis in region.given()}
+    settings = dict.fromkeys(key for point in points for key in settings_of(point))
+    shared = [axis for axis in (*axes, *settings) if axis not in swapped]
+    narrowed = {
+        axis: values for axis, values in where.given().items() if axis not in regions[0].given()
+    }
+
+    def place(point: Point) -> tuple[Any, ...]:
+        known = {**point, **settings_of(point)}
+        return tuple(known.get(axis) for axis in shared)
+
+    found = [
+        {place(point): point for point in points if region.contains(point)}
+        for region in regions[1:]
+    ]
+    for point in points:
+        known = {**point, **settings_of(point)}
+        if not regions[0].contains(point):
+            continue
+        if not all(axis in known and known[axis] in values for axis, values in narrowed.items()):
+            continue
+        row = [point, *(others[place(point)] for others in found if place(point) in others)]
+        if len(row) == len(regions) and len({id(member) for member in row}) == len(row):
+            yield tuple(row)

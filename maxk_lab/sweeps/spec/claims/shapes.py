@@ -1,0 +1,236 @@
+"""Claims: the falsifiable statements of a sweep file, checked for sense before anything is measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from maxk_lab.estimators.catalogue import choose_estimator
+from maxk_lab.sweeps.spec.claims.arithmetic import check_arithmetic, evaluate_value
+from maxk_lab.sweeps.spec.claims.regions import (
+    AXES,
+    STUDY_AXES,
+    TRAINING_AXES,
+    Point,
+    Where,
+    aligned,
+)
+from maxk_lab.sweeps.spec.fields import Model, Positive
+from maxk_lab.sweeps.spec.metrics import EqualsMetric, GradientMetric, OrderMetric, study_of
+
+__all__ = [
+    "AXES",
+    "CLAIM_KINDS",
+    "STUDY_AXES",
+    "TRAINING_AXES",
+    "BiasedClaim",
+    "Claim",
+    "DifferenceClaim",
+    "EqualsClaim",
+    "OrderClaim",
+    "Point",
+    "RatioClaim",
+    "UnbiasedClaim",
+    "Where",
+    "evaluate_value",
+]
+
+
+def _check_name(name: str) -> str:
+    if not name.strip() or len(name.splitlines()) > 1:
+        raise ValueError(f"must be one line of text, got {name!r}")
+    return name
+
+
+class _Claim(Model):
+    name: Annotated[str, AfterValidator(_check_name)]
+    where: Where = Where()
+
+    @property
+    def study(self) -> str:
+        """The study whose rows the claim speaks of."""
+        return "gradient"
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of that study's points; what the sweep varies comes on top."""
+        return STUDY_AXES[self.study]
+
+    def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
+        """The grid points, or pairs or rows of them, that the claim speaks of."""
+        return ((point,) for point in points if self.where.contains(point))
+
+
+class UnbiasedClaim(_Claim):
+    """No bias is seen, although a relative bias of `detectable` would have been."""
+
+    kind: Literal["unbiased"]
+    detectable: Positive
+
+
+class BiasedClaim(_Claim):
+    """A bias is there: of the direction too, or (`scale`) of the length alone."""
+
+    kind: Literal["biased"]
+    bias: Literal["direction", "scale"]
+
+
+class EqualsClaim(_Claim):
+    """A measure, or a number of a weights study, equals a value within a tolerance, absolute or relative to the value."""
+
+    kind: Literal["equals"]
+    metric: EqualsMetric
+    value: Annotated[float | str, BeforeValidator(check_arithmetic)]
+    tolerance: Positive | None = None
+    relative_tolerance: Positive | None = None
+
+    @property
+    def study(self) -> str:
+        """The study that measures the metric."""
+        return study_of(self.metric)
+
+    def slack(self, value: float) -> float:
+        """How far from `value`, the number that the claim names at a point, the measure may be."""
+        if self.tolerance is not None:
+            return self.tolerance
+        assert self.relative_tolerance is not None
+        return self.relative_tolerance * abs(value)
+
+    @model_validator(mode="after")
+    def _tolerance(self) -> Self:
+        if (self.tolerance is None) == (self.relative_tolerance is None):
+            raise ValueError("needs exactly one of tolerance and relative_tolerance")
+        return self
+
+
+class OrderClaim(_Claim):
+    """A measure, or the optimum of an objective study, strictly increases along a list of regions, all else equal."""
+
+    kind: Literal["order"]
+    metric: OrderMetric
+    along: Annotated[tuple[Where, ...], Field(min_length=2, strict=False)]
+
+    @property
+    def study(self) -> str:
+        """The study that measures the metric."""
+        return study_of(self.metric)
+
+    @model_validator(mode="after")
+    def _same_axes(self) -> Self:
+        given = [region.given() for region in self.along]
+        if not given[0] or any(set(values) != set(given[0]) for values in given):
+            raise ValueError(
+                "the regions of along must give the same axes, e.g. [{baseline: subloo}, {baseline: none}]"
+            )
+        if any(len(values) > 1 for region in given for values in region.values()):
+            raise ValueError("the regions of along must give one value per axis")
+        return self
+
+    def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
+        """Rows of points, one of each region in the order of `along`, that differ only in the axes these give."""
+        return aligned(points, self.along, self.where, self.axes)
+
+
+class _PairClaim(_Claim):
+    """A measure at `of` compared with that at `over`, all axes equal that `over` does not give."""
+
+    of: Where
+    over: Where
+
+    @model_validator(mode="after")
+    def _two_sides(self) -> Self:
+        if not self.of.given() or not set(self.of.given()) <= set(self.over.given()):
+            raise ValueError(
+                "over must give every axis that of gives, e.g. of: {baseline: subloo}, over: {baseline: none}"
+            )
+        if any(len(values) > 1 for values in self.over.given().values()):
+            raise ValueError("over must give one value per axis")
+        return self
+
+    def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
+        """Pairs (of, over) that differ only in the axes that `over` gives."""
+        return aligned(points, (self.of, self.over), self.where, self.axes)
+
+
+def _one_bound(claim: RatioClaim | DifferenceClaim) -> None:
+    if (claim.at_least is None) == (claim.at_most is None):
+        raise ValueError("needs exactly one of at_least and at_most")
+
+
+class RatioClaim(_PairClaim):
+    """A measure at `of` is at least, or at most, so many times that at `over`, all other axes equal."""
+
+    kind: Literal["ratio"]
+    metric: GradientMetric
+    at_least: Positive | None = None
+    at_most: Positive | None = None
+
+    @model_validator(mode="after")
+    def _bound(self) -> Self:
+        _one_bound(self)
+        return self
+
+
+def _check_final(metric: str) -> str:
+    if metric != "mean" and re.fullmatch(r"max@[1-9][0-9]{0,8}", metric) is None:
+        raise ValueError(f"must be mean, or max@K such as max@8, got {metric!r}")
+    return metric
+
+
+class DifferenceClaim(_PairClaim):
+    """The trained policy's Max@K (or mean reward) at `of` less that at `over` is at least, or at most, a number.
+
+    Policies are compared in pairs: of the same seed, on the same held-out instances. Where the estimator of `over` takes
+    no K, the K of `of` may be any.
+    """
+
+    kind: Literal["difference"]
+    metric: Annotated[str, AfterValidator(_check_final)]
+    at_least: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    at_most: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+    @property
+    def study(self) -> str:
+        """The training study."""
+        return "training"
+
+    @property
+    def at_k(self) -> int:
+        """The K of the curve that the claim speaks of; the mean reward is its value at K = 1."""
+        return 1 if self.metric == "mean" else int(self.metric.removeprefix("max@"))
+
+    def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
+        """Pairs (of, over) that differ only in the axes that `over` gives, or that its estimator fixes."""
+        fixed = {choose_estimator(name).row.fixed_k for name in self.over.estimator or ()}
+        implied = (
+            {"k": tuple(fixed)}
+            if self.over.k is None and len(fixed) == 1 and None not in fixed
+            else {}
+        )
+        return aligned(
+            points, (self.of, self.over.model_copy(update=implied)), self.where, self.axes
+        )
+
+    @model_validator(mode="after")
+    def _bound(self) -> Self:
+        _one_bound(self)
+        if any(region.stage is not None for region in (self.of, self.over, self.where)):
+            raise ValueError("a training study has no stage: give estimator, baseline, n or k")
+        return self
+
+
+Claim = Annotated[
+    UnbiasedClaim | BiasedClaim | EqualsClaim | RatioClaim | OrderClaim | DifferenceClaim,
+    Field(discriminator="kind"),
+]
+CLAIM_KINDS: dict[str, type[_Claim]] = {
+    "unbiased": UnbiasedClaim,
+    "biased": BiasedClaim,
+    "equals": EqualsClaim,
+    "ratio": RatioClaim,
+    "order": OrderClaim,
+    "difference": DifferenceClaim,
+}

@@ -1,0 +1,111 @@
+"""Line figures that a sweep file declares: one measure of its gradient study against one thing that it varies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
+
+from maxk_lab.catalogue import nearest
+from maxk_lab.sweeps.spec.claims.regions import AXES
+from maxk_lab.sweeps.spec.fields import Model, OneOrMore
+from maxk_lab.sweeps.spec.metrics import GradientMetric, not_measured
+from maxk_lab.sweeps.spec.source import Source, TreePath
+
+
+def _file_name(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name) is None:
+        raise ValueError(
+            "names the figure's file: at most 100 letters, digits, '_' and '-', beginning with a letter or digit, "
+            f"got {name!r}"
+        )
+    return name
+
+
+class Figure(Model):
+    """`metric` against `against`, a line for each combination of what `lines` names, a panel for each value of `panels`.
+
+    `against`, `lines` and `panels` are axes of the grid (estimator, baseline, n, k, stage), keys of `vary`, or
+    behaviour.distance. What none of them names must have one value. `scale` is that of the metric's axis.
+    """
+
+    name: Annotated[str, AfterValidator(_file_name)]
+    title: str = ""
+    metric: GradientMetric
+    against: str
+    lines: OneOrMore[str] = ("estimator", "baseline")
+    panels: str | None = None
+    scale: Literal["linear", "log"] = "linear"
+
+
+def check_figures(
+    figures: Iterable[Figure],
+    values: dict[str, Sequence[Any]] | None,
+    measured: Iterable[str],
+    source: Source,
+) -> None:
+    """Note figures of equal names, of no gradient study, and whose parts name nothing or leave two points in one place.
+
+    `values` has what the gradient study takes of every axis and setting, None without one; `measured` the
+    metrics that it has.
+    """
+    names: set[str] = set()
+    for number, figure in enumerate(figures):
+        path: TreePath = ("figures", str(number))
+        if figure.name in names:
+            source.add((*path, "name"), f"two figures are named {figure.name!r}")
+        names.add(figure.name)
+        if values is None:
+            source.add(path, "a figure shows a gradient study, and this sweep has none")
+            continue
+        _check_figure(figure, values, path, source)
+        if figure.metric not in measured:
+            source.add((*path, "metric"), not_measured(figure.metric))
+
+
+def _check_figure(
+    figure: Figure, values: dict[str, Sequence[Any]], path: TreePath, source: Source
+) -> None:
+    parts: dict[TreePath, str] = {("against",): figure.against}
+    listed = isinstance(source.tree["figures"][int(path[1])].get("lines"), list)
+    for i, axis in enumerate(figure.lines):
+        parts["lines", str(i) if listed else ""] = axis
+    if figure.panels is not None:
+        parts["panels",] = figure.panels
+    known = list(values)
+    for part, axis in parts.items():
+        if axis not in values:
+            hint = nearest(axis, known)
+            also = f" (did you mean {hint}?)" if hint else ""
+            source.add(
+                (*path, *filter(None, part)),
+                f"must be one of {', '.join(known)}, got {axis!r}{also}",
+            )
+    named = [figure.against, *figure.lines, *([] if figure.panels is None else [figure.panels])]
+    twice = sorted({axis for axis in named if named.count(axis) > 1})
+    if twice:
+        source.add(
+            path,
+            f"against, lines and panels must name different things, got {', '.join(twice)} twice",
+        )
+    if figure.against in ("estimator", "baseline") or _is_text(values.get(figure.against, ())):
+        source.add((*path, "against"), f"must have numbers for values, got {figure.against}")
+    loose = [axis for axis in known if axis not in named and len(values[axis]) > 1]
+    if loose:
+        source.add(path, f"{', '.join(loose)} takes several values: name it in lines or panels")
+
+
+def _is_text(values: Iterable[Any]) -> bool:
+    return any(isinstance(value, str | bool) for value in values)
+
+
+def axes_of_gradient(points: Iterable[dict[str, Any]]) -> dict[str, Sequence[Any]]:
+    """The distinct values that grid points, with their stage and setting, take of every axis and setting."""
+    found: dict[str, dict[Any, None]] = {axis: {} for axis in AXES}
+    for point in points:
+        for axis, value in {**point, **point.get("setting", {})}.items():
+            if axis != "setting":
+                found.setdefault(axis, {})[value] = None
+    return {axis: list(values) for axis, values in found.items()}

@@ -1,0 +1,189 @@
+"""A sweep file as text: YAML and `--set` values as one tree that still knows where each value was written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from maxk_lab.errors import LabError, Problem, SpecError
+
+# A place in the tree: keys, and indexes of lists as text, as in `--set gradient.stages.0=1`.
+TreePath = tuple[str, ...]
+_FLOAT = re.compile(
+    r"[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
+    r"|[-+]?\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 as OmegaConf reads it: 1e-3 is a number, and a date is only text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:float")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT.pattern})$"), list("-+0123456789.")
+)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where something is written; lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+
+@dataclass
+class Source:
+    """The tree, and for each path of it where the value and its key are written."""
+
+    file: str
+    tree: Any = None
+    values: dict[TreePath, Mark] = field(default_factory=dict)
+    keys: dict[TreePath, Mark] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def problem(self, path: TreePath, message: str, *, key: bool = False) -> Problem:
+        """A problem at the value at `path` (or its key); if that is absent, at the nearest around it."""
+        mark = self.keys.get(path) if key else None
+        for end in range(len(path), -1, -1):
+            mark = mark or self.values.get(path[:end])
+        where = mark or Mark(self.file, 1, 1)
+        return Problem(where.file, where.line, where.column, ".".join(path) or "(file)", message)
+
+    def add(self, path: TreePath, message: str, *, key: bool = False) -> None:
+        """Note a problem; see `problem`."""
+        self.problems.append(self.problem(path, message, key=key))
+
+    def forget(self, path: TreePath) -> None:
+        """Drop the marks under `path`, whose value is replaced."""
+        for marks in (self.values, self.keys):
+            for known in [
+                known for known in marks if len(known) > len(path) and known[: len(path)] == path
+            ]:
+                del marks[known]
+
+
+def entry_path(source: Source, study: str, number: int) -> TreePath:
+    """Where entry `number` of a study's grid is written; a grid of one entry need not be a list."""
+    grid = source.tree[study]["grid"]
+    return (study, "grid", str(number)) if isinstance(grid, list) else (study, "grid")
+
+
+def read_source(path: str | Path) -> Source:
+    """The tree of a YAML file. `LabError` if it cannot be read, `SpecError` if it is no mapping."""
+    source = Source(str(path))
+    text = _read_text(Path(path))
+    loader = _Loader("")
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            raise SpecError(
+                [source.problem((), "is empty; a sweep needs name, seeds, environment and a study")]
+            )
+        source.tree = _build(loader, node, (), source, ())
+    except yaml.MarkedYAMLError as error:
+        raise SpecError([_syntax_problem(error, source.file)]) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        message = f"not YAML: character {chr(error.character)!r} is not allowed"
+        raise SpecError([Problem(source.file, line, 1, "(file)", message)]) from None
+    except yaml.YAMLError as error:
+        raise SpecError([source.problem((), f"not YAML: {error}")]) from None
+    finally:
+        loader.dispose()
+    if not isinstance(source.tree, dict):
+        raise SpecError(
+            [source.problem((), f"must be a mapping of keys to values, got {source.tree!r}")]
+        )
+    return source
+
+
+def _read_text(path: Path) -> str:
+    if path.is_dir():
+        raise LabError(f"{path} is a folder; give the sweep file itself")
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise LabError(f"{path} does not exist") from None
+    except UnicodeDecodeError as error:
+        raise LabError(f"{path} is not a text file in UTF-8 (byte {error.start + 1})") from None
+    except OSError as error:
+        raise LabError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    message = ", ".join(part for part in (error.context, error.problem) if part)
+    return Problem(file, line, column, "(file)", f"not YAML: {message}")
+
+
+def _build(
+    loader: _Loader, node: yaml.Node, path: TreePath, source: Source, inside: tuple[int, ...]
+) -> Any:
+    """The value of `node`, its marks and its repeated keys noted in `source`."""
+    source.values[path] = Mark(source.file, node.start_mark.line + 1, node.start_mark.column + 1)
+    if id(node) in inside:
+        raise SpecError([source.problem(path, "an alias may not contain itself")])
+    inside = (*inside, id(node))
+    if isinstance(node, yaml.SequenceNode):
+        return [
+            _build(loader, item, (*path, str(i)), source, inside)
+            for i, item in enumerate(node.value)
+        ]
+    if not isinstance(node, yaml.MappingNode):
+        return loader.construct_object(node, deep=True)
+    _note_repeated_keys(loader, node, path, source)
+    loader.flatten_mapping(node)
+    built: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key = str(_key(loader, key_node))
+        source.keys[*path, key] = Mark(
+            source.file, key_node.start_mark.line + 1, key_node.start_mark.column + 1
+        )
+        built[key] = _build(loader, value_node, (*path, key), source, inside)
+    return built
+
+
+def _note_repeated_keys(
+    loader: _Loader, node: yaml.MappingNode, path: TreePath, source: Source
+) -> None:
+    first: dict[Any, int] = {}
+    for key_node, _ in node.value:
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            continue
+        key, line, column = (
+            _key(loader, key_node),
+            key_node.start_mark.line + 1,
+            key_node.start_mark.column + 1,
+        )
+        if key in first:
+            message = f"key {key!r} is given twice, first on line {first[key]}"
+            source.problems.append(
+                Problem(source.file, line, column, ".".join((*path, str(key))), message)
+            )
+        first.setdefault(key, line)
+
+
+def _key(loader: _Loader, node: yaml.Node) -> Any:
+    key = loader.construct_object(node, deep=True)
+    if not isinstance(key, Hashable):
+        raise yaml.constructor.ConstructorError(
+            None, None, "a key must be a plain text", node.start_mark
+        )
+    return key

@@ -1,0 +1,192 @@
+"""What a sweep varies: its environment, parameters of it and of the policy, every combination of values a variant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from maxk_lab.catalogue import Parameter, nearest
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.errors import LabError
+from maxk_lab.sweeps.spec.environment import NAME, completed
+from maxk_lab.sweeps.spec.fields import as_tuple
+from maxk_lab.sweeps.spec.named_files import resolved_file
+from maxk_lab.sweeps.spec.source import Source, TreePath
+
+Resolved = tuple[dict[str, Any], dict[str, Any]]
+Vary = Mapping[str, Sequence[Any]]
+# The key by which a sweep varies where its policies come from; its values are paths.
+CHECKPOINT = "policy.checkpoint"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One combination: the varied values by key, the environment and policy they give, and why these cannot run."""
+
+    setting: dict[str, Any]
+    environment: dict[str, Any]
+    policy: dict[str, Any]
+    refusal: str | None = None
+
+
+def variants(
+    environment: Mapping[str, Any], policy: Mapping[str, Any], vary: Vary
+) -> Iterator[Variant]:
+    """Every combination of parsed values, the last key running fastest; the environment as it is where nothing varies."""
+    # What is refused with nothing varied was sound when the run was made: a reward function that is not at hand where
+    # the run is reported. It says nothing of the combinations.
+    always = _refusal(*completed(environment, policy)) if vary else None
+    for values in product(*vary.values()):
+        chosen = dict(zip(vary, values, strict=True))
+        blocks = {"environment": dict(environment), "policy": dict(policy)}
+        if NAME in chosen:
+            blocks["environment"], blocks["policy"] = completed(
+                {**environment, "name": chosen[NAME]}, policy
+            )
+        for key, value in chosen.items():
+            block, _, name = key.partition(".")
+            parameter = parameters_of(blocks["environment"]["name"]).get(key)
+            # At its default an optional parameter stays out, here as in a sweep that does not vary it.
+            if (
+                parameter is not None
+                and parameter.optional
+                and value == parameter.parse(parameter.default)
+            ):
+                blocks[block].pop(name, None)
+            else:
+                blocks[block][name] = value
+        refused = _refusal(**blocks) if vary else None
+        # A checkpoint is known by its path; its hash is for the worker.
+        setting = {
+            key: value["path"] if key == CHECKPOINT else value for key, value in chosen.items()
+        }
+        yield Variant(
+            setting, blocks["environment"], blocks["policy"], None if refused == always else refused
+        )
+
+
+def parameters_of(environment: str) -> dict[str, Parameter]:
+    """The parameters of an environment and its policy, by keys such as `policy.mean`; none of an unknown one."""
+    if environment not in ENVIRONMENTS:
+        return {}
+    row = ENVIRONMENTS.get(environment)
+    blocks = {"environment": row.parameters, "policy": row.policy_parameters}
+    return {f"{block}.{p.name}": p for block, parameters in blocks.items() for p in parameters}
+
+
+def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...]] | None:
+    """`vary` with every value parsed; None if it has problems, which are noted."""
+    written = source.tree.get("vary", {})
+    if not isinstance(written, Mapping):
+        return None
+    before = len(source.problems)
+    parsed: dict[str, tuple[Any, ...]] = {}
+    names: tuple[str, ...] = (resolved[0]["name"],)
+    if NAME in written:
+        parsed[NAME] = names = _names(written[NAME], resolved, source)
+    for key, values in written.items():
+        path: TreePath = ("vary", key)
+        if key == NAME:
+            continue
+        if key == CHECKPOINT:
+            parsed[key] = _checkpoints(values, source)
+            continue
+        known = _shared(names)
+        if key not in known:
+            keys = [NAME, *known, CHECKPOINT]
+            hint = nearest(key, keys)
+            also = f" (did you mean {hint}?)" if hint else ""
+            lacking = next(
+                (name for name in names if key not in parameters_of(name)), resolved[0]["name"]
+            )
+            source.add(path, f"{lacking} has no {key}{also}; known: {', '.join(keys)}", key=True)
+        elif known[key][0].many:
+            source.add(
+                path, f"{known[key][0].name} is a list; a sweep varies single values", key=True
+            )
+        else:
+            parsed[key] = _parse(known[key], values, path, source)
+    # In the order of the file, the last key running fastest.
+    parsed = {key: parsed[key] for key in written if key in parsed}
+    if len(source.problems) > before or not all(parsed.values()):
+        return None
+    found = list(variants(*resolved, parsed))
+    if parsed and all(variant.refusal is not None for variant in found):
+        reason = next(variant.refusal for variant in found)
+        source.add(("vary",), f"none of its {len(found)} combinations can run: {reason}")
+        return None
+    return parsed
+
+
+def _shared(names: Sequence[str]) -> dict[str, list[Parameter]]:
+    """The parameters that environments of all these names have, with what each of them says of it."""
+    rows = [parameters_of(name) for name in names]
+    return {key: [row[key] for row in rows] for key in rows[0] if all(key in row for row in rows)}
+
+
+def _names(values: Any, resolved: Resolved, source: Source) -> tuple[str, ...]:
+    """The names of varied environments; what is given of their parameters must fit each of them."""
+    choice = Parameter(NAME, str, "", choices=ENVIRONMENTS.names())
+    names = _parse([choice], values, ("vary", NAME), source)
+    for name in names:
+        known = parameters_of(name)
+        for block, given in zip(("environment", "policy"), resolved, strict=True):
+            for key, value in given.items():
+                parameter = known.get(f"{block}.{key}")
+                if f"{block}.{key}" in (NAME, CHECKPOINT):
+                    continue
+                if parameter is None:
+                    source.add(
+                        (block, key), f"{name}, which {NAME} takes too, has no {key}", key=True
+                    )
+                    continue
+                try:
+                    parameter.parse(value)
+                except LabError as error:
+                    source.add((block, key), f"{name}, which {NAME} takes too: {error}")
+    return names or (resolved[0]["name"],)
+
+
+def _checkpoints(values: Any, source: Source) -> tuple[dict[str, str], ...]:
+    """The checkpoints of a varied policy, each with its path and hash; two of one content would be one policy."""
+    parsed: list[dict[str, str]] = []
+    for number, value in enumerate(as_tuple(values)):
+        at = ("vary", CHECKPOINT, *([str(number)] if isinstance(values, list) else []))
+        try:
+            found = resolved_file(value, "checkpoint")
+        except LabError as error:
+            source.add(at, str(error))
+            continue
+        same = next((one["path"] for one in parsed if one["sha256"] == found["sha256"]), None)
+        if same is not None:
+            source.add(at, f"must be distinct, {found['path']} is what {same} is")
+        parsed.append(found)
+    return tuple(parsed)
+
+
+def _parse(
+    parameters: Sequence[Parameter], values: Any, path: TreePath, source: Source
+) -> tuple[Any, ...]:
+    """Distinct values that all of the parameters take."""
+    parsed: list[Any] = []
+    for number, value in enumerate(as_tuple(values)):
+        at = (*path, str(number)) if isinstance(values, list) else path
+        try:
+            found, *_ = [parameter.parse(value) for parameter in parameters]
+        except LabError as error:
+            source.add(at, str(error))
+            continue
+        if found in parsed:
+            source.add(at, f"must be distinct, got {found} more than once")
+        parsed.append(found)
+    return tuple(parsed)
+
+
+def _refusal(environment: dict[str, Any], policy: dict[str, Any]) -> str | None:
+    if environment["name"] not in ENVIRONMENTS:
+        return None
+    parameters = {name: value for name, value in environment.items() if name != "name"}
+    own = {name: value for name, value in policy.items() if name != "checkpoint"}
+    return ENVIRONMENTS.get(environment["name"]).refusal(parameters, own)

@@ -1,0 +1,1 @@
+"""Lightning classes for users of RL4CO: its POMO with Max@K weights."""

@@ -1,0 +1,157 @@
+"""How the Lightning classes turn a batch's rewards into weights: every pair of the catalogue that RL4CO's step can supply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from maxk_lab.catalogue import nearest
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import advantages, objective_estimate
+from maxk_lab.estimators.catalogue import (
+    choose_baseline,
+    choose_estimator,
+    fit_of,
+    is_token_level,
+    is_unbiased,
+    needed_weight,
+    needs_ratios,
+    objective,
+    refusal,
+)
+from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
+from maxk_lab.training.blocks import KScheduleSettings, above, one_of
+from maxk_lab.training.schedule import scheduled_k, scheduled_ks
+
+VARIANCE_REDUCTIONS = ("none", "sample_loo", "subloo")
+INSTEAD = "train it with a training study of maxk-lab instead"
+
+
+@dataclass(frozen=True)
+class PomoWeighting:
+    """A pair of the catalogue, its K and every option of its weights; the number n of samples is the batch's."""
+
+    estimator: str
+    baseline: str
+    k: int
+    k_schedule: KScheduleSettings
+    weight_normalization: str = "none"
+    min_gap_scale: float | None = None
+    stable_sort: bool = True
+
+    @cached_property
+    def ks(self) -> tuple[int, ...]:
+        """Every K of the schedule."""
+        return scheduled_ks(self.k_schedule, self.k, self.k_schedule.until)
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether the weights of i.i.d. samples are catalogued as unbiased, nothing rescaled afterwards."""
+        plain = self.weight_normalization == "none" and self.min_gap_scale is None
+        return plain and is_unbiased(self.estimator, self.baseline)
+
+    @property
+    def needs_lengths(self) -> bool:
+        """Whether the baseline weights the samples with their lengths."""
+        return needed_weight(self.estimator, self.baseline) == "length"
+
+    def check(self) -> None:
+        """Raise one `LabError` with everything that is wrong whatever n is."""
+        problems = list(self.k_schedule.problems())
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+            problems.append(f"k must be a whole number of at least 1, got {self.k!r}")
+        problems += one_of(
+            "weight_normalization", self.weight_normalization, tuple(WEIGHT_NORMALIZATIONS)
+        )
+        if self.min_gap_scale is not None:
+            problems += above("min_gap_scale", self.min_gap_scale, 0)
+        problems += _not_supplied(self.estimator, self.baseline)
+        if problems:
+            raise LabError("; ".join(problems))
+
+    def check_size(self, n: int) -> None:
+        """Raise `ValueError` where n samples are too few for the pair at a K of the schedule."""
+        for k in self.ks:
+            problem = refusal(self.estimator, self.baseline, n, k)
+            if problem is not None:
+                raise ValueError(problem)
+
+    def k_at(self, step: int) -> int:
+        """The K of optimisation step `step`, which counts from 0."""
+        return scheduled_k(self.k_schedule, self.k, step)
+
+    def weights(self, rewards: Tensor, k: int, trajectory_weights: Mapping[str, Tensor]) -> Tensor:
+        """The weights [B, n] of rewards [B, n] at this K, of the sum Σ_i w_i ∇log π_i: they carry 1/n. Raises as `advantages`."""
+        weights: Tensor = advantages(
+            rewards,
+            estimator=self.estimator,
+            baseline=self.baseline,
+            k=k,
+            stable_sort=self.stable_sort,
+            trajectory_weights=trajectory_weights,
+            weight_normalization=self.weight_normalization,
+            min_gap_scale=self.min_gap_scale,
+        )
+        return weights
+
+    def value(self, rewards: Tensor, k: int) -> Tensor:
+        """The estimate [B] of what the estimator is for, from rewards [B, n]: of ρ(K) for an estimator of the maximum."""
+        value: Tensor = objective_estimate(
+            rewards, objective(self.estimator, k), stable_sort=self.stable_sort
+        )
+        return value
+
+
+def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | None) -> str:
+    """The catalogue's baseline that is meant: `variance_reduction` is its older name, `shared` is RL4CO's for `group_mean`.
+
+    With neither it is `centred`, and `none` for an estimator that takes none. Raises `LabError` for unknown names, and if both
+    are given.
+    """
+    takes = choose_estimator(estimator).row.takes_baseline
+    if variance_reduction is not None:
+        if variance_reduction not in VARIANCE_REDUCTIONS:
+            hint = nearest(str(variance_reduction), VARIANCE_REDUCTIONS)
+            also = f" (did you mean {hint}?)" if hint else "; name any other baseline as baseline="
+            names = ", ".join(VARIANCE_REDUCTIONS)
+            raise LabError(
+                f"variance_reduction must be one of {names}, got {variance_reduction!r}{also}"
+            )
+        if baseline not in (None, "shared", variance_reduction):
+            raise LabError(
+                f"give variance_reduction or baseline, got {variance_reduction} and {baseline}"
+            )
+        return variance_reduction
+    if baseline is None or (baseline == "shared" and not takes):
+        return "centred" if takes else "none"
+    return "group_mean" if baseline == "shared" else choose_baseline(baseline).name
+
+
+def _not_supplied(estimator: str, baseline: str) -> Iterator[str]:
+    """What the pair needs and RL4CO's training step does not have."""
+    if needs_ratios(estimator):
+        yield (
+            f"{estimator} weights samples of an older policy: RL4CO takes one step per batch, where every ratio is 1; "
+            "use estimator maxk"
+        )
+    if is_token_level(baseline):
+        yield f"{baseline} gives one weight per token: RL4CO's step adds up the log-probabilities of a trajectory; {INSTEAD}"
+    fit = fit_of(estimator, baseline)
+    if fit == "oracle":
+        yield f"{baseline} is computed from the whole policy by complete enumeration and cannot be trained with"
+    elif fit is not None:
+        yield (
+            f"{baseline} is fitted to the gradient of every trajectory: RL4CO's step has only that of the batch; "
+            f"give numbers in place of {fit}, or {INSTEAD}"
+        )
+    kind = needed_weight(estimator, baseline)
+    if kind == "grad_norm":
+        yield f"{baseline} needs the gradient of every trajectory: RL4CO's step has only that of the batch; {INSTEAD}"
+    if kind == "logit_proxy":
+        yield (
+            f"{baseline} needs the whole distribution of every decision: RL4CO's step keeps the chosen action's "
+            f"log-probability; {INSTEAD}"
+        )
