@@ -1,8 +1,11 @@
-"""What holds for all tests: Ctrl-C reaches the programs that they start, also where the tests themselves run in the background."""
+"""Fixtures of all tests; and Ctrl-C reaches the programs that they start, also in the background."""
 
 from __future__ import annotations
 
 import signal
+
+# Modules of tests/fixtures whose fixtures several rooms use.
+pytest_plugins = ["sweep_files", "synthetic_records"]
 
 
 def pytest_configure() -> None:

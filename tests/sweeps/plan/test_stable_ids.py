@@ -10,7 +10,7 @@ import pytest
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.load import load_spec
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 
 
 @pytest.mark.parametrize(
