@@ -13,11 +13,9 @@ from pydantic import (
     model_serializer,
 )
 
-from maxk_lab.sweeps.plan.identity import canonical_json
-from maxk_lab.sweeps.spec.fields import (
+from maxk_lab.fields import (
     AtLeastOne,
     AtLeastTwo,
-    Grid,
     Model,
     NotNegative,
     OneOrMore,
@@ -26,6 +24,8 @@ from maxk_lab.sweeps.spec.fields import (
     as_tuple,
     distinct,
 )
+from maxk_lab.sweeps.plan.identity import canonical_json
+from maxk_lab.sweeps.spec.fields import Grid
 
 STAGES_OF_REWARDS = ("clip", "kl")
 # Settings that came later than the identity of cells: at their default they are left out of what a worker is told, so

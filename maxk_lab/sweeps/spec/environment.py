@@ -9,8 +9,8 @@ from typing import Any
 from maxk_lab.catalogue import Parameter
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
+from maxk_lab.findings import unknown_key
 from maxk_lab.sweeps.spec.named_files import resolved_file
-from maxk_lab.sweeps.spec.problems import unknown_key
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
 # The key by which a sweep varies the environment itself.

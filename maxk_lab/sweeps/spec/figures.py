@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator
 
 from maxk_lab.catalogue import nearest
+from maxk_lab.fields import Model, OneOrMore
 from maxk_lab.sweeps.spec.claims.regions import AXES
-from maxk_lab.sweeps.spec.fields import Model, OneOrMore
 from maxk_lab.sweeps.spec.metrics import GradientMetric, not_measured
 from maxk_lab.sweeps.spec.source import Source, TreePath
 

@@ -7,20 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
+from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive
 from maxk_lab.studies.training.schema import TrainingStudy
 from maxk_lab.sweeps.spec.claims.shapes import Claim
-from maxk_lab.sweeps.spec.fields import (
-    AtLeastOne,
-    AtLeastTwo,
-    Distances,
-    Distinct,
-    DistinctAscending,
-    EstimatorName,
-    Grid,
-    Model,
-    OneOrMore,
-    Positive,
-)
+from maxk_lab.sweeps.spec.fields import Distances, Distinct, DistinctAscending, EstimatorName, Grid
 from maxk_lab.sweeps.spec.figures import Figure
 
 WANDB_MODES = ("offline", "online", "disabled")

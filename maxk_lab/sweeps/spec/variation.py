@@ -10,8 +10,8 @@ from typing import Any
 from maxk_lab.catalogue import Parameter, nearest
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
+from maxk_lab.fields import as_tuple
 from maxk_lab.sweeps.spec.environment import NAME, completed
-from maxk_lab.sweeps.spec.fields import as_tuple
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.sweeps.spec.source import Source, TreePath
 

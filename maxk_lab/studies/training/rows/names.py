@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.estimators.catalogue import choose_estimator
+from maxk_lab.fields import Model
 from maxk_lab.report.naming import Setting, short_names, spelled
 from maxk_lab.studies.training.schema import TrainingSettings
-from maxk_lab.sweeps.spec.fields import Model
 
 if TYPE_CHECKING:
     from maxk_lab.studies.training.rows.model import TrainingRow

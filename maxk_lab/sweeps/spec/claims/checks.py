@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from maxk_lab.errors import LabError
+from maxk_lab.findings import unknown_key
 from maxk_lab.studies.training.schema import TrainingStudy, evaluated_ks
 from maxk_lab.sweeps.spec.claims.regions import settings_of
 from maxk_lab.sweeps.spec.claims.shapes import (
@@ -16,7 +17,7 @@ from maxk_lab.sweeps.spec.claims.shapes import (
     evaluate_value,
 )
 from maxk_lab.sweeps.spec.metrics import measured, not_measured
-from maxk_lab.sweeps.spec.problems import NOT_IID, unknown_key
+from maxk_lab.sweeps.spec.problems import NOT_IID
 from maxk_lab.sweeps.spec.schema import GradientStudy
 from maxk_lab.sweeps.spec.source import Source, TreePath
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from maxk_lab.sweeps.spec.fields import (
-    AtLeastOne,
-    BaselineName,
-    EstimatorName,
-    Model,
-    OneOrMore,
-    Value,
-    WholeNumber,
-)
+from maxk_lab.fields import AtLeastOne, Model, OneOrMore, WholeNumber
+from maxk_lab.sweeps.spec.fields import BaselineName, EstimatorName, Value
 
 # Axes of the grid that a claim may speak of; seeds are pooled before any verdict.
 TRAINING_AXES = ("estimator", "baseline", "n", "k")

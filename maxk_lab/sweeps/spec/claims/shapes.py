@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from maxk_lab.estimators.catalogue import choose_estimator
+from maxk_lab.fields import Model, Positive
 from maxk_lab.sweeps.spec.claims.arithmetic import check_arithmetic, evaluate_value
 from maxk_lab.sweeps.spec.claims.regions import (
     AXES,
@@ -18,7 +19,6 @@ from maxk_lab.sweeps.spec.claims.regions import (
     Where,
     aligned,
 )
-from maxk_lab.sweeps.spec.fields import Model, Positive
 from maxk_lab.sweeps.spec.metrics import EqualsMetric, GradientMetric, OrderMetric, study_of
 
 __all__ = [

@@ -1,0 +1,58 @@
+"""Fields of pydantic models: strict numbers, one value or several, and models with no unknown key.
+
+Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from maxk_lab.errors import LabError
+from maxk_lab.findings import findings
+
+Item = TypeVar("Item")
+
+
+def as_tuple(value: Any) -> Any:
+    """Turn a list into a tuple, which is frozen, and a scalar into a tuple of one."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return (value,)
+
+
+def distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Return `values`. Raises `ValueError` where one of them is there twice."""
+    repeated = sorted({value for value in values if values.count(value) > 1})  # type: ignore[type-var]
+    if repeated:
+        raise ValueError(f"must be distinct, got {', '.join(map(str, repeated))} more than once")
+    return values
+
+
+WholeNumber = Annotated[int, Field(ge=0, lt=2**63)]
+AtLeastOne = Annotated[int, Field(ge=1, lt=2**63)]
+AtLeastTwo = Annotated[int, Field(ge=2, lt=2**63)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]
+Different = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), AfterValidator(distinct)]
+
+
+class Model(BaseModel):
+    """A block of settings: frozen, every key known, every number strict."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
+        """Return the block that `mapping` describes, defaults filled in.
+
+        Raises one `LabError` with everything that is wrong.
+        """
+        try:
+            return cls.model_validate(dict(mapping))
+        except ValidationError as error:
+            raise LabError("; ".join(findings(error, cls))) from None
