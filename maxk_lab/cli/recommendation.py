@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -9,7 +10,6 @@ import typer
 from maxk_lab.cli.console import console, say
 
 if TYPE_CHECKING:
-    from maxk_lab.statistics.intervals import Interval
     from maxk_lab.studies.gradient.recommend import Candidate, Recommendation
 
 _SHOWN = 12
@@ -142,8 +142,8 @@ def as_json(answer: Recommendation) -> dict[str, Any]:
             "n": key.n,
             "k": key.k,
             "groups": one.groups,
-            "step_snr": _ends(one.step_snr),
-            "against_best": None if one.against_best is None else _ends(one.against_best),
+            "step_snr": asdict(one.step_snr),
+            "against_best": None if one.against_best is None else asdict(one.against_best),
             "told_apart": one.told_apart,
             "cells": dict(one.row.cells),
         }
@@ -158,14 +158,4 @@ def as_json(answer: Recommendation) -> dict[str, Any]:
         "candidates": [of(one) for one in answer.candidates],
         "left_out": [{"row": row.key.path, "reason": reason} for row, reason in answer.left_out],
         "paste": _paste(answer.best) if answer.candidates else None,
-    }
-
-
-def _ends(interval: Interval) -> dict[str, Any]:
-    return {
-        "value": interval.value,
-        "low": interval.low,
-        "high": interval.high,
-        "level": interval.level,
-        "reason": interval.reason,
     }

@@ -118,14 +118,9 @@ def exact(value: float) -> str:
     return UNDEFINED if math.isnan(value) else f"{0.0 if abs(value) < 1e-12 else value:.4g}"
 
 
-def has_interval(interval: Interval) -> bool:
-    """A value that may be printed: it and its ends are known (an end may be infinite)."""
-    return not any(math.isnan(end) for end in (interval.value, interval.low, interval.high))
-
-
 def compact(interval: Interval) -> str:
     """`12.3 [11.0, 13.9]`; `—` where there is no value or no interval."""
-    if not has_interval(interval):
+    if not interval.known:
         return UNDEFINED
     return f"{number(interval.value)} [{number(interval.low)}, {number(interval.high)}]"
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from maxk_lab.report.document import has_interval
 from maxk_lab.report.drawing import STYLE, save, unused
 from maxk_lab.report.model import Summary, SummaryRow
 from maxk_lab.report.naming import setting_words
@@ -90,11 +89,11 @@ def _automatic_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
         return ", ".join(filter(None, (row.key.environment, setting_words(row.key.setting))))
 
     for found in _grouped(rows, lambda row: (row.key.environment, row.key.setting, family(row))):
-        if any(has_interval(row.intervals["variance"]) for row in found):
+        if any(row.intervals["variance"].known for row in found):
             title = f"Gradient variance, {who(found[0])}: {environment(found[0])}"
             yield named("variance", found[0]), variance_figure(found, title, summary.level)
     for found in _grouped(rows, lambda row: (table(row), row.key.setting)):
-        if any(has_interval(row.intervals["scale"]) for row in found):
+        if any(row.intervals["scale"].known for row in found):
             stage = found[0].key.stage
             title = f"Bias along ∇J, stage {stage}, {who(found[0])}: {environment(found[0])}"
             yield named(f"bias-stage{stage}", found[0]), forest_figure(found, title, summary.level)
@@ -159,9 +158,9 @@ def _of_training(rows: Sequence[TrainingRow]) -> Iterator[tuple[str, str, Callab
     if not measured:
         yield curves
     yield "max-at-k", "Max@K after training", final_figure
-    if measured and any(has_interval(found) for row in rows for found in row.differences.values()):
+    if measured and any(found.known for row in rows for found in row.differences.values()):
         yield "max-at-k-difference", "Difference of Max@K after training", difference_figure
-    if any(has_interval(gap) for row in rows for gap in gaps(row).values()):
+    if any(gap.known for row in rows for gap in gaps(row).values()):
         yield "gap", "Optimality gap after training", gap_figure
     if measured:
         yield curves

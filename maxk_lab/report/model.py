@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from maxk_lab.report.naming import Setting, setting_words
+from maxk_lab.report.naming import Setting, row_path, setting_words
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.units import Units
@@ -36,13 +36,14 @@ class RowKey:
 
     @property
     def path(self) -> str:
-        """The name of the row in logs and messages: `stage200/maxk/centred/n16/k8`, its setting after the stage."""
-        return "/".join(
-            (
-                f"stage{self.stage}",
-                *([setting_words(self.setting)] if self.setting else []),
-                f"{self.estimator}/{self.baseline}/n{self.n}/k{self.k}",
-            )
+        """`stage200/maxk/centred/n16/k8`; see `row_path`."""
+        return row_path(
+            f"stage{self.stage}",
+            setting_words(self.setting),
+            estimator=self.estimator,
+            baseline=self.baseline,
+            n=self.n,
+            k=self.k,
         )
 
     @property

@@ -42,6 +42,17 @@ def setting_words(setting: Setting) -> str:
     return ", ".join(f"{short[key]}={spelled(value)}" for key, value in setting)
 
 
+def row_path(
+    first: str, setting: str, *, estimator: str, k: int, baseline: str = "", n: int | None = None
+) -> str:
+    """The name of a row in logs, messages and trackers: `stage200/arms=8/maxk/centred/n16/k8`.
+
+    `first` is the kind of study, or the stage; `setting` are the words of what the sweep varies.
+    """
+    point = (estimator, baseline, "" if n is None else f"n{n}", f"k{k}")
+    return "/".join(filter(None, (first, setting, *point)))
+
+
 def short_names(keys: list[str]) -> dict[str, str]:
     """The last word of each key, or the whole key where two share it."""
     last = [key.rpartition(".")[2] for key in keys]

@@ -7,6 +7,7 @@ weighing the same. The bootstrap is SciPy's BCa (Efron 1987), resampling units w
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,16 @@ class Interval:
     def width(self) -> float:
         """High minus low."""
         return self.high - self.low
+
+    @property
+    def known(self) -> bool:
+        """Whether the value may be printed: it and its ends are there (an end may be infinite)."""
+        return not any(map(math.isnan, (self.value, self.low, self.high)))
+
+    def columns(self, name: str) -> dict[str, float | None]:
+        """The value under `name`, its ends under `name_low`, `name_high`; all None unless `known`."""
+        ends = {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+        return {end: value if self.known else None for end, value in ends.items()}
 
 
 def undefined(level: float, reason: str) -> Interval:

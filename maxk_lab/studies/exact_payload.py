@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from maxk_lab.report.naming import row_path
 from maxk_lab.tracking.table import (
     Metrics,
     PayloadTable,
     finished,
+    record_path,
     setting_names,
     setting_of,
-    setting_path,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ SAMPLE_COLUMNS = ("cell", "seed", *WEIGHTS_AXES, "group", "reward", "weight")
 
 def objective_metrics(record: Record) -> Metrics:
     """`objective/maxk/k8/optimum` and the value there; of a failed cell the status and no number."""
-    path = f"objective/{record.cell['estimator']}/k{record.cell['k']}"
+    path = row_path("objective", "", estimator=record.cell["estimator"], k=record.cell["k"])
     values = {name: finished(record).get(name) for name in ("optimum", "optimum_value")}
     return {f"{path}/status": record.status} | {
         f"{path}/{name}": value for name, value in values.items() if value is not None
@@ -53,8 +54,7 @@ def objective_tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
 
 def weights_metrics(record: Record) -> Metrics:
     """`weights/maxk/centred/n16/k8/zero_share` and the like; of a failed cell the status and no number."""
-    cell = record.cell
-    path = f"weights/{setting_path(record)}{cell['estimator']}/{cell['baseline']}/n{cell['n']}/k{cell['k']}"
+    path = record_path(record, "weights")
     values = {name: finished(record).get(name) for name in NUMBERS}
     return {f"{path}/status": record.status} | {
         f"{path}/{name}": value for name, value in values.items() if value is not None

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from maxk_lab.report.naming import row_path
+
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
@@ -35,7 +37,9 @@ def setting_names(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(name for record in records for name in setting_of(record)))
 
 
-def setting_path(record: Record) -> str:
-    """`arms=8,distance=0.3/`, empty where nothing varies."""
-    short = (f"{name.rpartition('.')[2]}={value}" for name, value in setting_of(record).items())
-    return f"{','.join(short)}/" if setting_of(record) else ""
+def record_path(record: Record, first: str) -> str:
+    """The name of the record's row, as `row_path` has it; its setting as `arms=8,distance=0.3`."""
+    setting = setting_of(record)
+    words = ",".join(f"{name.rpartition('.')[2]}={value}" for name, value in setting.items())
+    axes = ("estimator", "baseline", "n", "k")
+    return row_path(first, words, **{axis: record.cell[axis] for axis in axes})

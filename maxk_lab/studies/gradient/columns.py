@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from maxk_lab.report.document import UNDEFINED, Column, compact, has_interval, number
+from maxk_lab.report.document import UNDEFINED, Column, compact, number
 from maxk_lab.report.key_columns import POINT, SEEDS
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.report.naming import Setting, short_names, spelled
@@ -55,9 +55,7 @@ def record(row: SummaryRow) -> dict[str, Any]:
     flat["instances"], flat["pool"] = row.instances, row.pool
     flat["cells"] = dict(row.cells)
     flat["undefined"] = {
-        name: interval.reason
-        for name, interval in row.intervals.items()
-        if not has_interval(interval)
+        name: interval.reason for name, interval in row.intervals.items() if not interval.known
     }
     return flat
 
@@ -83,10 +81,7 @@ def measure(name: str) -> Column:
     """The column of a measure with its interval; empty in rows where it was not measured."""
 
     def values(row: SummaryRow) -> Mapping[str, Any]:
-        interval = row.intervals[name]
-        known = has_interval(interval)
-        ends = {"": interval.value, "_low": interval.low, "_high": interval.high}
-        return {name + end: value if known else None for end, value in ends.items()}
+        return row.intervals[name].columns(name)
 
     def text(row: SummaryRow) -> str:
         return compact(row.intervals[name]) if name in row.intervals else ""
@@ -153,13 +148,6 @@ EXACT_BIAS = Column(
 OVER_BEST = Column(
     "over best possible",
     lambda row: "" if row.over_best is None else compact(row.over_best),
-    lambda row: {
-        f"over_best{end}": None if row.over_best is None else _defined(value)
-        for end, value in zip(
-            ("", "_low", "_high"),
-            (row.over_best.value, row.over_best.low, row.over_best.high),
-            strict=True,
-        )
-    },
+    lambda row: row.over_best.columns("over_best"),
     numeric=True,
 )

@@ -9,9 +9,9 @@ from maxk_lab.tracking.table import (
     Metrics,
     PayloadTable,
     finished,
+    record_path,
     setting_names,
     setting_of,
-    setting_path,
 )
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ COLUMNS = ("cell", "seed", *AXES, "status", "against", *METRICS)
 
 def gradient_metrics(record: Record) -> Metrics:
     """`stage0/maxk/centred/n16/k8/variance` and the like, a setting after the stage; of a failed cell the status only."""
-    cell = record.cell
-    path = f"stage{cell['stage']}/{setting_path(record)}{cell['estimator']}/{cell['baseline']}/n{cell['n']}/k{cell['k']}"
+    path = record_path(record, f"stage{record.cell['stage']}")
     found: Metrics = {f"{path}/status": record.status}
     values = {name: finished(record).get(name) for name in (*METRICS, *MORE)}
     return found | {f"{path}/{name}": value for name, value in values.items() if value is not None}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.report.document import UNDEFINED, Column, Section, Sheet, compact, has_interval
+from maxk_lab.report.document import UNDEFINED, Column, Section, Sheet, compact
 from maxk_lab.report.model import ProxyRow, Summary
 from maxk_lab.report.naming import Setting, environment_label, setting_of
 from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
@@ -101,7 +101,7 @@ def _sheet(environment: str, rows: tuple[ProxyRow, ...], summary: Summary) -> Sh
         caption.append(
             "constant on: instances left out, because the proxy or ‖ψ‖² does not vary there."
         )
-    reasons = [row.correlation.reason for row in rows if not has_interval(row.correlation)]
+    reasons = [row.correlation.reason for row in rows if not row.correlation.known]
     caption += [f"{UNDEFINED}: {reason}." for reason in dict.fromkeys(reasons)]
     places = [(row.setting, row.stage) for row in rows]
     rules = tuple(i for i in range(1, len(rows)) if places[i] != places[i - 1])
@@ -114,11 +114,8 @@ def _sheet(environment: str, rows: tuple[ProxyRow, ...], summary: Summary) -> Sh
 
 def _correlation(row: ProxyRow) -> Mapping[str, Any]:
     found = row.correlation
-    ends = {"": found.value, "_low": found.low, "_high": found.high}
-    known = has_interval(found)
-    return {f"correlation{end}": value if known else None for end, value in ends.items()} | {
-        "undefined": {} if known else {"correlation": found.reason}
-    }
+    undefined = {} if found.known else {"correlation": found.reason}
+    return found.columns("correlation") | {"undefined": undefined}
 
 
 _COLUMNS = (

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from maxk_lab.estimators.catalogue import fit_of, objective
-from maxk_lab.report.document import has_interval
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
@@ -104,7 +103,7 @@ def _unfit(row: SummaryRow, budget: int, biased: bool) -> str:
     if row.units is None:
         return row.bias.reason or "not measured"
     snr = row.intervals["snr"]
-    if not has_interval(snr):
+    if not snr.known:
         return snr.reason or "its SNR has no interval"
     if not snr.value > 0:
         return "its signal cannot be told from zero"
@@ -127,7 +126,7 @@ def _compared(one: Candidate, best: Candidate, level: float) -> Candidate:
     share = one.groups / best.groups
     logs = log_ratio(one.row.units, best.row.units, measure="snr", level=level)
     ratio = _unpaired(one.row.units, best.row.units, share, level, logs.reason)
-    if has_interval(logs):
+    if logs.known:
         value, low, high = (share * math.exp(end) for end in (logs.value, logs.low, logs.high))
         ratio = Interval(value, low, high, level)
     return replace(one, against_best=ratio)
@@ -137,7 +136,7 @@ def _unpaired(one: Units, best: Units, share: float, level: float, why: str) -> 
     """The ratio from two intervals that hold together at `level`, whatever their dependence (Bonferroni): wide, and never wrong."""
     each = 1 - (1 - level) / 2
     top, bottom = interval(one, "snr", level=each), interval(best, "snr", level=each)
-    if not (has_interval(top) and has_interval(bottom) and bottom.low > 0):
+    if not (top.known and bottom.known and bottom.low > 0):
         return undefined(level, why)
     low, high = max(0.0, top.low) / bottom.high, top.high / bottom.low
     return Interval(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Section, Sheet, has_interval
+from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Section, Sheet
 from maxk_lab.report.model import Summary, SummaryRow
 from maxk_lab.report.naming import Setting
 from maxk_lab.statistics.bias import POWER
@@ -104,7 +104,7 @@ def undefined_notes(rows: Sequence[SummaryRow]) -> list[str]:
     for row in rows:
         by_reason: dict[str, list[str]] = defaultdict(list)
         for name, interval in row.intervals.items():
-            if not has_interval(interval):
+            if not interval.known:
                 by_reason[interval.reason or "no interval"].append(HEADINGS[name])
         if row.bias.verdict == "undefined":
             by_reason[row.bias.reason or "not judged"].append("bias")

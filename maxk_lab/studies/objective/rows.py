@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.estimators.catalogue import objective
-from maxk_lab.report.naming import environment_label
+from maxk_lab.report.naming import environment_label, row_path
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
@@ -23,8 +23,8 @@ class ObjectiveKey:
 
     @property
     def path(self) -> str:
-        """The name of the row in logs and messages: `objective/maxk/k8`."""
-        return f"objective/{self.estimator}/k{self.k}"
+        """`objective/maxk/k8`; see `row_path`."""
+        return row_path("objective", "", estimator=self.estimator, k=self.k)
 
     @property
     def objective(self) -> str:

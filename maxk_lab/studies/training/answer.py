@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 
-from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Sheet, compact, has_interval
+from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Sheet, compact
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import (
     heading,
@@ -49,9 +49,7 @@ def _best(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
     if len(told) < 2:
         return
     for k in shown_ks(told):
-        known = [
-            (value.value, row) for row in told if (value := row.final(k)) and has_interval(value)
-        ]
+        known = [(value.value, row) for row in told if (value := row.final(k)) and value.known]
         if not known:
             continue
         best = max(known, key=lambda pair: pair[0])[1]
@@ -62,7 +60,7 @@ def _best(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
         ]
         gain = best.differences.get(k)
         words = [f"{heading(k)}: {named[best.key]}, {compact(_final(best, k))}"]
-        if gain is not None and has_interval(gain):
+        if gain is not None and gain.known:
             words.append(f"Minus {by_path[best.reference]}: {compact(gain)}")
         words.append(
             f"Not told apart from it: {_listed(alike)}" if alike else "Told apart from every other"
@@ -85,7 +83,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _clear(found: Interval) -> bool:
     """Whether an interval of a difference lies on one side of zero."""
-    return has_interval(found) and (found.low > 0 or found.high < 0)
+    return found.known and (found.low > 0 or found.high < 0)
 
 
 def _against(rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...]) -> Sheet:
@@ -116,7 +114,7 @@ def _difference(row: TrainingRow, k: int) -> Interval | None:
 
 def _where(row: TrainingRow, sign: int) -> str:
     """The K at which the difference is of that sign beyond doubt."""
-    if not any(has_interval(found) for found in row.differences.values()):
+    if not any(found.known for found in row.differences.values()):
         return UNDEFINED
     ks = [
         str(k) for k, found in row.differences.items() if _clear(found) and found.value * sign > 0

@@ -9,9 +9,9 @@ import numpy as np
 
 from maxk_lab.report.document import UNDEFINED, Column, compact
 from maxk_lab.report.key_columns import POINT, SEEDS
-from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.studies.gradient.columns import setting_columns
-from maxk_lab.studies.training.ending.values import flat_interval, measured
+from maxk_lab.studies.training.ending.values import measured
 from maxk_lab.studies.training.rows.model import TrainingRow
 from maxk_lab.studies.training.rows.names import UNBIASED, biasing, derived, derived_words, methods
 
@@ -19,6 +19,7 @@ Item = TypeVar("Item")
 # Columns of intervals that fit beside the key columns, and beside the one column of methods.
 SIDE_BY_SIDE = 3
 BESIDE_METHODS = 4
+_NOT_COMPARED = undefined(0.95, "compared with no other row")
 
 
 def record(row: TrainingRow) -> dict[str, Any]:
@@ -28,9 +29,8 @@ def record(row: TrainingRow) -> dict[str, Any]:
         flat |= column.values(row)
     flat |= {"steps": row.steps, "rollouts": row.rollouts, "reference": row.reference}
     for k in row.ks:
-        flat |= flat_interval(f"max@{k}", row.final(k)) | flat_interval(
-            f"difference@{k}", row.differences.get(k)
-        )
+        flat |= row.curve[k - 1].columns(f"max@{k}")
+        flat |= row.differences.get(k, _NOT_COMPARED).columns(f"difference@{k}")
     if row.measures is not None:
         flat |= {
             "derived": derived(row),
@@ -44,7 +44,7 @@ def record(row: TrainingRow) -> dict[str, Any]:
             "rollouts": e.rollouts,
             "seconds": e.seconds,
             "k": k,
-            **flat_interval("value", value),
+            **value.columns("value"),
         }
         for e in row.evaluations
         for k, value in e.values.items()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from maxk_lab.report.document import has_interval
 from maxk_lab.report.model import Summary
 from maxk_lab.studies.training.ending.values import without_value
 from maxk_lab.studies.training.rows.model import TrainingRow
@@ -119,7 +118,7 @@ def training_notes(rows: Sequence[TrainingRow]) -> list[str]:
         by_reason: dict[str, list[str]] = defaultdict(list)
         for k in row.ks:
             for what, value in (("", row.final(k)), ("difference at ", row.differences.get(k))):
-                if value is not None and not has_interval(value):
+                if value is not None and not value.known:
                     by_reason[value.reason or "no interval"].append(f"{what}K = {k}")
         for reason, what in without_value(row):
             by_reason[reason].append(what)

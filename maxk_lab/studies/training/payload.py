@@ -12,9 +12,9 @@ from maxk_lab.tracking.table import (
     Metrics,
     PayloadTable,
     finished,
+    record_path,
     setting_names,
     setting_of,
-    setting_path,
 )
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ QUANTILE_COLUMNS = ("cell", "seed", *TRAINING_AXES, "quantile", "value", "low", 
 
 def training_metrics(record: Record) -> Metrics:
     """`training/maxk/centred/n16/k8/final/max@8` and the like, a setting after the study; of a failed cell the status only."""
-    cell = record.cell
-    path = f"training/{setting_path(record)}{cell['estimator']}/{cell['baseline']}/n{cell['n']}/k{cell['k']}"
+    path = record_path(record, "training")
     found: dict[str, Any] = {
         f"{path}/final/max@{k}": value for k, value, *_ in _final_values(record)
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.estimators.catalogue import choose_estimator, is_unbiased
-from maxk_lab.report.naming import Setting, environment_label, setting_of, setting_words
+from maxk_lab.report.naming import Setting, environment_label, row_path, setting_of, setting_words
 from maxk_lab.studies.gradient.order import catalogue_order
 
 if TYPE_CHECKING:
@@ -30,9 +30,15 @@ class WeightsKey:
 
     @property
     def path(self) -> str:
-        """The name of the row in logs and messages: `weights/maxk/centred/n16/k8`, its setting before the estimator."""
-        words = f"{setting_words(self.setting)}/" if self.setting else ""
-        return f"weights/{words}{self.estimator}/{self.baseline}/n{self.n}/k{self.k}"
+        """`weights/maxk/centred/n16/k8`; see `row_path`."""
+        return row_path(
+            "weights",
+            setting_words(self.setting),
+            estimator=self.estimator,
+            baseline=self.baseline,
+            n=self.n,
+            k=self.k,
+        )
 
     @property
     def method(self) -> str:

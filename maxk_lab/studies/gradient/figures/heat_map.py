@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxk_lab.report.document import UNDEFINED, has_interval, number
+from maxk_lab.report.document import UNDEFINED, number
 from maxk_lab.report.drawing import panels, wide_enough, wrapped
 from maxk_lab.report.model import RowKey, SummaryRow
 from maxk_lab.studies.gradient.order import family, is_oracle, method, method_order
@@ -97,7 +97,7 @@ def _value(row: SummaryRow) -> float:
 def _known(row: SummaryRow) -> bool:
     """It has a value, and an interval that ends: an infinite end says that the signal may be nothing."""
     found = row.intervals["relative_variance"]
-    return has_interval(found) and math.isfinite(found.high) and found.value > 0
+    return found.known and math.isfinite(found.high) and found.value > 0
 
 
 def _may_be_best(row: SummaryRow) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.report.axes import number_axis, plain_ticks
-from maxk_lab.report.document import has_interval
 from maxk_lab.report.drawing import bars, finish, legend_width, look, looks, panels
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.report.naming import DISTANCE, spelled
@@ -128,7 +127,7 @@ def _drawable(row: SummaryRow, declared: Declared) -> bool:
         or value_of(row, declared.against) is None
     ):
         return False
-    return (row.exact or has_interval(found)) and (declared.scale != "log" or found.value > 0)
+    return (row.exact or found.known) and (declared.scale != "log" or found.value > 0)
 
 
 def _axes_of_lines(declared: Declared) -> tuple[str, ...]:

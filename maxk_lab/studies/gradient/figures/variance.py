@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxk_lab.report.document import has_interval
 from maxk_lab.report.drawing import bars, finish, look, panels
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.studies.gradient.order import method, method_order
@@ -55,9 +54,7 @@ def _variance_line(
     axes: Axes, line: Sequence[SummaryRow], index: int, of: int, label: str, unbiased: bool
 ) -> None:
     known = [
-        row
-        for row in line
-        if has_interval(row.intervals["variance"]) and row.intervals["variance"].low > 0
+        row for row in line if row.intervals["variance"].known and row.intervals["variance"].low > 0
     ]
     # A little sideways shift (the axis is logarithmic) keeps bars apart; all together stay nearer than the next n.
     shift = min(1.025, 1.35 ** (1 / max(1, of - 1))) ** (index - (of - 1) / 2)
@@ -115,7 +112,7 @@ def forest_figure(rows: Sequence[SummaryRow], title: str, level: float) -> Figur
 
 def _forest_limits(rows: Sequence[SummaryRow]) -> tuple[float, float]:
     """Every point within `_FOREST_RANGE` and the ends of most bars: a few wide ones must not squeeze all."""
-    values = [row.intervals["scale"] for row in rows if has_interval(row.intervals["scale"])]
+    values = [row.intervals["scale"] for row in rows if row.intervals["scale"].known]
     points = np.clip([value.value for value in values] + [1.0], *_FOREST_RANGE)
     low = min(
         points.min(), np.clip(np.quantile([value.low for value in values], 0.1), *_FOREST_RANGE)
@@ -129,7 +126,7 @@ def _forest_limits(rows: Sequence[SummaryRow]) -> tuple[float, float]:
 
 def _forest_mark(axes: Axes, row: SummaryRow, height: float, limits: tuple[float, float]) -> None:
     value = row.intervals["scale"]
-    if not has_interval(value):
+    if not value.known:
         axes.text(1.0, height, "—", ha="center", va="center", fontsize=8, color="#666666", zorder=3)
         return
     marker, colour = VERDICT_MARKS[row.bias.verdict]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from maxk_lab.estimators.catalogue import effective_k
-from maxk_lab.report.document import Block, Sheet, has_interval
+from maxk_lab.report.document import Block, Sheet
 from maxk_lab.report.model import Summary
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import (
@@ -56,9 +56,7 @@ def _tables(
     Values that no row has are left out: why, the notes say.
     """
     shown = shown_gaps(rows) if group == "gap" else None
-    found = [
-        v for row in rows for v in values(row) if v.group == group and has_interval(v.interval)
-    ]
+    found = [v for row in rows for v in values(row) if v.group == group and v.interval.known]
     names = {v.name: v.heading for v in found if shown is None or v.name in shown}
     own = tuple(row for row in rows if any(v.name in names for v in values(row)))
     chunks = side_by_side(list(names.items()), BESIDE_METHODS)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.report.document import has_interval
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.ending.measures import EXTRAS
 from maxk_lab.studies.training.rows.model import TrainingRow
@@ -51,7 +50,7 @@ def measured(row: TrainingRow) -> dict[str, Any]:
     flat: dict[str, Any] = {"optimum": optimum.kind, "optimum_exact": optimum.exact}
     flat["robust_of"] = None if row.robust is None else row.robust.of
     for value in values(row):
-        flat |= flat_interval(value.name, value.interval)
+        flat |= value.interval.columns(value.name)
     return flat
 
 
@@ -67,15 +66,5 @@ def without_value(row: TrainingRow) -> Iterator[tuple[str, str]]:
         "robust": "of the instances, ",
     }
     for value in values(row):
-        if not has_interval(value.interval):
+        if not value.interval.known:
             yield value.interval.reason or "no interval", words.get(value.group, "") + value.heading
-
-
-def flat_interval(name: str, found: Interval | None) -> dict[str, float | None]:
-    """The value under its name and its ends under `_low` and `_high`; None where there is no value or no interval."""
-    known = found is not None and has_interval(found)
-    ends = ("value", "low", "high")
-    return {
-        name + ("" if end == "value" else f"_{end}"): getattr(found, end) if known else None
-        for end in ends
-    }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from maxk_lab.report.document import has_interval, number
+from maxk_lab.report.document import number
 from maxk_lab.report.drawing import finish, looks, panels
 from maxk_lab.report.ranges import known, limits, outside, squeezed
 from maxk_lab.statistics.intervals import Interval
@@ -38,7 +38,7 @@ def curves_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figu
     figure, axes = panels(2 if timed else 1, len(ks), size, sharex="row", sharey=sharey)
     for j, k in enumerate(ks):
         for index, row in enumerate(rows):
-            known = [e for e in row.evaluations if k in e.values and has_interval(e.values[k])]
+            known = [e for e in row.evaluations if k in e.values and e.values[k].known]
             values = [e.values[k] for e in known]
             if unbanded(rows):
                 values = list(map(without_band, values))

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from maxk_lab.report.document import has_interval
 from maxk_lab.report.drawing import finish, legend_width, panels
 from maxk_lab.report.ranges import limits, outside, where
 from maxk_lab.statistics.intervals import Interval
@@ -43,7 +42,7 @@ def final_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figur
 
 def difference_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
     """The final Max@K curves minus that of the reference, paired by seed: above zero is better, and crossing curves cross zero."""
-    shown = [row for row in rows if any(map(has_interval, row.differences.values()))]
+    shown = [row for row in rows if any(found.known for found in row.differences.values())]
     named = dict(zip((row.key.path for row in rows), labels(rows), strict=True))
     # Where starts differ so do the references: that of most rows is in the title, and any other beside its rows.
     first, *others = (name for name, _ in Counter(row.reference for row in shown).most_common())
@@ -67,7 +66,7 @@ def difference_figure(rows: Sequence[TrainingRow], title: str, level: float) -> 
 
 def gap_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
     """The optimality gap of the best of K samples at the end of training."""
-    shown = [row for row in rows if any(map(has_interval, gaps(row).values()))]
+    shown = [row for row in rows if any(found.known for found in gaps(row).values())]
     axis, said = (
         "optimality gap in %\n(lower is better)",
         f"{optimum_words(rows)}; {band_words(rows, level)}",
@@ -95,7 +94,7 @@ def _figure(
     of_all = styled or rows
     looks = dict(zip((row.key for row in of_all), row_looks(of_all), strict=True))
     names = dict(zip((row.key for row in of_all), labels(of_all), strict=True))
-    known = [{k: value for k, value in curve(row).items() if has_interval(value)} for row in rows]
+    known = [{k: value for k, value in curve(row).items() if value.known} for row in rows]
     ends, notes = _range(known)
     told = [
         ", ".join(filter(None, [label(row, names[row.key]), note]))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxk_lab.report.naming import Setting
+from maxk_lab.report.naming import Setting, row_path
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.rows.names import path_words
 
@@ -24,10 +24,15 @@ class TrainingKey:
 
     @property
     def path(self) -> str:
-        """The name of the row in logs and messages: `training/maxk/centred/n16/k8`, its setting after the study."""
-        words = path_words(self.setting)
-        point = f"{self.estimator}/{self.baseline}/n{self.n}/k{self.k}"
-        return "/".join(("training", *([words] if words else []), point))
+        """`training/maxk/centred/n16/k8`; see `row_path`."""
+        return row_path(
+            "training",
+            path_words(self.setting),
+            estimator=self.estimator,
+            baseline=self.baseline,
+            n=self.n,
+            k=self.k,
+        )
 
 
 @dataclass(frozen=True)
