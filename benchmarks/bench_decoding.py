@@ -17,7 +17,7 @@ from rl4co.utils.ops import unbatchify
 from timing import medians
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.adapter import RL4COEnvironment
 from maxk_lab.environments.routing.decoding import Decoded, Race, encode, next_log_policy, replayed
 from maxk_lab.environments.routing.passes import Pass, parallel, sequential, unrecorded

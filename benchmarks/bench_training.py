@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,

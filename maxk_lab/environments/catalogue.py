@@ -5,9 +5,11 @@ from __future__ import annotations
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.bandit.rows import BANDIT
 from maxk_lab.environments.gaussian.rows import GAUSSIAN, GAUSSIAN_REWARDS, GaussianRewardRow
-from maxk_lab.environments.kinds import EnvironmentRow, RewardRow, TaskRow
-from maxk_lab.environments.language.rows import REWARDS, TASKS, TOY_LLM
+from maxk_lab.environments.language.reward_rows import REWARDS, RewardRow
+from maxk_lab.environments.language.rows import TOY_LLM
+from maxk_lab.environments.language.task_rows import TASKS, TaskRow
 from maxk_lab.environments.routing.rows import ROUTING
+from maxk_lab.environments.rows import EnvironmentRow
 
 __all__ = [
     "ENVIRONMENTS",

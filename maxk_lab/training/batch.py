@@ -10,13 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import (
-    Environment,
-    Instances,
-    Rollouts,
-    SamplingWithTokens,
-    TokenStatistics,
-)
+from maxk_lab.environments.capabilities import SamplingWithTokens
+from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.device import device_of, placed
 from maxk_lab.training.settings import Settings

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from maxk_lab.environments.protocol import Environment, Instances, PlacedEnvironment
+from maxk_lab.environments.capabilities import PlacedEnvironment
+from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.errors import LabError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.training.device import device_of, placed
 

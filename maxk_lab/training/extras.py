@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import Environment, ForcedStarts, GreedyEnvironment, Instances
+from maxk_lab.environments.capabilities import ForcedStarts, GreedyEnvironment
+from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.errors import LabError
 from maxk_lab.training.device import device_of, placed
 from maxk_lab.training.evaluation import sample_rewards

@@ -9,7 +9,9 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import Environment, ForcedStarts, Instances, TokenStatistics
+from maxk_lab.environments.capabilities import ForcedStarts
+from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.rollouts import TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size
 from maxk_lab.estimators.catalogue import fit_of, is_token_level, needed_weight, needs_ratios

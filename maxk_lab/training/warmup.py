@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from maxk_lab.environments.protocol import Environment
+from maxk_lab.environments.environment import Environment
 from maxk_lab.estimators import advantages
 from maxk_lab.seeds import derive_seed
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.func import functional_call, grad, vmap
 
+from maxk_lab.environments.capabilities import ExactEnvironment, VectorisedEnvironment
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import ExactEnvironment, VectorisedEnvironment, make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.objectives import Objective

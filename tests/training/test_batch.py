@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.training.batch import draw
 from maxk_lab.training.device import device_of, resolve_device

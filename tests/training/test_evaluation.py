@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.training.evaluation import evaluate, reward_quantiles
 

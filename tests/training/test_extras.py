@@ -2,7 +2,7 @@
 
 import torch
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.training.evaluation import sample_rewards
 from maxk_lab.training.extras import measure_extras
 

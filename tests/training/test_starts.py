@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.settings import Settings, Weighting, check

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.training.evaluation import evaluate, sample_rewards

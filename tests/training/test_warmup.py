@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.training.warmup import WarmUp, train_until
 
 SETTINGS = {"batch": 8, "n": 8, "clip": 1.0, "seed": 5}

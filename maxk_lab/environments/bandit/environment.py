@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.bandit.rows import EXPONENTIAL_RATE
 from maxk_lab.environments.catalogue import EnvironmentRow
-from maxk_lab.environments.decisions import logit_proxy, token_statistics
-from maxk_lab.environments.protocol import Rollouts, TokenStatistics
-from maxk_lab.environments.rng import isolated_rng
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, logit_proxy, token_statistics
+from maxk_lab.random_state import isolated_rng
 
 
 class SoftmaxTable(nn.Module):

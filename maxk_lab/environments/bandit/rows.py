@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
-from maxk_lab.environments.kinds import DTYPES, EnvironmentRow
+from maxk_lab.environments.rows import DTYPES, EnvironmentRow
 
 BANDIT_LIMIT = 2_000
 EXPONENTIAL_RATE = 5.0

@@ -16,11 +16,11 @@ from maxk_lab.environments.gaussian.quadrature import (
     halved,
 )
 from maxk_lab.environments.gaussian.rows import GaussianRow, load_gaussian_reward
-from maxk_lab.environments.protocol import Rollouts, TokenStatistics
-from maxk_lab.environments.rng import isolated_rng
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.distribution import distribution_value
 from maxk_lab.estimators.objectives import Objective
+from maxk_lab.random_state import isolated_rng
 
 CELLS = 20_000
 # Halving the cells may move J by this share of the range of rewards: more is a jump inside a cell.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Parameter, Row, load
-from maxk_lab.environments.kinds import EnvironmentRow
+from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError
 
 

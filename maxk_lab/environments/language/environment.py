@@ -10,18 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.catalogue import load
-from maxk_lab.environments.decisions import token_statistics
 from maxk_lab.environments.language.rewards import load_rewards, score
-from maxk_lab.environments.language.rows import TASKS, reward_names, reward_weights
+from maxk_lab.environments.language.rows import reward_names, reward_weights
 from maxk_lab.environments.language.sampling import (
     RecomputedLogits,
     decision_mask,
     draw,
     next_token_log_policy,
 )
+from maxk_lab.environments.language.task_rows import TASKS
 from maxk_lab.environments.language.tasks import is_held_out
 from maxk_lab.environments.language.vocabulary import symbols_of
-from maxk_lab.environments.protocol import Rollouts, TokenStatistics
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, token_statistics
 from maxk_lab.errors import LabError
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.language.environment import LanguageEnvironment
-from maxk_lab.environments.rng import isolated_rng
 from maxk_lab.errors import LabError
+from maxk_lab.random_state import isolated_rng
 
 
 class PretrainedPolicy(nn.Module):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.language.rows import load_reward_object
+from maxk_lab.environments.language.reward_rows import load_reward_object
 from maxk_lab.errors import LabError
 
 

@@ -1,4 +1,4 @@
-"""The catalogue of the toy language: its tasks, its reward functions, and what may be set about it. Imports no torch."""
+"""The catalogue row of the toy language: what may be set about it and its policy. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,118 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue, Parameter, load
-from maxk_lab.environments.kinds import DTYPES, EnvironmentRow, RewardRow, TaskRow
+from maxk_lab.catalogue import Parameter
+from maxk_lab.environments.language.reward_rows import REWARDS, load_reward_object
+from maxk_lab.environments.language.task_rows import TASKS
 from maxk_lab.environments.language.tasks import can_be_split
 from maxk_lab.environments.language.vocabulary import MAX_VOCABULARY, symbols_of
+from maxk_lab.environments.rows import DTYPES, EnvironmentRow
 from maxk_lab.errors import LabError
 
 MAX_SEQUENCES = 20_000
-
-REWARDS: Catalogue[RewardRow] = Catalogue(
-    "reward function",
-    [
-        RewardRow(
-            name="exact_match",
-            meaning="1 where the completion is the task's answer, else 0",
-            implementation="maxk_lab.environments.language.reward_functions:exact_match",
-            reads=("answer",),
-            binary=True,
-        ),
-        RewardRow(
-            name="single_symbol",
-            meaning="1 where the completion is the one symbol of the answer, then the end; else 0",
-            implementation="maxk_lab.environments.language.reward_functions:single_symbol",
-            reads=("answer", "truncated"),
-            binary=True,
-        ),
-        RewardRow(
-            name="edit_similarity",
-            meaning="1 − edit distance to the answer / length of the longer text, in [0, 1]",
-            implementation="maxk_lab.environments.language.reward_functions:edit_similarity",
-            citation="Levenshtein 1966",
-            reads=("answer",),
-        ),
-        RewardRow(
-            name="safe_or_risky",
-            meaning=".4 for completions that begin with the safe symbol, 1 for a hashed eighth of those that begin "
-            "with the risky one, else 0",
-            implementation="maxk_lab.environments.language.reward_functions:safe_or_risky",
-            reads=("safe", "risky"),
-        ),
-        RewardRow(
-            name="finished",
-            meaning="1 where the policy ended the completion, 0 where it was cut at max_length",
-            implementation="maxk_lab.environments.language.reward_functions:finished",
-            reads=("truncated",),
-            binary=True,
-        ),
-        RewardRow(
-            name="brevity",
-            meaning="1 − length of the completion / max_length",
-            implementation="maxk_lab.environments.language.reward_functions:brevity",
-            reads=("longest",),
-        ),
-    ],
-    "maxk_lab.rewards",
-)
-
-TASKS: Catalogue[TaskRow] = Catalogue(
-    "task",
-    [
-        TaskRow(
-            name="hidden_target",
-            meaning="write the prompt under a secret substitution of symbols, exactly (pass@K)",
-            implementation="maxk_lab.environments.language.tasks:hidden_target",
-            reward="exact_match",
-            answer_of_prompt_length=True,
-        ),
-        TaskRow(
-            name="modular",
-            meaning="write the sum of the prompt's digits modulo the number of symbols, as one symbol, then end (pass@K)",
-            implementation="maxk_lab.environments.language.tasks:modular",
-            reward="single_symbol",
-            least_length=2,
-        ),
-        TaskRow(
-            name="edit",
-            meaning="write the prompt backwards, graded by edit distance",
-            implementation="maxk_lab.environments.language.tasks:edit",
-            reward="edit_similarity",
-            answer_of_prompt_length=True,
-        ),
-        TaskRow(
-            name="deceptive",
-            meaning="begin safely for .4, or riskily for 1 in an unlearnable eighth of the cases: mean and Max@K disagree",
-            implementation="maxk_lab.environments.language.tasks:deceptive",
-            reward="safe_or_risky",
-            least_length=3,
-        ),
-    ],
-    "maxk_lab.tasks",
-)
-
-
-def load_reward_object(name: str) -> Any:
-    """The callable behind a catalogue name or a dotted path `package.module:name`. Raises `LabError` when there is none."""
-    if ":" not in name:
-        try:
-            return load(REWARDS.get(name).implementation)
-        except LabError as error:
-            raise LabError(f"{error}; or a dotted path package.module:name") from None
-    try:
-        found = load(name)
-    except Exception as error:  # the user's module may raise anything when it is imported
-        hint = (
-            "looked for among the installed packages and in the folder where maxk-lab was started"
-        )
-        raise LabError(f"cannot load the reward function {name!r}: {error} ({hint})") from error
-    if isinstance(found, type) or not callable(found):
-        raise LabError(
-            f"the reward function {name!r} must be a function (prompts, completions, **columns) or a torch module, got "
-            f"{'the class ' + found.__name__ if isinstance(found, type) else repr(found)}"
-        )
-    return found
 
 
 def reward_names(parameters: Mapping[str, Any]) -> list[str]:

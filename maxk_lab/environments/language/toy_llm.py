@@ -13,9 +13,9 @@ from maxk_lab.environments.language.environment import LanguageEnvironment
 from maxk_lab.environments.language.rows import MAX_SEQUENCES, LanguageRow
 from maxk_lab.environments.language.sampling import RememberedLogits, next_token_log_policy
 from maxk_lab.environments.language.vocabulary import END, spell
-from maxk_lab.environments.rng import isolated_rng
 from maxk_lab.errors import LabError
 from maxk_lab.policies.transformer import CausalTransformer
+from maxk_lab.random_state import isolated_rng
 
 
 class ToyLLM(LanguageEnvironment):

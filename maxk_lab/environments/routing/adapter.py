@@ -19,7 +19,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from maxk_lab.environments.catalogue import EnvironmentRow
-from maxk_lab.environments.protocol import Rollouts, TokenStatistics
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
 from maxk_lab.environments.routing import greedy as rl4co_greedy
 from maxk_lab.environments.routing.decoding import (
     Race,

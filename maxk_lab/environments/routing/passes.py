@@ -13,8 +13,7 @@ from rl4co.envs import RL4COEnvBase
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from maxk_lab.environments.decisions import token_statistics
-from maxk_lab.environments.protocol import TokenStatistics
+from maxk_lab.environments.rollouts import TokenStatistics, token_statistics
 from maxk_lab.environments.routing.decoding import Decoded, Start, decode, next_log_policy
 from maxk_lab.environments.routing.parallel import kept, parallel_log_policy
 

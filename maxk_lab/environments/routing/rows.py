@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
-from maxk_lab.environments.kinds import DTYPES, EnvironmentRow
+from maxk_lab.environments.rows import DTYPES, EnvironmentRow
 
 # The most trajectories that are ever listed.
 MAX_TRAJECTORIES = 50_000

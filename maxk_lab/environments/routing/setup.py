@@ -18,9 +18,9 @@ from rl4co.models.zoo.am.policy import AttentionModelPolicy
 from tensordict import TensorDict
 from torch import nn
 
-from maxk_lab.environments.kinds import EnvironmentRow
-from maxk_lab.environments.rng import isolated_rng
 from maxk_lab.environments.routing import repairs as rl4co_repairs
+from maxk_lab.environments.rows import EnvironmentRow
+from maxk_lab.random_state import isolated_rng
 
 
 def make_rl4co(row: EnvironmentRow, parameters: Mapping[str, Any]) -> RL4COEnvBase:

@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.rng import isolated_rng
+from maxk_lab.random_state import isolated_rng
 
 
 def perturbed(policy: nn.Module, distance: float, seed: int) -> nn.Module:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import Environment, ExactEnvironment, Instances
+from maxk_lab.environments.capabilities import ExactEnvironment
+from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.scores.parts import Source, check_scorable, enumerated, integrated, sampled
 from maxk_lab.gradients.scores.pool import ScorePool

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import Environment, ExactEnvironment, Instances, Rollouts
+from maxk_lab.environments.capabilities import ExactEnvironment
+from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.rollouts import Rollouts
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import (

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from maxk_lab.environments.protocol import Environment, Instances, VectorisedEnvironment
+from maxk_lab.environments.capabilities import VectorisedEnvironment
+from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.gradients.scores.per_trajectory import (
     BatchedScores,
     Scores,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from maxk_lab.environments.protocol import Environment, make_environment
+from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import objective
 from maxk_lab.estimators.objectives import Objective

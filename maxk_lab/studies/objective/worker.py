@@ -11,12 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import (
-    Environment,
-    ExactEnvironment,
-    Instances,
-    make_environment,
-)
+from maxk_lab.environments.capabilities import ExactEnvironment
+from maxk_lab.environments.environment import Environment, Instances, make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import objective
 from maxk_lab.estimators.objectives import Objective

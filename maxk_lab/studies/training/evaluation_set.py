@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.environments.protocol import Environment, InstanceFiles, Instances
+from maxk_lab.environments.capabilities import InstanceFiles
+from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.environments.routing.files.kinds import hash_of_data
 from maxk_lab.environments.routing.optima import method_for, optima
 from maxk_lab.errors import LabError

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import Environment, make_environment
+from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.evaluation_set import evaluation_set, reference_record

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.seeds import derive_seed

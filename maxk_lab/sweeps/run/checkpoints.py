@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.protocol import Environment, make_environment
+from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.plan.cells import policy_meaning

@@ -5,7 +5,7 @@ import math
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 
 
 def bandit(arms=6):

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 

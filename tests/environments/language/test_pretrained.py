@@ -5,8 +5,9 @@ import sys
 import pytest
 import torch
 
+from maxk_lab.environments.capabilities import VectorisedEnvironment
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import VectorisedEnvironment, make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 
 transformers = pytest.importorskip("transformers")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.language import reward_functions, tasks
-from maxk_lab.environments.protocol import make_environment
 
 SYMBOLS = "01234"
 

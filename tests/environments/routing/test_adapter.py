@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 
 POLICY = {

@@ -7,14 +7,14 @@ from rl4co.utils.ops import unbatchify
 
 from maxk_lab.environments import protocol
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import make_environment
-from maxk_lab.environments.rng import isolated_rng
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing import adapter as rl4co_adapter
 from maxk_lab.environments.routing import greedy as rl4co_greedy
 from maxk_lab.environments.routing.decoding import Race, encode, replayed
 from maxk_lab.environments.routing.parallel import is_parallel
 from maxk_lab.environments.routing.passes import parallel, sequential
 from maxk_lab.errors import LabError
+from maxk_lab.random_state import isolated_rng
 
 POLICY = {"embed_dim": 16, "num_encoder_layers": 1, "num_heads": 2, "feedforward_hidden": 16}
 ROWS = [row for row in ENVIRONMENTS if row.implementation.endswith("RL4COEnvironment")]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.optima import method_for, optima, reference_refusal, solve
 from maxk_lab.environments.routing.optima.held_karp import shortest_tours
 from maxk_lab.environments.routing.optima.one_tour import OneTour, best_tour

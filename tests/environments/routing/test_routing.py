@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
 from maxk_lab.environments.routing.setup import draw_instances, make_policy, make_rl4co
 from maxk_lab.gradients.scores.trajectories import trajectory_grams

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.estimators import advantages, maxk_reward_estimate, objective
 from maxk_lab.estimators.catalogue import needed_weight
 from maxk_lab.gradients.enumerated.moments import Outcomes, complete_moments

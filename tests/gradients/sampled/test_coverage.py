@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.estimators import advantages, maxk_reward_estimate
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool

@@ -10,7 +10,7 @@ import torch
 
 from maxk_lab.environments.bandit.environment import Bandit
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.estimators import Objective, advantages, objective
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.gradients.sampled.measures import measure_cells, pool_layout

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.gradients.scores.per_trajectory import BatchedScores, score_gram, squared_norms
 
 POLICY = {

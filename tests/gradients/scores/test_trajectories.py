@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores import trajectories
 from maxk_lab.gradients.scores.draw import draw_pool

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.files.kinds import hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed

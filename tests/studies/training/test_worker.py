@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.studies.training import worker as training_study
 from maxk_lab.studies.training.schema import TrainingStudy
 from maxk_lab.studies.training.worker import measure_training

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from maxk_lab.environments.protocol import make_environment
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError, SpecError
 from maxk_lab.studies.gradient.worker import measure_unit
 from maxk_lab.studies.training.worker import measure_training

@@ -14,10 +14,10 @@ from rl4co.envs import RL4COEnvBase
 from tensordict import TensorDict
 from torch import Tensor
 
-from maxk_lab.environments.rng import isolated_rng
 from maxk_lab.environments.routing.files.kinds import data_files, data_refusal
 from maxk_lab.environments.routing.files.vrplib import read_problem
 from maxk_lab.errors import LabError
+from maxk_lab.random_state import isolated_rng
 
 # RL4CO's resets of these take the number of nodes from the data, so that their policies can be evaluated on any size.
 ANY_SIZE = ("tsp", "cvrp")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maxk_lab.environments.protocol import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.environments.routing.optima.availability import HELD_KARP_CITIES, ONE_TOUR, PYVRP
 from maxk_lab.environments.routing.optima.held_karp import shortest_tours
 from maxk_lab.errors import LabError

@@ -10,9 +10,10 @@ import torch
 
 @contextmanager
 def isolated_rng(seed: int) -> Iterator[None]:
-    """Run a block under torch's global generator seeded with `seed`, and give the caller's state back afterwards.
+    """Run a block under torch's global generator seeded with `seed`; give the old state back after.
 
-    Those of CUDA devices are given back, too, where CUDA is in use; to look at them would initialise it.
+    The states of CUDA devices are given back, too, where CUDA is in use; to look at them would
+    initialise it.
     """
     in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = range(torch.cuda.device_count()) if in_use else []

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from maxk_lab.environments.decisions import logit_proxy
+from maxk_lab.environments.rollouts import logit_proxy
 
 
 @pytest.mark.parametrize("confidence", [1.0, 6.0, 9.0, 12.0, 30.0])

@@ -1,4 +1,4 @@
-"""What a catalogue row of an environment, a task and a reward function says. Imports no torch."""
+"""The row by which an environment declares what may be set about it and what it can do."""
 
 from __future__ import annotations
 
@@ -62,35 +62,3 @@ class EnvironmentRow(Row):
             if head % 8 != 0:
                 return f"embed_dim / num_heads must be a multiple of 8, got {policy['embed_dim']} / {policy['num_heads']}"
         return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskRow(Row):
-    """A task of the toy language: its rule, the reward function it is scored with and what it needs of the vocabulary."""
-
-    reward: str
-    least_symbols: int = 2
-    least_length: int = 1
-    # Whether the answer is as long as the prompt, so that it must fit into a completion.
-    answer_of_prompt_length: bool = False
-
-    def refusal(self, symbols: int, prompt_length: int, max_length: int) -> str | None:
-        """Why the task cannot be set in this many symbols and these lengths, or None."""
-        if symbols < self.least_symbols:
-            return f"task {self.name} needs vocab_size ≥ {self.least_symbols + 1} (symbols and the end), got {symbols + 1}"
-        if max_length < self.least_length:
-            return f"task {self.name} needs max_length ≥ {self.least_length}, got {max_length}"
-        if self.answer_of_prompt_length and max_length < prompt_length:
-            return (
-                f"task {self.name} has answers as long as the prompt: max_length must be at least prompt_length = "
-                f"{prompt_length}, got {max_length}"
-            )
-        return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RewardRow(Row):
-    """A reward function of completions: the columns it reads and whether it gives only 0 and 1."""
-
-    reads: tuple[str, ...] = ()
-    binary: bool = False

@@ -1,0 +1,67 @@
+"""The catalogue of tasks of the toy language. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from maxk_lab.catalogue import Catalogue, Row
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRow(Row):
+    """A task of the toy language: its rule, the reward function it is scored with and what it needs of the vocabulary."""
+
+    reward: str
+    least_symbols: int = 2
+    least_length: int = 1
+    # Whether the answer is as long as the prompt, so that it must fit into a completion.
+    answer_of_prompt_length: bool = False
+
+    def refusal(self, symbols: int, prompt_length: int, max_length: int) -> str | None:
+        """Why the task cannot be set in this many symbols and these lengths, or None."""
+        if symbols < self.least_symbols:
+            return f"task {self.name} needs vocab_size ≥ {self.least_symbols + 1} (symbols and the end), got {symbols + 1}"
+        if max_length < self.least_length:
+            return f"task {self.name} needs max_length ≥ {self.least_length}, got {max_length}"
+        if self.answer_of_prompt_length and max_length < prompt_length:
+            return (
+                f"task {self.name} has answers as long as the prompt: max_length must be at least prompt_length = "
+                f"{prompt_length}, got {max_length}"
+            )
+        return None
+
+
+TASKS: Catalogue[TaskRow] = Catalogue(
+    "task",
+    [
+        TaskRow(
+            name="hidden_target",
+            meaning="write the prompt under a secret substitution of symbols, exactly (pass@K)",
+            implementation="maxk_lab.environments.language.tasks:hidden_target",
+            reward="exact_match",
+            answer_of_prompt_length=True,
+        ),
+        TaskRow(
+            name="modular",
+            meaning="write the sum of the prompt's digits modulo the number of symbols, as one symbol, then end (pass@K)",
+            implementation="maxk_lab.environments.language.tasks:modular",
+            reward="single_symbol",
+            least_length=2,
+        ),
+        TaskRow(
+            name="edit",
+            meaning="write the prompt backwards, graded by edit distance",
+            implementation="maxk_lab.environments.language.tasks:edit",
+            reward="edit_similarity",
+            answer_of_prompt_length=True,
+        ),
+        TaskRow(
+            name="deceptive",
+            meaning="begin safely for .4, or riskily for 1 in an unlearnable eighth of the cases: mean and Max@K disagree",
+            implementation="maxk_lab.environments.language.tasks:deceptive",
+            reward="safe_or_risky",
+            least_length=3,
+        ),
+    ],
+    "maxk_lab.tasks",
+)
