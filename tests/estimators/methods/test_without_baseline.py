@@ -167,14 +167,18 @@ def test_shapes_dtypes_and_constants_of_the_loss(name: str, shape: tuple[int, ..
 @pytest.mark.parametrize(
     ("function", "params", "message"),
     [
-        ("standardised:grpo", {"eps": -1.0}, "eps must be a finite number >= 0, got -1.0"),
+        ("methods.standardised:grpo", {"eps": -1.0}, "eps must be a finite number >= 0, got -1.0"),
         (
-            "heuristics:leader_reward",
+            "methods.heuristics:leader_reward",
             {"alpha": float("nan")},
             "alpha must be a finite number >= 0, got nan",
         ),
-        ("heuristics:hybrid", {"lambda_": 1.5}, "lambda_ must be a number from 0 to 1, got 1.5"),
-        ("standardised:grpo_passk", {"norm": "var"}, "norm must be std or none, got 'var'"),
+        (
+            "methods.heuristics:hybrid",
+            {"lambda_": 1.5},
+            "lambda_ must be a number from 0 to 1, got 1.5",
+        ),
+        ("methods.standardised:grpo_passk", {"norm": "var"}, "norm must be std or none, got 'var'"),
     ],
 )
 def test_parameters_out_of_range(function: str, params: dict[str, object], message: str) -> None:
