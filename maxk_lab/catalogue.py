@@ -64,8 +64,7 @@ class Parameter:
         if self.kind is float and not math.isfinite(parsed):
             raise LabError(f"{self.name} must be finite, got {value!r}")
         if self.choices and parsed not in self.choices:
-            hint = nearest(str(parsed), map(str, self.choices))
-            also = f" (did you mean {hint}?)" if hint else ""
+            also = did_you_mean(str(parsed), map(str, self.choices))
             raise LabError(
                 f"{self.name} must be one of {', '.join(map(str, self.choices))}, got {value!r}{also}"
             )
@@ -123,8 +122,7 @@ class Catalogue(Generic[RowType]):
         """The row called `name`. Raises `LabError` with the nearest name and all allowed ones."""
         if name in self._rows:
             return self._rows[name]
-        hint = nearest(name, self._rows)
-        also = f" (did you mean {hint}?)" if hint else ""
+        also = did_you_mean(name, self._rows)
         raise LabError(f"unknown {self.kind} {name!r}{also}; known: {', '.join(self._rows)}")
 
 
@@ -137,7 +135,11 @@ def load(path: str) -> Any:
         raise LabError(f"cannot load {path!r}: {error}") from error
 
 
-def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The word of `words` most like `word`, or None when nothing is near."""
-    found = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
-    return found[0] if found else None
+def did_you_mean(word: object, words: Iterable[str]) -> str:
+    """Return " (did you mean X?)" with the one of `words` most like `word`; "" when none is near.
+
+    Nothing is like a value that is no text.
+    """
+    text = word if isinstance(word, str) else ""
+    found = difflib.get_close_matches(text, list(words), n=1, cutoff=0.6)
+    return f" (did you mean {found[0]}?)" if found else ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 PARTIAL = ".partial-"
 # Held while a file is being written, so that a worker told to stop does not stop in the middle.
@@ -13,12 +15,17 @@ WRITING = threading.Lock()
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` to `path`: all or nothing, whenever the process or the machine may crash."""
+    save_atomically(path, lambda file: file.write(data))
+
+
+def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
+    """Write to `path` what `save(file)` writes to the open file: all or nothing, as above."""
     partial = path.with_name(f"{PARTIAL}{path.name}-{os.getpid()}")
     with WRITING:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with partial.open("wb") as file:
-                file.write(data)
+                save(file)
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(path)
@@ -29,7 +36,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def remove_partials(folder: Path) -> None:
-    """Remove what killed writers left behind; only for the one process that holds the folder's lock."""
+    """Remove the leftovers of killed writers; only for the process that holds the folder's lock."""
     for partial in folder.glob(f"{PARTIAL}*"):
         partial.unlink(missing_ok=True)
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 
 _WORDS = {
     "int_type": "must be a whole number",
@@ -65,16 +65,14 @@ def message(finding: Mapping[str, Any]) -> str:
 def one_of(given: Any, words: Iterable[str]) -> str:
     """Return the sentence for a value that is none of `words`, with the nearest of them."""
     words = list(words)
-    hint = nearest(str(given), words)
-    also = f" (did you mean {hint}?)" if hint else ""
+    also = did_you_mean(str(given), words)
     return f"must be one of {', '.join(words)}, got {_shown(given)}{also}"
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
     """Return the sentence for a key that nothing reads."""
     known = list(known)
-    hint = nearest(key, known)
-    also = f" (did you mean {hint}?)" if hint else f"; known: {', '.join(known)}"
+    also = did_you_mean(key, known) or f"; known: {', '.join(known)}"
     return f"unknown key {key!r}{also}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,8 +25,7 @@ def normalize_weights(weights: Tensor, how: str) -> Tensor:
     Raises `ValueError` for an unknown name and for `zscore` of a group of one.
     """
     if how not in WEIGHT_NORMALIZATIONS:
-        hint = nearest(how, WEIGHT_NORMALIZATIONS) if isinstance(how, str) else None
-        also = f" (did you mean {hint}?)" if hint else ""
+        also = did_you_mean(how, WEIGHT_NORMALIZATIONS)
         raise ValueError(
             f"weight_normalization must be one of {', '.join(WEIGHT_NORMALIZATIONS)}, got {how!r}{also}"
         )

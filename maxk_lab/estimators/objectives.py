@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
-from maxk_lab.catalogue import Parameter, nearest
+from maxk_lab.catalogue import Parameter, did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.parameters import Between, Numbers, spell
 
@@ -230,8 +230,7 @@ def _parse(form: str) -> tuple[str, Any]:
         raise LabError(f"the form of an objective must be a name or name[value], got {form!r}")
     name, written = match["name"], match["value"]
     if name not in FORMS:
-        hint = nearest(name, FORMS)
-        also = f" (did you mean {hint}?)" if hint else ""
+        also = did_you_mean(name, FORMS)
         raise LabError(f"unknown form of an objective {name!r}{also}; known: {', '.join(FORMS)}")
     parameter = FORMS[name].parameter
     if parameter is None:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.catalogue import Parameter, nearest
+from maxk_lab.catalogue import Parameter, did_you_mean
 from maxk_lab.errors import LabError
 
 
@@ -89,6 +89,5 @@ def _or_words(value: Any, words: tuple[str, ...]) -> str:
     """What else is allowed, and the word that is meant, for the end of a message; empty without words."""
     if not words:
         return ""
-    hint = nearest(value, words) if isinstance(value, str) else None
-    also = f" (did you mean {hint}?)" if hint else ""
+    also = did_you_mean(value, words)
     return f"; or one of {', '.join(words)}{also}"

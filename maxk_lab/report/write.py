@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from maxk_lab.errors import LabError
+from maxk_lab.files import write_atomically
 from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import check_format, render
 from maxk_lab.report.model import Summary
@@ -36,7 +36,7 @@ def write_report(summary: Summary, out: Path, formats: Sequence[str] = tuple(FIL
     written = []
     for format in formats:
         path = out / FILES[format]
-        _replace(path, render(summary, format, images=images))
+        write_atomically(path, render(summary, format, images=images).encode())
         written.append(path)
     return written + drawn
 
@@ -44,11 +44,3 @@ def write_report(summary: Summary, out: Path, formats: Sequence[str] = tuple(FIL
 def write_figures(run: RunDirectory) -> list[Path]:
     """Draw the figures of a run into its own report folder, where tracking finds them."""
     return figures(summarise(run), run.report_path / "figures")
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write whole or not at all, so that a reader never sees half a report."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.tracking.payload import Payload, payloads
 
@@ -27,8 +27,7 @@ def track(run: RunDirectory, mode: str, project: str | None = None) -> list[str]
     records are the results, and they are not touched. Raises `LabError` for an unknown mode only.
     """
     if mode not in MODES:
-        hint = nearest(mode, MODES)
-        also = f" (did you mean {hint}?)" if hint else ""
+        also = did_you_mean(mode, MODES)
         raise LabError(f"unknown W&B mode {mode!r}{also}; known: {', '.join(MODES)}")
     if mode == "disabled":
         return []

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 
 
@@ -21,8 +21,7 @@ class Block:
         known = {f.name: f for f in fields(cls)}
         for key in mapping:
             if key not in known:
-                hint = nearest(str(key), known)
-                also = f" (did you mean {hint}?)" if hint else ""
+                also = did_you_mean(str(key), known)
                 raise LabError(f"unknown training setting {key!r}{also}; known: {', '.join(known)}")
         return cls(
             **{key: _value(known[key].default_factory, value) for key, value in mapping.items()}
@@ -124,8 +123,7 @@ class KScheduleSettings(Block):
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> Iterator[str]:
     """The problem of a value that is none of `choices`, with the nearest of them."""
     if value not in choices:
-        hint = nearest(str(value), choices)
-        also = f" (did you mean {hint}?)" if hint else ""
+        also = did_you_mean(str(value), choices)
         yield f"{name} must be one of {', '.join(choices)}, got {value!r}{also}"
 
 

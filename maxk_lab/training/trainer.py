@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.errors import LabError
+from maxk_lab.files import save_atomically
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.device import resolve_device
 from maxk_lab.training.evaluation import max_curves
@@ -130,23 +130,12 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         """Write a checkpoint."""
-        _write(self.state(), path)
+        save_atomically(path, partial(torch.save, self.state()))
 
     def keep_policy(self, path: Path) -> None:
         """Write the policy as it is now."""
-        _write({**self.about, "policy": self.policy.state_dict(), "step": self.steps}, path)
-
-
-def _write(state: Mapping[str, Any], path: Path) -> None:
-    """Write a file whole or not at all; it needs no fsync, for without it the training starts again."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        torch.save(state, partial)
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+        state = {**self.about, "policy": self.policy.state_dict(), "step": self.steps}
+        save_atomically(path, partial(torch.save, state))
 
 
 def train(

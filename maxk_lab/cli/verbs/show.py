@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json
 from maxk_lab.errors import LabError
@@ -81,8 +81,7 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
     found = [(run, cell) for run in runs for cell in run.ids() if cell.startswith(prefix)]
     if not found:
         known = ", ".join(run.name for run in runs) or "none"
-        hint = nearest(prefix, [run.name for run in runs])
-        also = f" (did you mean {hint}?)" if hint else ""
+        also = did_you_mean(prefix, [run.name for run in runs])
         raise LabError(f"no run and no cell {prefix!r} under {results}{also}; runs: {known}")
     cells = sorted({cell for _, cell in found})
     if len(cells) > 1:

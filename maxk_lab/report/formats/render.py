@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.report.document import Section, document
 from maxk_lab.report.formats.latex import latex
@@ -73,8 +73,7 @@ def check_format(format: str) -> None:
     if format == "html":
         raise LabError(f"format html is not implemented yet; use one of {', '.join(FORMATS)}")
     if format not in FORMATS:
-        hint = nearest(format, FORMATS)
-        also = f" (did you mean {hint}?)" if hint else ""
+        also = did_you_mean(format, FORMATS)
         raise LabError(f"unknown format {format!r}{also}; known: {', '.join(FORMATS)}")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import objective
 from maxk_lab.estimators.objectives import Objective
+from maxk_lab.files import save_atomically
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.behaviour import perturbed
 from maxk_lab.gradients.scores.draw import draw_pool
@@ -88,7 +89,8 @@ def _pool(
         on_instance=lambda done, of: event("scores", {"done": done, "of": of}),
     )
     if path is not None:
-        _write(path, lambda file: np.savez(file, **pool.to_arrays()))  # type: ignore[arg-type]
+        arrays: dict[str, Any] = pool.to_arrays()
+        save_atomically(path, lambda file: np.savez(file, **arrays))
     return pool
 
 
@@ -140,7 +142,7 @@ def _policy_at_stage(
         on_step=lambda step, steps: event("warmup", {"step": step, "steps": steps}),
     )
     if cache is not None:
-        _write(cache / f"{name}-{stage}.pt", lambda file: torch.save(warmup.state(), file))
+        save_atomically(cache / f"{name}-{stage}.pt", partial(torch.save, warmup.state()))
     return warmup.policy
 
 
@@ -157,12 +159,3 @@ def _read_pool(path: Path | None) -> ScorePool | None:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         path.unlink(missing_ok=True)
         return None
-
-
-def _write(path: Path, save: Callable[[Any], None]) -> None:
-    """Write a cache file whole or not at all; caches need no fsync, for a damaged one is made again."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with partial.open("wb") as file:
-        save(file)
-    partial.replace(path)

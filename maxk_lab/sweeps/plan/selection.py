@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.sweeps.plan.cells import Cell
@@ -39,8 +39,7 @@ def _parse(plan: Plan, only: str) -> dict[str, set[Any]]:
                 f"--only must read axis=value,axis=value, got {part.strip()!r} in {only!r}"
             )
         if axis not in axes:
-            hint = nearest(axis, axes)
-            also = f" (did you mean {hint}?)" if hint else ""
+            also = did_you_mean(axis, axes)
             raise LabError(f"--only: unknown axis {axis!r}{also}; known: {', '.join(axes)}")
         wanted.setdefault(axis, set()).add(_value(plan, axis, value))
     return wanted
@@ -64,8 +63,7 @@ def _value(plan: Plan, axis: str, text: str) -> Any:
     for candidate in known:
         if value in (str(candidate), f"{candidate:g}" if isinstance(candidate, float) else None):
             return candidate
-    hint = nearest(value, map(str, known))
-    also = f" (did you mean {hint}?)" if hint else ""
+    also = did_you_mean(value, map(str, known))
     raise LabError(
         f"--only: no cell has {axis} = {text}{also}; the sweep has {', '.join(map(str, known))}"
     )

@@ -72,8 +72,8 @@ def execute(
     selected = select(plan, only)
     with locked(run.root):
         run.cells_path.mkdir(parents=True, exist_ok=True)
-        remove_partials(run.root)
-        remove_partials(run.cells_path)
+        for folder in (run.root, run.cells_path, run.cache_path):
+            remove_partials(folder)
         before = {
             cell_id: state for cell_id, state in statuses(plan, run).items() if cell_id in selected
         }

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING, Cell
@@ -197,13 +197,9 @@ def find_run(
         raise LabError(
             f"no runs under {results}; start one with: maxk-lab run experiments/tsp_sweep.yaml"
         )
-    hint = nearest(str(name_or_path), [run.name for run in runs])
-    known = ", ".join(run.name for run in runs)
-    raise LabError(
-        f"no run {str(name_or_path)!r}"
-        + (f" (did you mean {hint}?)" if hint else "")
-        + f"; known: {known}"
-    )
+    known = [run.name for run in runs]
+    also = did_you_mean(str(name_or_path), known)
+    raise LabError(f"no run {str(name_or_path)!r}{also}; known: {', '.join(known)}")
 
 
 def _last_change(run: RunDirectory) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_estimator, objective
@@ -97,8 +97,7 @@ def check_objective(
     }
     parameter = known.get(study.parameter)
     if parameter is None:
-        hint = nearest(study.parameter, known)
-        also = f" (did you mean {hint}?)" if hint else ""
+        also = did_you_mean(study.parameter, known)
         source.add(
             ("objective", "parameter"),
             f"must be a number of the environment or its policy: {', '.join(known)}; got {study.parameter!r}{also}"

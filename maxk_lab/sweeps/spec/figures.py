@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.fields import Model, OneOrMore
 from maxk_lab.sweeps.spec.claims.regions import AXES
 from maxk_lab.sweeps.spec.metrics import GradientMetric, not_measured
@@ -77,8 +77,7 @@ def _check_figure(
     known = list(values)
     for part, axis in parts.items():
         if axis not in values:
-            hint = nearest(axis, known)
-            also = f" (did you mean {hint}?)" if hint else ""
+            also = did_you_mean(axis, known)
             source.add(
                 (*path, *filter(None, part)),
                 f"must be one of {', '.join(known)}, got {axis!r}{also}",

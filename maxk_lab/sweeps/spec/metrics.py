@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 
 # Only where the trajectories are drawn from a behaviour policy.
 BEHAVIOUR_METRICS = ("effective_sample_size", "kl", "ratio_std")
@@ -53,8 +53,7 @@ def measured(complete: bool, off_policy: bool) -> tuple[str, ...]:
 def _one_of(known: Collection[str]) -> Callable[[str], str]:
     def check(metric: str) -> str:
         if metric not in known:
-            hint = nearest(metric, known)
-            also = f" (did you mean {hint}?)" if hint else ""
+            also = did_you_mean(metric, known)
             raise ValueError(f"must be one of {', '.join(known)}, got {metric!r}{also}")
         return metric
 

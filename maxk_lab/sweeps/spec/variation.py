@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from maxk_lab.catalogue import Parameter, nearest
+from maxk_lab.catalogue import Parameter, did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.fields import as_tuple
@@ -96,8 +96,7 @@ def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...
         known = _shared(names)
         if key not in known:
             keys = [NAME, *known, CHECKPOINT]
-            hint = nearest(key, keys)
-            also = f" (did you mean {hint}?)" if hint else ""
+            also = did_you_mean(key, keys)
             lacking = next(
                 (name for name in names if key not in parameters_of(name)), resolved[0]["name"]
             )

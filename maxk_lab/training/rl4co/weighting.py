@@ -8,7 +8,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages, objective_estimate
 from maxk_lab.estimators.catalogue import (
@@ -114,8 +114,8 @@ def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | 
     takes = choose_estimator(estimator).row.takes_baseline
     if variance_reduction is not None:
         if variance_reduction not in VARIANCE_REDUCTIONS:
-            hint = nearest(str(variance_reduction), VARIANCE_REDUCTIONS)
-            also = f" (did you mean {hint}?)" if hint else "; name any other baseline as baseline="
+            also = did_you_mean(str(variance_reduction), VARIANCE_REDUCTIONS)
+            also = also or "; name any other baseline as baseline="
             names = ", ".join(VARIANCE_REDUCTIONS)
             raise LabError(
                 f"variance_reduction must be one of {names}, got {variance_reduction!r}{also}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from maxk_lab.catalogue import nearest
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 
 # What a study may ask for.
@@ -27,8 +27,7 @@ def reference_refusal(environment: str, parameters: Mapping[str, Any], kind: str
     still allow an `exact` that is then refused when the file is read.
     """
     if kind not in REFERENCES:
-        hint = nearest(kind, REFERENCES)
-        also = f" (did you mean {hint}?)" if hint else ""
+        also = did_you_mean(kind, REFERENCES)
         return f"evaluate.reference must be one of {', '.join(REFERENCES)}, got {kind!r}{also}"
     row = ENVIRONMENTS.get(environment)
     if kind == "exact" and environment not in ONE_TOUR and not row.enumerable(parameters):

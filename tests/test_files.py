@@ -1,0 +1,44 @@
+"""Files are whole or absent: an old file survives a writer that fails, and leftovers can be removed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from maxk_lab.files import PARTIAL, remove_partials, save_atomically, write_atomically
+
+
+def test_bytes_are_written_and_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "a.json"
+    for data in (b"one", b"2"):
+        write_atomically(path, data)
+        assert path.read_bytes() == data
+    assert os.listdir(path.parent) == ["a.json"]
+
+
+def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    write_atomically(path, b"old")
+
+    def fails(file: BinaryIO) -> None:
+        file.write(b"ha")
+        file.flush()
+        # The half is beside the file, under a name that no reader looks for, and not in its place.
+        assert path.read_bytes() == b"old"
+        assert sorted(p.read_bytes() for p in tmp_path.glob(f"{PARTIAL}*")) == [b"ha"]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        save_atomically(path, fails)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.bin"]
+
+
+def test_leftovers_are_removed_and_files_stay(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a.bin", b"whole")
+    (tmp_path / f"{PARTIAL}a.bin-1").write_bytes(b"ha")
+    remove_partials(tmp_path)
+    assert os.listdir(tmp_path) == ["a.bin"]
