@@ -32,7 +32,8 @@ from maxk_lab.estimators.catalogue import (
     refusal,
 )
 from maxk_lab.gradients.scores.trajectories import trajectory_squared_norms
-from maxk_lab.training.settings import Settings, Weighting
+from maxk_lab.training.refusals import Weighting
+from maxk_lab.training.settings import Settings
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer
 from maxk_lab.training.weights import group_weights, token_weights

@@ -6,11 +6,10 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "Settings": "settings",
-        "Weighting": "settings",
+        "Weighting": "refusals",
         "Step": "step",
         "Trainer": "trainer",
         "train": "trainer",
-        "evaluate": "evaluation",
         "METRICS": "metrics",
         "WarmUp": "warmup",
         "train_until": "warmup",

@@ -1,4 +1,4 @@
-"""What a policy does on held-out instances: the rewards of i.i.d. samples, their Max@K curve and their quantiles."""
+"""A policy on held-out instances: the rewards of i.i.d. samples, their Max@K curve and quantiles."""
 
 from __future__ import annotations
 
@@ -10,29 +10,23 @@ from maxk_lab.estimators import maxk_curve
 from maxk_lab.training.device import device_of, placed
 
 
-def evaluate(
-    environment: Environment, policy: nn.Module, instances: Instances, samples: int, seed: int
-) -> Tensor:
-    """ρ̂(samples, K) of every instance, K = 1..samples: [I, samples] float64, each unbiased for the instance's J_K.
-
-    From one set of `samples` i.i.d. trajectories per instance; for rewards of 0 and 1 this is pass@k, 1 − C(n−c,k)/C(n,k).
-    """
-    return max_curves(sample_rewards(environment, policy, instances, samples, seed))
-
-
 def sample_rewards(
     environment: Environment, policy: nn.Module, instances: Instances, samples: int, seed: int
 ) -> Tensor:
-    """The rewards of `samples` i.i.d. trajectories of every instance: [I, samples] float64 on the CPU, NaN where unscorable."""
+    """Return the rewards of `samples` i.i.d. trajectories of every instance.
+
+    [I, samples] float64 on the CPU, NaN where unscorable.
+    """
     there = placed(environment, instances, device_of(policy))
     return environment.rollout(policy, there, samples, seed=seed).rewards.cpu().double()
 
 
 def max_curves(rewards: Tensor) -> Tensor:
-    """ρ̂(n, K) of every instance, K = 1..n, from n i.i.d. samples of each: rewards [I, n] → [I, n].
+    """Return ρ̂(n, K) of every instance, K = 1..n: rewards [I, n] of i.i.d. samples → [I, n].
 
-    Samples that no reward function can score (NaN) are left out: an instance with m scored ones has its J_K among scorable
-    trajectories up to K = m, and NaN beyond.
+    Each is unbiased for the instance's J_K; for rewards of 0 and 1 it is pass@k,
+    1 − C(n−c,k)/C(n,k). Samples that no reward function can score (NaN) are left out: an instance
+    with m scored ones has its J_K among scorable trajectories up to K = m, and NaN beyond.
     """
     scored = ~rewards.isnan()
     curves = torch.full_like(rewards, torch.nan)
@@ -45,5 +39,8 @@ def max_curves(rewards: Tensor) -> Tensor:
 
 
 def reward_quantiles(rewards: Tensor, fraction: float) -> Tensor:
-    """The quantile of each instance's scored samples, linear between order statistics: rewards [I, n] → [I]; NaN of none."""
+    """Return a quantile of each instance's scored samples: rewards [I, n] → [I].
+
+    It is linear between order statistics, and NaN without a scored sample.
+    """
     return rewards.nanquantile(fraction, dim=1, interpolation="linear")

@@ -8,7 +8,7 @@ from torch import Tensor
 from maxk_lab.estimators.baselines.families import coefficient_count, family_terms
 from maxk_lab.estimators.baselines.least_squares import normal_equations, solve, sum_of_others
 from maxk_lab.estimators.catalogue import choose_baseline, effective_k, fit_of
-from maxk_lab.training.settings import Weighting
+from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.weights import groups_by_size
 
 

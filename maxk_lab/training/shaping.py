@@ -12,7 +12,7 @@ def shape_rewards(
     *,
     scale: float = 1.0,
     penalty: Tensor | None,
-    clip: tuple[float, float] | None,
+    clip: Sequence[float] | None,
     order: Sequence[str],
 ) -> Tensor:
     """`scale` times rewards [..., n], after the stages `clip` and `kl` in the given order; NaN (unscorable) stays NaN.

@@ -20,7 +20,8 @@ from maxk_lab.training.fitted import fitted_coefficients
 from maxk_lab.training.kl import kl_tokens
 from maxk_lab.training.loss import off_policy_surrogate, sequence_mean, surrogate, token_mean
 from maxk_lab.training.metrics import batch_metrics, reward_metrics
-from maxk_lab.training.settings import Settings, Weighting
+from maxk_lab.training.refusals import Weighting
+from maxk_lab.training.settings import Settings
 from maxk_lab.training.shaping import shape_rewards
 from maxk_lab.training.weights import GroupWeights, group_weights, normalized, token_weights
 

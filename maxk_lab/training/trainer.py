@@ -18,8 +18,8 @@ from maxk_lab.files import save_atomically
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.device import resolve_device
 from maxk_lab.training.evaluation import max_curves
+from maxk_lab.training.refusals import check
 from maxk_lab.training.schedule import scheduled_k
-from maxk_lab.training.settings import check
 from maxk_lab.training.step import Step
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators import advantages, token_advantages
-from maxk_lab.training.settings import Weighting
+from maxk_lab.training.refusals import Weighting
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import torch
 
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.gradients.enumerated.exact import exact_value
-from maxk_lab.training.evaluation import evaluate, reward_quantiles
+from maxk_lab.training.evaluation import max_curves, reward_quantiles, sample_rewards
 
 
 def test_the_curve_of_binary_rewards_is_pass_at_k(sequences):
     environment = sequences(reward=lambda actions: (actions[..., 0] == 1).double())
     policy = environment.policy(0)
-    curves = evaluate(environment, policy, torch.arange(5), 8, seed=3)
+    curves = max_curves(sample_rewards(environment, policy, torch.arange(5), 8, seed=3))
     rewards = environment.rollout(policy, torch.arange(5), 8, seed=3).rewards
     correct = rewards.sum(1).long().tolist()
     assert len(set(correct)) > 1
@@ -33,7 +33,7 @@ def test_unscorable_samples_are_left_out(sequences):
 
     environment = sequences(reward=reward)
     policy = environment.policy(0)
-    curves = evaluate(environment, policy, torch.arange(3), 6, seed=1)
+    curves = max_curves(sample_rewards(environment, policy, torch.arange(3), 6, seed=1))
     rewards = environment.rollout(policy, torch.arange(3), 6, seed=1).rewards
     assert not curves[0].isnan().any()
     assert curves[1].isnan().tolist() == [False] * 3 + [True] * 3
@@ -67,7 +67,7 @@ def test_a_uniform_policy_on_five_cities_has_the_curve_of_the_enumerated_tours()
         exact[i] = torch.stack(
             [torch.as_tensor(exact_value(chances, rewards, k)) for k in range(1, 13)]
         )
-    difference = evaluate(environment, policy, instances, 12, seed=2) - exact
+    difference = max_curves(sample_rewards(environment, policy, instances, 12, seed=2)) - exact
     z = difference.mean(0) / (difference.std(0) / 60**0.5)
     assert z.abs().max() < 3.5
     assert difference.mean(0).abs().max() < 0.05

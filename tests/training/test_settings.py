@@ -1,11 +1,14 @@
 """Settings: defaults that are unbiased, and every mistake told at once before the first step."""
 
 import re
+from typing import get_args
 
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.training.settings import Settings, Weighting, check
+from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
+from maxk_lab.training.refusals import Weighting, check
+from maxk_lab.training.settings import Settings, WeightNormalization
 
 RLOO = Weighting("reinforce", "centred", 8, 1)
 
@@ -32,6 +35,10 @@ def test_the_defaults_are_fine_and_bend_nothing():
     assert (settings.reward_clip, settings.inner_epochs, settings.entropy_bonus) == (None, 1, 0.0)
 
 
+def test_every_normalization_of_weights_can_be_asked_for():
+    assert get_args(WeightNormalization) == tuple(WEIGHT_NORMALIZATIONS)
+
+
 def test_blocks_are_filled_in():
     settings = Settings.from_mapping(
         {"kl": {"place": "loss"}, "loss": {"ratio": "token"}, "reward_clip": [0, 1]}
@@ -49,8 +56,8 @@ def test_blocks_are_filled_in():
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [
-        ({"batchs": 3}, "unknown training setting 'batchs' (did you mean batch?)"),
-        ({"kl": {"bata": 3}}, "unknown training setting 'bata' (did you mean beta?)"),
+        ({"batchs": 3}, "unknown key 'batchs' (did you mean batch?)"),
+        ({"kl": {"bata": 3}}, "unknown key 'bata' (did you mean beta?)"),
     ],
 )
 def test_unknown_keys_are_refused(mapping, message):
@@ -65,25 +72,32 @@ def test_unknown_keys_are_refused(mapping, message):
             {"kl": {"place": "los"}},
             "kl.place must be one of none, reward, loss, got 'los' (did you mean loss?)",
         ),
-        ({"kl": {"beta": float("nan")}}, "kl.beta must be at least 0, got nan"),
-        ({"loss": {"aggregation": "fixed"}}, "loss.divisor must be given for aggregation fixed"),
+        ({"kl": {"beta": float("nan")}}, "kl.beta must be a finite number, got nan"),
+        ({"loss": {"aggregation": "fixed"}}, "loss.divisor is missing: the aggregation fixed"),
         ({"loss": {"dual_clip": 1.0}}, "loss.dual_clip must be greater than 1, got 1.0"),
         ({"loss": {"epsilon_low": 1.0}}, "loss.epsilon_low must be less than 1, got 1.0"),
-        ({"reward_clip": [1, 0]}, "reward_clip must be [low, high] with low < high, got [1, 0]"),
-        ({"reward_order": ["kl"]}, "reward_order must name clip and kl once each, got ['kl']"),
+        (
+            {"reward_clip": [1, 0]},
+            "reward_clip must be null or [low, high] with low < high, got [1.0, 0.0]",
+        ),
+        ({"reward_order": ["kl"]}, "reward_order must list clip and kl once each, got ['kl']"),
         ({"truncated": "mask"}, "truncated must be one of keep, mask_loss, mask_all, got 'mask'"),
         ({"max_grad_norm": 0.0}, "max_grad_norm must be greater than 0, got 0.0"),
-        ({"batch": 20}, "n must divide batch: 20 / 8; the nearest batch is 16 or 24"),
-        ({"batch": 4}, "n must divide batch: 4 / 8; the nearest batch is 8"),
+        (
+            {"batch": 20},
+            "batch must be a multiple of every n of the grid; 8 does not divide 20; "
+            "the nearest that fit all: 16 and 24",
+        ),
+        ({"batch": 4}, "8 does not divide 4; the nearest that fit all: 8"),
         ({"reward_scale": 0.0}, "reward_scale must be greater than 0, got 0.0"),
         ({"device": "gpu"}, "device must be one of auto, cpu, cuda, got 'gpu'"),
         (
             {"steps": 5, "snapshots": [0, 5, 6]},
-            "snapshots must be steps from 0 to steps = 5, got [6]",
+            "snapshots must be at most 5, the steps of a training, got 6",
         ),
         (
             {"evaluate": {"extras": ["greedi"]}},
-            "evaluate.extras must be one of greedy, augmentation, multistart, got 'greedi' (did you mean greedy?)",
+            "evaluate.extras.0 must be one of greedy, augmentation, multistart, got 'greedi' (did you mean greedy?)",
         ),
         (
             {"evaluate": {"reference": "milp"}},
@@ -98,14 +112,12 @@ def test_each_mistake_is_named(mapping, message):
 
 def test_all_mistakes_are_told_at_once():
     text = complaints(
-        Weighting("maxk", "subloo", 8, 9), batch=9, loss={"dual_clip": 0.5}, evaluate={"samples": 4}
+        Weighting("maxk", "subloo", 8, 9), batch=9, loss={"divisor": 2.0}, evaluate={"samples": 4}
     )
-    for part in (
-        "subloo needs" if "subloo needs" in text else "maxk needs",
-        "n must divide batch",
-        "dual_clip",
-        "at least k = 9",
-    ):
+    for part in ("maxk needs", "batch must be", "loss.divisor is read", "must be at least 9"):
+        assert part in text
+    text = complaints(steps=0, loss={"dual_clip": 0.5}, evaluat={})
+    for part in ("steps must be", "loss.dual_clip must be", "unknown key 'evaluat'"):
         assert part in text
 
 
@@ -121,14 +133,13 @@ def test_options_that_a_pair_has_no_meaning_for_are_refused():
     token = Weighting("reinforce", "otb_token", 8, 1)
     check(Settings(), token)
     for mapping in ({"weight_normalization": "zscore"}, {"min_gap_scale": 0.1}):
-        assert "otb_token gives one weight per token" in complaints(token, **mapping)
+        assert "otb_token gives one per token" in complaints(token, **mapping)
     binary = Weighting("maxrl", "none", 8, 1)
     check(Settings(), binary)
-    assert "maxrl needs rewards of 0 and 1" in complaints(binary, kl={"place": "reward"})
-    assert "maxrl needs rewards of 0 and 1: no reward_scale, got 2.0" in complaints(
-        binary, reward_scale=2.0
-    )
-    assert "no reward_clip between them, got [-1, 0.5]" in complaints(binary, reward_clip=(-1, 0.5))
+    lost = "leaves no rewards of 0 and 1, which maxrl needs"
+    assert f"kl.place reward {lost}; place it" in complaints(binary, kl={"place": "reward"})
+    assert f"reward_scale 2.0 {lost}" in complaints(binary, reward_scale=2.0)
+    assert f"reward_clip [-1.0, 0.5] {lost}" in complaints(binary, reward_clip=(-1, 0.5))
     check(Settings(reward_clip=(0.0, 1.0)), binary)
 
 
@@ -136,14 +147,14 @@ def test_options_that_a_pair_has_no_meaning_for_are_refused():
     "baseline", ["affine[oracle]", "ladder[oracle]", "constant[oracle]", "joint_optimum"]
 )
 def test_baselines_of_the_whole_policy_are_not_trained_with(baseline):
-    assert f"{baseline} is computed from the whole policy" in complaints(
+    assert f"{baseline} is fitted by complete enumeration" in complaints(
         Weighting("maxk", baseline, 8, 2)
     )
 
 
 def test_cross_fitting_needs_another_instance():
     weighting = Weighting("maxk", "ladder[cross_fit]", 8, 2)
-    wanted = "ladder[cross_fit] is fitted on the other instances of a batch: batch must be at least 2 n = 16, got 8"
+    wanted = "ladder[cross_fit] is fitted on other instances: batch / n must be at least 2, got 1"
     assert complaints(weighting, batch=8) == wanted
     check(Settings.from_mapping({"batch": 16}), weighting)
     check(Settings.from_mapping({"batch": 8}), Weighting("maxk", "ladder[same_batch]", 8, 2))
@@ -152,13 +163,13 @@ def test_cross_fitting_needs_another_instance():
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        ({"ratio": "token"}, "loss.ratio must be sequence, got token"),
-        ({"aggregation": "seq_mean"}, "loss.aggregation must be seq_sum or fixed, got seq_mean"),
+        ({"ratio": "token"}, "loss.ratio must be sequence for off_policy_maxk, "),
         (
-            {"aggregation": "token_mean"},
-            "loss.aggregation must be seq_sum or fixed, got token_mean",
+            {"aggregation": "seq_mean"},
+            "loss.aggregation must be seq_sum or fixed for off_policy_maxk",
         ),
-        ({"dual_clip": 3.0}, "off_policy_maxk clips no ratio: no loss.dual_clip, got 3.0"),
+        ({"aggregation": "token_mean"}, "of whole trajectories; got token_mean"),
+        ({"dual_clip": 3.0}, "loss.dual_clip must be null for off_policy_maxk"),
     ],
 )
 def test_off_policy_weights_are_of_whole_sequences_and_clip_nothing(loss, message):

@@ -8,7 +8,8 @@ import torch
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
-from maxk_lab.training.settings import Settings, Weighting, check
+from maxk_lab.training.refusals import Weighting
+from maxk_lab.training.settings import Settings
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer
 
@@ -31,7 +32,7 @@ def test_an_environment_without_forced_starts_is_refused_before_the_first_step(s
 
 def test_unknown_starts_are_refused():
     with pytest.raises(LabError, match=r"start must be one of iid, multistart, got 'multi'"):
-        check(Settings(start="multi"), RLOO)
+        Settings.from_mapping({"start": "multi"})
 
 
 def tsp(dtype="float32"):

@@ -23,7 +23,8 @@ from maxk_lab.training.fitted import fitted_coefficients
 from maxk_lab.training.kl import kl_tokens
 from maxk_lab.training.loss import off_policy_surrogate, surrogate
 from maxk_lab.training.metrics import METRICS, OFF_POLICY_METRICS
-from maxk_lab.training.settings import LossSettings, Settings, Weighting
+from maxk_lab.training.refusals import Weighting
+from maxk_lab.training.settings import LossSettings, Settings
 from maxk_lab.training.shaping import shape_rewards
 from maxk_lab.training.step import Step
 from maxk_lab.training.weights import group_weights

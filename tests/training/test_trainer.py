@@ -6,8 +6,9 @@ import torch
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.enumerated.exact import exact_value
-from maxk_lab.training.evaluation import evaluate, sample_rewards
-from maxk_lab.training.settings import Settings, Weighting
+from maxk_lab.training.evaluation import max_curves, sample_rewards
+from maxk_lab.training.refusals import Weighting
+from maxk_lab.training.settings import Settings
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
@@ -151,18 +152,21 @@ def test_training_a_bandit_for_the_maximum_improves_its_maximum():
         batch=64,
         evaluate={"samples": 8},
     )
-    before = evaluate(environment, started.policy, instances, 32, 2)[:, 7].mean().item()
+
+    def value_at_8():
+        rewards = sample_rewards(environment, started.policy, instances, 32, 2)
+        return max_curves(rewards)[:, 7].mean().item()
+
+    before = value_at_8()
     while started.steps < 40:
         started.advance()
-    assert (
-        evaluate(environment, started.policy, instances, 32, 2)[:, 7].mean().item() > before + 0.1
-    )
+    assert value_at_8() > before + 0.1
 
 
 def test_mistakes_are_told_before_the_first_step(sequences):
     environment = sequences()
     with pytest.raises(
-        LabError, match=r"n must divide batch.*evaluate.samples must be at least k = 5"
+        LabError, match=r"batch must be a multiple of every n.*evaluate.samples must be at least 5"
     ):
         trainer(environment, Weighting("maxk", "subloo", 5, 5))
     assert environment.seen == []

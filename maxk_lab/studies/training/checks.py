@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.routing.optima import reference_refusal
 from maxk_lab.environments.routing.rows import ROUTING
-from maxk_lab.estimators.catalogue import choose_estimator, is_token_level, needs_ratios
 from maxk_lab.studies.training.schema import TrainingGrid, TrainingStudy
 from maxk_lab.sweeps.plan.grid import Conditions, grid_points
 from maxk_lab.sweeps.spec.file_checks import check_data
 from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
+from maxk_lab.training.refusals import (
+    batch_problems,
+    sample_problems,
+    snapshot_problems,
+    step_problems,
+)
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,14 @@ def _entries(study: TrainingStudy, source: Source) -> list[_Entry]:
 def check_training(study: TrainingStudy, source: Source) -> None:
     """Note settings that contradict each other, or that do not fit the training study's grid."""
     entries = _entries(study, source)
-    _check_batch(entries, source)
+    for path, sharing in _by_batch(entries).items():
+        sizes = [n for entry in sharing for n in entry.grid.n]
+        for _, message in batch_problems(sharing[0].study.batch, sizes):
+            source.add(path, message)
     for entry in entries:
-        _check_loss(entry, source)
-        _check_weights(entry, source)
+        axes = entry.grid.estimator, entry.grid.baseline, min(entry.grid.n)
+        for setting, message in step_problems(entry.study, *axes):
+            source.add(entry.at(*setting), message)
         _check_schedule(entry, source)
     points = [
         point
@@ -52,12 +60,20 @@ def check_training(study: TrainingStudy, source: Source) -> None:
         for point in grid_points(entry.grid, Conditions.of(entry.study))[0]
     ]
     largest = max((point["k"] for point in points), default=1)
-    if study.evaluate.samples < largest:
-        source.add(
-            ("training", "evaluate", "samples"),
-            f"must be at least {largest}, the largest K of the grid, got {study.evaluate.samples}",
-        )
-    _check_snapshots(study, entries, source)
+    fewest = min(entry.study.steps for entry in entries)
+    for setting, message in (
+        *sample_problems(study, largest),
+        *snapshot_problems(study, fewest),
+    ):
+        source.add(("training", *setting), message)
+
+
+def _by_batch(entries: list[_Entry]) -> dict[TreePath, list[_Entry]]:
+    """Group the entries by the place of their `batch`, which must suit them all."""
+    found: dict[TreePath, list[_Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.at("batch"), []).append(entry)
+    return found
 
 
 def check_training_in(
@@ -145,39 +161,6 @@ def _no_multistart(environment: str) -> str | None:
     return f"{environment} has no forced first actions; environments that have: {known}"
 
 
-def _check_batch(entries: list[_Entry], source: Source) -> None:
-    for path in dict.fromkeys(entry.at("batch") for entry in entries):
-        sharing = [entry for entry in entries if entry.at("batch") == path]
-        sizes = [n for entry in sharing for n in entry.grid.n]
-        _note_batch(sharing[0].study.batch, sizes, path, source)
-
-
-def _note_batch(batch: int, sizes: list[int], path: TreePath, source: Source) -> None:
-    odd = [n for n in dict.fromkeys(sizes) if batch % n]
-    if not odd:
-        return
-    common = math.lcm(*sizes)
-    below = batch // common * common
-    near = [str(size) for size in (below, below + common) if size > 0]
-    source.add(
-        path,
-        f"must be a multiple of every n of the grid; {', '.join(map(str, odd))} "
-        f"{'does' if len(odd) == 1 else 'do'} not divide {batch}; the nearest that fit all: {' and '.join(near)}",
-    )
-
-
-def _check_loss(entry: _Entry, source: Source) -> None:
-    loss = entry.study.loss
-    fixed, divisor = loss.aggregation == "fixed", loss.divisor
-    path = entry.at("loss", "divisor")
-    if fixed and divisor is None:
-        source.add(path, "is missing: the aggregation fixed divides the sum over all tokens by it")
-    if not fixed and divisor is not None:
-        source.add(
-            path, f"is read by the aggregation fixed only, got aggregation {loss.aggregation}"
-        )
-
-
 def _check_schedule(entry: _Entry, source: Source) -> None:
     """The ends of a schedule say nothing where the same place says that K is fixed."""
     given: Any = entry.grid.overrides.given()
@@ -191,62 +174,4 @@ def _check_schedule(entry: _Entry, source: Source) -> None:
         if block.get(name, defaults[name]) != defaults[name]:
             source.add(
                 entry.at("k_schedule", name), "is read by the kinds linear and step only, got fixed"
-            )
-
-
-def _check_snapshots(study: TrainingStudy, entries: list[_Entry], source: Source) -> None:
-    fewest = min(entry.study.steps for entry in entries)
-    late = [step for step in study.snapshots if step > fewest]
-    if late:
-        source.add(
-            ("training", "snapshots"),
-            f"must be at most {fewest}, the steps of a training, got {', '.join(map(str, late))}",
-        )
-
-
-def _check_weights(entry: _Entry, source: Source) -> None:
-    """Options that some of the weightings of the grid cannot be combined with."""
-    for path, message in _refused_weights(entry.grid, entry.study):
-        source.add(entry.at(*path), message)
-
-
-def _refused_weights(grid: TrainingGrid, study: TrainingStudy) -> Iterator[tuple[TreePath, str]]:
-    normalization = study.weight_normalization
-    if normalization != "none" and min(grid.n) < 2:
-        lost = (
-            "has no standard deviation"
-            if normalization == "zscore"
-            else "is left with the weight 0"
-        )
-        yield (
-            ("weight_normalization",),
-            f"{normalization} needs every n of the grid to be at least 2: a group of one {lost}",
-        )
-    tokens = [name for name in grid.baseline if is_token_level(name)]
-    for name, given in (
-        ("weight_normalization", study.weight_normalization != "none"),
-        ("min_gap_scale", study.min_gap_scale is not None),
-    ):
-        if tokens and given:
-            yield (
-                (name,),
-                f"needs one weight per trajectory, but {', '.join(tokens)} gives one per token",
-            )
-    binary = [name for name in grid.estimator if choose_estimator(name).row.binary_rewards]
-    if binary and study.kl.place == "reward":
-        yield (
-            ("kl", "place"),
-            f"reward leaves no rewards of 0 and 1, which {', '.join(binary)} needs; place it in the loss",
-        )
-    ratios = [name for name in grid.estimator if needs_ratios(name)]
-    for name, value, fine in (
-        ("ratio", study.loss.ratio, ("sequence",)),
-        ("aggregation", study.loss.aggregation, ("seq_sum", "fixed")),
-        ("dual_clip", study.loss.dual_clip, (None,)),
-    ):
-        if ratios and value not in fine:
-            allowed = " or ".join("null" if one is None else one for one in fine)
-            yield (
-                ("loss", name),
-                f"must be {allowed} for {', '.join(ratios)}, whose weights hold the ratios of whole trajectories; got {value}",
             )

@@ -15,14 +15,14 @@ from maxk_lab.environments.routing.optima import method_for, optima
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.seeds import derive_seed
-from maxk_lab.training.settings import EvaluateSettings
+from maxk_lab.training.settings import DataFile, EvaluationSettings
 
 # Optima are kept after every so many instances, so that an interrupted run goes on from there.
 BLOCK = 16
 
 
 def evaluation_set(
-    environment: Environment, evaluate: EvaluateSettings, seed: int, cache: Path | None
+    environment: Environment, evaluate: EvaluationSettings, seed: int, cache: Path | None
 ) -> tuple[Instances, dict[str, Any]]:
     """(the held-out instances, {"instances": their hash, "source": "drawn" or the path they were read from}).
 
@@ -32,9 +32,7 @@ def evaluation_set(
     `evaluate.data` that has changed since the run was planned or that the environment cannot read.
     """
     if evaluate.data is not None:
-        return _given(
-            environment, evaluate.data["path"], evaluate.data["sha256"], evaluate.instances
-        )
+        return _given(environment, evaluate.data, evaluate.instances)
     if not isinstance(environment, InstanceFiles):
         return _drawn(environment, evaluate.instances, seed), {"instances": None, "source": "drawn"}
     instances = _kept(environment, evaluate.instances, seed, cache)
@@ -74,17 +72,15 @@ def _drawn(environment: Environment, count: int, seed: int) -> Instances:
     return environment.instances(count, derive_seed("instances", seed), held_out=True)
 
 
-def _given(
-    environment: Environment, path: str, sha256: str, most: int
-) -> tuple[Instances, dict[str, Any]]:
+def _given(environment: Environment, data: DataFile, most: int) -> tuple[Instances, dict[str, Any]]:
     if not isinstance(environment, InstanceFiles):
         raise LabError(f"evaluate.data: {type(environment).__name__} reads no files of instances")
-    if hash_of_data(path) != sha256:
+    if hash_of_data(data.path) != data.sha256:
         raise LabError(
-            f"evaluate.data: {path} has changed since the run was planned; plan it again"
+            f"evaluate.data: {data.path} has changed since the run was planned; plan it again"
         )
-    instances = environment.read_instances(path)[:most]
-    return instances, {"instances": environment.instances_hash(instances), "source": path}
+    instances = environment.read_instances(data.path)[:most]
+    return instances, {"instances": environment.instances_hash(instances), "source": data.path}
 
 
 def _stem(count: int, seed: int) -> str:

@@ -8,10 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from maxk_lab.estimators.catalogue import choose_estimator
-from maxk_lab.studies.training.schema import KSchedule, TrainingStudy
+from maxk_lab.studies.training.schema import TrainingStudy
 from maxk_lab.sweeps.plan.cells import training_meaning
 from maxk_lab.sweeps.plan.grid import Conditions, Point, Skipped, grid_points, repeated
 from maxk_lab.sweeps.plan.identity import canonical_json
+from maxk_lab.training.settings import KScheduleSettings
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def _as_trained(study: TrainingStudy, point: Point) -> TrainingStudy:
     """The settings that say something at the point: an estimator that takes no K has no schedule of it."""
     if choose_estimator(point["estimator"]).row.fixed_k is None:
         return study
-    return study.model_copy(update={"k_schedule": KSchedule()})
+    return study.model_copy(update={"k_schedule": KScheduleSettings()})
 
 
 def _leaves(given: Mapping[str, Any], inside: Sequence[str] = ()) -> Iterator[str]:

@@ -3,160 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from pydantic import (
-    AfterValidator,
-    BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
     model_serializer,
 )
 
 from maxk_lab.fields import (
-    AtLeastOne,
-    AtLeastTwo,
     Model,
-    NotNegative,
     OneOrMore,
-    Positive,
-    WholeNumber,
-    as_tuple,
-    distinct,
 )
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.spec.fields import Grid
+from maxk_lab.training.settings import Settings, StepSettings
 
-STAGES_OF_REWARDS = ("clip", "kl")
 # Settings that came later than the identity of cells: at their default they are left out of what a worker is told, so
 # that older cells keep their ids.
 LATER = ("start", "reward_scale", "amp", "device", "snapshots")
 LATER_OF_EVALUATION = ("extras", "data", "reference")
 
 
-def _ascending_pair(values: Any) -> Any:
-    if values is not None and (len(values) != 2 or not values[0] < values[1]):
-        raise ValueError(f"must be null or [low, high] with low < high, got {list(values)}")
-    return values
-
-
-def _each_once(values: tuple[str, ...]) -> tuple[str, ...]:
-    if sorted(values) != sorted(STAGES_OF_REWARDS):
-        raise ValueError(
-            f"must list {' and '.join(STAGES_OF_REWARDS)} once each, got {list(values)}"
-        )
-    return values
-
-
-def _as_tuple_if_given(value: Any) -> Any:
-    return None if value is None else as_tuple(value)
-
-
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Clip = Annotated[
-    tuple[Finite, ...] | None, BeforeValidator(_as_tuple_if_given), AfterValidator(_ascending_pair)
-]
-Order = Annotated[
-    tuple[Literal["clip", "kl"], ...], BeforeValidator(as_tuple), AfterValidator(_each_once)
-]
-
-
-Steps = Annotated[tuple[WholeNumber, ...], BeforeValidator(as_tuple), AfterValidator(distinct)]
-Extra = Literal["greedy", "augmentation", "multistart"]
-Extras = Annotated[tuple[Extra, ...], BeforeValidator(as_tuple), AfterValidator(distinct)]
-
-
-class KL(Model):
-    """The penalty that holds the policy near a reference: part of the reward, part of the loss, or absent.
-
-    `reference` is the initial policy, or with `moving` the policy of the latest multiple of `reference_every`.
-    """
-
-    place: Literal["none", "reward", "loss"] = "none"
-    type: Literal["k1", "k2", "k3"] = "k1"
-    beta: NotNegative = 0.05
-    reference: Literal["frozen", "moving"] = "frozen"
-    reference_every: AtLeastOne = 50
-
-
-class Loss(Model):
-    """The clipped surrogate: importance ratio, its bounds and how the terms of a batch are put together.
-
-    `divisor` is read by the aggregation `fixed`, which needs it, and by no other.
-    """
-
-    ratio: Literal["sequence", "token"] = "sequence"
-    epsilon_low: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    epsilon_high: Positive = 0.2
-    dual_clip: Annotated[float, Field(gt=1, allow_inf_nan=False)] | None = None
-    aggregation: Literal["seq_sum", "seq_mean", "token_mean", "fixed"] = "seq_sum"
-    divisor: Positive | None = None
-
-
-class KSchedule(Model):
-    """How K comes to that of the grid: it is `fixed`, or goes there from `first` by step `until`, linearly or in one step."""
-
-    kind: Literal["fixed", "linear", "step"] = "fixed"
-    first: AtLeastOne = 1
-    until: AtLeastOne = 100
-
-
-def _as_file(value: Any) -> Any:
-    return {"path": value} if isinstance(value, str) else value
-
-
-class DataFile(Model):
-    """A file, or a folder of files, and the hash of its content, which a sweep file need not give."""
-
-    path: str
-    sha256: str | None = None
-
-
-class Evaluation(Model):
-    """The Max@K curve of `samples` trajectories on each of `instances` held-out instances, or on those in a file.
-
-    `extras` are measured at the end, and labelled: no estimates of Max@K. `reference` is the optimum of every
-    instance that the optimality gap is told from.
-    """
-
-    every: AtLeastOne = 50
-    instances: AtLeastTwo = 128
-    samples: AtLeastOne = 64
-    extras: Extras = ()
-    data: Annotated[DataFile | None, BeforeValidator(_as_file)] = None
-    reference: Literal["auto", "none", "exact", "pyvrp"] = "auto"
-
-
-class TrainingSettings(Model):
-    """The settings of a step, which may be others for some points of the grid.
-
-    A step draws `batch` trajectories, n on each of batch / n instances: i.i.d., or with `multistart` each from a
-    first action of its own, which is another objective. Rewards are multiplied by `reward_scale`, clipped and
-    given their KL penalty in `reward_order`. Of truncated trajectories `mask_loss` drops the loss term,
-    `mask_all` the part in their group's baseline too.
-    """
-
-    steps: AtLeastOne = 300
-    batch: AtLeastOne = 256
-    learning_rate: Positive = 1e-3
-    max_grad_norm: Positive | None = None
-    entropy_bonus: NotNegative = 0.0
-    inner_epochs: AtLeastOne = 1
-    start: Literal["iid", "multistart"] = "iid"
-    reward_scale: Positive = 1.0
-    reward_clip: Clip = None
-    reward_order: Order = STAGES_OF_REWARDS  # type: ignore[assignment]
-    kl: KL = KL()
-    normalize_advantages: bool = False
-    weight_normalization: Literal["none", "zscore", "sum_to_zero"] = "none"
-    min_gap_scale: Positive | None = None
-    loss: Loss = Loss()
-    truncated: Literal["keep", "mask_loss", "mask_all"] = "keep"
-    k_schedule: KSchedule = KSchedule()
-    amp: bool = False
-
-
-class Overrides(TrainingSettings):
+class Overrides(StepSettings):
     """Settings that hold for one entry of the grid only; what is not given is as everywhere."""
 
     def given(self) -> dict[str, Any]:
@@ -187,16 +56,9 @@ class TrainingGrid(Grid):
         return axes | ({"with": given} if given else {})
 
 
-class TrainingStudy(TrainingSettings):
-    """Policies trained by every point of the grid from the same start: what becomes of their Max@K curves.
+class TrainingStudy(Settings):
+    """Policies trained by every point of the grid from the same start: their Max@K curves."""
 
-    The policies after `snapshots` steps are kept.
-    """
-
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    checkpoint_every: AtLeastOne = 50
-    snapshots: Steps = ()
-    evaluate: Evaluation = Evaluation()
     grid: OneOrMore[TrainingGrid]
 
     def settings(self) -> dict[str, Any]:

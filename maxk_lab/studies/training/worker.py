@@ -20,7 +20,8 @@ from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.run.checkpoints import initial_policy
 from maxk_lab.training.evaluation import sample_rewards
 from maxk_lab.training.extras import measure_extras
-from maxk_lab.training.settings import Settings, Weighting
+from maxk_lab.training.refusals import Weighting
+from maxk_lab.training.settings import Settings
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
@@ -52,9 +53,7 @@ def _measure(
     unit: Mapping[str, Any], cell: Mapping[str, Any], cache: Path | None, event: Event
 ) -> dict[str, Any]:
     environment = make_environment(unit["environment"], unit["policy"])
-    settings = Settings.from_mapping(
-        {key: value for key, value in unit["training"].items() if key != "grid"}
-    )
+    settings = Settings.from_mapping(unit["training"])
     evaluation_seed = derive_seed("evaluation", unit["environment"], unit["seed"])
     held_out, data = evaluation_set(environment, settings.evaluate, evaluation_seed, cache)
     # Before the training, which would be in vain where there are none.

@@ -21,12 +21,13 @@ from maxk_lab.estimators.catalogue import (
     objective,
     refusal,
 )
-from maxk_lab.studies.training.schema import KSchedule, TrainingStudy
+from maxk_lab.studies.training.schema import TrainingStudy
 from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
 from maxk_lab.sweeps.plan.cells import GRID_AXES
 from maxk_lab.sweeps.spec.fields import Grid
 from maxk_lab.sweeps.spec.schema import GradientStudy, ObjectiveGrid, WeightsStudy
-from maxk_lab.training.schedule import scheduled_ks
+from maxk_lab.training.refusals import Weighting, fit_refusal, schedule_refusal
+from maxk_lab.training.settings import KScheduleSettings
 
 Point = dict[str, Any]
 
@@ -59,7 +60,7 @@ class Conditions:
     instances: int | None = None
     batch: int | None = None
     steps: int | None = None
-    k_schedule: KSchedule | None = None
+    k_schedule: KScheduleSettings | None = None
 
     @classmethod
     def of(cls, study: Any, environment: str | None = None) -> Conditions:
@@ -197,33 +198,27 @@ def _refusal(point: Point, conditions: Conditions) -> tuple[str, str] | None:
 
 
 def _schedule_refusal(point: Point, conditions: Conditions) -> str | None:
-    """Why the point cannot run with a K that the schedule comes by. Estimators that take no K have no schedule."""
-    schedule, steps, k = conditions.k_schedule, conditions.steps, point["k"]
-    if schedule is None or steps is None or effective_k(point["estimator"], k + 1) != k + 1:
+    """Return why the point cannot run with a K that the schedule of a training comes by."""
+    if conditions.k_schedule is None:
         return None
-    for other in scheduled_ks(schedule, k, steps):
-        reason = refusal(**(point | {"k": other}))
-        if reason is not None:
-            return f"k_schedule comes by K = {other}: {reason}"
-    return None
+    return schedule_refusal(Weighting(**point), conditions.k_schedule, conditions.steps)
 
 
 def _fit_refusal(point: Point, conditions: Conditions) -> str | None:
-    """Why the coefficients of a fitted baseline cannot be fitted in this study."""
+    """Return why the coefficients of a fitted baseline cannot be fitted in this study."""
+    if conditions.study == "training":
+        return fit_refusal(Weighting(**point), conditions.batch)
     baseline, fit = point["baseline"], fit_of(point["estimator"], point["baseline"])
-    if fit is None:
-        return None
-    if fit == "oracle" and (conditions.study == "training" or conditions.complete is False):
-        return f"{baseline} is fitted by complete enumeration: gradient studies with complete: true only"
-    if fit != "cross_fit":
-        return None
     instances = conditions.instances
-    if conditions.batch is not None:
-        instances = conditions.batch // point["n"]
-    if instances is not None and instances < 2:
-        what = "batch / n" if conditions.batch is not None else "instances"
+    if fit == "oracle" and conditions.complete is False:
         return (
-            f"{baseline} is fitted on other instances: {what} must be at least 2, got {instances}"
+            f"{baseline} is fitted by complete enumeration: "
+            "gradient studies with complete: true only"
+        )
+    if fit == "cross_fit" and instances is not None and instances < 2:
+        return (
+            f"{baseline} is fitted on other instances: "
+            f"instances must be at least 2, got {instances}"
         )
     return None
 

@@ -21,13 +21,21 @@ from torch import Tensor, nn
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve
-from maxk_lab.training.blocks import KScheduleSettings, at_least, one_of
+from maxk_lab.fields import Model, NotNegative
 from maxk_lab.training.rl4co.checkpoints import PlainCheckpoints
 from maxk_lab.training.rl4co.weighting import PomoWeighting, baseline_of
+from maxk_lab.training.settings import Start
 
 log = get_pylogger(__name__)
 
 _PHASES = ("train", "val", "test")
+
+
+class _Step(Model):
+    """The settings of a step that POMO has no place for."""
+
+    start: Start
+    entropy_bonus: NotNegative
 
 
 class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no types
@@ -81,23 +89,23 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
         val_samples: int = 64,
         **kwargs: Any,
     ) -> None:
-        weighting = PomoWeighting(
-            estimator,
-            baseline_of(estimator, baseline, variance_reduction),
-            k,
-            KScheduleSettings.from_mapping(k_schedule or {}),
-            weight_normalization,
-            min_gap_scale,
-            stable_sort,
+        weighting = PomoWeighting.from_mapping(
+            {
+                "estimator": estimator,
+                "baseline": baseline_of(estimator, baseline, variance_reduction),
+                "k": k,
+                "k_schedule": dict(k_schedule or {}),
+                "weight_normalization": weight_normalization,
+                "min_gap_scale": min_gap_scale,
+                "stable_sort": stable_sort,
+            }
         )
         weighting.check()
-        problems = [*one_of("start", start, ("iid", "multistart"))]
-        problems += at_least("entropy_bonus", entropy_bonus, 0)
-        problems += at_least("val_samples", val_samples, k)
+        step = _Step.from_mapping({"start": start, "entropy_bonus": entropy_bonus})
+        if val_samples < k:
+            raise LabError(f"val_samples must be at least {k}, got {val_samples}")
         if None not in (num_samples, num_starts) and num_samples != num_starts:
-            problems.append(f"give num_samples or num_starts, got {num_samples} and {num_starts}")
-        if problems:
-            raise LabError("; ".join(problems))
+            raise LabError(f"give num_samples or num_starts, got {num_samples} and {num_starts}")
         n = num_starts if num_samples is None else num_samples
         if n is not None:
             weighting.check_size(n)
@@ -105,8 +113,8 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
             env, policy, dict(policy_kwargs or {}), num_augment=num_augment, num_starts=n, **kwargs
         )
         self.weighting = weighting
-        self.start = start
-        self.entropy_bonus = entropy_bonus
+        self.start = step.start
+        self.entropy_bonus = step.entropy_bonus
         self.val_samples = val_samples
         rows = {row.name: row for row in ENVIRONMENTS}
         # An encoding per sample is right in every environment, one for all samples only where the decoder can take it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from torch import Tensor
@@ -22,24 +21,23 @@ from maxk_lab.estimators.catalogue import (
     objective,
     refusal,
 )
-from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
-from maxk_lab.training.blocks import KScheduleSettings, above, one_of
+from maxk_lab.fields import AtLeastOne, Model, Positive
 from maxk_lab.training.schedule import scheduled_k, scheduled_ks
+from maxk_lab.training.settings import KScheduleSettings, WeightNormalization
 
 VARIANCE_REDUCTIONS = ("none", "sample_loo", "subloo")
 INSTEAD = "train it with a training study of maxk-lab instead"
 
 
-@dataclass(frozen=True)
-class PomoWeighting:
+class PomoWeighting(Model):
     """A pair of the catalogue, its K and every option of its weights; the number n of samples is the batch's."""
 
     estimator: str
     baseline: str
-    k: int
+    k: AtLeastOne
     k_schedule: KScheduleSettings
-    weight_normalization: str = "none"
-    min_gap_scale: float | None = None
+    weight_normalization: WeightNormalization = "none"
+    min_gap_scale: Positive | None = None
     stable_sort: bool = True
 
     @cached_property
@@ -59,16 +57,8 @@ class PomoWeighting:
         return needed_weight(self.estimator, self.baseline) == "length"
 
     def check(self) -> None:
-        """Raise one `LabError` with everything that is wrong whatever n is."""
-        problems = list(self.k_schedule.problems())
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
-            problems.append(f"k must be a whole number of at least 1, got {self.k!r}")
-        problems += one_of(
-            "weight_normalization", self.weight_normalization, tuple(WEIGHT_NORMALIZATIONS)
-        )
-        if self.min_gap_scale is not None:
-            problems += above("min_gap_scale", self.min_gap_scale, 0)
-        problems += _not_supplied(self.estimator, self.baseline)
+        """Raise one `LabError` with everything that the pair needs and RL4CO lacks."""
+        problems = list(_not_supplied(self.estimator, self.baseline))
         if problems:
             raise LabError("; ".join(problems))
 

@@ -10,7 +10,8 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
 from maxk_lab.environments.routing.setup import draw_instances, make_policy, make_rl4co
 from maxk_lab.gradients.scores.trajectories import trajectory_grams
-from maxk_lab.training.settings import Settings, Weighting
+from maxk_lab.training.refusals import Weighting
+from maxk_lab.training.settings import Settings
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
 

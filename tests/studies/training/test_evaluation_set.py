@@ -14,9 +14,9 @@ from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training import evaluation_set as module
 from maxk_lab.studies.training.evaluation_set import evaluation_set, reference_record
-from maxk_lab.training.settings import EvaluateSettings
+from maxk_lab.training.settings import EvaluationSettings
 
-SIX = EvaluateSettings(instances=6)
+SIX = EvaluationSettings(instances=6)
 
 
 def make(name="tsp", **parameters):
@@ -71,7 +71,7 @@ import hashlib, sys
 from pathlib import Path
 import numpy as np, torch
 from maxk_lab.studies.training.evaluation_set import evaluation_set, reference_record
-from maxk_lab.training.settings import EvaluateSettings
+from maxk_lab.training.settings import EvaluationSettings
 
 class Numbers:
     name, enumerable = "numbers", True
@@ -90,7 +90,7 @@ class Numbers:
 
 cache = Path(sys.argv[1])
 for seed in range(40):
-    instances, data = evaluation_set(Numbers(), EvaluateSettings(instances=40), seed, cache)
+    instances, data = evaluation_set(Numbers(), EvaluationSettings(instances=40), seed, cache)
     record = reference_record(Numbers(), instances, "exact", cache, data)
     print(data["instances"], record["per_instance"] == instances.max(1).values.tolist())
 """
@@ -125,7 +125,7 @@ def test_a_file_of_the_users_own_is_taken_up_to_so_many_instances(tsp5, tmp_path
     tsp5.write_instances(own, path)
     given = {"path": str(path), "sha256": hash_of_data(path)}
     for most, expected in ((6, 6), (128, 8)):
-        settings = EvaluateSettings(instances=most, data=given)
+        settings = EvaluationSettings(instances=most, data=given)
         instances, data = evaluation_set(tsp5, settings, 7, tmp_path)
         assert torch.equal(instances["locs"], own["locs"][:expected])
         assert data == {"instances": tsp5.instances_hash(own[:expected]), "source": str(path)}

@@ -222,18 +222,28 @@ def test_a_penalty_under_a_nucleus_is_refused(write: Write) -> None:
     assert load_spec(write(with_line(3, environment))).environment["top_p"] == 0.9
 
 
-def test_rewards_with_a_penalty_are_not_binary(write: Write) -> None:
+@pytest.mark.parametrize(
+    ("number", "line", "expected"),
+    [
+        (
+            7,
+            "  kl: {place: reward}",
+            "7:15: training.kl.place: reward leaves no rewards of 0 and 1",
+        ),
+        (6, "  reward_scale: 2", "6:17: training.reward_scale: 2.0 leaves no rewards of 0 and 1"),
+        (6, "  reward_clip: [0, 0.5]", "6:16: training.reward_clip: [0.0, 0.5] leaves no rewards"),
+    ],
+)
+def test_rewards_that_are_bent_are_not_binary(
+    write: Write, number: int, line: str, expected: str
+) -> None:
     grid = "  grid: {estimator: maxrl, baseline: none, n: 4, k: 1}"
     task = "{name: toy_llm, task: modular, vocab_size: 4, max_length: 3, prompt_length: 3}"
-    text = (
-        with_line(9, grid)
-        .replace("kl: {}", "kl: {place: reward}")
-        .replace("{name: bandit, arms: 4}", task)
-    )
-    (problem,) = problems(write(text))
-    assert problem.startswith(
-        "sweep.yaml:7:15: training.kl.place: reward leaves no rewards of 0 and 1, which maxrl"
-    )
+    lines = [*LINES[:-1], grid]
+    lines[2], lines[number - 1] = f"environment: {task}", line
+    (problem,) = problems(write("\n".join(lines)))
+    assert problem.startswith(f"sweep.yaml:{expected}")
+    assert ", which maxrl needs" in problem
 
 
 def test_every_cell_is_a_unit_of_its_own_so_that_jobs_run_side_by_side(training: str) -> None:

@@ -260,7 +260,7 @@ def test_wrong_shapes_and_too_few_samples_raise(tsp):
         ({"val_samples": 2}, "val_samples must be at least 3"),
         ({"num_samples": 6, "num_starts": 7}, "num_samples or num_starts"),
         ({"weight_normalization": "z"}, "weight_normalization must be one of"),
-        ({"k": 0}, "k must be a whole number"),
+        ({"k": 0}, "k must be at least 1, got 0"),
         ({"entropy_bonus": -1.0}, "entropy_bonus"),
     ],
 )

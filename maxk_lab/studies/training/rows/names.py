@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.fields import Model
 from maxk_lab.report.naming import Setting, short_names, spelled
-from maxk_lab.studies.training.schema import TrainingSettings
+from maxk_lab.training.settings import StepSettings
 
 if TYPE_CHECKING:
     from maxk_lab.studies.training.rows.model import TrainingRow
@@ -158,7 +158,7 @@ def biasing(settings: Mapping[str, Any]) -> list[str]:
 
 def _is_default(key: str, value: Any) -> bool:
     """Whether a setting of the training is what it is where a sweep file does not give it."""
-    default: Any = TrainingSettings()
+    default: Any = StepSettings()
     for name in key.split("."):
         default = getattr(default, name, None) if isinstance(default, Model) else None
     return bool(default == value)
