@@ -117,6 +117,12 @@ def test_every_letter_of_the_measures_is_known_to_latex():
     assert escape("Var ρ̂ of ρ") == r"Var $\hat\rho$ of $\rho$"
 
 
+def test_a_letter_that_latex_may_not_know_is_spelled():
+    assert escape("8–16 of ⅓, é") == "8--16 of 1/3, é"
+    assert escape("σ₂⁴ → Ω") == r"$\sigma$$_{2}$$^{4}$ $\to$ $\Omega$"
+    assert escape("a ☃, n̂") == "a [U+2603], n[U+0302]"
+
+
 def test_markdown_tables_are_whole(summary):
     lines = [line for line in render(summary, "markdown").splitlines() if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}

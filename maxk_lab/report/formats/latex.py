@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet
@@ -32,33 +33,56 @@ _ESCAPES = {
     "⟩": r"$\rangle$",
     "ĝ": r"$\hat g$",
     "ρ̂": r"$\hat\rho$",
-    "ρ": r"$\rho$",
-    "ψ": r"$\psi$",
-    "τ": r"$\tau$",
-    "π": r"$\pi$",
-    "Σ": r"$\Sigma$",
     "√": r"$\surd$",
     "…": r"\dots{}",
+    "–": "--",
+    "⁄": "/",
+    "≈": r"$\approx$",
+    "→": r"$\to$",
     "₁": "$_1$",
     "²": r"$^2$",
     "≤": r"$\le$",
     "≥": r"$\ge$",
+    "≠": r"$\ne$",
     "×": r"$\times$",
 }
 
-# Longer ones first: a letter with its accent is two.
-_LETTERS = re.compile("|".join(map(re.escape, sorted(_ESCAPES, key=len, reverse=True))))
+
+def _greek(letter: str) -> str:
+    """Return the command of a Greek letter, which is its name."""
+    name = unicodedata.name(letter).split()[-1].replace("LAMDA", "LAMBDA")
+    return f"$\\{name.lower() if letter.islower() else name.capitalize()}$"
+
+
+_ESCAPES |= {letter: _greek(letter) for letter in "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ"}
+# Longer ones first: a letter with its accent is two. The last is any letter beyond the Latin ones.
+_LETTERS = re.compile(
+    "|".join([*map(re.escape, sorted(_ESCAPES, key=len, reverse=True)), "[^\0-\u017f]"])
+)
 
 
 def latex(title: str, blocks: Sequence[Block]) -> str:
-    """The blocks as a LaTeX fragment to `\\input`; it needs the packages booktabs and longtable."""
+    """Return the blocks as a fragment to `\\input`; it needs the packages booktabs and longtable."""
     parts = [f"% {title}".replace("\n", " "), r"% \usepackage{booktabs,longtable}"]
     return "\n\n".join([*parts, *(_block(block) for block in blocks)]) + "\n"
 
 
 def escape(text: str) -> str:
-    """`text` safe in LaTeX's text mode."""
-    return _LETTERS.sub(lambda found: _ESCAPES[found[0]], text)
+    """Return `text` in letters that are safe in LaTeX's text mode."""
+    return _LETTERS.sub(lambda found: _ESCAPES.get(found[0]) or _spelled(found[0]), text)
+
+
+def _spelled(letter: str) -> str:
+    """Return the letters that `letter` is made of (½ is 1/2), or its code point where it is one.
+
+    A letter that LaTeX does not know would stop it, or be missing without a word.
+    """
+    parts = unicodedata.normalize("NFKD", letter)
+    if parts == letter:
+        return f"[U+{ord(letter):04X}]"
+    shift = unicodedata.decomposition(letter).partition(" ")[0]
+    mark = {"<super>": "^", "<sub>": "_"}.get(shift)
+    return escape(parts) if mark is None else f"${mark}{{{escape(parts)}}}$"
 
 
 def _block(block: Block) -> str:
