@@ -103,12 +103,12 @@ def test_one_trajectory_of_one_instance_is_a_batch_like_any_other(row, dtype):
     torch.testing.assert_close(tokens.log_probs.sum(-1), rollouts.log_probs)
 
 
-@every_row
+@pytest.mark.parametrize(
+    "row", [row for row in ENVIRONMENTS if row.enumerable(setting(row))], ids=lambda row: row.name
+)
 def test_samples_are_independent_draws_of_what_is_listed(row):
     """Every sample is listed once and has its reward; their frequencies and E max of K are those of the probabilities."""
     environment = make(row)
-    if not environment.enumerable:
-        return
     policy, instances = environment.policy(0), environment.instances(2, 1)
     alone = environment.select(instances, 1)
     listed, rewards = environment.enumerate(alone)

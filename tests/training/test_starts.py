@@ -86,6 +86,8 @@ def test_the_group_mean_and_forced_starts_are_pomo():
     log_probs = forced.log_probs(policy, instances, rollouts.actions)
     advantage = rollouts.rewards - rollouts.rewards.mean(1, keepdim=True)
     (-(advantage * log_probs).mean()).backward()
-    for expected, found in zip(policy.parameters(), trainer.policy.parameters()):
+    pairs = list(zip(policy.parameters(), trainer.policy.parameters(), strict=True))
+    assert sum(expected.grad is not None and expected.grad.any() for expected, _ in pairs) > 10
+    for expected, found in pairs:
         if expected.grad is not None:
             torch.testing.assert_close(found.grad, expected.grad, rtol=1e-6, atol=1e-9)
