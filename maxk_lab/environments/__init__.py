@@ -20,6 +20,8 @@ __getattr__, __dir__ = lazy_exports(
         "GreedyEnvironment": "capabilities",
         "InstanceFiles": "capabilities",
         "PlacedEnvironment": "capabilities",
+        "KnownOptima": "capabilities",
+        "Optima": "capabilities",
         "make_environment": "environment",
         "Bandit": "bandit.environment",
         "Gaussian": "gaussian.environment",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -77,7 +78,12 @@ class GreedyEnvironment(Protocol):
 
 @runtime_checkable
 class InstanceFiles(Protocol):
-    """Instances can be kept in files; their formats are declared as `files`."""
+    """Instances can be kept in files; their formats are declared as `files`.
+
+    `name` is that of the catalogue: environments may share instances, but not their rewards.
+    """
+
+    name: str
 
     def read_instances(self, path: str | Path) -> Instances:
         """The instances of a file or a folder of files, in the order of their names.
@@ -143,4 +149,34 @@ class ExactEnvironment(Protocol):
 
         Raises `LabError` where `has_exact` is False.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class Optima:
+    """The best rewards of instances, `values` [B] float64, in the environment's own units.
+
+    `kind` is the method that found them, `exact` whether it proves that they are best.
+    """
+
+    values: Tensor
+    kind: str
+    exact: bool
+
+
+@runtime_checkable
+class KnownOptima(Protocol):
+    """The best reward of an instance can be found without listing all; declared as `optima`."""
+
+    def optimum_method(self, instances: Instances, asked: str) -> str | None:
+        """The method for what `evaluate.reference` asks: auto, exact or pyvrp.
+
+        `auto` asks for what takes a moment. None leaves it to enumeration, where that can be had.
+        Raises `LabError` with the reason where there is no method, and for `auto` where the methods
+        take longer.
+        """
+        ...
+
+    def optima(self, instances: Instances, method: str) -> Optima:
+        """The optima by a method that `optimum_method` named. Raises `LabError` for another one."""
         ...

@@ -11,12 +11,27 @@ from maxk_lab.catalogue import Parameter, Row
 DTYPES = ("float32", "float64")
 
 
+@dataclass(frozen=True)
+class FileFormat:
+    """Files that hold instances: their suffix, and their name in a list of what is allowed.
+
+    The files of a family of environments may be for one of them `only`; then `holds` says what
+    such a file is.
+    """
+
+    suffix: str
+    name: str
+    holds: str = ""
+    only: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentRow(Row):
-    """An environment: what a sweep may set about it and about its policy.
+    """An environment: what a sweep may set about it and its policy, and what it can do.
 
-    `exact_when` says in words when every trajectory can be listed, or J_K integrated; by default the former is when parameter
-    `size_parameter` is at most `enumerable_up_to`. `small` are parameters of such a setting that runs in a moment.
+    `exact_when` says in words when every trajectory can be listed, or J_K integrated; by default
+    the former is when parameter `size_parameter` is at most `enumerable_up_to`. `small` are
+    parameters of such a setting that runs in a moment.
     """
 
     reward: str
@@ -30,13 +45,23 @@ class EnvironmentRow(Row):
     listable: bool = True
     # Whether its rewards are known to be real numbers, never only 0 and 1.
     graded: bool = False
-    # RL4CO only: whether its decoder can share one encoding among the n samples of an instance.
-    shared_encoding: bool = True
-    # RL4CO only: whether its forced first actions (multistart) are feasible for any number of them.
+
+    # What it can do besides, each by a protocol of `maxk_lab.environments.capabilities`:
+    # GreedyEnvironment,
+    greedy: bool = False
+    # ForcedStarts, feasible for any number of trajectories,
     multistart: bool = False
+    # PlacedEnvironment,
+    cuda: bool = False
+    # InstanceFiles of these formats,
+    files: tuple[FileFormat, ...] = ()
+    # KnownOptima of instances of any size, by what `evaluate.reference` calls them: exact, pyvrp.
+    optima: tuple[str, ...] = ()
+    # Whether the policy can share one encoding of an instance among its n trajectories.
+    shared_encoding: bool = False
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether every trajectory can be listed, so that J_K and its gradient are known exactly."""
+        """Whether every trajectory can be listed: J_K and its gradient are then known exactly."""
         return bool(parameters[self.size_parameter] <= self.enumerable_up_to)
 
     def integrable(self, parameters: Mapping[str, Any]) -> bool:
@@ -44,7 +69,7 @@ class EnvironmentRow(Row):
         return False
 
     def decisions(self, parameters: Mapping[str, Any]) -> float:
-        """About how many decisions of a small attention model a trajectory costs, for estimates of time."""
+        """The cost of a trajectory in decisions of a small attention model, for times to expect."""
         return float(parameters[self.size_parameter])
 
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
@@ -52,7 +77,14 @@ class EnvironmentRow(Row):
         return f"those of {self.name} are {self.reward}" if self.graded else None
 
     def refuses_weight(self, kind: str) -> str | None:
-        """Why there is no trajectory weight of this kind (length, logit_proxy or grad_norm) here; None where there is."""
+        """Why there is no trajectory weight of this kind here; None where there is.
+
+        Kinds are length, logit_proxy and grad_norm.
+        """
+        return None
+
+    def lacks_solver(self, optimum: str) -> str | None:
+        """Why this machine cannot find an optimum that `optima` declares; None where it can."""
         return None
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
@@ -60,5 +92,8 @@ class EnvironmentRow(Row):
         if "num_heads" in policy:
             head = policy["embed_dim"] / policy["num_heads"]
             if head % 8 != 0:
-                return f"embed_dim / num_heads must be a multiple of 8, got {policy['embed_dim']} / {policy['num_heads']}"
+                return (
+                    f"embed_dim / num_heads must be a multiple of 8, got {policy['embed_dim']} / "
+                    f"{policy['num_heads']}"
+                )
         return None

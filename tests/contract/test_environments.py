@@ -4,9 +4,18 @@ import pytest
 import torch
 from torch.func import functional_call, grad, vmap
 
-from maxk_lab.environments.capabilities import ExactEnvironment, VectorisedEnvironment
+from maxk_lab.environments.capabilities import (
+    ExactEnvironment,
+    ForcedStarts,
+    GreedyEnvironment,
+    InstanceFiles,
+    KnownOptima,
+    PlacedEnvironment,
+    VectorisedEnvironment,
+)
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
+from maxk_lab.environments.optima import optima
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.objectives import Objective
@@ -217,6 +226,32 @@ def test_the_global_random_state_is_neither_read_nor_changed(row):
 
 
 @every_row
+def test_a_row_declares_what_its_environment_can_do(row):
+    """Validation believes the row, and the run asks the environment: both must say the same."""
+    environment = make(row)
+    for declared, protocol in (
+        (row.greedy, GreedyEnvironment),
+        (row.cuda, PlacedEnvironment),
+        (row.files, InstanceFiles),
+    ):
+        assert isinstance(environment, protocol) == bool(declared)
+    instances = environment.instances(1, 0)
+    if row.multistart:
+        assert not environment.forced_starts().enumerable
+    else:
+        assert not isinstance(environment, ForcedStarts) or refused(environment.forced_starts)
+    if row.files:
+        assert environment.name == row.name
+    for asked, method in (("exact", "milp"), ("pyvrp", "pyvrp")):
+        if asked in row.optima:
+            assert isinstance(environment, KnownOptima)
+        else:
+            assert refused(optima, environment, instances, method)
+    if row.greedy:
+        assert environment.greedy(environment.policy(0), instances).shape == (1,)
+
+
+@every_row
 def test_a_row_says_when_it_is_exact_and_how_long_a_trajectory_is(row):
     parameters = {p.name: p.parse(p.default) for p in row.parameters}
     assert row.exact_when
@@ -251,6 +286,13 @@ def test_what_is_integrated_is_what_the_samples_say(row):
             )
             error = each.std(0) / len(rewards) ** 0.5
             assert ((scores / len(rewards) - expected).abs() <= 5 * error).all()
+
+
+def refused(call, *arguments):
+    """Whether a call says that it cannot be done."""
+    with pytest.raises(LabError):
+        call(*arguments)
+    return True
 
 
 def padded_to(width, actions):

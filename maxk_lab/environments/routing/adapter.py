@@ -18,6 +18,7 @@ from rl4co.utils.ops import unbatchify
 from tensordict import TensorDict
 from torch import Tensor, nn
 
+from maxk_lab.environments.capabilities import Optima
 from maxk_lab.environments.catalogue import EnvironmentRow
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
 from maxk_lab.environments.routing import greedy as rl4co_greedy
@@ -48,6 +49,7 @@ class RL4COEnvironment:
         self.name = row.name
         self.shared_encoding = row.shared_encoding
         self.multistart = row.multistart
+        self.solved = row.optima
         self.forced = False
         self.policy_parameters = {key: value for key, value in policy.items() if key != "dtype"}
         self.dtype: torch.dtype = getattr(torch, policy["dtype"])
@@ -160,6 +162,16 @@ class RL4COEnvironment:
         from maxk_lab.environments.routing.files.instances import instances_hash
 
         return instances_hash(instances)
+
+    def optimum_method(self, instances: TensorDict, asked: str) -> str | None:
+        from maxk_lab.environments.routing.optima.solve import optimum_method
+
+        return optimum_method(self, instances, asked)
+
+    def optima(self, instances: TensorDict, method: str) -> Optima:
+        from maxk_lab.environments.routing.optima.solve import best_rewards
+
+        return best_rewards(self, instances, method)
 
     def enumerate(self, instances: TensorDict) -> tuple[Tensor, Tensor]:
         """Breadth-first expansion of the environment's action mask; finished trajectories are padded with action 0."""

@@ -5,15 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
-from maxk_lab.environments.rows import DTYPES, EnvironmentRow
+from maxk_lab.environments.rows import DTYPES, EnvironmentRow, FileFormat
 
 # The most trajectories that are ever listed.
 MAX_TRAJECTORIES = 50_000
 
-# What RL4CO's multi-task VRP mixes; the letters are open routes, backhauls, length limits and time windows.
+FILES = (
+    FileFormat(".npz", "an .npz file in RL4CO's format"),
+    FileFormat(".tsp", "a TSPLIB .tsp file (tsp)", "a TSPLIB problem", only="tsp"),
+    FileFormat(".vrp", "a CVRPLIB .vrp file (cvrp)", "a CVRPLIB problem", only="cvrp"),
+)
+NEEDS_PYVRP = "the reference pyvrp needs the optional extra: pip install 'maxk-lab[solvers]'"
+
+# The variants that RL4CO's multi-task VRP mixes: open routes (o), backhauls (b), length limits (l)
+# and time windows (tw).
 MTVRP_PRESETS = (
     *(
         "all",
@@ -40,8 +49,33 @@ ATTENTION_POLICY = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoiceRow(EnvironmentRow):
-    """An environment whose trajectories are the ordered choices of `chosen` out of `size_parameter` things."""
+class RoutingRow(EnvironmentRow):
+    """An environment of RL4CO, `name` as RL4CO has it; what the adapter makes all of them able to.
+
+    `optima` are those of `maxk_lab.environments.routing.optima`: exact for one route with at most
+    one visit to each node, pyvrp for what PyVRP can state in full. That is neither sdvrp (it splits
+    no delivery) nor pctsp (it knows no least prize).
+    """
+
+    implementation: str = "maxk_lab.environments.routing.adapter:RL4COEnvironment"
+    citation: str = "RL4CO, arXiv 2306.17100"
+    policy_parameters: tuple[Parameter, ...] = ATTENTION_POLICY
+    graded: bool = True
+    greedy: bool = True
+    cuda: bool = True
+    files: tuple[FileFormat, ...] = FILES
+    shared_encoding: bool = True
+
+    def lacks_solver(self, optimum: str) -> str | None:
+        return NEEDS_PYVRP if optimum == "pyvrp" and find_spec("pyvrp") is None else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceRow(RoutingRow):
+    """An environment whose trajectories are ordered choices.
+
+    They are of `chosen` out of `size_parameter` things.
+    """
 
     chosen: str
 
@@ -57,18 +91,18 @@ class ChoiceRow(EnvironmentRow):
         chosen, size = parameters[self.chosen], parameters[self.size_parameter]
         if chosen > size:
             return f"{self.chosen} must be at most {self.size_parameter} = {size}, got {chosen}"
-        return EnvironmentRow.refusal(self, parameters, policy)
+        return RoutingRow.refusal(self, parameters, policy)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairedRow(EnvironmentRow):
+class PairedRow(RoutingRow):
     """An environment whose locations come in pairs."""
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         size = parameters[self.size_parameter]
         if size % 2:
             return f"{self.size_parameter} must be even, a delivery for every pickup, got {size}"
-        return EnvironmentRow.refusal(self, parameters, policy)
+        return RoutingRow.refusal(self, parameters, policy)
 
 
 def _size(
@@ -85,27 +119,24 @@ def _row(
     parameters: tuple[Parameter, ...] = (_size(),),
     up_to: int = 0,
     small: Mapping[str, Any] | None = None,
-    kind: type[EnvironmentRow] = EnvironmentRow,
+    kind: type[RoutingRow] = RoutingRow,
     **settings: Any,
-) -> EnvironmentRow:
+) -> RoutingRow:
     """A row of RL4CO's environment `name`; the first of its parameters is its size."""
     size = parameters[0].name
     return kind(
         name=name,
         meaning=f"{meaning} (RL4CO), attention model, i.i.d. sampling",
         reward=reward,
-        implementation="maxk_lab.environments.routing.adapter:RL4COEnvironment",
         parameters=parameters,
-        policy_parameters=ATTENTION_POLICY,
         small={size: up_to} if small is None else small,
         size_parameter=size,
         enumerable_up_to=up_to,
-        graded=True,
-        **{"citation": "RL4CO, arXiv 2306.17100", "exact_when": f"{size} ≤ {up_to}"} | settings,
+        **{"exact_when": f"{size} ≤ {up_to}"} | settings,
     )
 
 
-ROUTING: tuple[EnvironmentRow, ...] = (
+ROUTING: tuple[RoutingRow, ...] = (
     _row(
         "tsp",
         "travelling salesman on uniform random points",
@@ -115,8 +146,16 @@ ROUTING: tuple[EnvironmentRow, ...] = (
         up_to=8,
         small={"num_loc": 6},
         multistart=True,
+        optima=("exact", "pyvrp"),
     ),
-    _row("cvrp", "capacitated vehicle routing", "minus the total length", up_to=5, multistart=True),
+    _row(
+        "cvrp",
+        "capacitated vehicle routing",
+        "minus the total length",
+        up_to=5,
+        multistart=True,
+        optima=("pyvrp",),
+    ),
     _row(
         "sdvrp",
         "split-delivery vehicle routing",
@@ -125,8 +164,15 @@ ROUTING: tuple[EnvironmentRow, ...] = (
         multistart=True,
     ),
     # RL4CO's forced starts may be out of reach: no multistart.
-    _row("op", "orienteering", "the prize collected", up_to=6),
-    _row("pctsp", "prize-collecting TSP", "minus length and penalties", up_to=5, multistart=True),
+    _row("op", "orienteering", "the prize collected", up_to=6, optima=("exact",)),
+    _row(
+        "pctsp",
+        "prize-collecting TSP",
+        "minus length and penalties",
+        up_to=5,
+        multistart=True,
+        optima=("exact",),
+    ),
     _row(
         "pdp",
         "pickup and delivery",
@@ -134,6 +180,7 @@ ROUTING: tuple[EnvironmentRow, ...] = (
         kind=PairedRow,
         up_to=6,
         multistart=True,
+        optima=("pyvrp",),
     ),
     # RL4CO's forced starts run past the last job: no multistart.
     _row(
@@ -150,6 +197,7 @@ ROUTING: tuple[EnvironmentRow, ...] = (
         up_to=6,
         small={"num_loc": 5},
         multistart=True,
+        optima=("exact",),
     ),
     _row(
         "cvrptw",
@@ -166,6 +214,7 @@ ROUTING: tuple[EnvironmentRow, ...] = (
         ),
         up_to=5,
         multistart=True,
+        optima=("pyvrp",),
     ),
     _row(
         "mtvrp",

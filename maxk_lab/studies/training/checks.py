@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.routing.optima import reference_refusal
-from maxk_lab.environments.routing.rows import ROUTING
+from maxk_lab.environments.refusals import (
+    cuda_refusal,
+    greedy_refusal,
+    multistart_refusal,
+    optimum_refusal,
+)
 from maxk_lab.studies.training.schema import TrainingGrid, TrainingStudy
 from maxk_lab.sweeps.plan.grid import Conditions, grid_points
 from maxk_lab.sweeps.spec.file_checks import check_data
@@ -99,7 +102,8 @@ def _check_kl(entry: _Entry, environment: Mapping[str, Any], source: Source) -> 
 
 
 def _check_start(entry: _Entry, environment: Mapping[str, Any], source: Source) -> None:
-    if entry.study.start == "multistart" and (reason := _no_multistart(environment["name"])):
+    reason = multistart_refusal(environment["name"])
+    if entry.study.start == "multistart" and reason is not None:
         source.add(entry.at("start"), f"multistart: {reason}")
 
 
@@ -112,53 +116,26 @@ def _check_amp(entry: _Entry, policy: Mapping[str, Any], source: Source) -> None
 
 
 def _check_device(study: TrainingStudy, name: str, source: Source) -> None:
-    """Whether there is a CUDA device, only the machine of the run can tell."""
-    if study.device == "cuda" and _is_of_the_lab_alone(name):
-        source.add(
-            ("training", "device"),
-            f"cuda: {name} stays on the CPU; allowed: auto, cpu, or one of these environments: {', '.join(_routing())}",
-        )
-
-
-def _routing() -> list[str]:
-    return [row.name for row in ROUTING]
-
-
-def _is_of_the_lab_alone(name: str) -> bool:
-    """Whether the environment is the lab's own and not RL4CO's. What other packages' environments have, only the run can tell."""
-    return name not in _routing() and ENVIRONMENTS.get(name).implementation.startswith("maxk_lab.")
+    reason = cuda_refusal(name)
+    if study.device == "cuda" and reason is not None:
+        source.add(("training", "device"), f"cuda: {reason}")
 
 
 def _check_evaluation(
     study: TrainingStudy, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
 ) -> None:
-    """The environment must have the extras, instances in files and the reference that are asked for."""
+    """The environment must have the extras, instances in files and the optima that are asked for."""
     evaluate, name = study.evaluate, environment["name"]
     path: TreePath = ("training", "evaluate")
-    routing, other = _routing(), _is_of_the_lab_alone(name)
     for number, extra in enumerate(evaluate.extras):
-        reason = _no_multistart(name) if extra == "multistart" else None
-        if extra != "multistart" and other:
-            reason = f"{name} is not decoded greedily; environments that are: {', '.join(routing)}"
-        if reason:
+        reason = multistart_refusal(name) if extra == "multistart" else greedy_refusal(name)
+        if reason is not None:
             source.add((*path, "extras", str(number)), f"{extra}: {reason}")
-    if evaluate.data is not None and other:
-        source.add(
-            (*path, "data"),
-            f"{name} reads no instances; environments that do: {', '.join(routing)}",
-        )
-    elif evaluate.data is not None:
+    if evaluate.data is not None:
         check_data(evaluate.data.path, name, source)
-    refused = reference_refusal(name, {**environment, **policy}, evaluate.reference)
-    if refused is not None:
-        source.add((*path, "reference"), refused.removeprefix("evaluate.reference: "))
-
-
-def _no_multistart(environment: str) -> str | None:
-    if ENVIRONMENTS.get(environment).multistart:
-        return None
-    known = ", ".join(row.name for row in ENVIRONMENTS if row.multistart)
-    return f"{environment} has no forced first actions; environments that have: {known}"
+    reason = optimum_refusal(name, {**environment, **policy}, evaluate.reference)
+    if reason is not None:
+        source.add((*path, "reference"), reason)
 
 
 def _check_schedule(entry: _Entry, source: Source) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from maxk_lab.environments.capabilities import InstanceFiles
 from maxk_lab.environments.environment import Environment, Instances
-from maxk_lab.environments.routing.files.kinds import hash_of_data
-from maxk_lab.environments.routing.optima import method_for, optima
+from maxk_lab.environments.instance_files import hash_of_data
+from maxk_lab.environments.optima import method_for, optima
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.seeds import derive_seed
@@ -43,28 +43,28 @@ def evaluation_set(
     return instances, {"instances": environment.instances_hash(instances), "source": "drawn"}
 
 
-def reference_record(
+def optima_record(
     environment: Environment,
     instances: Instances,
-    kind: str,
+    asked: str,
     cache: Path | None,
     data: dict[str, Any],
 ) -> dict[str, Any]:
     """{"kind": method, "exact", "per_instance": best rewards (None: undefined)}, or {"kind": "none", "reason"}.
 
-    `kind` is `evaluate.reference`, `data` what `evaluation_set` said of the instances. Where nothing is known in a moment, `auto`
+    `asked` is `evaluate.reference`, `data` what `evaluation_set` said of the instances. Where nothing is known in a moment, `auto`
     has a reason; `exact` and `pyvrp` raise a `LabError`. Kept in `cache` by environment, method and hash of the instances.
     """
-    if kind == "none":
+    if asked == "none":
         return {"kind": "none", "reason": "none was asked for"}
     try:
-        method = method_for(environment, instances, kind)
-        return _reference(
-            environment, instances, method, _reference_path(environment, method, cache, data)
+        method = method_for(environment, instances, asked)
+        return _optima(
+            environment, instances, method, _optima_path(environment, method, cache, data)
         )
     except LabError as error:
-        if kind != "auto":
-            raise LabError(f"evaluate.reference: {kind}: {error}") from error
+        if asked != "auto":
+            raise LabError(f"evaluate.reference: {asked}: {error}") from error
         return {"kind": "none", "reason": str(error)}
 
 
@@ -75,7 +75,7 @@ def _drawn(environment: Environment, count: int, seed: int) -> Instances:
 def _given(environment: Environment, data: DataFile, most: int) -> tuple[Instances, dict[str, Any]]:
     if not isinstance(environment, InstanceFiles):
         raise LabError(f"evaluate.data: {type(environment).__name__} reads no files of instances")
-    if hash_of_data(data.path) != data.sha256:
+    if hash_of_data(data.path, environment.name) != data.sha256:
         raise LabError(
             f"evaluate.data: {data.path} has changed since the run was planned; plan it again"
         )
@@ -113,20 +113,19 @@ def _keep(environment: InstanceFiles, instances: Instances, stem: str, cache: Pa
     write_atomically(cache / f"{stem}-{environment.instances_hash(instances)}.npz", content)
 
 
-def _reference_path(
+def _optima_path(
     environment: Environment, method: str, cache: Path | None, data: dict[str, Any]
 ) -> Path | None:
-    """Environments may share their instances but not their rewards, so the name of the environment is part of it."""
-    name = getattr(environment, "name", None)
-    if cache is None or name is None or data["instances"] is None:
+    """The file of the optima; of instances that have no hash, or without a cache, None."""
+    if cache is None or not isinstance(environment, InstanceFiles):
         return None
-    return cache / f"reference-{name}-{method}-{data['instances']}.json"
+    return cache / f"reference-{environment.name}-{method}-{data['instances']}.json"
 
 
-def _reference(
+def _optima(
     environment: Environment, instances: Instances, method: str, path: Path | None
 ) -> dict[str, Any]:
-    record: dict[str, Any] = _read_reference(path, len(instances)) or {"per_instance": []}
+    record: dict[str, Any] = _read_optima(path, len(instances)) or {"per_instance": []}
     known: list[float | None] = record["per_instance"]
     while len(known) < len(instances):
         found = optima(environment, instances[len(known) : len(known) + BLOCK], method)
@@ -137,7 +136,7 @@ def _reference(
     return record
 
 
-def _read_reference(path: Path | None, count: int) -> dict[str, Any] | None:
+def _read_optima(path: Path | None, count: int) -> dict[str, Any] | None:
     """What is known so far; None where there is no file or a damaged one."""
     try:
         record: Any = json.loads(path.read_bytes()) if path is not None else None

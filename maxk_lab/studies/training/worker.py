@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.seeds import derive_seed
-from maxk_lab.studies.training.evaluation_set import evaluation_set, reference_record
+from maxk_lab.studies.training.evaluation_set import evaluation_set, optima_record
 from maxk_lab.studies.training.record import training_metrics
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.run.checkpoints import initial_policy
@@ -57,7 +57,7 @@ def _measure(
     evaluation_seed = derive_seed("evaluation", unit["environment"], unit["seed"])
     held_out, data = evaluation_set(environment, settings.evaluate, evaluation_seed, cache)
     # Before the training, which would be in vain where there are none.
-    reference = reference_record(environment, held_out, settings.evaluate.reference, cache, data)
+    optima = optima_record(environment, held_out, settings.evaluate.reference, cache, data)
 
     def rewards(policy: nn.Module, step: int) -> Tensor:
         seed = derive_seed("rollouts", evaluation_seed, step)
@@ -84,7 +84,7 @@ def _measure(
         samples=settings.evaluate.samples,
         seed=derive_seed("extras", evaluation_seed),
     )
-    return training_metrics(trainer, cell["k"], extras) | {"reference": reference, "data": data}
+    return training_metrics(trainer, cell["k"], extras) | {"reference": optima, "data": data}
 
 
 def _start(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from maxk_lab.environments.routing.files.kinds import data_refusal, hash_of_data
+from maxk_lab.environments.instance_files import data_refusal, hash_of_data
+from maxk_lab.environments.refusals import files_refusal
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.spec.named_files import resolved_file
@@ -20,16 +21,20 @@ def resolve_data(source: Source) -> None:
     evaluate = training.get("evaluate") if isinstance(training, Mapping) else None
     if not isinstance(evaluate, dict) or evaluate.get("data") is None:
         return
+    environment = source.tree.get("environment")
+    name = str(environment.get("name")) if isinstance(environment, Mapping) else ""
     try:
-        evaluate["data"] = resolved_file(evaluate["data"], "data", hash_of_data)
+        evaluate["data"] = resolved_file(
+            evaluate["data"], "data", lambda path: hash_of_data(path, name)
+        )
     except LabError as error:
         source.add(DATA, str(error))
         del evaluate["data"]
 
 
 def check_data(path: str, environment: str, source: Source) -> None:
-    """Note an evaluation set that is of another environment."""
-    reason = data_refusal(environment, path)
+    """Note an evaluation set that is of another environment, or of one that reads none."""
+    reason = files_refusal(environment) or data_refusal(environment, path)
     if reason is not None:
         source.add(DATA, reason)
 

@@ -9,15 +9,16 @@ import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
+from maxk_lab.environments.instance_files import data_refusal, hash_of_data
+from maxk_lab.environments.refusals import files_refusal
 from maxk_lab.environments.routing.files.instances import (
     instances_hash,
     read_instances,
     write_instances,
 )
-from maxk_lab.environments.routing.files.kinds import RL4CO, data_refusal, hash_of_data
 from maxk_lab.errors import LabError
 
-ROWS = [row.name for row in ENVIRONMENTS if row.implementation == RL4CO]
+ROWS = [row.name for row in ENVIRONMENTS if row.files]
 TSP = """NAME : five
 TYPE : TSP
 DIMENSION : 5
@@ -180,13 +181,13 @@ def test_a_folder_is_read_in_the_order_of_names(tsp5, tmp_path):
 
 def test_the_hash_of_data_is_that_of_the_files_that_are_read(tmp_path):
     a, b = written(tmp_path, "a.tsp", TSP), written(tmp_path, "b.tsp", TSP + "\n")
-    folder = hash_of_data(tmp_path)
-    assert hash_of_data(a) != hash_of_data(b)
+    folder = hash_of_data(tmp_path, "tsp")
+    assert hash_of_data(a, "tsp") != hash_of_data(b, "tsp")
     written(tmp_path, "README", "no instance")
-    assert hash_of_data(tmp_path) == folder
+    assert hash_of_data(tmp_path, "tsp") == folder
     b.write_text(TSP)
-    assert hash_of_data(tmp_path) != folder
-    assert hash_of_data(a) == hash_of_data(b)
+    assert hash_of_data(tmp_path, "tsp") != folder
+    assert hash_of_data(a, "tsp") == hash_of_data(b, "tsp")
 
 
 @pytest.mark.parametrize(
@@ -280,9 +281,8 @@ def test_refusals_before_a_run(tmp_path):
     path = written(tmp_path, "a.tsp", TSP)
     assert data_refusal("tsp", path) is None
     assert "for tsp only, not for cvrp" in data_refusal("cvrp", path)
-    assert "bandit reads no files of instances; environments that do: tsp" in data_refusal(
-        "bandit", path
-    )
+    assert files_refusal("cvrp") is None
+    assert "bandit reads no instances; environments that do: tsp, cvrp" in files_refusal("bandit")
     assert "there is no file" in data_refusal("tsp", tmp_path / "b.tsp")
     (tmp_path / "empty").mkdir()
     assert "holds no file of instances" in data_refusal("tsp", tmp_path / "empty")
@@ -290,9 +290,9 @@ def test_refusals_before_a_run(tmp_path):
 
 def test_refusals_import_neither_torch_nor_rl4co():
     code = (
-        "import sys; from maxk_lab.environments.routing.files.kinds import data_refusal; "
-        "from maxk_lab.environments.routing.optima import reference_refusal; "
-        "data_refusal('tsp', 'x.tsp'); reference_refusal('cvrp', {'num_loc': 20}, 'exact'); "
+        "import sys; from maxk_lab.environments.instance_files import data_refusal; "
+        "from maxk_lab.environments.refusals import optimum_refusal; "
+        "data_refusal('tsp', 'x.tsp'); optimum_refusal('cvrp', {'num_loc': 20}, 'exact'); "
         "assert not {'torch', 'rl4co', 'scipy', 'numpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

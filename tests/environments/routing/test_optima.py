@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from maxk_lab.environments import optima as listing
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.environments.routing.optima import method_for, optima, reference_refusal, solve
+from maxk_lab.environments.optima import method_for, optima
+from maxk_lab.environments.refusals import optimum_refusal
 from maxk_lab.environments.routing.optima.held_karp import shortest_tours
 from maxk_lab.environments.routing.optima.one_tour import OneTour, best_tour
 from maxk_lab.errors import LabError
@@ -174,7 +176,7 @@ def test_trajectories_that_cannot_be_scored_are_no_optimum():
 def test_auto_lists_only_what_takes_a_moment(monkeypatch):
     instances = torch.ones(4, 5)
     assert method_for(Listed(), instances, "auto") == "enumeration"
-    monkeypatch.setattr(solve, "AUTO_TRAJECTORIES", 19)
+    monkeypatch.setattr(listing, "AUTO_TRAJECTORIES", 19)
     with pytest.raises(LabError, match="many to list: ask for exact"):
         method_for(Listed(), instances, "auto")
     assert method_for(Listed(), instances, "exact") == "enumeration"
@@ -211,19 +213,16 @@ def test_a_method_that_an_environment_lacks_is_refused():
 
 
 def test_refusals_before_a_run(monkeypatch):
-    assert reference_refusal("cvrp", {"num_loc": 20}, "auto") is None
-    assert reference_refusal("gaussian", {}, "none") is None
-    assert reference_refusal("tsp", {"num_loc": 50}, "exact") is None
-    assert reference_refusal("cvrp", {"num_loc": 4}, "exact") is None
-    assert "has no exact optimum here" in reference_refusal("cvrp", {"num_loc": 20}, "exact")
-    assert "pyvrp solves tsp, cvrp, cvrptw, pdp, not op" in reference_refusal(
+    assert optimum_refusal("cvrp", {"num_loc": 20}, "auto") is None
+    assert optimum_refusal("gaussian", {}, "none") is None
+    assert optimum_refusal("tsp", {"num_loc": 50}, "exact") is None
+    assert optimum_refusal("cvrp", {"num_loc": 4}, "exact") is None
+    assert "has no exact optimum here" in optimum_refusal("cvrp", {"num_loc": 20}, "exact")
+    assert "pyvrp solves tsp, cvrp, pdp, cvrptw, not op" in optimum_refusal(
         "op", {"num_loc": 20}, "pyvrp"
     )
-    assert "did you mean exact?" in reference_refusal("tsp", {"num_loc": 20}, "exakt")
-    monkeypatch.setattr(
-        "maxk_lab.environments.routing.optima.availability.find_spec", lambda name: None
-    )
-    assert "pip install 'maxk-lab[solvers]'" in reference_refusal("tsp", {"num_loc": 20}, "pyvrp")
+    monkeypatch.setattr("maxk_lab.environments.routing.rows.find_spec", lambda name: None)
+    assert "pip install 'maxk-lab[solvers]'" in optimum_refusal("tsp", {"num_loc": 20}, "pyvrp")
 
 
 def test_a_solver_that_is_not_installed_is_asked_for(monkeypatch):

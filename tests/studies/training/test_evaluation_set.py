@@ -9,11 +9,11 @@ import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.environments.routing.files.kinds import hash_of_data
+from maxk_lab.environments.instance_files import hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training import evaluation_set as module
-from maxk_lab.studies.training.evaluation_set import evaluation_set, reference_record
+from maxk_lab.studies.training.evaluation_set import evaluation_set, optima_record
 from maxk_lab.training.settings import EvaluationSettings
 
 SIX = EvaluationSettings(instances=6)
@@ -70,7 +70,7 @@ WORKER = """
 import hashlib, sys
 from pathlib import Path
 import numpy as np, torch
-from maxk_lab.studies.training.evaluation_set import evaluation_set, reference_record
+from maxk_lab.studies.training.evaluation_set import evaluation_set, optima_record
 from maxk_lab.training.settings import EvaluationSettings
 
 class Numbers:
@@ -91,7 +91,7 @@ class Numbers:
 cache = Path(sys.argv[1])
 for seed in range(40):
     instances, data = evaluation_set(Numbers(), EvaluationSettings(instances=40), seed, cache)
-    record = reference_record(Numbers(), instances, "exact", cache, data)
+    record = optima_record(Numbers(), instances, "exact", cache, data)
     print(data["instances"], record["per_instance"] == instances.max(1).values.tolist())
 """
 
@@ -110,7 +110,7 @@ def test_environments_without_files_draw_each_time(tmp_path):
     instances, data = evaluation_set(bandit, SIX, 3, tmp_path)
     assert torch.equal(instances, bandit.instances(6, derive_seed("instances", 3), held_out=True))
     assert data == {"instances": None, "source": "drawn"}
-    record = reference_record(bandit, instances, "auto", tmp_path, data)
+    record = optima_record(bandit, instances, "auto", tmp_path, data)
     assert record == {
         "kind": "enumeration",
         "exact": True,
@@ -123,7 +123,7 @@ def test_a_file_of_the_users_own_is_taken_up_to_so_many_instances(tsp5, tmp_path
     path = tmp_path / "own.npz"
     own = tsp5.instances(8, 1)
     tsp5.write_instances(own, path)
-    given = {"path": str(path), "sha256": hash_of_data(path)}
+    given = {"path": str(path), "sha256": hash_of_data(path, "tsp")}
     for most, expected in ((6, 6), (128, 8)):
         settings = EvaluationSettings(instances=most, data=given)
         instances, data = evaluation_set(tsp5, settings, 7, tmp_path)
@@ -138,19 +138,19 @@ def test_a_file_of_the_users_own_is_taken_up_to_so_many_instances(tsp5, tmp_path
 
 def test_optima_are_kept_by_environment_method_and_hash(tsp5, tmp_path, monkeypatch):
     instances, data = evaluation_set(tsp5, SIX, 7, None)
-    record = reference_record(tsp5, instances, "auto", tmp_path, data)
+    record = optima_record(tsp5, instances, "auto", tmp_path, data)
     assert record["kind"] == "held_karp"
     assert record["exact"]
     (path,) = tmp_path.iterdir()
     assert path.name == f"reference-tsp-held_karp-{data['instances']}.json"
     assert json.loads(path.read_text()) == record
     monkeypatch.setattr(module, "optima", lambda *args: pytest.fail("computed again"))
-    assert reference_record(tsp5, instances, "exact", tmp_path, data) == record
+    assert optima_record(tsp5, instances, "exact", tmp_path, data) == record
 
 
 def test_optima_go_on_where_they_were_interrupted(tsp5, tmp_path, monkeypatch):
     instances, data = evaluation_set(tsp5, SIX, 7, None)
-    expected = reference_record(tsp5, instances, "auto", None, data)
+    expected = optima_record(tsp5, instances, "auto", None, data)
     monkeypatch.setattr(module, "BLOCK", 2)
     compute, calls = module.optima, []
 
@@ -162,26 +162,26 @@ def test_optima_go_on_where_they_were_interrupted(tsp5, tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "optima", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        reference_record(tsp5, instances, "auto", tmp_path, data)
-    assert reference_record(tsp5, instances, "auto", tmp_path, data) == expected
+        optima_record(tsp5, instances, "auto", tmp_path, data)
+    assert optima_record(tsp5, instances, "auto", tmp_path, data) == expected
     assert calls == [2, 2, 2, 2]
 
 
 def test_damaged_optima_are_computed_again(tsp5, tmp_path):
     instances, data = evaluation_set(tsp5, SIX, 7, None)
-    record = reference_record(tsp5, instances, "auto", tmp_path, data)
+    record = optima_record(tsp5, instances, "auto", tmp_path, data)
     (path,) = tmp_path.iterdir()
     for damage in ("", "[]", '{"kind": "held_karp"}'):
         path.write_text(damage)
-        assert reference_record(tsp5, instances, "auto", tmp_path, data) == record
+        assert optima_record(tsp5, instances, "auto", tmp_path, data) == record
 
 
 def test_where_there_is_no_optimum_auto_says_why_and_the_others_refuse(tmp_path):
     sdvrp = make("sdvrp", num_loc=20)
     instances, data = evaluation_set(sdvrp, SIX, 0, tmp_path)
-    record = reference_record(sdvrp, instances, "auto", tmp_path, data)
+    record = optima_record(sdvrp, instances, "auto", tmp_path, data)
     assert record == {"kind": "none", "reason": "no optimum is known for this environment and size"}
-    assert reference_record(sdvrp, instances, "none", tmp_path, data)["kind"] == "none"
+    assert optima_record(sdvrp, instances, "none", tmp_path, data)["kind"] == "none"
     for kind in ("exact", "pyvrp"):
         with pytest.raises(LabError, match=f"evaluate.reference: {kind}: "):
-            reference_record(sdvrp, instances, kind, tmp_path, data)
+            optima_record(sdvrp, instances, kind, tmp_path, data)

@@ -14,8 +14,9 @@ from rl4co.envs import RL4COEnvBase
 from tensordict import TensorDict
 from torch import Tensor
 
-from maxk_lab.environments.routing.files.kinds import data_files, data_refusal
+from maxk_lab.environments.instance_files import data_files, data_refusal
 from maxk_lab.environments.routing.files.vrplib import read_problem
+from maxk_lab.environments.routing.rows import FILES
 from maxk_lab.errors import LabError
 from maxk_lab.random_state import isolated_rng
 
@@ -54,8 +55,9 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
     refusal = data_refusal(env.name, path)
     if refusal is not None:
         raise LabError(refusal)
-    parts = [_read(env, file) for file in data_files(path)]
-    for file, part in zip(data_files(path), parts, strict=True):
+    files = data_files(path, FILES)
+    parts = [_read(env, file) for file in files]
+    for file, part in zip(files, parts, strict=True):
         for key, values in part.items():
             if values.shape[1:] != parts[0][key].shape[1:]:
                 raise LabError(

@@ -1,17 +1,15 @@
-"""The best reward of every instance of a batch, by the method its name says."""
+"""The best reward of RL4CO's instances, by the method its name says: held_karp, milp or pyvrp."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maxk_lab.environments.environment import Environment, Instances
-from maxk_lab.environments.routing.optima.availability import HELD_KARP_CITIES, ONE_TOUR, PYVRP
+from maxk_lab.environments.capabilities import Optima
 from maxk_lab.environments.routing.optima.held_karp import shortest_tours
 from maxk_lab.errors import LabError
 
@@ -20,69 +18,42 @@ if TYPE_CHECKING:
 
     from maxk_lab.environments.routing.optima.one_tour import OneTour
 
-# Where a reference is not asked for by name, at most so many trajectories are listed.
-AUTO_TRAJECTORIES = 250_000
+# Held–Karp fills a table of n² 2ⁿ numbers an instance, so that up to here it takes a moment.
+HELD_KARP_CITIES = 12
 
 
-@dataclass(frozen=True)
-class Optima:
-    """values [B] float64: the environment's reward of the best solution of each instance; `exact` where it is proved to be best."""
+def optimum_method(environment: Any, instances: TensorDict, asked: str) -> str | None:
+    """The method for what `evaluate.reference` asks; None leaves it to enumeration.
 
-    values: Tensor
-    kind: str
-    exact: bool
-
-
-def optima(environment: Environment, instances: Instances, kind: str) -> Optima:
-    """The optima of `instances` by the method `kind`: enumeration, held_karp, milp or pyvrp.
-
-    `enumeration` takes the largest reward among all trajectories, in the precision of the instances, as a policy's rewards are;
-    NaN where none can be scored. The others find a solution in double precision, and its value is what RL4CO's own reward gives
-    for it in double precision, once RL4CO has checked that it is feasible. Raises `LabError` where the environment has no such
-    method.
+    Raises `LabError` where `auto` asks for what takes longer than a moment.
     """
-    if kind == "enumeration":
-        return Optima(_enumerated(environment, instances), kind, exact=True)
-    name = getattr(environment, "name", "")
-    if kind not in _SOLVERS or name not in _SOLVERS[kind][0]:
-        raise LabError(f"there is no optimum by {kind} for {name or type(environment).__name__}")
-    solve = _SOLVERS[kind][1]
-    state = instances.apply(lambda x: x.double() if x.is_floating_point() else x).cpu()
-    return Optima(_rewards(environment, state, solve(name, state)), kind, exact=kind != "pyvrp")
-
-
-def method_for(environment: Environment, instances: Instances, reference: str) -> str:
-    """The method of `optima` that `evaluate.reference` stands for here. Raises `LabError` with the reason where there is none."""
-    name = getattr(environment, "name", "")
-    if reference == "pyvrp":
+    if asked == "pyvrp":
         return "pyvrp"
-    if name == "tsp" and instances["locs"].shape[1] <= HELD_KARP_CITIES:
+    if environment.name == "tsp" and instances["locs"].shape[1] <= HELD_KARP_CITIES:
         return "held_karp"
     if environment.enumerable:
-        if reference == "auto" and _trajectories(environment, instances) > AUTO_TRAJECTORIES:
-            raise LabError(
-                "the trajectories of all held-out instances are many to list: ask for exact"
-            )
-        return "enumeration"
-    if reference == "exact" and name in ONE_TOUR:
-        return "milp"
-    can = [kind for kind, names in (("exact", ONE_TOUR), ("pyvrp", PYVRP)) if name in names]
-    if reference == "auto" and can:
-        raise LabError(f"takes more than a moment: ask for {' or '.join(can)}")
-    raise LabError("no optimum is known for this environment and size")
+        return None
+    if asked == "exact":
+        return "milp" if "exact" in environment.solved else None
+    if environment.solved:
+        raise LabError(f"takes more than a moment: ask for {' or '.join(environment.solved)}")
+    return None
 
 
-def _trajectories(environment: Environment, instances: Instances) -> int:
-    return len(environment.enumerate(environment.select(instances, 0))[1]) * len(instances)
+def best_rewards(environment: Any, instances: TensorDict, method: str) -> Optima:
+    """The optima of `instances`: solutions are found in double precision.
 
-
-def _enumerated(environment: Environment, instances: Instances) -> Tensor:
-    best = []
-    for index in range(len(instances)):
-        rewards = environment.enumerate(environment.select(instances, index))[1].double()
-        scored = rewards[~rewards.isnan()]
-        best.append(scored.max() if len(scored) else torch.tensor(torch.nan, dtype=torch.float64))
-    return torch.stack(best)
+    Their values are what RL4CO's own reward gives for them in double precision, once RL4CO has
+    checked that they are feasible. Raises `LabError` where the environment has no such method.
+    """
+    name = environment.name
+    asked = "pyvrp" if method == "pyvrp" else "exact"
+    known = asked in environment.solved and (method != "held_karp" or name == "tsp")
+    if method not in _SOLVERS or not known:
+        raise LabError(f"there is no optimum by {method} for {name}")
+    state = instances.apply(lambda x: x.double() if x.is_floating_point() else x).cpu()
+    nodes = _SOLVERS[method](name, state)
+    return Optima(_rewards(environment, state, nodes), method, exact=method != "pyvrp")
 
 
 def _held_karp(name: str, state: TensorDict) -> list[list[int]]:
@@ -133,8 +104,8 @@ def _rewards(environment: Any, state: TensorDict, nodes: list[list[int]]) -> Ten
     return reward.double()
 
 
-_SOLVERS: dict[str, tuple[tuple[str, ...], Callable[[str, TensorDict], list[list[int]]]]] = {
-    "held_karp": (("tsp",), _held_karp),
-    "milp": (ONE_TOUR, _milp),
-    "pyvrp": (PYVRP, _pyvrp),
+_SOLVERS: dict[str, Callable[[str, TensorDict], list[list[int]]]] = {
+    "held_karp": _held_karp,
+    "milp": _milp,
+    "pyvrp": _pyvrp,
 }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tensordict import TensorDict
 
-from maxk_lab.environments.routing.optima.availability import NEEDS_PYVRP
+from maxk_lab.environments.routing.rows import NEEDS_PYVRP
 from maxk_lab.errors import LabError
 
 # PyVRP counts in whole numbers: lengths and times in millionths of their unit, loads in hundred-millionths of the capacity.

@@ -1,0 +1,78 @@
+"""Files of instances, by the formats that environments declare; their hash. Imports no torch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.rows import FileFormat
+from maxk_lab.errors import LabError
+
+Formats = Sequence[FileFormat]
+
+
+def formats_of(environment: str) -> Formats:
+    """The formats of an environment's files; of one that has none, those of all environments."""
+    if environment in ENVIRONMENTS and ENVIRONMENTS.get(environment).files:
+        return ENVIRONMENTS.get(environment).files
+    return tuple(dict.fromkeys(one for row in ENVIRONMENTS for one in row.files))
+
+
+def data_files(path: str | Path, formats: Formats) -> list[Path]:
+    """The files of instances at `path`: the file itself, or those of a folder by their names.
+
+    Files of other suffixes in a folder, such as solutions, are passed over. Raises `LabError` where
+    there is nothing to read.
+    """
+    path = Path(path)
+    suffixes = {one.suffix for one in formats}
+    if path.is_dir():
+        files = sorted(
+            file for file in path.iterdir() if file.suffix in suffixes and file.is_file()
+        )
+        if not files:
+            raise LabError(f"{path} holds no file of instances; allowed: {_allowed(formats)}")
+        return files
+    if not path.is_file():
+        raise LabError(f"there is no file {path}; allowed: {_allowed(formats)}")
+    if path.suffix not in suffixes:
+        raise LabError(f"{path} is no file of instances; allowed: {_allowed(formats)}")
+    return [path]
+
+
+def hash_of_data(path: str | Path, environment: str) -> str:
+    """The SHA-256 of a file of instances of this environment.
+
+    The hash of a folder is that of its files' hashes, one a line, in the order of their names.
+    """
+    path = Path(path)
+    files = data_files(path, formats_of(environment))
+    hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest() if path.is_dir() else hashes[0]
+
+
+def data_refusal(environment: str, path: str | Path) -> str | None:
+    """Why the files at `path` cannot be an evaluation set of this environment, or None.
+
+    The names of the files say so, not their content.
+    """
+    formats = formats_of(environment)
+    try:
+        files = data_files(path, formats)
+    except LabError as error:
+        return str(error)
+    by_suffix = {one.suffix: one for one in formats}
+    for file in files:
+        found = by_suffix[file.suffix]
+        if found.only and found.only != environment:
+            return (
+                f"{file} is {found.holds}, for {found.only} only, not for {environment}; "
+                f"allowed: {_allowed(formats)}"
+            )
+    return None
+
+
+def _allowed(formats: Formats) -> str:
+    return f"{', '.join(one.name for one in formats)} or a folder of them"
