@@ -62,7 +62,7 @@ def test_a_refusal_points_at_what_it_speaks_of(
     assert old in SWEEP
     path = write(SWEEP.replace(old, new))
     if place is None:
-        load_spec(path)
+        assert load_spec(path)
         return
     with pytest.raises(SpecError) as caught:
         load_spec(path)
@@ -99,7 +99,7 @@ def test_estimators_for_binary_rewards_are_refused_where_rewards_are_others(
     text = SWEEP.replace("rewards: [exact_match, brevity]\n  reward_weights: [1, 0.5]", rewards)
     path = write(text.replace("estimator: maxk", "estimator: [maxrl, maxk]"))
     if reason is None:
-        load_spec(path)
+        assert load_spec(path)
         return
     with pytest.raises(SpecError) as caught:
         load_spec(path)
@@ -223,7 +223,7 @@ def test_an_objective_study_asks_the_environment_about_the_ends(
     )
     path = write(text)
     if message is None:
-        load_spec(path)
+        assert load_spec(path)
         return
     with pytest.raises(SpecError) as caught:
         load_spec(path)

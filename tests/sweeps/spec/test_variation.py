@@ -319,7 +319,7 @@ def test_objectives_that_nothing_could_judge_under_a_behaviour_policy(
         "  pool: 16\n", f"  pool: 16\n  behaviour: {{distance: {distance}}}\n"
     )
     if not refused:
-        load_spec(write(text))
+        assert load_spec(write(text))
         return
     assert problems(write, text) == [
         "sweep.yaml:9:21: gradient.grid.estimator: median under a behaviour policy needs the exact gradient to be "
