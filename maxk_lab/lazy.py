@@ -1,21 +1,51 @@
-"""Public names that import their module only when they are used, so that the command line stays fast."""
+"""Public names that import their module on first use, typed, so that the command line starts fast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 
-def lazy_exports(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose public names live in the submodules `homes[name]` (PEP 562)."""
+def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a package (PEP 562) that exports what type checkers see.
+
+    These are the imports under its `if TYPE_CHECKING:`, each written `from module import name as name`, which is how a
+    typed package says that it exports a name. They are read from the package's source when a name is first asked for.
+    """
 
     def get(name: str) -> Any:
+        homes = _homes(package)
+        if name == "__all__":
+            return sorted(homes)
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home = homes[name] if homes[name].startswith("maxk_lab.") else f"{package}.{homes[name]}"
-        return getattr(import_module(home), name)
+        # A package can export a module of its own, too.
+        own = homes[name] == package
+        return (
+            import_module(f"{package}.{name}") if own else getattr(import_module(homes[name]), name)
+        )
 
-    return get, lambda: sorted(homes)
+    return get, lambda: sorted(_homes(package))
+
+
+@cache
+def _homes(package: str) -> dict[str, str]:
+    """The module of every exported name."""
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    typed = [node for node in tree.body if isinstance(node, ast.If)]
+    return {
+        alias.name: node.module
+        for block in typed
+        if ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+    }

@@ -1,5 +1,11 @@
 """The command line: one file per verb; the only room that prints or exits."""
 
+from typing import TYPE_CHECKING
+
 from maxk_lab.lazy import lazy_exports
 
-__getattr__, __dir__ = lazy_exports(__name__, {"app": "application", "main": "application"})
+if TYPE_CHECKING:
+    from maxk_lab.cli.application import app as app
+    from maxk_lab.cli.application import main as main
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -1,37 +1,39 @@
 """Environments: what draws i.i.d. trajectories from a policy, and lists them all where that is possible."""
 
+from typing import TYPE_CHECKING
+
 from maxk_lab.lazy import lazy_exports
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "ENVIRONMENTS": "catalogue",
-        "TASKS": "catalogue",
-        "REWARDS": "catalogue",
-        "GAUSSIAN_REWARDS": "catalogue",
-        "EnvironmentRow": "catalogue",
-        "Environment": "environment",
-        "Rollouts": "rollouts",
-        "TokenStatistics": "rollouts",
-        "VectorisedEnvironment": "capabilities",
-        "ExactEnvironment": "capabilities",
-        "SamplingWithTokens": "capabilities",
-        "ForcedStarts": "capabilities",
-        "GreedyEnvironment": "capabilities",
-        "InstanceFiles": "capabilities",
-        "PlacedEnvironment": "capabilities",
-        "KnownOptima": "capabilities",
-        "Optima": "capabilities",
-        "make_environment": "environment",
-        "Bandit": "bandit.environment",
-        "Gaussian": "gaussian.environment",
-        "RL4COEnvironment": "routing.adapter",
-        "LanguageEnvironment": "language.environment",
-        "ToyLLM": "language.toy_llm",
-        "PretrainedLLM": "language.pretrained",
-        "CausalTransformer": "maxk_lab.policies.transformer",
-        "RewardFunction": "language.rewards",
-        "load_rewards": "language.rewards",
-        "score": "language.rewards",
-    },
-)
+if TYPE_CHECKING:
+    from maxk_lab.environments.bandit.environment import Bandit as Bandit
+    from maxk_lab.environments.capabilities import ExactEnvironment as ExactEnvironment
+    from maxk_lab.environments.capabilities import ForcedStarts as ForcedStarts
+    from maxk_lab.environments.capabilities import GreedyEnvironment as GreedyEnvironment
+    from maxk_lab.environments.capabilities import InstanceFiles as InstanceFiles
+    from maxk_lab.environments.capabilities import KnownOptima as KnownOptima
+    from maxk_lab.environments.capabilities import Optima as Optima
+    from maxk_lab.environments.capabilities import PlacedEnvironment as PlacedEnvironment
+    from maxk_lab.environments.capabilities import SamplingWithTokens as SamplingWithTokens
+    from maxk_lab.environments.capabilities import VectorisedEnvironment as VectorisedEnvironment
+    from maxk_lab.environments.catalogue import ENVIRONMENTS as ENVIRONMENTS
+    from maxk_lab.environments.catalogue import GAUSSIAN_REWARDS as GAUSSIAN_REWARDS
+    from maxk_lab.environments.catalogue import REWARDS as REWARDS
+    from maxk_lab.environments.catalogue import TASKS as TASKS
+    from maxk_lab.environments.catalogue import EnvironmentRow as EnvironmentRow
+    from maxk_lab.environments.environment import Environment as Environment
+    from maxk_lab.environments.environment import make_environment as make_environment
+    from maxk_lab.environments.gaussian.environment import Gaussian as Gaussian
+    from maxk_lab.environments.language.environment import (
+        LanguageEnvironment as LanguageEnvironment,
+    )
+    from maxk_lab.environments.language.pretrained import PretrainedLLM as PretrainedLLM
+    from maxk_lab.environments.language.rewards import RewardFunction as RewardFunction
+    from maxk_lab.environments.language.rewards import load_rewards as load_rewards
+    from maxk_lab.environments.language.rewards import score as score
+    from maxk_lab.environments.language.toy_llm import ToyLLM as ToyLLM
+    from maxk_lab.environments.rollouts import Rollouts as Rollouts
+    from maxk_lab.environments.rollouts import TokenStatistics as TokenStatistics
+    from maxk_lab.environments.routing.adapter import RL4COEnvironment as RL4COEnvironment
+    from maxk_lab.policies.transformer import CausalTransformer as CausalTransformer
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

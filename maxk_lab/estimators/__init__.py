@@ -1,52 +1,50 @@
 """Estimators: pure maths from the rewards of n i.i.d. trajectories to one gradient weight per trajectory."""
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from maxk_lab.lazy import lazy_exports
 
-_HOMES = {
-    "maxk_reward_weights": "ranks.combinatorics",
-    "maxk_reward_estimate": "value",
-    "maxk_curve": "value",
-    "objective_estimate": "value",
-    "sample_loo_baseline": "value",
-    "maxk_gradient_weights": "methods.maxk",
-    "group_mean_weights": "baselines.leave_one_out",
-    "centred_weights": "baselines.leave_one_out",
-    "sample_loo_weights": "baselines.leave_one_out",
-    "pkpo_sloo_weights": "baselines.leave_one_out",
-    "subloo_weights": "baselines.leave_one_out",
-    "affine_weights": "baselines.leave_one_out",
-    "apply_sample_loo": "baselines.leave_one_out",
-    "mean_weights": "baselines.weighted",
-    "rloo_weights": "baselines.weighted",
-    "weighted_mean_weights": "baselines.weighted",
-    "weighted_loo_weights": "baselines.weighted",
-    "optimal_weights": "baselines.weighted",
-    "family_terms": "baselines.families",
-    "off_policy_weights": "methods.off_policy",
-    "off_policy_value": "methods.off_policy",
-    "first_order_weights": "methods.first_order",
-    "effective_sample_size": "methods.off_policy",
-    "advantages": "method",
-    "token_advantages": "baselines.tokens",
-    "WEIGHT_NORMALIZATIONS": "normalization",
-    "run_checks": "check.run",
-    "Objective": "objectives",
-    "objective": "catalogue",
-    "needed_weight": "catalogue",
-    "needs_ratios": "catalogue",
-    "fit_of": "catalogue",
-    "is_token_level": "catalogue",
-    "TRAJECTORY_WEIGHTS": "catalogue",
-    "ESTIMATORS": "catalogue",
-    "BASELINES": "catalogue",
-}
-__all__ = [*_HOMES, "reference"]
-
-_export, __dir__ = lazy_exports(__name__, {**_HOMES, "reference": "reference"})
-
-
-def __getattr__(name: str) -> Any:
-    return import_module(f"{__name__}.reference") if name == "reference" else _export(name)
+if TYPE_CHECKING:
+    from maxk_lab.estimators import reference as reference
+    from maxk_lab.estimators.baselines.families import family_terms as family_terms
+    from maxk_lab.estimators.baselines.leave_one_out import affine_weights as affine_weights
+    from maxk_lab.estimators.baselines.leave_one_out import apply_sample_loo as apply_sample_loo
+    from maxk_lab.estimators.baselines.leave_one_out import centred_weights as centred_weights
+    from maxk_lab.estimators.baselines.leave_one_out import group_mean_weights as group_mean_weights
+    from maxk_lab.estimators.baselines.leave_one_out import pkpo_sloo_weights as pkpo_sloo_weights
+    from maxk_lab.estimators.baselines.leave_one_out import sample_loo_weights as sample_loo_weights
+    from maxk_lab.estimators.baselines.leave_one_out import subloo_weights as subloo_weights
+    from maxk_lab.estimators.baselines.tokens import token_advantages as token_advantages
+    from maxk_lab.estimators.baselines.weighted import mean_weights as mean_weights
+    from maxk_lab.estimators.baselines.weighted import optimal_weights as optimal_weights
+    from maxk_lab.estimators.baselines.weighted import rloo_weights as rloo_weights
+    from maxk_lab.estimators.baselines.weighted import weighted_loo_weights as weighted_loo_weights
+    from maxk_lab.estimators.baselines.weighted import (
+        weighted_mean_weights as weighted_mean_weights,
+    )
+    from maxk_lab.estimators.catalogue import BASELINES as BASELINES
+    from maxk_lab.estimators.catalogue import ESTIMATORS as ESTIMATORS
+    from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS as TRAJECTORY_WEIGHTS
+    from maxk_lab.estimators.catalogue import fit_of as fit_of
+    from maxk_lab.estimators.catalogue import is_token_level as is_token_level
+    from maxk_lab.estimators.catalogue import needed_weight as needed_weight
+    from maxk_lab.estimators.catalogue import needs_ratios as needs_ratios
+    from maxk_lab.estimators.catalogue import objective as objective
+    from maxk_lab.estimators.check.run import run_checks as run_checks
+    from maxk_lab.estimators.method import advantages as advantages
+    from maxk_lab.estimators.methods.first_order import first_order_weights as first_order_weights
+    from maxk_lab.estimators.methods.maxk import maxk_gradient_weights as maxk_gradient_weights
+    from maxk_lab.estimators.methods.off_policy import (
+        effective_sample_size as effective_sample_size,
+    )
+    from maxk_lab.estimators.methods.off_policy import off_policy_value as off_policy_value
+    from maxk_lab.estimators.methods.off_policy import off_policy_weights as off_policy_weights
+    from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS as WEIGHT_NORMALIZATIONS
+    from maxk_lab.estimators.objectives import Objective as Objective
+    from maxk_lab.estimators.ranks.combinatorics import maxk_reward_weights as maxk_reward_weights
+    from maxk_lab.estimators.value import maxk_curve as maxk_curve
+    from maxk_lab.estimators.value import maxk_reward_estimate as maxk_reward_estimate
+    from maxk_lab.estimators.value import objective_estimate as objective_estimate
+    from maxk_lab.estimators.value import sample_loo_baseline as sample_loo_baseline
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

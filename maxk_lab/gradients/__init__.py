@@ -1,31 +1,33 @@
 """Gradients: trajectories → scores → Gram matrix → variance, bias and signal-to-noise ratio, with their statistics."""
 
+from typing import TYPE_CHECKING
+
 from maxk_lab.lazy import lazy_exports
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "trajectory_scores": "scores.per_trajectory",
-        "score_gram": "scores.per_trajectory",
-        "squared_norms": "scores.per_trajectory",
-        "trajectory_squared_norms": "scores.trajectories",
-        "trajectory_grams": "scores.trajectories",
-        "ScorePool": "scores.pool",
-        "draw_pool": "scores.draw",
-        "perturbed": "scores.behaviour",
-        "exact_value": "enumerated.exact",
-        "exact_gradient_weights": "enumerated.exact",
-        "complete_moments": "enumerated.moments",
-        "constant_level": "enumerated.oracle",
-        "joint_optimum": "enumerated.oracle",
-        "cross_fit": "fitting",
-        "same_batch": "fitting",
-        "oracle_coefficients": "fitting",
-        "proxy_correlations": "scores.proxies",
-        "measure_cells": "sampled.measures",
-        "Units": "maxk_lab.statistics.units",
-        "interval": "maxk_lab.statistics.intervals",
-        "log_ratio": "maxk_lab.statistics.log_ratios",
-        "bias_verdicts": "maxk_lab.statistics.bias",
-    },
-)
+if TYPE_CHECKING:
+    from maxk_lab.gradients.enumerated.exact import exact_gradient_weights as exact_gradient_weights
+    from maxk_lab.gradients.enumerated.exact import exact_value as exact_value
+    from maxk_lab.gradients.enumerated.moments import complete_moments as complete_moments
+    from maxk_lab.gradients.enumerated.oracle import constant_level as constant_level
+    from maxk_lab.gradients.enumerated.oracle import joint_optimum as joint_optimum
+    from maxk_lab.gradients.fitting import cross_fit as cross_fit
+    from maxk_lab.gradients.fitting import oracle_coefficients as oracle_coefficients
+    from maxk_lab.gradients.fitting import same_batch as same_batch
+    from maxk_lab.gradients.sampled.measures import measure_cells as measure_cells
+    from maxk_lab.gradients.scores.behaviour import perturbed as perturbed
+    from maxk_lab.gradients.scores.draw import draw_pool as draw_pool
+    from maxk_lab.gradients.scores.per_trajectory import score_gram as score_gram
+    from maxk_lab.gradients.scores.per_trajectory import squared_norms as squared_norms
+    from maxk_lab.gradients.scores.per_trajectory import trajectory_scores as trajectory_scores
+    from maxk_lab.gradients.scores.pool import ScorePool as ScorePool
+    from maxk_lab.gradients.scores.proxies import proxy_correlations as proxy_correlations
+    from maxk_lab.gradients.scores.trajectories import trajectory_grams as trajectory_grams
+    from maxk_lab.gradients.scores.trajectories import (
+        trajectory_squared_norms as trajectory_squared_norms,
+    )
+    from maxk_lab.statistics.bias import bias_verdicts as bias_verdicts
+    from maxk_lab.statistics.intervals import interval as interval
+    from maxk_lab.statistics.log_ratios import log_ratio as log_ratio
+    from maxk_lab.statistics.units import Units as Units
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -238,11 +238,10 @@ def _joint_fit(outcomes: Outcomes, n: int, k: int) -> EnumeratedFit:
 
 
 def _weights(cell: Mapping[str, Any], coefficients: Tensor, rewards: Tensor) -> Tensor:
-    weights: Tensor = advantages(
+    return advantages(
         rewards,
         estimator=cell["estimator"],
         baseline=cell["baseline"],
         k=cell["k"],
         coefficients=coefficients,
     )
-    return weights

@@ -1,19 +1,19 @@
 """Report: finished records → tables, figures and verdicts on claims. Never writes or changes a record."""
 
+from typing import TYPE_CHECKING
+
 from maxk_lab.lazy import lazy_exports
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "Summary": "model",
-        "SummaryRow": "model",
-        "TrainingRow": "maxk_lab.studies.training.rows.model",
-        "ObjectiveRow": "maxk_lab.studies.objective.rows",
-        "WeightsRow": "maxk_lab.studies.weights.rows",
-        "ProxyRow": "model",
-        "ClaimVerdict": "model",
-        "FORMATS": "formats.render",
-        "render": "formats.render",
-        "write_report": "write",
-    },
-)
+if TYPE_CHECKING:
+    from maxk_lab.report.formats.render import FORMATS as FORMATS
+    from maxk_lab.report.formats.render import render as render
+    from maxk_lab.report.model import ClaimVerdict as ClaimVerdict
+    from maxk_lab.report.model import ProxyRow as ProxyRow
+    from maxk_lab.report.model import Summary as Summary
+    from maxk_lab.report.model import SummaryRow as SummaryRow
+    from maxk_lab.report.write import write_report as write_report
+    from maxk_lab.studies.objective.rows import ObjectiveRow as ObjectiveRow
+    from maxk_lab.studies.training.rows.model import TrainingRow as TrainingRow
+    from maxk_lab.studies.weights.rows import WeightsRow as WeightsRow
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

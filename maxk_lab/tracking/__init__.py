@@ -1,5 +1,10 @@
 """Tracking: sends finished records elsewhere. It only reads records, and can never break a sweep."""
 
+from typing import TYPE_CHECKING
+
 from maxk_lab.lazy import lazy_exports
 
-__getattr__, __dir__ = lazy_exports(__name__, {"track": "wandb_tracker"})
+if TYPE_CHECKING:
+    from maxk_lab.tracking.wandb_tracker import track as track
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -227,7 +227,7 @@ class Step:
         if settings.entropy_bonus > 0:
             loss = loss - settings.entropy_bonus * sequence_mean(tokens.entropy, in_loss)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         limit = float("inf") if settings.max_grad_norm is None else settings.max_grad_norm
         norm = torch.nn.utils.clip_grad_norm_(policy.parameters(), limit)
         for name, value in (("loss", loss), ("gradient's norm", norm)):

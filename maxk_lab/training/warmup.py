@@ -70,7 +70,7 @@ def train_until(
         if not torch.isfinite(loss):
             raise FloatingPointError(f"the warm-up loss is {loss.item()} at step {warmup.step}")
         warmup.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(policy.parameters(), clip)
         warmup.optimizer.step()
         warmup.step += 1

@@ -44,7 +44,7 @@ def group_weights(
     def weigh(rows: Tensor, columns: Tensor) -> Tensor:
         at = rows.unsqueeze(1), columns
         chosen = {name: g[at] for name, g in (trajectory_weights or {}).items()}
-        weights: Tensor = advantages(
+        return advantages(
             rewards[at],
             estimator=weighting.estimator,
             baseline=weighting.baseline,
@@ -55,7 +55,6 @@ def group_weights(
             weight_normalization=weight_normalization,
             min_gap_scale=min_gap_scale,
         )
-        return weights
 
     least = 2 if weight_normalization == "zscore" else 1
     return _by_size(usable, weighting, torch.zeros_like(rewards), weigh, least=least)
@@ -68,8 +67,7 @@ def token_weights(
 
     def weigh(rows: Tensor, columns: Tensor) -> Tensor:
         at = rows.unsqueeze(1), columns
-        weights: Tensor = token_advantages(rewards[at], logit_proxies[at], mask[at])
-        return weights
+        return token_advantages(rewards[at], logit_proxies[at], mask[at])
 
     start = torch.zeros(mask.shape, dtype=rewards.dtype)
     return _by_size(usable, weighting, start, weigh)

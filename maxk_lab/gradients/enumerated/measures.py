@@ -187,6 +187,7 @@ class Enumeration:
         total = 0.0
         for rows, chance in classes.groups(n):
             _, _, ratios = classes.arguments(rows)
+            assert ratios is not None
             total += float(chance @ effective_sample_size(ratios))
         return total / n
 

@@ -67,7 +67,7 @@ class JointOptimum:
 
     def weights(self, rewards: Tensor, rows: Tensor) -> Tensor:
         """The weights [S, n] of groups: their rewards and the outcomes they are of, both [S, n], in any order."""
-        plain: Tensor = advantages(rewards, estimator="maxk", baseline=self.plain, k=self.k)
+        plain = advantages(rewards, estimator="maxk", baseline=self.plain, k=self.k)
         ascending, order = rows.sort(dim=1)
         found = self.values[_index(self.kinds, self.n - 1)[_ranks_without(ascending, self.kinds)]]
         return plain - torch.zeros_like(found).scatter_(1, order, found)

@@ -17,7 +17,7 @@ def weigh_of(cell: Mapping[str, Any], kind: str | None, baseline: str | None = N
     """The weights of the cell's estimator, with its own baseline or this one."""
 
     def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
-        weights: Tensor = advantages(
+        return advantages(
             rewards,
             estimator=cell["estimator"],
             baseline=cell["baseline"] if baseline is None else baseline,
@@ -25,7 +25,6 @@ def weigh_of(cell: Mapping[str, Any], kind: str | None, baseline: str | None = N
             trajectory_weights={} if kind is None or g is None else {kind: g},
             ratios=_ratios(rewards, ratios) if needs_ratios(cell["estimator"]) else None,
         )
-        return weights
 
     return weigh
 

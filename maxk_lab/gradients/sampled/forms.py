@@ -29,7 +29,7 @@ class GroupedForms(ABC):
         """The weights of every group, [I, U, Rep, n]; `coefficients` are the pair's fitted ones."""
         kind = needed_weight(estimator, baseline)
         g = {} if kind is None else {kind: self._pool.trajectory_weight(kind).gather(1, self._flat)}
-        weights: Tensor = advantages(
+        return advantages(
             self.rewards,
             estimator=estimator,
             baseline=baseline,
@@ -40,7 +40,6 @@ class GroupedForms(ABC):
             ratios=self.ratios if needs_ratios(estimator) else None,
             coefficients=coefficients,
         )
-        return weights
 
     @abstractmethod
     def products(self, a: Tensor, b: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ def _measure(rewards: Tensor, cell: Mapping[str, Any]) -> dict[str, Any]:
     refused = rewards_only_refusal(cell["estimator"], cell["baseline"])
     if refused is not None:
         raise LabError(refused)
-    weights: Tensor = advantages(
+    weights = advantages(
         rewards, estimator=cell["estimator"], baseline=cell["baseline"], k=cell["k"]
     )
     return {

@@ -75,7 +75,7 @@ class PomoWeighting(Model):
 
     def weights(self, rewards: Tensor, k: int, trajectory_weights: Mapping[str, Tensor]) -> Tensor:
         """The weights [B, n] of rewards [B, n] at this K, of the sum Σ_i w_i ∇log π_i: they carry 1/n. Raises as `advantages`."""
-        weights: Tensor = advantages(
+        return advantages(
             rewards,
             estimator=self.estimator,
             baseline=self.baseline,
@@ -85,14 +85,12 @@ class PomoWeighting(Model):
             weight_normalization=self.weight_normalization,
             min_gap_scale=self.min_gap_scale,
         )
-        return weights
 
     def value(self, rewards: Tensor, k: int) -> Tensor:
         """The estimate [B] of what the estimator is for, from rewards [B, n]: of ρ(K) for an estimator of the maximum."""
-        value: Tensor = objective_estimate(
+        return objective_estimate(
             rewards, objective(self.estimator, k), stable_sort=self.stable_sort
         )
-        return value
 
 
 def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | None) -> str:
