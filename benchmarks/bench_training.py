@@ -34,9 +34,9 @@ from maxk_lab.estimators.catalogue import (
 from maxk_lab.gradients.scores.trajectories import trajectory_squared_norms
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step import Step
+from maxk_lab.training.step.step import Step
+from maxk_lab.training.step.weights import group_weights, token_weights
 from maxk_lab.training.trainer import Trainer
-from maxk_lab.training.weights import group_weights, token_weights
 
 N, K = 16, 4
 ALLOWED = 0.02

@@ -1,4 +1,4 @@
-"""Where a training runs: on the CPU, or on a CUDA device when there is one."""
+"""The device that a training runs on: the CPU, or a CUDA device where there is one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from maxk_lab.errors import LabError
 
 
 def resolve_device(name: str, environment: Environment | None = None) -> torch.device:
-    """The device of the setting `auto`, `cpu` or `cuda`; `auto` is CUDA where it is present, unless `environment` cannot use it.
+    """Return the device of the setting `auto`, `cpu` or `cuda`.
 
-    Raises `LabError` for `cuda` without a CUDA device, or for an environment that stays on the CPU.
+    `auto` is CUDA where it is present, unless `environment` cannot use it. Raises `LabError` for
+    `cuda` without a CUDA device, or for an environment that stays on the CPU.
     """
     placed = environment is None or isinstance(environment, PlacedEnvironment)
     if name == "cuda" and not torch.cuda.is_available():
@@ -25,12 +26,12 @@ def resolve_device(name: str, environment: Environment | None = None) -> torch.d
 
 
 def device_of(policy: nn.Module) -> torch.device:
-    """Where the policy's parameters are; the CPU for one without any."""
+    """Return the device of the policy's parameters; the CPU for a policy without any."""
     return next((parameter.device for parameter in policy.parameters()), torch.device("cpu"))
 
 
 def placed(environment: Environment, instances: Instances, device: torch.device) -> Instances:
-    """The instances on `device`; those of an environment that places none are where they are made, on the CPU."""
+    """Return the instances on `device`, or where they are if the environment places none."""
     return (
         environment.place(instances, device)
         if isinstance(environment, PlacedEnvironment)

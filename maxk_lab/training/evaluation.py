@@ -1,4 +1,4 @@
-"""A policy on held-out instances: the rewards of i.i.d. samples, their Max@K curve and quantiles."""
+"""A policy on held-out instances: rewards of i.i.d. samples, their Max@K curve and quantiles."""
 
 from __future__ import annotations
 

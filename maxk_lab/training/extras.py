@@ -1,4 +1,4 @@
-"""Labelled extras of an evaluation: what else a trained policy gives on held-out instances. None estimates a Max@K."""
+"""Labelled extras of an evaluation: other ways to decode a policy. None estimates a Max@K."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ def measure_extras(
     samples: int,
     seed: int,
 ) -> Iterator[Found]:
-    """(name, rewards [I] float64) of every extra of `names`, or (name, reason) where the environment lacks it.
+    """Yield (name, rewards [I] float64) of every extra, or (name, reason) where there is none.
 
     greedy        greedy: the reward of greedy decoding
     augmentation  greedy_augmented: the best greedy reward over an instance's eight symmetric copies
     multistart    greedy_multistart: the best greedy reward over RL4CO's forced first actions; and
-                  multistart_sampling: the best of `samples` drawn with forced first actions, which are not i.i.d.
+                  multistart_sampling: the best of `samples` drawn with forced first actions,
+                  which are not i.i.d.
     """
     there = placed(environment, instances, device_of(policy))
 

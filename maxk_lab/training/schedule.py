@@ -9,7 +9,8 @@ def scheduled_k(schedule: KScheduleSettings, k: int, step: int) -> int:
     """Return the K of step `step`, which counts from 0, on the way to `k`.
 
     fixed   k
-    linear  first + (k − first) min(1, step / until), rounded to the nearest integer, halves to even ones
+    linear  first + (k − first) min(1, step / until), rounded to the nearest integer, halves
+                to even ones
     step    first while step < until, k from then on
     """
     if schedule.kind == "fixed":

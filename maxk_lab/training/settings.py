@@ -70,7 +70,7 @@ class KLSettings(Model):
 
 
 class LossSettings(Model):
-    """The clipped surrogate loss (see `training.loss`): its ratio, clipping and aggregation.
+    """The clipped surrogate loss (see `training.step.loss`): its ratio, clipping and aggregation.
 
     `divisor` is read by the aggregation `fixed`, which needs it, and by no other.
     """
@@ -95,7 +95,7 @@ class KScheduleSettings(Model):
 
 
 class DataFile(Model):
-    """A file, or a folder of files, and the hash of its content, which a sweep file may leave out."""
+    """A file or a folder of files; a sweep file may leave out the hash of its content."""
 
     path: str
     sha256: str | None = None

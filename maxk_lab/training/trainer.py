@@ -1,4 +1,4 @@
-"""The trainer: steps, evaluations and checkpoints, such that an interrupted training goes on to the same numbers."""
+"""The trainer: steps, evaluations and checkpoints. An interruption changes no number."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from maxk_lab.training.device import resolve_device
 from maxk_lab.training.evaluation import max_curves
 from maxk_lab.training.refusals import check
 from maxk_lab.training.schedule import scheduled_k
-from maxk_lab.training.step import Step
+from maxk_lab.training.step.step import Step
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The rewards of held-out samples, [I, samples], after `step` steps, which had taken `seconds` of training."""
+    """The rewards [I, samples] of held-out samples after `step` steps, `seconds` of training."""
 
     step: int
     seconds: float
@@ -39,15 +39,16 @@ class Evaluation:
 
 @dataclass
 class Trainer:
-    """A policy under training: its optimiser and reference, the steps taken, what they logged and the evaluations.
+    """A policy under training: optimiser, anchor, the steps taken, their log, the evaluations.
 
-    `about` says in every file it writes what the policy is of, as plain JSON; a checkpoint about something else is refused.
+    `about`, plain JSON that tells the policy's origin, is in every file that is written; a
+    checkpoint about something else is refused.
     """
 
-    method: Step
+    one_step: Step
     policy: nn.Module
     optimizer: torch.optim.Adam
-    reference: nn.Module | None
+    anchor: nn.Module | None
     seed: int
     about: Mapping[str, Any] = field(default_factory=dict)
     steps: int = 0
@@ -57,38 +58,41 @@ class Trainer:
 
     @classmethod
     def start(
-        cls, method: Step, policy: nn.Module, *, seed: int, about: Mapping[str, Any] | None = None
+        cls, one_step: Step, policy: nn.Module, *, seed: int, about: Mapping[str, Any] | None = None
     ) -> Trainer:
-        """No step taken; the policy on the device of the settings. Raises `LabError` with everything that forbids training so."""
-        settings = method.settings
-        check(settings, method.weighting)
-        _ = method.drawn_from
+        """Return a trainer that has taken no step, the policy on the device of the settings.
+
+        Raises `LabError` with everything that forbids training so.
+        """
+        settings = one_step.settings
+        check(settings, one_step.weighting)
+        _ = one_step.drawn_from
         if settings.amp and any(p.dtype == torch.float64 for p in policy.parameters()):
             raise LabError(
                 "amp: the policy's dtype is float64, which autocast leaves as it is; use float32"
             )
-        policy.to(resolve_device(settings.device, method.environment))
+        policy.to(resolve_device(settings.device, one_step.environment))
         optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
-        needs_reference = settings.kl.place != "none"
-        reference = copy.deepcopy(policy).requires_grad_(False) if needs_reference else None
-        return cls(method, policy, optimizer, reference, seed, about or {})
+        needs_anchor = settings.kl.place != "none"
+        anchor = copy.deepcopy(policy).requires_grad_(False) if needs_anchor else None
+        return cls(one_step, policy, optimizer, anchor, seed, about or {})
 
     def advance(self) -> None:
-        """One step, with the data of its number; a moving reference is renewed before it."""
+        """Take one step, with the data of its number; a moving anchor is renewed before it."""
         start = time.perf_counter()
-        kl, schedule = self.method.settings.kl, self.method.settings.k_schedule
-        k = scheduled_k(schedule, self.method.weighting.k, self.steps)
+        kl, schedule = self.one_step.settings.kl, self.one_step.settings.k_schedule
+        k = scheduled_k(schedule, self.one_step.weighting.k, self.steps)
         if (
-            self.reference is not None
+            self.anchor is not None
             and kl.reference == "moving"
             and self.steps % kl.reference_every == 0
         ):
-            self.reference.load_state_dict(self.policy.state_dict())
+            self.anchor.load_state_dict(self.policy.state_dict())
         try:
-            metrics = self.method.at(k).take(
+            metrics = self.one_step.at(k).take(
                 self.policy,
                 self.optimizer,
-                self.reference,
+                self.anchor,
                 seed=derive_seed("step", self.seed, self.steps),
             )
         except FloatingPointError as error:
@@ -101,11 +105,11 @@ class Trainer:
         self.seconds += time.perf_counter() - start
 
     def state(self) -> dict[str, Any]:
-        """What `torch.save` needs to go on from here to the same numbers."""
+        """Return all that `torch.save` must keep to go on from here to the same numbers."""
         return {
             **self.about,
             "policy": self.policy.state_dict(),
-            "reference": None if self.reference is None else self.reference.state_dict(),
+            "anchor": None if self.anchor is None else self.anchor.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "steps": self.steps,
             "seconds": self.seconds,
@@ -121,8 +125,8 @@ class Trainer:
         if {name: state[name] for name in self.about} != self.about:
             raise ValueError(f"the checkpoint must be about {dict(self.about)}")
         self.policy.load_state_dict(state["policy"])
-        if self.reference is not None:
-            self.reference.load_state_dict(state["reference"])
+        if self.anchor is not None:
+            self.anchor.load_state_dict(state["anchor"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps, self.seconds = state["steps"], state["seconds"]
         self.log = {name: list(values) for name, values in state["log"].items()}
@@ -148,11 +152,12 @@ def train(
 ) -> None:
     """Train to the last step, going on from where `trainer` is.
 
-    `evaluate(policy, step)` gives the rewards of held-out samples, [I, samples], at step 0, every `evaluate.every` steps and at the
-    end. The checkpoint is written every `checkpoint_every` steps and at the end, the policy to `snapshot(step)` at the steps of
-    `snapshots`, before the checkpoint of that step; `on_step(step, steps)` is called after every step.
+    `evaluate(policy, step)` gives the rewards of held-out samples, [I, samples], at step 0, every
+    `evaluate.every` steps and at the end. The checkpoint is written every `checkpoint_every` steps
+    and at the end, the policy to `snapshot(step)` at the steps of `snapshots`, before the
+    checkpoint of that step; `on_step(step, steps)` is called after every step.
     """
-    settings = trainer.method.settings
+    settings = trainer.one_step.settings
     while True:
         last = trainer.steps >= settings.steps
         due = last or trainer.steps % settings.evaluate.every == 0

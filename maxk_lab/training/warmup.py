@@ -1,4 +1,7 @@
-"""The warm-up of a gradient study: plain policy gradient (REINFORCE with a leave-one-out mean) up to a stage of training."""
+"""The warm-up of a gradient study: plain policy gradient up to a stage of training.
+
+Its weights are those of REINFORCE with a leave-one-out mean.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ class WarmUp:
 
     @classmethod
     def start(cls, policy: nn.Module, learning_rate: float) -> WarmUp:
-        """Adam at the given rate, no step taken."""
+        """Return a warm-up that has taken no step, with Adam at the given rate."""
         return cls(policy, torch.optim.Adam(policy.parameters(), lr=learning_rate))
 
     def state(self) -> dict[str, Any]:
-        """What `torch.save` needs to go on from here to the same numbers."""
+        """Return all that `torch.save` must keep to go on from here to the same numbers."""
         return {
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -53,8 +56,9 @@ def train_until(
     seed: int,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
 ) -> None:
-    """Take the steps up to `stop`; every step's data depend on (seed, step) only, so that an interrupted warm-up repeats itself.
+    """Take the steps up to `stop`.
 
+    Every step's data depend on (seed, step) only, so that an interrupted warm-up repeats itself.
     Raises `FloatingPointError` when the loss is not finite.
     """
     policy = warmup.policy

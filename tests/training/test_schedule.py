@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from maxk_lab.errors import LabError
-from maxk_lab.training.metrics import METRICS, SCHEDULE_METRICS
 from maxk_lab.training.refusals import Weighting, check
 from maxk_lab.training.schedule import scheduled_k, scheduled_ks
 from maxk_lab.training.settings import KScheduleSettings, Settings
-from maxk_lab.training.step import Step
+from maxk_lab.training.step.metrics import METRICS, SCHEDULE_METRICS
+from maxk_lab.training.step.step import Step
 from maxk_lab.training.trainer import Trainer
 
 
@@ -83,9 +83,9 @@ def test_every_step_trains_for_its_k(sequences):
     by_hand = trained(environment, 3)
     policy = environment.policy(0)
     by_hand.policy.load_state_dict(policy.state_dict())
-    again = Trainer.start(by_hand.method, policy, seed=3)
+    again = Trainer.start(by_hand.one_step, policy, seed=3)
     for k in (1, 2, 3, 3):
-        again.method = by_hand.method.at(k)
+        again.one_step = by_hand.one_step.at(k)
         again.advance()
     assert torch.equal(again.policy.logits, scheduled.policy.logits)
     assert "k" not in again.log

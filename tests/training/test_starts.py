@@ -10,7 +10,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step import Step
+from maxk_lab.training.step.step import Step
 from maxk_lab.training.trainer import Trainer
 
 RLOO = Weighting("reinforce", "centred", 5, 1)
@@ -75,8 +75,8 @@ def test_the_group_mean_and_forced_starts_are_pomo():
     """The gradient of −mean((R − mean R) log π), over all starts of all instances."""
     environment = tsp("float64")
     trainer = started(environment)
-    trainer.method = dataclasses.replace(
-        trainer.method, weighting=Weighting("reinforce", "group_mean", 5, 1)
+    trainer.one_step = dataclasses.replace(
+        trainer.one_step, weighting=Weighting("reinforce", "group_mean", 5, 1)
     )
     policy, seed = environment.policy(0), derive_seed("step", 0, 0)
     trainer.advance()

@@ -9,7 +9,7 @@ from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.training.evaluation import max_curves, sample_rewards
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step import Step
+from maxk_lab.training.step.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
 # Every option that has a state of its own.
@@ -81,21 +81,21 @@ def test_a_training_killed_at_any_step_goes_on_to_the_same_numbers(sequences, tm
         same(run(ended, environment), whole)
 
 
-def test_a_moving_reference_is_the_policy_of_its_last_renewal(sequences):
+def test_a_moving_anchor_is_the_policy_of_its_last_renewal(sequences):
     environment = sequences()
     started = trainer(environment)
     snapshots = []
     for _ in range(7):
         snapshots.append(started.policy.logits.detach().clone())
         started.advance()
-    assert torch.equal(started.reference.logits, snapshots[6])
+    assert torch.equal(started.anchor.logits, snapshots[6])
     started.advance()
-    assert torch.equal(started.reference.logits, snapshots[6])
+    assert torch.equal(started.anchor.logits, snapshots[6])
     frozen = trainer(environment, kl={"place": "loss"})
     for _ in range(4):
         frozen.advance()
-    assert torch.equal(frozen.reference.logits, snapshots[0])
-    assert trainer(environment, kl={}).reference is None
+    assert torch.equal(frozen.anchor.logits, snapshots[0])
+    assert trainer(environment, kl={}).anchor is None
 
 
 def test_all_weightings_of_a_seed_see_the_same_instances(sequences):

@@ -38,7 +38,7 @@ def training_metrics(
     ]
     last = trainer.evaluations[-1]
     final = [_of_curve(last.curves, at, reasons) for at in range(1, samples + 1)]
-    batch = trainer.method.settings.batch
+    batch = trainer.one_step.settings.batch
     return {
         "steps": trainer.steps,
         "rollouts": trainer.steps * batch,

@@ -22,7 +22,7 @@ from maxk_lab.training.evaluation import sample_rewards
 from maxk_lab.training.extras import measure_extras
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step import Step
+from maxk_lab.training.step.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
 Event = Callable[[str, dict[str, Any]], None]
@@ -91,11 +91,11 @@ def _start(
     environment: Environment, settings: Settings, unit: Mapping[str, Any], cell: Mapping[str, Any]
 ) -> Trainer:
     weighting = Weighting(cell["estimator"], cell["baseline"], cell["n"], cell["k"])
-    method = Step(environment, settings, weighting, trajectory_squared_norms, trajectory_grams)
+    one_step = Step(environment, settings, weighting, trajectory_squared_norms, trajectory_grams)
     # The weights that training started from are no parameter of the policy.
     parameters = {name: value for name, value in unit["policy"].items() if name != "checkpoint"}
     return Trainer.start(
-        method,
+        one_step,
         initial_policy(environment, unit),
         seed=derive_seed("training", unit["environment"], unit["seed"]),
         about=json.loads(
@@ -117,5 +117,5 @@ def _resumed(
     except Exception:  # a damaged file is no reason to fail: train again
         path.unlink(missing_ok=True)
         return start()
-    passed = [step for step in trainer.method.settings.snapshots if step < trainer.steps]
+    passed = [step for step in trainer.one_step.settings.snapshots if step < trainer.steps]
     return trainer if all(snapshot(step).exists() for step in passed) else start()

@@ -20,8 +20,8 @@ from maxk_lab.errors import LabError
 def plain(value: Any) -> Any:
     """`value` in Python's own types: None, bool, int, float, str, and lists, tuples and dicts of them.
 
-    Other mappings and sequences (OmegaConf's) become dicts and lists, NumPy's scalars Python's, and paths strings. Raises
-    `TypeError` for anything else, such as modules, functions and optimisers.
+    Other mappings and sequences (OmegaConf's) become dicts and lists, NumPy's scalars Python's, and
+    paths strings. Raises `TypeError` for anything else, such as modules, functions and optimisers.
     """
     if value is None:
         return None
@@ -95,8 +95,9 @@ class PlainCheckpoints(RL4COLitModule):  # type: ignore[misc]  # RL4CO has no ty
     ) -> Self:
         """The model of a checkpoint for the environment `env=`; its policy is made from the kept `policy_kwargs` unless given.
 
-        Other arguments override what was kept. The shared baseline has no parameters, so `load_baseline` changes nothing. Raises
-        `LabError` without `env`, and where the parameters do not fit the policy.
+        Other arguments override what was kept. The shared baseline has no parameters, so
+        `load_baseline` changes nothing. Raises `LabError` without `env`, and where the parameters
+        do not fit the policy.
         """
         if kwargs.get("env") is None:
             raise LabError(

@@ -41,7 +41,8 @@ class _Step(Model):
 class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no types
     """POMO whose loss is −mean over instances of Σ_i w_i log π(τ_i), with weights w of any pair of the catalogue.
 
-    A script for POMO changes its import, `from maxk_lab.training import MaxKPOMO as POMO`. Besides POMO's arguments there are:
+    A script for POMO changes its import, `from maxk_lab.training import MaxKPOMO as POMO`. Besides
+    POMO's arguments there are:
 
         k                     the K of Max@K: what training is for and what validation reports
         num_samples           n, the samples per instance; by default num_starts, or as many as POMO takes starts
@@ -56,11 +57,13 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
         weight_normalization, min_gap_scale, stable_sort   as in `maxk_lab.estimators.advantages`
         val_samples           how many i.i.d. samples of each instance validation and test draw
 
-    `reward_scale` is RL4CO's and scales the advantages n w. Validation and test log `max@1`, `max@2`, `max@4`, … and `max@k`: the
-    unbiased estimate from i.i.d. samples, whatever `start` is. `val/reward` is that at k, so that existing monitors choose by the
-    objective; `val/max_reward` is the best of val_samples. No augmentation is applied.
+    `reward_scale` is RL4CO's and scales the advantages n w. Validation and test log `max@1`,
+    `max@2`, `max@4`, … and `max@k`: the unbiased estimate from i.i.d. samples, whatever `start` is.
+    `val/reward` is that at k, so that existing monitors choose by the objective; `val/max_reward`
+    is the best of val_samples. No augmentation is applied.
 
-    Raises `LabError` for settings that are wrong by themselves and `ValueError` where n samples are too few.
+    Raises `LabError` for settings that are wrong by themselves and `ValueError` where n samples are
+    too few.
     """
 
     train_metrics: list[str]
@@ -171,9 +174,10 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
     ) -> dict[str, Any]:
         """Add `loss`, `rho_hat` (or `rho_hat_multistart`, no estimate of ρ) and `k` to `policy_out`, and return it.
 
-        reward, log_likelihood: [batch, n], unbatchified, higher is better; by default those of `policy_out`. The weights carry no
-        gradient. Where the settings need them, `policy_out` has the `length` [batch, n] and the `entropy` of every trajectory.
-        Raises `ValueError` for other shapes, and where the pair cannot weight n samples.
+        reward, log_likelihood: [batch, n], unbatchified, higher is better; by default those of
+        `policy_out`. The weights carry no gradient. Where the settings need them, `policy_out` has
+        the `length` [batch, n] and the `entropy` of every trajectory. Raises `ValueError` for other
+        shapes, and where the pair cannot weight n samples.
         """
         reward = policy_out["reward"] if reward is None else reward
         log_likelihood = policy_out["log_likelihood"] if log_likelihood is None else log_likelihood

@@ -96,8 +96,8 @@ class PomoWeighting(Model):
 def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | None) -> str:
     """The catalogue's baseline that is meant: `variance_reduction` is its older name, `shared` is RL4CO's for `group_mean`.
 
-    With neither it is `centred`, and `none` for an estimator that takes none. Raises `LabError` for unknown names, and if both
-    are given.
+    With neither it is `centred`, and `none` for an estimator that takes none. Raises `LabError` for
+    unknown names, and if both are given.
     """
     takes = choose_estimator(estimator).row.takes_baseline
     if variance_reduction is not None:

@@ -12,7 +12,7 @@ from maxk_lab.environments.routing.setup import draw_instances, make_policy, mak
 from maxk_lab.gradients.scores.trajectories import trajectory_grams
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step import Step
+from maxk_lab.training.step.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
 POLICY = {"embed_dim": 16, "num_encoder_layers": 1, "num_heads": 2, "feedforward_hidden": 16}

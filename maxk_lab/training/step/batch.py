@@ -1,4 +1,7 @@
-"""The batch of a step: instances, trajectories drawn on them, and what every decision says, in one pass where there is one."""
+"""The batch of a step: instances, trajectories drawn on them, and the tokens of every decision.
+
+Sampling and tokens take one pass of the policy where the environment can give both.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +23,23 @@ from maxk_lab.training.settings import Settings
 
 @dataclass(frozen=True)
 class Batch:
-    """What was drawn for a step, under the policy as it was then: its tokens, and their log-probabilities under the reference.
+    """The trajectories of a step, drawn under the policy as it was then, and their tokens.
 
     Tokens and actions are on the policy's device, everything else of the rollouts on the CPU.
+    `anchor_log_probs` are the tokens' log-probabilities under the anchor policy.
     """
 
     instances: Instances
     rollouts: Rollouts
     tokens: TokenStatistics
-    reference_log_probs: Tensor | None
+    anchor_log_probs: Tensor | None
 
     @property
     def old_log_probs(self) -> Tensor:
-        """[P, n, T]: the rollouts are the policy's own, so its first pass gives them, and a ratio of exactly 1."""
+        """The log-probabilities under the policy that drew the batch, [P, n, T].
+
+        They are those of the policy's first pass, which therefore has a ratio of exactly 1.
+        """
         return self.tokens.log_probs.detach()
 
     @cached_property
@@ -44,7 +51,7 @@ class Batch:
 
     @cached_property
     def truncated(self) -> Tensor:
-        """[P, n]; an environment that says nothing of it cuts nothing off."""
+        """The trajectories that were cut off, [P, n]; none where the environment tells of none."""
         if self.rollouts.truncated is None:
             return torch.zeros(self.rollouts.rewards.shape, dtype=torch.bool)
         return self.rollouts.truncated
@@ -53,12 +60,12 @@ class Batch:
 def draw(
     environment: Environment,
     policy: nn.Module,
-    reference: nn.Module | None,
+    anchor: nn.Module | None,
     settings: Settings,
     n: int,
     seed: int,
 ) -> Batch:
-    """batch / n instances with n trajectories each; they depend on the policy and `seed` only."""
+    """Draw batch / n instances with n trajectories each, from the policy and `seed` alone."""
     made = environment.instances(settings.batch // n, derive_seed("instances", seed))
     instances, rollout_seed = (
         placed(environment, made, device_of(policy)),
@@ -74,36 +81,35 @@ def draw(
         with forward_precision(policy, settings.amp):
             rollouts = environment.rollout(policy, instances, n, seed=rollout_seed)
         tokens = tokens_of(environment, policy, instances, rollouts.actions, settings.amp)
-    under_reference = None
-    if reference is not None:
+    under_anchor = None
+    if anchor is not None:
         with torch.no_grad():
-            under_reference = tokens_of(
-                environment, reference, instances, rollouts.actions, settings.amp
+            under_anchor = tokens_of(
+                environment, anchor, instances, rollouts.actions, settings.amp
             ).log_probs
-    return Batch(instances, _on_cpu(rollouts), tokens, under_reference)
+    return Batch(instances, _on_cpu(rollouts), tokens, under_anchor)
 
 
 def tokens_of(
     environment: Environment, policy: nn.Module, instances: Instances, actions: Tensor, amp: bool
 ) -> TokenStatistics:
-    """`environment.tokens` in the precision of the settings, its numbers in single precision at least."""
+    """Return the tokens of actions, computed with `amp`, in single precision at least."""
     with forward_precision(policy, amp):
         tokens = environment.tokens(policy, instances, actions)
     return _at_least_single(tokens)
 
 
 def forward_precision(policy: nn.Module, amp: bool) -> AbstractContextManager[object]:
-    """bfloat16 autocast on the policy's device, or nothing.
-
-    Without autocast's cache: a weight first cast for sampling, without gradient, would stay without one in the pass after it.
-    """
+    """Return the context of bfloat16 autocast on the policy's device, or of nothing."""
     if not amp:
         return nullcontext()
+    # Autocast's cache would keep a parameter as it was cast for sampling, without gradient, for the
+    # pass after it.
     return torch.autocast(device_of(policy).type, torch.bfloat16, cache_enabled=False)
 
 
 def _at_least_single(tokens: TokenStatistics) -> TokenStatistics:
-    """Log-probabilities that are added up and exponentiated need more digits than the pass that made them."""
+    """Return the tokens in float32: sums and exponentials need more digits than bfloat16 has."""
     if tokens.log_probs.dtype != torch.bfloat16:
         return tokens
     return TokenStatistics(
@@ -112,7 +118,7 @@ def _at_least_single(tokens: TokenStatistics) -> TokenStatistics:
 
 
 def _on_cpu(rollouts: Rollouts) -> Rollouts:
-    """The rollouts with everything but the actions, which the policy will be asked about again, on the CPU."""
+    """Return the rollouts on the CPU, but for the actions, which the policy will be asked about."""
     values: dict[str, Any] = {f.name: getattr(rollouts, f.name) for f in fields(Rollouts)}
     return Rollouts(
         **{

@@ -15,11 +15,13 @@ def shape_rewards(
     clip: Sequence[float] | None,
     order: Sequence[str],
 ) -> Tensor:
-    """`scale` times rewards [..., n], after the stages `clip` and `kl` in the given order; NaN (unscorable) stays NaN.
+    """Return `scale` times rewards [..., n], after the stages `clip` and `kl` in the given order.
 
-    `penalty` [..., n] is β times the KL estimate of each trajectory, or None; it carries no gradient. Its stage subtracts it:
-    with k1, R − β Σ_t (log π_old − log π_ref), whose policy gradient is unbiased for ∇J − β ∇KL(π‖ref). Clipping before that
-    bends the reward only, clipping after it the penalty too. Raises `ValueError` for an unknown stage.
+    NaN (unscorable) stays NaN. `penalty` [..., n] is β times the KL estimate of each trajectory, or
+    None; it carries no gradient. Its stage subtracts it: with k1, R − β Σ_t (log π_old − log
+    π_anchor), whose policy gradient is unbiased for ∇J − β ∇KL(π‖anchor). Clipping before that
+    bends the reward only, clipping after it the penalty too. Raises `ValueError` for an unknown
+    stage.
     """
     if scale != 1:
         rewards = scale * rewards

@@ -9,9 +9,9 @@ from maxk_lab.estimators import family_terms
 from maxk_lab.estimators.baselines.least_squares import normal_equations, solve
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.studies.training.worker import measure_training
-from maxk_lab.training.fitted import fitted_coefficients
 from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.weights import group_weights
+from maxk_lab.training.step.fitted import fitted_coefficients
+from maxk_lab.training.step.weights import group_weights
 
 NAN = float("nan")
 

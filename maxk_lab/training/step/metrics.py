@@ -1,43 +1,52 @@
-"""What a training step reports: each name has one meaning, and what is undefined is NaN."""
+"""The log of a training step: each name has one meaning, and what is undefined is NaN."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from maxk_lab.training.weights import GroupWeights
+from maxk_lab.training.step.weights import GroupWeights
 
-# name → meaning. All are over the whole batch; "scored" leaves out the samples to which a reward function gave None.
+# name → meaning. All are over the whole batch; "scored" leaves out the samples to which a reward
+# function gave None.
 METRICS: dict[str, str] = {
     "reward/mean": "mean raw reward of the scored completions",
-    "reward/std": "standard deviation (ddof 1) of the raw rewards within a group, mean over groups of at least two scored",
-    "reward_with_kl/mean": "mean reward that the advantages see: after the scale, the clip and the KL penalty",
-    "advantage/mean": "mean of n w_i (of n w_it over all tokens, at token level); 0 for completions that are left out",
-    "kl/sequence": "the KL estimate of the settings, summed over a completion's tokens, mean over completions",
+    "reward/std": "standard deviation (ddof 1) of the raw rewards within a group, "
+    "mean over groups of at least two scored",
+    "reward_with_kl/mean": "mean reward that the advantages see: after scale, clip and KL penalty",
+    "advantage/mean": "mean of n w_i (of n w_it over all tokens, at token level); "
+    "0 for completions that are left out",
+    "kl/sequence": "the KL estimate of the settings, summed over a completion's tokens, "
+    "mean over completions",
     "kl/token": "the KL estimate of the settings, mean over all tokens",
     "entropy": "entropy of the policy, summed over a completion's tokens, mean over completions",
-    "clip_ratio/low": "fraction of the ratios in the loss below 1 - epsilon_low, mean over inner epochs",
-    "clip_ratio/high": "fraction of the ratios in the loss above 1 + epsilon_high, mean over inner epochs",
-    "frac_reward_zero_std": "fraction of the groups of at least two scored whose raw rewards are all equal",
+    "clip_ratio/low": "fraction of the ratios in the loss below 1 - epsilon_low, "
+    "mean over inner epochs",
+    "clip_ratio/high": "fraction of the ratios in the loss above 1 + epsilon_high, "
+    "mean over inner epochs",
+    "frac_reward_zero_std": "fraction of the groups of at least two scored whose raw rewards "
+    "are all equal",
     "frac_unscorable": "fraction of the completions to which a reward function gave None",
     "frac_truncated": "fraction of the completions cut off before their end",
-    "frac_unusable_groups": "fraction of the groups with too few completions left for their weights",
+    "frac_unusable_groups": "fraction of the groups with too few completions left for their "
+    "weights",
     "length/mean": "mean number of tokens of a completion",
     "length/min": "least number of tokens of a completion",
     "length/max": "largest number of tokens of a completion",
     "grad_norm": "norm of the gradient before it is clipped, mean over inner epochs",
     "loss": "the whole loss: surrogate, KL and entropy terms, mean over inner epochs",
 }
-# What a schedule of K reports besides.
+# Logged besides where K follows a schedule.
 SCHEDULE_METRICS: dict[str, str] = {"k": "the K that the step trained for"}
-# What the estimators that need ratios report besides.
+# Logged besides for estimators that need ratios.
 OFF_POLICY_METRICS: dict[str, str] = {
-    "ess": "effective sample size of a group's ratios, divided by n, mean over groups and inner epochs; 1 in the first",
+    "ess": "effective sample size of a group's ratios, divided by n, mean over groups and inner "
+    "epochs; 1 in the first",
 }
 
 
 def reward_metrics(raw: Tensor, shaped: Tensor) -> dict[str, float]:
-    """The metrics of raw and shaped rewards, both [P, n] with NaN for unscorable samples."""
+    """Return the log of raw and shaped rewards, both [P, n] with NaN for unscorable samples."""
     scored = ~raw.isnan()
     enough = scored.sum(1) >= 2
     groups, filled = scored[enough], raw.double()[enough].nan_to_num(0.0)
@@ -58,7 +67,10 @@ def reward_metrics(raw: Tensor, shaped: Tensor) -> dict[str, float]:
 def batch_metrics(
     found: GroupWeights, mask: Tensor, truncated: Tensor, entropy: Tensor, kl: Tensor | None
 ) -> dict[str, float]:
-    """The metrics of weights, lengths, truncation, entropy and KL; mask, entropy and kl are [P, n, T], truncated [P, n]."""
+    """Return the log of weights, lengths, truncation, entropy and KL.
+
+    mask, entropy and kl are [P, n, T], truncated is [P, n].
+    """
     n, lengths = mask.shape[1], mask.sum(-1).double()
     weights = found.weights if found.weights.dim() == 2 else found.weights[mask]
     return {
@@ -75,5 +87,5 @@ def batch_metrics(
 
 
 def _mean(values: Tensor) -> float:
-    """The mean in float64; NaN of nothing."""
+    """Return the mean in float64; NaN of nothing."""
     return values.detach().double().mean().item()

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from maxk_lab.training.loss import sequence_mean, surrogate, token_mean
 from maxk_lab.training.settings import LossSettings
+from maxk_lab.training.step.loss import sequence_mean, surrogate, token_mean
 
 RATIOS = ("sequence", "token")
 AGGREGATIONS = ("seq_sum", "seq_mean", "token_mean", "fixed")

@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from maxk_lab.training.kl import kl_tokens
+from maxk_lab.training.step.kl import kl_tokens
 
 
 def policies():
     generator = torch.Generator().manual_seed(3)
-    logits, reference = (torch.randn(5, generator=generator, dtype=torch.float64) for _ in range(2))
-    return logits.requires_grad_(), torch.log_softmax(reference, 0)
+    logits, anchor = (torch.randn(5, generator=generator, dtype=torch.float64) for _ in range(2))
+    return logits.requires_grad_(), torch.log_softmax(anchor, 0)
 
 
-def divergence(log_policy, reference):
-    return (log_policy.exp() * (log_policy - reference)).sum()
+def divergence(log_policy, anchor):
+    return (log_policy.exp() * (log_policy - anchor)).sum()
 
 
 def gradient(value, logits):
@@ -21,11 +21,11 @@ def gradient(value, logits):
 
 
 def test_k1_and_k3_have_the_divergence_as_their_mean_and_k2_has_not():
-    logits, reference = policies()
+    logits, anchor = policies()
     log_policy = torch.log_softmax(logits, 0)
-    true = divergence(log_policy, reference).item()
+    true = divergence(log_policy, anchor).item()
     mean = {
-        k: (log_policy.exp() * kl_tokens(log_policy, reference, k)).sum().item()
+        k: (log_policy.exp() * kl_tokens(log_policy, anchor, k)).sum().item()
         for k in ("k1", "k2", "k3")
     }
     assert mean["k1"] == pytest.approx(true, rel=1e-12)
@@ -34,11 +34,11 @@ def test_k1_and_k3_have_the_divergence_as_their_mean_and_k2_has_not():
 
 
 def test_k3_and_k2_are_never_negative_and_k1_is():
-    logits, reference = policies()
+    logits, anchor = policies()
     log_policy = torch.log_softmax(logits, 0)
-    assert (kl_tokens(log_policy, reference, "k3") >= 0).all()
-    assert (kl_tokens(log_policy, reference, "k2") >= 0).all()
-    assert (kl_tokens(log_policy, reference, "k1") < 0).any()
+    assert (kl_tokens(log_policy, anchor, "k3") >= 0).all()
+    assert (kl_tokens(log_policy, anchor, "k2") >= 0).all()
+    assert (kl_tokens(log_policy, anchor, "k1") < 0).any()
 
 
 def test_k3_of_nearly_equal_policies_keeps_its_digits():
@@ -48,15 +48,15 @@ def test_k3_of_nearly_equal_policies_keeps_its_digits():
 
 def test_gradients_of_the_estimates_as_a_loss():
     """E_π ∇k1 = 0, E_π ∇k2 = ∇KL(π‖ref), E_π ∇k3 = ∇KL(ref‖π)."""
-    logits, reference = policies()
+    logits, anchor = policies()
     log_policy = torch.log_softmax(logits, 0)
     probabilities = log_policy.exp().detach()
 
     def in_loss(kind):
-        return gradient((probabilities * kl_tokens(log_policy, reference, kind)).sum(), logits)
+        return gradient((probabilities * kl_tokens(log_policy, anchor, kind)).sum(), logits)
 
-    forward = gradient(divergence(log_policy, reference), logits)
-    backward = gradient((reference.exp() * (reference - log_policy)).sum(), logits)
+    forward = gradient(divergence(log_policy, anchor), logits)
+    backward = gradient((anchor.exp() * (anchor - log_policy)).sum(), logits)
     torch.testing.assert_close(
         in_loss("k1"), torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-14
     )

@@ -19,15 +19,15 @@ from maxk_lab.estimators.catalogue import (
 )
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.seeds import derive_seed
-from maxk_lab.training.fitted import fitted_coefficients
-from maxk_lab.training.kl import kl_tokens
-from maxk_lab.training.loss import off_policy_surrogate, surrogate
-from maxk_lab.training.metrics import METRICS, OFF_POLICY_METRICS
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import LossSettings, Settings
-from maxk_lab.training.shaping import shape_rewards
-from maxk_lab.training.step import Step
-from maxk_lab.training.weights import group_weights
+from maxk_lab.training.step.fitted import fitted_coefficients
+from maxk_lab.training.step.kl import kl_tokens
+from maxk_lab.training.step.loss import off_policy_surrogate, surrogate
+from maxk_lab.training.step.metrics import METRICS, OFF_POLICY_METRICS
+from maxk_lab.training.step.shaping import shape_rewards
+from maxk_lab.training.step.step import Step
+from maxk_lab.training.step.weights import group_weights
 
 BATCH, N, SEED = 24, 4, 11
 RLOO = Weighting("reinforce", "centred", N, 1)
@@ -48,14 +48,14 @@ def grams(environment, policy, instances, actions):
     return scores @ scores.mT
 
 
-def take(environment, weighting=RLOO, policy=None, reference=None, rate=1.0, **options):
+def take(environment, weighting=RLOO, policy=None, anchor=None, rate=1.0, **options):
     """The gradient that a step follows (plain descent with rate 1, nothing clipped) and its metrics."""
     settings = Settings.from_mapping({"batch": BATCH, "max_grad_norm": None, **options})
     policy = environment.policy(0) if policy is None else policy
     before = policy.logits.detach().clone()
     optimizer = torch.optim.SGD(policy.parameters(), lr=rate)
     step = Step(environment, settings, weighting, norms, grams)
-    metrics = step.take(policy, optimizer, reference, seed=SEED)
+    metrics = step.take(policy, optimizer, anchor, seed=SEED)
     return (before - policy.logits.detach()) / rate, metrics
 
 
@@ -330,39 +330,39 @@ def test_the_entropy_bonus_climbs_the_entropy(sequences):
 @pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
 def test_kl_in_the_loss_is_the_token_mean_with_its_gradient(sequences, kind):
     environment = sequences(reward=zero)
-    policy, reference = environment.policy(0), environment.policy(5)
+    policy, anchor = environment.policy(0), environment.policy(5)
     instances, rollouts = drawn(environment, policy)
     tokens = environment.tokens(policy, instances, rollouts.actions)
-    other = environment.tokens(reference, instances, rollouts.actions).log_probs.detach()
+    other = environment.tokens(anchor, instances, rollouts.actions).log_probs.detach()
     kl = kl_tokens(tokens.log_probs, other, kind)[tokens.mask]
     options = {"kl": {"place": "loss", "type": kind, "beta": 0.7}}
-    found, metrics = take(environment, reference=reference, **options)
+    found, metrics = take(environment, anchor=anchor, **options)
     torch.testing.assert_close(found, gradient(0.7 * kl.mean(), policy), rtol=1e-7, atol=1e-10)
     assert metrics["kl/token"] == pytest.approx(kl.mean().item())
     assert metrics["kl/sequence"] == pytest.approx(kl.sum().item() / BATCH)
-    assert reference.logits.grad is None
+    assert anchor.logits.grad is None
 
 
 def test_kl_in_the_reward_is_a_constant_of_the_sequence(sequences):
     environment = sequences()
-    policy, reference = environment.policy(0), environment.policy(5)
+    policy, anchor = environment.policy(0), environment.policy(5)
     instances, rollouts = drawn(environment, policy)
-    other = environment.log_probs(reference, instances, rollouts.actions).detach()
+    other = environment.log_probs(anchor, instances, rollouts.actions).detach()
     weights = advantages(rollouts.rewards - 0.7 * (rollouts.log_probs - other))
-    found, metrics = take(environment, reference=reference, kl={"place": "reward", "beta": 0.7})
+    found, metrics = take(environment, anchor=anchor, kl={"place": "reward", "beta": 0.7})
     torch.testing.assert_close(
         found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
     )
     assert metrics["reward_with_kl/mean"] != pytest.approx(metrics["reward/mean"])
 
 
-def test_a_reference_that_excludes_a_drawn_token_is_an_error(sequences):
+def test_an_anchor_that_excludes_a_drawn_token_is_an_error(sequences):
     environment = sequences()
-    reference = environment.policy(5)
+    anchor = environment.policy(5)
     with torch.no_grad():
-        reference.logits[0, :, 1] = -torch.inf
+        anchor.logits[0, :, 1] = -torch.inf
     with pytest.raises(FloatingPointError, match="KL estimate of a token is not finite"):
-        take(environment, reference=reference, kl={"place": "reward"})
+        take(environment, anchor=anchor, kl={"place": "reward"})
 
 
 def test_a_policy_that_excludes_a_drawn_token_after_an_inner_epoch_is_an_error(sequences):
@@ -385,10 +385,10 @@ def test_a_policy_that_excludes_a_drawn_token_after_an_inner_epoch_is_an_error(s
 def test_k1_in_the_reward_with_a_leave_one_out_baseline_is_unbiased_for_the_divergence(sequences):
     """Over all pairs of sequences: E[Σ w ∇log π] = −β ∇KL(π‖ref); that of k3 is another direction."""
     environment = sequences(reward=zero)
-    policy, reference = environment.policy(0), environment.policy(5)
+    policy, anchor = environment.policy(0), environment.policy(5)
     listed, rewards = environment.enumerate(torch.arange(1))
     with torch.no_grad():
-        other = environment.tokens(reference, torch.arange(1), listed.unsqueeze(0)).log_probs[0]
+        other = environment.tokens(anchor, torch.arange(1), listed.unsqueeze(0)).log_probs[0]
     tokens = environment.tokens(policy, torch.arange(1), listed.unsqueeze(0))
     log_probs = tokens.log_probs[0]
     probabilities = log_probs.detach().sum(-1).exp()

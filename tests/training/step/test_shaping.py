@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from maxk_lab.training.shaping import shape_rewards
+from maxk_lab.training.step.shaping import shape_rewards
 
 REWARDS = torch.tensor([[2.0, -3.0], [float("nan"), 0.5]])
 PENALTY = torch.tensor([[0.5, -0.25], [1.0, 0.0]])

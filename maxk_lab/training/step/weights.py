@@ -1,4 +1,4 @@
-"""The weights of a batch whose groups may hold samples that cannot be scored: those never touch their siblings' baseline."""
+"""The weights of a batch. Unusable samples of a group touch no sibling's baseline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from maxk_lab.training.refusals import Weighting
 
 @dataclass(frozen=True)
 class GroupWeights:
-    """weights: [P, n], or [P, n, T] at token level, 0 for samples left out; unusable: [P], groups with too few samples left."""
+    """The weights of P groups, and the groups with too few samples left.
+
+    weights: [P, n], or [P, n, T] at token level, 0 for samples left out; unusable: [P].
+    """
 
     weights: Tensor
     unusable: Tensor
@@ -31,14 +34,16 @@ def group_weights(
     weight_normalization: str = "none",
     min_gap_scale: float | None = None,
 ) -> GroupWeights:
-    """The weights of P groups of n samples: rewards, usable, ratios and every trajectory weight are [P, n].
+    """Return the weights of P groups of n samples.
 
-    `coefficients` [P, D] are those of a baseline that has fitted ones (see `training.fitted`).
+    rewards, usable, ratios and every trajectory weight are [P, n]. `coefficients` [P, D] are those
+    of a baseline that has fitted ones (see `training.step.fitted`).
 
-    Of each group, the m usable samples are weighted as a group of m (their weights carry 1/m), so that the others enter no
-    baseline; the others' weights are 0, and so are all weights of a group whose m the pair (or `zscore`: m = 1) refuses.
-    With `centred`, whose weights sum to 0, the estimate is then unbiased for J_K *among usable trajectories*; with others there
-    is also a pull towards being usable, of the size of the sum.
+    Of each group, the m usable samples are weighted as a group of m (their weights carry 1/m), so
+    that the others enter no baseline; the others' weights are 0, and so are all weights of a group
+    whose m the pair (or `zscore`: m = 1) refuses. With `centred`, whose weights sum to 0, the
+    estimate is then unbiased for J_K *among usable trajectories*; with others there is also a pull
+    towards being usable, of the size of the sum.
     """
 
     def weigh(rows: Tensor, columns: Tensor) -> Tensor:
@@ -63,7 +68,10 @@ def group_weights(
 def token_weights(
     rewards: Tensor, usable: Tensor, weighting: Weighting, logit_proxies: Tensor, mask: Tensor
 ) -> GroupWeights:
-    """One weight per token, [P, n, T], of a token-level baseline; logit_proxies and mask are [P, n, T], else as `group_weights`."""
+    """Return one weight per token, [P, n, T], of a token-level baseline.
+
+    logit_proxies and mask are [P, n, T]; all else is as in `group_weights`.
+    """
 
     def weigh(rows: Tensor, columns: Tensor) -> Tensor:
         at = rows.unsqueeze(1), columns
@@ -74,10 +82,11 @@ def token_weights(
 
 
 def normalized(weights: Tensor, counted: Tensor, n: int) -> Tensor:
-    """Weights w whose advantages A = n w are standardised over the batch: (A − mean) / (std + 1e-4), ddof 1.
+    """Return the weights w with advantages A = n w standardised over the batch.
 
-    `counted` (as `weights`) says which entries are advantages at all; the others stay as they are. Fewer than two have no spread
-    and stay, too. This is biased: the scale of the whole batch enters each weight.
+    A becomes (A − mean) / (std + 1e-4), ddof 1. `counted`, of the shape of `weights`, says which
+    entries are advantages at all; the others stay as they are. Fewer than two have no spread and
+    stay, too. This is biased: the scale of the whole batch enters each weight.
     """
     values = n * weights[counted]
     if len(values) < 2:
@@ -90,7 +99,10 @@ def normalized(weights: Tensor, counted: Tensor, n: int) -> Tensor:
 def groups_by_size(
     usable: Tensor, weighting: Weighting, *, least: int = 1
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """(rows, columns) of all groups with equally many usable samples, which the pair can weight; columns [rows, m] are these."""
+    """Yield (rows, columns) of the groups with m usable samples, for every m the pair can weight.
+
+    columns [rows, m] are the usable samples of these groups.
+    """
     sizes = usable.sum(1)
     for size in sorted(set(sizes.tolist())):
         if size < least or weighting.refusal(size) is not None:
@@ -107,7 +119,7 @@ def _by_size(
     *,
     least: int = 1,
 ) -> GroupWeights:
-    """`weigh(rows, columns)` of all groups with equally many usable samples at once."""
+    """Return the weights that `weigh(rows, columns)` gives to groups of equal size."""
     unusable = torch.ones(len(usable), dtype=torch.bool)
     for rows, columns in groups_by_size(usable, weighting, least=least):
         unusable[rows] = False

@@ -12,7 +12,10 @@ from maxk_lab.training.settings import LossSettings
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The loss to minimise, and which fraction of the ratios in it lies below and above the clip range (NaN without any)."""
+    """The loss to minimise, and the fractions of its ratios below and above the clip range.
+
+    The fractions are NaN without any ratio.
+    """
 
     loss: Tensor
     below: Tensor
@@ -22,19 +25,25 @@ class Surrogate:
 def surrogate(
     log_probs: Tensor, old_log_probs: Tensor, weights: Tensor, mask: Tensor, settings: LossSettings
 ) -> Surrogate:
-    """−Σ_i c_i Σ_t min(r w, clip(r, 1 − ε_low, 1 + ε_high) w) of P instances with n sequences of at most T tokens.
+    """Return −Σ_i c_i Σ_t min(r w, clip(r, 1 − ε_low, 1 + ε_high) w) of P instances.
 
-    log_probs, old_log_probs: [P, n, T]; mask: [P, n, T], the tokens that are in the loss; weights: [P, n], one per sequence, or
-    [P, n, T], one per token, as `advantages` gives them (they carry 1/n) and used without gradient. The ratio r is that of each
-    token, or that of the whole sequence, whose term then stands for its sum over t; with one weight per token the sequence's ratio
-    scales each token's own gradient, so that at r = 1 both ratios have the same gradient, always. The factors c:
+    Each has n sequences of at most T tokens. log_probs, old_log_probs: [P, n, T]; mask: [P, n, T],
+    the tokens that are in the loss; weights: [P, n], one per sequence, or [P, n, T], one per token,
+    as `advantages` gives them (they carry 1/n) and used without gradient. The ratio r is that of
+    each token, or that of the whole sequence, whose term then stands for its sum over t; with one
+    weight per token the sequence's ratio scales each token's own gradient, so that at r = 1 both
+    ratios always have the same gradient. The factors c:
 
-        seq_sum     1 / P               unbiased: at r = 1 the gradient is −mean over instances of Σ_i w_i ∇log π_i
-        seq_mean    1 / (P |y_i|)       each sequence's mean over its tokens: biased where lengths differ
-        token_mean  n / Σ_i |y_i|       the mean over all tokens of n w_i: biased, for the divisor is random
+        seq_sum     1 / P               unbiased: at r = 1 the gradient is −mean over instances of
+                                        Σ_i w_i ∇log π_i
+        seq_mean    1 / (P |y_i|)       each sequence's mean over its tokens: biased where lengths
+                                        differ
+        token_mean  n / Σ_i |y_i|       the mean over all tokens of n w_i: biased, for the divisor
+                                        is random
         fixed       1 / (P divisor)     the unbiased gradient, divided by a constant
 
-    With dual_clip c, terms of negative weight are at least c w. Clipping biases as soon as r leaves 1.
+    With dual_clip c, terms of negative weight are at least c w. Clipping biases as soon as r leaves
+    1.
     """
     instances, n, _ = mask.shape
     weights = weights.detach().to(log_probs)
@@ -75,10 +84,11 @@ def surrogate(
 def off_policy_surrogate(
     log_probs: Tensor, ratios: Tensor, weights: Tensor, mask: Tensor, settings: LossSettings
 ) -> Surrogate:
-    """−Σ_i c w_i log π(y_i), for weights that hold the ratios already: nothing is clipped, so nothing is biased.
+    """Return −Σ_i c w_i log π(y_i), for weights that hold the ratios already.
 
-    log_probs and mask: [P, n, T], as in `surrogate`; ratios and weights: [P, n], of whole sequences, without gradient. c is 1 / P,
-    divided by the divisor for the aggregation `fixed`.
+    Nothing is clipped, so nothing is biased. log_probs and mask: [P, n, T], as in `surrogate`;
+    ratios and weights: [P, n], of whole sequences, without gradient. c is 1 / P, divided by the
+    divisor for the aggregation `fixed`.
     """
     counted = mask.any(-1)
     sequences = torch.where(mask, log_probs, 0.0).sum(-1)
@@ -97,10 +107,13 @@ def off_policy_surrogate(
 
 
 def token_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """The mean of `values` [..., T] over the tokens of `mask`; 0 where there is none."""
+    """Return the mean of `values` [..., T] over the tokens of `mask`; 0 where there is none."""
     return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
 
 
 def sequence_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """The mean over the sequences with a token in `mask` of the sum of `values` [..., T] over its tokens; 0 without any."""
+    """Return the mean over sequences of the sum of `values` [..., T] over their tokens.
+
+    Sequences without a token in `mask` do not count; 0 where none is left.
+    """
     return torch.where(mask, values, 0.0).sum() / mask.any(-1).sum().clamp(min=1)

@@ -9,16 +9,18 @@ from maxk_lab.estimators.baselines.families import coefficient_count, family_ter
 from maxk_lab.estimators.baselines.least_squares import normal_equations, solve, sum_of_others
 from maxk_lab.estimators.catalogue import choose_baseline, effective_k, fit_of
 from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.weights import groups_by_size
+from maxk_lab.training.step.weights import groups_by_size
 
 
 def fitted_coefficients(
     rewards: Tensor, usable: Tensor, weighting: Weighting, grams: Tensor
 ) -> Tensor:
-    """The coefficients of every group's baseline: [P, D] float64, from the usable samples of rewards [P, n] and grams [P, n, n].
+    """Return the coefficients of every group's baseline: [P, D] float64.
 
-    `cross_fit` takes them from all *other* groups of the batch, which leaves the estimate unbiased, `same_batch` from the group
-    itself, which biases it. Groups that the pair cannot weight count for nothing; where nothing is left the coefficients are 0.
+    They follow from the usable samples of rewards [P, n] and grams [P, n, n]. `cross_fit` takes
+    them from all *other* groups of the batch, which leaves the estimate unbiased, `same_batch` from
+    the group itself, which biases it. Groups that the pair cannot weight count for nothing; where
+    nothing is left the coefficients are 0.
     """
     family = choose_baseline(weighting.baseline).row.name
     k = effective_k(weighting.estimator, weighting.k)

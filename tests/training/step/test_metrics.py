@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from maxk_lab.training.metrics import METRICS, batch_metrics, reward_metrics
-from maxk_lab.training.weights import GroupWeights
+from maxk_lab.training.step.metrics import METRICS, batch_metrics, reward_metrics
+from maxk_lab.training.step.weights import GroupWeights
 
 NAN = float("nan")
 RAW = torch.tensor([[1.0, 3.0, NAN], [2.0, 2.0, 2.0], [5.0, NAN, NAN], [NAN, NAN, NAN]])

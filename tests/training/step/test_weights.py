@@ -6,7 +6,7 @@ import torch
 from maxk_lab.estimators import advantages, token_advantages
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.weights import group_weights, normalized, token_weights
+from maxk_lab.training.step.weights import group_weights, normalized, token_weights
 
 NAN = float("nan")
 REWARDS = torch.tensor(

@@ -5,11 +5,11 @@ import torch
 
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.training.batch import draw
 from maxk_lab.training.device import device_of, resolve_device
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step import Step
+from maxk_lab.training.step.batch import draw
+from maxk_lab.training.step.step import Step
 from maxk_lab.training.trainer import Trainer
 
 ENVIRONMENTS = {

@@ -1,4 +1,4 @@
-"""One optimisation step: rollouts → shaped rewards → weights → surrogate loss → Adam, in this order."""
+"""One optimisation step, from the draw of its batch to the update of the policy."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from maxk_lab.environments.rollouts import TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size
 from maxk_lab.estimators.catalogue import fit_of, is_token_level, needed_weight, needs_ratios
-from maxk_lab.training.batch import Batch, draw, tokens_of
-from maxk_lab.training.fitted import fitted_coefficients
-from maxk_lab.training.kl import kl_tokens
-from maxk_lab.training.loss import off_policy_surrogate, sequence_mean, surrogate, token_mean
-from maxk_lab.training.metrics import batch_metrics, reward_metrics
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.shaping import shape_rewards
-from maxk_lab.training.weights import GroupWeights, group_weights, normalized, token_weights
+from maxk_lab.training.step.batch import Batch, draw, tokens_of
+from maxk_lab.training.step.fitted import fitted_coefficients
+from maxk_lab.training.step.kl import kl_tokens
+from maxk_lab.training.step.loss import off_policy_surrogate, sequence_mean, surrogate, token_mean
+from maxk_lab.training.step.metrics import batch_metrics, reward_metrics
+from maxk_lab.training.step.shaping import shape_rewards
+from maxk_lab.training.step.weights import GroupWeights, group_weights, normalized, token_weights
 
 # ‖∇ log π(y_i)‖² of every trajectory: (environment, policy, instances, actions [P, n, T]) → [P, n].
 SquaredNorms = Callable[[Environment, nn.Module, Instances, Tensor], Tensor]
-# The products ∇ log π(y_i)·∇ log π(y_j) of each instance's trajectories: of the same → [P, n, n].
+# ∇ log π(y_i)·∇ log π(y_j) of each instance's trajectories: same arguments → [P, n, n].
 Grams = Callable[[Environment, nn.Module, Instances, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Step:
-    """How a step is taken: what stays the same from step to step."""
+    """The way a step is taken: all that stays the same from step to step."""
 
     environment: Environment
     settings: Settings
@@ -43,7 +43,7 @@ class Step:
 
     @cached_property
     def drawn_from(self) -> Environment:
-        """The environment as trajectories start in it: itself, or with RL4CO's forced first actions.
+        """The environment that trajectories start in: itself, or with RL4CO's forced first actions.
 
         Raises `LabError` for `multistart` where there is no such thing.
         """
@@ -54,7 +54,7 @@ class Step:
         return self.environment.forced_starts()
 
     def at(self, k: int) -> Step:
-        """The same step for another K."""
+        """Return the same step for another K."""
         return (
             self if k == self.weighting.k else replace(self, weighting=replace(self.weighting, k=k))
         )
@@ -63,15 +63,16 @@ class Step:
         self,
         policy: nn.Module,
         optimizer: torch.optim.Optimizer,
-        reference: nn.Module | None,
+        anchor: nn.Module | None,
         *,
         seed: int,
     ) -> dict[str, float]:
-        """Draw a batch that depends on the policy and `seed` only, update the policy and return `METRICS`.
+        """Draw a batch, update the policy and return `METRICS`.
 
-        Raises `FloatingPointError` when the loss, its gradient or the KL estimate of a drawn token is not finite.
+        The batch depends on the policy and `seed` only. Raises `FloatingPointError` when the loss,
+        its gradient or the KL estimate of a drawn token is not finite.
         """
-        batch = draw(self.drawn_from, policy, reference, self.settings, self.weighting.n, seed)
+        batch = draw(self.drawn_from, policy, anchor, self.settings, self.weighting.n, seed)
         kl = self._kl(batch)
         rewards = self._shaped(batch, kl)
         usable = ~rewards.isnan()
@@ -92,15 +93,14 @@ class Step:
         }
 
     def _kl(self, batch: Batch) -> Tensor | None:
-        """The KL estimate of every token, without gradient, or None without a reference."""
-        if batch.reference_log_probs is None:
+        """Return the KL estimate of every token, without gradient, or None without an anchor."""
+        if batch.anchor_log_probs is None:
             return None
-        kl = kl_tokens(
-            batch.numbers.log_probs, batch.reference_log_probs.cpu(), self.settings.kl.type
-        )
+        kl = kl_tokens(batch.numbers.log_probs, batch.anchor_log_probs.cpu(), self.settings.kl.type)
         if not torch.isfinite(kl[batch.numbers.mask]).all():
             raise FloatingPointError(
-                "the KL estimate of a token is not finite: the reference gives it no chance (top_p below 1?)"
+                "the KL estimate of a token is not finite: the reference gives it no chance "
+                "(top_p below 1?)"
             )
         return kl
 
@@ -117,7 +117,10 @@ class Step:
         )
 
     def _ratios(self, batch: Batch, tokens: TokenStatistics) -> Tensor | None:
-        """π(y) / π_old(y) of every trajectory, [P, n] without gradient, where the estimator needs it."""
+        """Return π(y) / π_old(y) of every trajectory where the estimator needs it.
+
+        [P, n] without gradient.
+        """
         if not needs_ratios(self.weighting.estimator):
             return None
         difference = torch.where(
@@ -127,7 +130,8 @@ class Step:
         wrong = ratios[~(torch.isfinite(ratios) & (ratios > 0))]
         if wrong.numel():
             raise FloatingPointError(
-                f"the ratio of a trajectory is {wrong[0].item()}: the inner epochs have moved the policy too far"
+                f"the ratio of a trajectory is {wrong[0].item()}: "
+                "the inner epochs have moved the policy too far"
             )
         return ratios
 
@@ -194,9 +198,11 @@ class Step:
         *,
         first: bool,
     ) -> dict[str, float]:
-        """One inner epoch: the whole batch once more, but for the first, whose pass was made when it was drawn.
+        """Take one inner epoch and return its log.
 
-        Weights that hold ratios are those of the policy as it is now, `weigh(ratios)`.
+        All but the first pass the whole batch through the policy once more; the first pass was made
+        when the batch was drawn. Weights that hold ratios are those of the policy as it is now,
+        `weigh(ratios)`.
         """
         settings, tokens = self.settings, batch.tokens
         if not first:
@@ -216,13 +222,13 @@ class Step:
                 weights = weigh(ratios).weights
             found = off_policy_surrogate(tokens.log_probs, ratios, weights, in_loss, settings.loss)
         loss = found.loss
-        if batch.reference_log_probs is not None and settings.kl.place == "loss":
+        if batch.anchor_log_probs is not None and settings.kl.place == "loss":
             if torch.isneginf(tokens.log_probs[in_loss]).any():
                 raise FloatingPointError(
-                    "the KL estimate of a token is not finite: after an inner epoch the policy gives it no chance "
-                    "(top_p below 1?)"
+                    "the KL estimate of a token is not finite: after an inner epoch the policy "
+                    "gives it no chance (top_p below 1?)"
                 )
-            kl = kl_tokens(tokens.log_probs, batch.reference_log_probs, settings.kl.type)
+            kl = kl_tokens(tokens.log_probs, batch.anchor_log_probs, settings.kl.type)
             loss = loss + settings.kl.beta * token_mean(kl, in_loss)
         if settings.entropy_bonus > 0:
             loss = loss - settings.entropy_bonus * sequence_mean(tokens.entropy, in_loss)
@@ -248,5 +254,8 @@ class Step:
 
 
 def _positive(g: Tensor) -> Tensor:
-    """Trajectory weights of at least one rounding error: smaller ones are noise, and may come out negative."""
+    """Return trajectory weights of at least one rounding error.
+
+    Smaller ones are noise, and may come out negative.
+    """
     return g.detach().clamp(min=torch.finfo(g.dtype).eps)

@@ -1,0 +1,1 @@
+"""One optimisation step: rollouts → shaped rewards → weights → surrogate loss → Adam."""
