@@ -1,4 +1,4 @@
-"""Catalogues: the one place that knows a name's meaning, its parameters and the function behind it. Imports no torch."""
+"""Catalogues: a name, its meaning, its parameters and the code behind it, once. Imports no torch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from maxk_lab.errors import LabError
 
 @dataclass(frozen=True)
 class Parameter:
-    """A named parameter of a row: its type, default and allowed range or choices; with `many`, a list of such values.
+    """A named parameter of a row: its type, default and allowed range or choices.
 
-    An `optional` one came later than the identity of cells: at its default it is left out of what a sweep file resolves to, so that
-    older cells keep their ids and seeds, and its reader falls back to the default.
+    With `many` its value is a list of such values. An `optional` one came later than the identity
+    of cells: at its default a resolved sweep file leaves it out, so that older cells keep their
+    ids and seeds, and its reader falls back to the default.
     """
 
     name: str
@@ -34,11 +35,11 @@ class Parameter:
 
     @property
     def type_name(self) -> str:
-        """The type as a sweep's writer knows it, e.g. `int` or `list of str`."""
+        """Return the type as a sweep's writer knows it, e.g. `int` or `list of str`."""
         return f"list of {self.kind.__name__}" if self.many else self.kind.__name__
 
     def parse(self, value: Any) -> Any:
-        """`value` as this parameter's type, a list of it with `many`. Raises `LabError` that names the allowed values."""
+        """Return `value` in this parameter's type. Raises `LabError` that names the allowed values."""
         if not self.many:
             return self._parse_one(value)
         if not isinstance(value, list | tuple):
@@ -64,10 +65,9 @@ class Parameter:
         if self.kind is float and not math.isfinite(parsed):
             raise LabError(f"{self.name} must be finite, got {value!r}")
         if self.choices and parsed not in self.choices:
-            also = did_you_mean(str(parsed), map(str, self.choices))
-            raise LabError(
-                f"{self.name} must be one of {', '.join(map(str, self.choices))}, got {value!r}{also}"
-            )
+            choices = [str(choice) for choice in self.choices]
+            also = did_you_mean(str(parsed), choices)
+            raise LabError(f"{self.name} must be one of {', '.join(choices)}, got {value!r}{also}")
         if self.low is not None and parsed < self.low:
             raise LabError(f"{self.name} must be at least {self.low}, got {value!r}")
         if self.high is not None and parsed > self.high:
@@ -77,7 +77,7 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One catalogue row: a name, its one-line meaning, the code behind it and where it comes from."""
+    """A row of a catalogue: a name, its meaning in a line, the code behind it and its source."""
 
     name: str
     meaning: str
@@ -89,7 +89,10 @@ RowType = TypeVar("RowType", bound=Row)
 
 
 class Catalogue(Generic[RowType]):
-    """Rows by name: the project's own, then those that installed packages add under an entry-point group."""
+    """Rows by name: the project's own, then those of installed packages.
+
+    A package adds a row by an entry point of the group `entry_point_group` that names the row.
+    """
 
     def __init__(self, kind: str, rows: Iterable[RowType], entry_point_group: str) -> None:
         self.kind = kind
@@ -115,11 +118,11 @@ class Catalogue(Generic[RowType]):
         return name in self._rows
 
     def names(self) -> tuple[str, ...]:
-        """Every name, in catalogue order."""
+        """Return every name, in catalogue order."""
         return tuple(self._rows)
 
     def get(self, name: str) -> RowType:
-        """The row called `name`. Raises `LabError` with the nearest name and all allowed ones."""
+        """Return the row called `name`. Raises `LabError` with the nearest name and all others."""
         if name in self._rows:
             return self._rows[name]
         also = did_you_mean(name, self._rows)
@@ -127,7 +130,7 @@ class Catalogue(Generic[RowType]):
 
 
 def load(path: str) -> Any:
-    """The object that `package.module:name` names. Raises `LabError` when there is none."""
+    """Return the object that `package.module:name` names. Raises `LabError` when there is none."""
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)

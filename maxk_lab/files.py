@@ -42,7 +42,7 @@ def remove_partials(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """The rename itself must survive a power cut, too."""
+    """Flush a folder, so that a rename in it survives a power cut, too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

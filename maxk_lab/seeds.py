@@ -7,6 +7,9 @@ import json
 
 
 def derive_seed(*axes: object) -> int:
-    """A seed in [0, 2**63) that depends on the values of `axes` (JSON-like, in this order) and on nothing else."""
+    """Return a seed in [0, 2**63) that depends on nothing but the values of `axes`.
+
+    They are plain values as JSON knows them; their order counts.
+    """
     text = json.dumps(axes, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

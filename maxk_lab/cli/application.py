@@ -1,4 +1,4 @@
-"""The `maxk-lab` application: its verbs, `--version`, and where a user's mistake becomes exit code 2."""
+"""The `maxk-lab` application: its verbs, `--version`, and exit code 2 for a user's mistake."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 ok, 1 cells failed or a claim was refuted, 2 your mistake, 130 interrupted.",
+    epilog="Exit codes: 0 ok, 1 cells failed or a claim was refuted, 2 your mistake, "
+    "130 interrupted.",
 )
 app.command()(run)
 app.command()(plan)
@@ -72,7 +73,8 @@ def callback(
         ),
     ] = False,
 ) -> None:
-    """Which Max@K gradient estimator and which baseline to use, measured on your policy and your budget.
+    """Which Max@K gradient estimator and which baseline to use, measured on your policy and your \
+budget.
 
     \b
     [bold]maxk-lab run experiments/tsp_sweep.yaml[/bold]      measure; resumable
@@ -86,8 +88,8 @@ def callback(
 def main() -> None:
     """Entry point of the console script `maxk-lab`.
 
-    A dotted path in a sweep file may name a module of the current folder. The folder comes last, so that no file in it
-    takes the place of a library; workers inherit the path.
+    A dotted path in a sweep file may name a module of the current folder. The folder comes last,
+    so that no file in it takes the place of a library; workers inherit the path.
     """
     sys.path.append(os.getcwd())
     app(prog_name="maxk-lab")

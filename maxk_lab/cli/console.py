@@ -1,4 +1,4 @@
-"""What the verbs share for output: messages to stderr, JSON and rich tables to stdout."""
+"""Output that the verbs share: messages to stderr, JSON and rich tables to stdout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIPE_WIDTH = 200
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A rich console on stdout, or on stderr."""
+    """Return a rich console on stdout, or on stderr."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -32,12 +32,12 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say(text: str = "") -> None:
-    """One line of progress or advice, on stderr."""
+    """Print a line of progress or advice on stderr."""
     typer.echo(text, err=True)
 
 
 def complain(error: Exception) -> None:
-    """The user's mistake on stderr: the message, or one line for every problem of a sweep file."""
+    """Print a user's mistake on stderr, with a line for every problem of a sweep file."""
     mark = typer.style("error:", fg="red", bold=True)
     if isinstance(error, SpecError) and error.problems:
         for problem in error.problems:
@@ -49,12 +49,12 @@ def complain(error: Exception) -> None:
 
 
 def warn(text: str) -> None:
-    """A warning on stderr."""
+    """Print a warning on stderr."""
     say(f"{typer.style('warning:', fg='yellow', bold=True)} {text}")
 
 
 def emit_json(value: Any) -> None:
-    """`value` as JSON, alone on stdout; NaN and infinities, which JSON has not, become null."""
+    """Print `value` as JSON, alone on stdout; NaN and infinities, which JSON has not, become null."""
     typer.echo(
         json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=str)
     )
@@ -71,7 +71,7 @@ def _finite(value: Any) -> Any:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as `42 s`, `3 min 20 s` or `2 h 05 min`."""
+    """Return seconds as `42 s`, `3 min 20 s` or `2 h 05 min`."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -30,5 +30,5 @@ RESULTS = Path("results")
 
 
 def results_option(results: Path) -> str:
-    """How a command line that this one suggests finds the same results; empty where it does by itself."""
+    """Return the option by which a suggested command finds the same results; empty by default."""
     return "" if results == RESULTS else f" --results {shlex.quote(str(results))}"

@@ -37,14 +37,14 @@ class Lines:
         return None
 
     def __call__(self, name: str, payload: dict[str, Any]) -> None:
-        """One event of `sweeps.execute`."""
+        """Take in one event of the execution and show it."""
         self._tracker.event(name, payload)
         for note in notes(name, payload):
             self.note(note)
         self.show(name, payload)
 
     def note(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         warn(text)
 
     def show(self, name: str, payload: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ class Bar(Lines):
         self._bar.stop()
 
     def note(self, text: str) -> None:
-        """A line that stays, above the bar."""
+        """Print a line that stays, above the bar."""
         self._bar.console.print(f"warning: {text}", markup=False)
 
     def show(self, name: str, payload: dict[str, Any]) -> None:
@@ -98,7 +98,7 @@ class Bar(Lines):
 
 
 def notes(name: str, payload: dict[str, Any]) -> list[str]:
-    """What the user should know of an event, whatever the display."""
+    """Return the warnings that an event brings, whatever the display."""
     if name == "damaged":
         return [str(problem) for problem in payload["problems"]]
     if name == "stale":

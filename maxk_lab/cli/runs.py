@@ -1,4 +1,4 @@
-"""The runs on disk, as `list` and `show` look at them."""
+"""The overview of a run that `list` and `show` print."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def overview(directory: RunDirectory) -> dict[str, Any]:
-    """Name, description, folder and counts of a run."""
+    """Return name, description, folder and counts of a run."""
     import yaml
 
     spec = yaml.safe_load(directory.spec_path.read_text(encoding="utf-8")) or {}

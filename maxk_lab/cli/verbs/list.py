@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class What(StrEnum):
-    """What can be listed."""
+    """Everything that can be listed."""
 
     estimators = "estimators"
     baselines = "baselines"
@@ -80,7 +80,7 @@ def _estimators(what: What) -> list[dict[str, Any]]:
 
 
 def _of_a_baseline(row: MethodRow) -> dict[str, Any]:
-    """What a baseline needs besides the rewards: a weight of each trajectory, and of which kind."""
+    """Return the needs of a baseline besides the rewards: which weight of each trajectory."""
     from maxk_lab.estimators.catalogue import BaselineRow
 
     if not isinstance(row, BaselineRow):
@@ -99,7 +99,7 @@ def _of_a_baseline(row: MethodRow) -> dict[str, Any]:
 
 
 def _plain(what: What) -> list[dict[str, Any]]:
-    """Tasks or reward functions: every field of their rows."""
+    """Return every field of the rows of tasks or reward functions."""
     from dataclasses import fields
 
     from maxk_lab.environments.catalogue import GAUSSIAN_REWARDS, REWARDS, TASKS
@@ -160,7 +160,7 @@ def _runs(results: Path) -> list[dict[str, Any]]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    """One block per row: the name, then every field that says something."""
+    """Print a block per row: the name, then every field that says something."""
     from rich.text import Text
 
     out = console()
@@ -189,7 +189,7 @@ def _lines(value: Any) -> list[str]:
 
 
 def _describe(parameter: dict[str, Any]) -> str:
-    """One parameter in a line, e.g. `num_loc: int = 20, at least 3; number of cities`."""
+    """Return a parameter in a line, e.g. `num_loc: int = 20, at least 3; number of cities`."""
     text = f"{parameter['name']}: {parameter['type']}"
     text += f" = {parameter['default']}" if parameter["default"] != "" else ""
     if parameter["choices"]:

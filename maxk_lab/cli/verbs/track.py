@@ -48,6 +48,5 @@ def track(
     if not places:
         say("nothing was tracked")
     elif mode is Mode.offline:
-        say(
-            f"send them later with: wandb sync {' '.join(places[:1])}{' ...' if len(places) > 1 else ''}"
-        )
+        more = " ..." if len(places) > 1 else ""
+        say(f"send them later with: wandb sync {places[0]}{more}")
