@@ -1,4 +1,7 @@
-"""Lightning checkpoints of plain values: torch reads them at its default, `weights_only=True`, and no environment is in them."""
+"""Lightning checkpoints of plain values, without the environment.
+
+Torch reads them at its default, `weights_only=True`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from maxk_lab.errors import LabError
 
 
 def plain(value: Any) -> Any:
-    """`value` in Python's own types: None, bool, int, float, str, and lists, tuples and dicts of them.
+    """Return `value` in Python's own types.
+
+    These are None, bool, int, float, str, and lists, tuples and dicts of them.
 
     Other mappings and sequences (OmegaConf's) become dicts and lists, NumPy's scalars Python's, and
     paths strings. Raises `TypeError` for anything else, such as modules, functions and optimisers.
@@ -41,9 +46,12 @@ def plain(value: Any) -> Any:
 
 
 class PlainCheckpoints(RL4COLitModule):  # type: ignore[misc]  # RL4CO has no types
-    """What a REINFORCE module of RL4CO inherits before RL4CO's classes to write and read such checkpoints."""
+    """Writing and reading of such checkpoints, for a REINFORCE module of RL4CO.
 
-    # What the hyperparameters leave out, besides all that is no plain value.
+    The module inherits this class before RL4CO's.
+    """
+
+    # Left out of the hyperparameters, besides all that is no plain value.
     not_kept: ClassVar[tuple[str, ...]] = ("env", "policy")
     # The names of the latter; RL4CO's constructors save the hyperparameters three times over.
     left_out: tuple[str, ...] = ()
@@ -55,7 +63,10 @@ class PlainCheckpoints(RL4COLitModule):  # type: ignore[misc]  # RL4CO has no ty
         frame: FrameType | None = None,
         logger: bool = True,
     ) -> None:
-        """Keep the constructor's arguments but for environment, policy and all that torch's `weights_only=True` would refuse."""
+        """Keep the constructor's arguments that torch's `weights_only=True` reads.
+
+        The environment and the policy are left out, too.
+        """
         if frame is None:
             own = inspect.currentframe()
             frame = None if own is None else own.f_back
@@ -77,7 +88,7 @@ class PlainCheckpoints(RL4COLitModule):  # type: ignore[misc]  # RL4CO has no ty
         checkpoint["reward_scaler"] = {"count": scaler.count, "mean": scaler.mean, "M2": scaler.M2}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take up those of the checkpoint."""
+        """Take up the running moments of the checkpoint."""
         for name, value in checkpoint.get("reward_scaler", {}).items():
             setattr(self.advantage_scaler, name, value)
 
@@ -93,18 +104,19 @@ class PlainCheckpoints(RL4COLitModule):  # type: ignore[misc]  # RL4CO has no ty
         weights_only: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """The model of a checkpoint for the environment `env=`; its policy is made from the kept `policy_kwargs` unless given.
+        """Return the model of a checkpoint for the environment `env=`.
 
-        Other arguments override what was kept. The shared baseline has no parameters, so
-        `load_baseline` changes nothing. Raises `LabError` without `env`, and where the parameters
-        do not fit the policy.
+        Its policy is made from the kept `policy_kwargs` unless it is given. Other arguments
+        override what was kept. The shared baseline has no parameters, so `load_baseline` changes
+        nothing. Raises `LabError` without `env`, and where the parameters do not fit the policy.
         """
         if kwargs.get("env") is None:
             raise LabError(
                 "a checkpoint holds no environment: give load_from_checkpoint(path, env=...)"
             )
         try:
-            # Past RL4CO's own, which draws whole data sets for baselines with parameters and never checks the policy's.
+            # Past RL4CO's own, which draws whole data sets for baselines with parameters and
+            # never checks the policy's.
             loaded = super(REINFORCE, cls).load_from_checkpoint(
                 checkpoint_path, map_location, hparams_file, strict, weights_only, **kwargs
             )
@@ -113,6 +125,7 @@ class PlainCheckpoints(RL4COLitModule):  # type: ignore[misc]  # RL4CO has no ty
                 raise
             misfit = textwrap.shorten(str(error), 300)
             raise LabError(
-                f"{checkpoint_path} does not fit the policy: give the policy= or policy_kwargs= of its training; {misfit}"
+                f"{checkpoint_path} does not fit the policy: "
+                f"give the policy= or policy_kwargs= of its training; {misfit}"
             ) from error
         return cast("Self", loaded)

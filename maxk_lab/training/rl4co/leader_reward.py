@@ -13,11 +13,11 @@ from maxk_lab.training.rl4co.maxk_pomo import MaxKPOMO
 
 
 class LeaderRewardPOMO(MaxKPOMO):
-    """POMO with advantages R_i − mean R + α (max R − mean R) for the best i; samples tied there share α equally.
+    """POMO with advantages R_i − mean R + α (max R − mean R) for the best i.
 
-    α = 0 is POMO's loss exactly; with start="multistart" it is POMO. `k` is only that of
-    validation. All other arguments are those of `MaxKPOMO`. Biased for every J_K. Wang et al. 2024,
-    arXiv 2405.13947. Raises `LabError` for α < 0.
+    Samples tied for the best share α equally. α = 0 is POMO's loss exactly; with start="multistart"
+    it is POMO. `k` is only that of validation. All other arguments are those of `MaxKPOMO`. Biased
+    for every J_K. Wang et al. 2024, arXiv 2405.13947. Raises `LabError` for α < 0.
     """
 
     not_kept: ClassVar[tuple[str, ...]] = (

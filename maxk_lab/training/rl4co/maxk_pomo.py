@@ -1,4 +1,7 @@
-"""RL4CO's POMO with Max@K weights: the same Lightning module, with another loss, truly i.i.d. samples and a Max@K validation."""
+"""RL4CO's POMO with Max@K weights.
+
+The same Lightning module has another loss, truly i.i.d. samples and a Max@K validation.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ os.environ.setdefault("MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), "maxk-
 import torch
 from rl4co.envs import RL4COEnvBase
 from rl4co.models.zoo.pomo import POMO
-from rl4co.utils.ops import batchify, unbatchify
+from rl4co.utils.ops import unbatchify
 from rl4co.utils.pylogger import get_pylogger
 from tensordict import TensorDict
 from torch import Tensor, nn
@@ -23,6 +26,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.fields import Model, NotNegative
 from maxk_lab.training.rl4co.checkpoints import PlainCheckpoints
+from maxk_lab.training.rl4co.rollouts import decision_counts, iid_samples
 from maxk_lab.training.rl4co.weighting import PomoWeighting, baseline_of
 from maxk_lab.training.settings import Start
 
@@ -39,21 +43,26 @@ class _Step(Model):
 
 
 class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no types
-    """POMO whose loss is −mean over instances of Σ_i w_i log π(τ_i), with weights w of any pair of the catalogue.
+    """POMO whose loss is −mean over instances of Σ_i w_i log π(τ_i).
 
-    A script for POMO changes its import, `from maxk_lab.training import MaxKPOMO as POMO`. Besides
-    POMO's arguments there are:
+    The weights w are those of any pair of the catalogue. A script for POMO changes its import,
+    `from maxk_lab.training import MaxKPOMO as POMO`. Besides POMO's arguments there are:
 
         k                     the K of Max@K: what training is for and what validation reports
-        num_samples           n, the samples per instance; by default num_starts, or as many as POMO takes starts
-        start                 iid (default): n samples of the policy, its own first action included. multistart: POMO's forced first
-                              actions. That is another objective: its samples are not identically distributed, the first decision is
-                              not trained, and no weighting is unbiased for J_K
-        estimator, baseline   names of the catalogue, `maxk` and `centred` by default. `reinforce` with `group_mean` is POMO's own
-                              loss; RL4CO's word for this baseline, `shared`, is understood
+        num_samples           n, the samples per instance; by default num_starts, or as many as
+                              POMO takes starts
+        start                 iid (default): n samples of the policy, its own first action
+                              included. multistart: POMO's forced first actions. That is another
+                              objective: its samples are not identically distributed, the first
+                              decision is not trained, and no weighting is unbiased for J_K
+        estimator, baseline   names of the catalogue, `maxk` and `centred` by default. `reinforce`
+                              with `group_mean` is POMO's own loss; RL4CO's word for this baseline,
+                              `shared`, is understood
         variance_reduction    none, sample_loo or subloo: the baseline under its older name
-        k_schedule            {kind: fixed | linear | step, first, until}: the K of every optimisation step (`training.schedule`)
-        entropy_bonus         times the mean over trajectories of the entropies summed over their steps, added to what is maximised
+        k_schedule            {kind: fixed | linear | step, first, until}: the K of every
+                              optimisation step (`training.schedule`)
+        entropy_bonus         times the mean over trajectories of the entropies summed over their
+                              steps, added to what is maximised
         weight_normalization, min_gap_scale, stable_sort   as in `maxk_lab.estimators.advantages`
         val_samples           how many i.i.d. samples of each instance validation and test draw
 
@@ -120,7 +129,8 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
         self.entropy_bonus = step.entropy_bonus
         self.val_samples = val_samples
         rows = {row.name: row for row in ENVIRONMENTS}
-        # An encoding per sample is right in every environment, one for all samples only where the decoder can take it.
+        # An encoding per sample is right in every environment, one for all samples only where the
+        # decoder can take it.
         self.shared_encoding = env.name in rows and rows[env.name].shared_encoding
         self.train_metrics = [*self.train_metrics, "rho_hat", "rho_hat_multistart", "k"]
         self.val_metrics = [*self.val_metrics, *self._curve_names()]
@@ -132,30 +142,38 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
         self._tell(num_augment)
 
     def _tell(self, num_augment: int) -> None:
-        """Log what a user of POMO may not expect."""
+        """Log all that a user of POMO may not expect."""
         if self.start == "multistart":
             log.warning(f"start multistart trains for {self.target}")
         if self.left_out:
             names = ", ".join(sorted(set(self.left_out)))
             log.warning(
-                f"no plain values, so not kept in checkpoints: {names}; give them again when loading"
+                f"no plain values, so not kept in checkpoints: {names}; "
+                "give them again when loading"
             )
         if num_augment > 1:
             log.warning(
-                f"num_augment {num_augment} is not applied: the estimate of Max@K is of the policy's own samples"
+                f"num_augment {num_augment} is not applied: "
+                "the estimate of Max@K is of the policy's own samples"
             )
 
     @property
     def target(self) -> str:
-        """What a training step is for, in words."""
+        """The aim of a training step, in words."""
         aim = f"{self.weighting.estimator} at K = {self.weighting.k}"
         if self.start == "iid":
             return f"{aim} of i.i.d. samples"
-        return f"{aim} of forced first actions, another objective: the samples are not i.i.d. and no estimate is unbiased"
+        return (
+            f"{aim} of forced first actions, another objective: "
+            "the samples are not i.i.d. and no estimate is unbiased"
+        )
 
     @property
     def unbiased(self) -> bool:
-        """Whether a step follows an unbiased estimate of its objective's gradient (RL4CO's gradient clipping aside)."""
+        """Whether a step follows an unbiased estimate of its objective's gradient.
+
+        RL4CO's gradient clipping is left aside.
+        """
         scaled = isinstance(self.advantage_scaler.scale, str)
         return (
             self.start == "iid"
@@ -172,9 +190,10 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
         reward: Tensor | None = None,
         log_likelihood: Tensor | None = None,
     ) -> dict[str, Any]:
-        """Add `loss`, `rho_hat` (or `rho_hat_multistart`, no estimate of ρ) and `k` to `policy_out`, and return it.
+        """Add `loss`, `rho_hat` and `k` to `policy_out`, and return it.
 
-        reward, log_likelihood: [batch, n], unbatchified, higher is better; by default those of
+        With forced starts there is `rho_hat_multistart`, no estimate of ρ, in its place. reward,
+        log_likelihood: [batch, n], unbatchified, higher is better; by default those of
         `policy_out`. The weights carry no gradient. Where the settings need them, `policy_out` has
         the `length` [batch, n] and the `entropy` of every trajectory. Raises `ValueError` for other
         shapes, and where the pair cannot weight n samples.
@@ -205,7 +224,10 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
     def shared_step(
         self, batch: Any, batch_idx: int, phase: str, dataloader_idx: int | None = None
     ) -> dict[str, Any]:
-        """One batch of training, validation or test, logged as RL4CO does: its loss (None but in training) and metrics."""
+        """Take one batch of training, validation or test, and return its loss and metrics.
+
+        They are logged as RL4CO does; the loss is None but in training.
+        """
         td = self.env.reset(batch)
         out = self._training_rollouts(td, batch) if phase == "train" else self._estimate(td, phase)
         metrics = self.log_metrics(out, phase, dataloader_idx=dataloader_idx)
@@ -221,14 +243,14 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
         else:
             out = self.policy(td, self.env, phase="train", num_starts=n, **entropy)
         if initial is not None:
-            out["length"] = unbatchify(self._lengths(initial, out["actions"], n), n)
+            out["length"] = unbatchify(decision_counts(self.env, initial, out["actions"], n), n)
         reward, log_likelihood = unbatchify(out["reward"], n), unbatchify(out["log_likelihood"], n)
         self.calculate_loss(td, batch, out, reward, log_likelihood)
         out["max_reward"] = reward.amax(-1)
         return out
 
     def _estimate(self, td: TensorDict, phase: str) -> dict[str, Any]:
-        """The Max@K estimates of every instance, each unbiased: from val_samples i.i.d. samples."""
+        """Return unbiased Max@K estimates of every instance, from val_samples i.i.d. samples."""
         out = self._sample(td, self.val_samples, phase)
         curve = maxk_curve(unbatchify(out["reward"], self.val_samples))
         of = {f"max@{k}": curve[:, k - 1] for k in self._curve_ks()}
@@ -241,25 +263,5 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
         return [f"max@{k}" for k in self._curve_ks()]
 
     def _sample(self, td: TensorDict, n: int, phase: str, **options: Any) -> dict[str, Any]:
-        """RL4CO's output for n i.i.d. trajectories of every instance, laid out as (n batch)."""
-        shared = self.shared_encoding and n > 1
-        out: dict[str, Any] = self.policy(
-            td if shared else batchify(td, n),
-            self.env,
-            phase=phase,
-            decode_type="sampling",
-            num_samples=n if shared else None,
-            **options,
-        )
-        return out
-
-    @torch.no_grad()
-    def _lengths(self, td: TensorDict, actions: Tensor, n: int) -> Tensor:
-        """The decisions [(n batch)] that each trajectory took until it was done, by going through it once more."""
-        state = batchify(td, n)
-        lengths = actions.new_zeros(len(actions))
-        for action in actions.unbind(1):
-            lengths += ~state["done"].reshape(-1)
-            state.set("action", action)
-            state = self.env.step(state)["next"]
-        return lengths
+        shared = self.shared_encoding
+        return iid_samples(self.policy, self.env, td, n, phase, shared_encoding=shared, **options)

@@ -1,4 +1,4 @@
-"""How the Lightning classes turn a batch's rewards into weights: every pair of the catalogue that RL4CO's step can supply."""
+"""The weights of the Lightning classes: every pair that RL4CO's step can supply."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ INSTEAD = "train it with a training study of maxk-lab instead"
 
 
 class PomoWeighting(Model):
-    """A pair of the catalogue, its K and every option of its weights; the number n of samples is the batch's."""
+    """A pair of the catalogue, its K and every option of its weights.
+
+    The number n of samples is the batch's.
+    """
 
     estimator: str
     baseline: str
@@ -47,7 +50,7 @@ class PomoWeighting(Model):
 
     @property
     def unbiased(self) -> bool:
-        """Whether the weights of i.i.d. samples are catalogued as unbiased, nothing rescaled afterwards."""
+        """Whether the catalogue has the weights of i.i.d. samples as unbiased, none rescaled."""
         plain = self.weight_normalization == "none" and self.min_gap_scale is None
         return plain and is_unbiased(self.estimator, self.baseline)
 
@@ -74,7 +77,10 @@ class PomoWeighting(Model):
         return scheduled_k(self.k_schedule, self.k, step)
 
     def weights(self, rewards: Tensor, k: int, trajectory_weights: Mapping[str, Tensor]) -> Tensor:
-        """The weights [B, n] of rewards [B, n] at this K, of the sum Σ_i w_i ∇log π_i: they carry 1/n. Raises as `advantages`."""
+        """Return the weights [B, n] of rewards [B, n] at this K.
+
+        They are those of the sum Σ_i w_i ∇log π_i and carry 1/n. Raises as `advantages`.
+        """
         return advantages(
             rewards,
             estimator=self.estimator,
@@ -87,17 +93,21 @@ class PomoWeighting(Model):
         )
 
     def value(self, rewards: Tensor, k: int) -> Tensor:
-        """The estimate [B] of what the estimator is for, from rewards [B, n]: of ρ(K) for an estimator of the maximum."""
+        """Return the estimate [B] of the estimator's objective from rewards [B, n].
+
+        For an estimator of the maximum that is ρ(K).
+        """
         return objective_estimate(
             rewards, objective(self.estimator, k), stable_sort=self.stable_sort
         )
 
 
 def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | None) -> str:
-    """The catalogue's baseline that is meant: `variance_reduction` is its older name, `shared` is RL4CO's for `group_mean`.
+    """Return the catalogue's baseline that is meant.
 
-    With neither it is `centred`, and `none` for an estimator that takes none. Raises `LabError` for
-    unknown names, and if both are given.
+    `variance_reduction` is its older name, `shared` is RL4CO's for `group_mean`. With neither it is
+    `centred`, and `none` for an estimator that takes none. Raises `LabError` for unknown names, and
+    if both are given.
     """
     takes = choose_estimator(estimator).row.takes_baseline
     if variance_reduction is not None:
@@ -119,27 +129,37 @@ def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | 
 
 
 def _not_supplied(estimator: str, baseline: str) -> Iterator[str]:
-    """What the pair needs and RL4CO's training step does not have."""
+    """Yield all that the pair needs and RL4CO's training step does not have."""
     if needs_ratios(estimator):
         yield (
-            f"{estimator} weights samples of an older policy: RL4CO takes one step per batch, where every ratio is 1; "
-            "use estimator maxk"
+            f"{estimator} weights samples of an older policy: "
+            "RL4CO takes one step per batch, where every ratio is 1; use estimator maxk"
         )
     if is_token_level(baseline):
-        yield f"{baseline} gives one weight per token: RL4CO's step adds up the log-probabilities of a trajectory; {INSTEAD}"
+        yield (
+            f"{baseline} gives one weight per token: "
+            f"RL4CO's step adds up the log-probabilities of a trajectory; {INSTEAD}"
+        )
     fit = fit_of(estimator, baseline)
     if fit == "oracle":
-        yield f"{baseline} is computed from the whole policy by complete enumeration and cannot be trained with"
+        yield (
+            f"{baseline} is computed from the whole policy by complete enumeration "
+            "and cannot be trained with"
+        )
     elif fit is not None:
         yield (
-            f"{baseline} is fitted to the gradient of every trajectory: RL4CO's step has only that of the batch; "
+            f"{baseline} is fitted to the gradient of every trajectory: "
+            "RL4CO's step has only that of the batch; "
             f"give numbers in place of {fit}, or {INSTEAD}"
         )
     kind = needed_weight(estimator, baseline)
     if kind == "grad_norm":
-        yield f"{baseline} needs the gradient of every trajectory: RL4CO's step has only that of the batch; {INSTEAD}"
+        yield (
+            f"{baseline} needs the gradient of every trajectory: "
+            f"RL4CO's step has only that of the batch; {INSTEAD}"
+        )
     if kind == "logit_proxy":
         yield (
-            f"{baseline} needs the whole distribution of every decision: RL4CO's step keeps the chosen action's "
-            f"log-probability; {INSTEAD}"
+            f"{baseline} needs the whole distribution of every decision: "
+            f"RL4CO's step keeps the chosen action's log-probability; {INSTEAD}"
         )

@@ -56,6 +56,22 @@ class Batch:
             return torch.zeros(self.rollouts.rewards.shape, dtype=torch.bool)
         return self.rollouts.truncated
 
+    def ratios(self, now: TokenStatistics) -> Tensor:
+        """Return π(y) / π_old(y) of every trajectory, from the policy's tokens `now`.
+
+        [P, n] float64 without gradient, on the CPU. Raises `FloatingPointError` where a ratio is 0
+        or not finite.
+        """
+        difference = torch.where(self.tokens.mask, now.log_probs.detach() - self.old_log_probs, 0.0)
+        ratios = difference.double().sum(-1).exp().cpu()
+        wrong = ratios[~(torch.isfinite(ratios) & (ratios > 0))]
+        if wrong.numel():
+            raise FloatingPointError(
+                f"the ratio of a trajectory is {wrong[0].item()}: "
+                "the inner epochs have moved the policy too far"
+            )
+        return ratios
+
 
 def draw(
     environment: Environment,

@@ -19,7 +19,7 @@ from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
 from maxk_lab.training.step.batch import Batch, draw, tokens_of
 from maxk_lab.training.step.fitted import fitted_coefficients
-from maxk_lab.training.step.kl import kl_tokens
+from maxk_lab.training.step.kl import drawn_kl, kl_tokens
 from maxk_lab.training.step.loss import off_policy_surrogate, sequence_mean, surrogate, token_mean
 from maxk_lab.training.step.metrics import batch_metrics, reward_metrics
 from maxk_lab.training.step.shaping import shape_rewards
@@ -73,7 +73,7 @@ class Step:
         its gradient or the KL estimate of a drawn token is not finite.
         """
         batch = draw(self.drawn_from, policy, anchor, self.settings, self.weighting.n, seed)
-        kl = self._kl(batch)
+        kl = drawn_kl(batch, self.settings.kl.type)
         rewards = self._shaped(batch, kl)
         usable = ~rewards.isnan()
         if self.settings.truncated == "mask_all":
@@ -92,18 +92,6 @@ class Step:
             name: sum(epoch[name] for epoch in epochs) / len(epochs) for name in epochs[0]
         }
 
-    def _kl(self, batch: Batch) -> Tensor | None:
-        """Return the KL estimate of every token, without gradient, or None without an anchor."""
-        if batch.anchor_log_probs is None:
-            return None
-        kl = kl_tokens(batch.numbers.log_probs, batch.anchor_log_probs.cpu(), self.settings.kl.type)
-        if not torch.isfinite(kl[batch.numbers.mask]).all():
-            raise FloatingPointError(
-                "the KL estimate of a token is not finite: the reference gives it no chance "
-                "(top_p below 1?)"
-            )
-        return kl
-
     def _shaped(self, batch: Batch, kl: Tensor | None) -> Tensor:
         settings, penalty = self.settings, None
         if kl is not None and settings.kl.place == "reward":
@@ -117,23 +105,8 @@ class Step:
         )
 
     def _ratios(self, batch: Batch, tokens: TokenStatistics) -> Tensor | None:
-        """Return π(y) / π_old(y) of every trajectory where the estimator needs it.
-
-        [P, n] without gradient.
-        """
-        if not needs_ratios(self.weighting.estimator):
-            return None
-        difference = torch.where(
-            batch.tokens.mask, tokens.log_probs.detach() - batch.old_log_probs, 0.0
-        )
-        ratios = difference.double().sum(-1).exp().cpu()
-        wrong = ratios[~(torch.isfinite(ratios) & (ratios > 0))]
-        if wrong.numel():
-            raise FloatingPointError(
-                f"the ratio of a trajectory is {wrong[0].item()}: "
-                "the inner epochs have moved the policy too far"
-            )
-        return ratios
+        """Return the ratios of the batch where the estimator needs them."""
+        return batch.ratios(tokens) if needs_ratios(self.weighting.estimator) else None
 
     def _weights(
         self,
