@@ -5,7 +5,7 @@ import torch
 from rl4co.data.transforms import dihedral_8_augmentation
 from rl4co.utils.ops import unbatchify
 
-from maxk_lab.environments import protocol
+from maxk_lab.environments import capabilities
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing import adapter as rl4co_adapter
@@ -66,7 +66,7 @@ def test_the_race_refuses_a_policy_without_an_action():
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_one_pass_gives_the_rollouts_and_their_tokens(row):
     environment = make(row.name)
-    assert isinstance(environment, protocol.SamplingWithTokens)
+    assert isinstance(environment, capabilities.SamplingWithTokens)
     policy, instances = environment.policy(0), environment.instances(B, 1)
     apart = environment.rollout(policy, instances, N, seed=2)
     rollouts, tokens = environment.rollout_with_tokens(policy, instances, N, seed=2)
@@ -148,7 +148,7 @@ def test_autocast_leaves_log_probabilities_in_the_precision_of_the_policy():
 def test_forced_starts_are_those_of_rl4co_and_no_decisions(row):
     environment = make(row.name)
     forced = environment.forced_starts()
-    assert isinstance(environment, protocol.ForcedStarts)
+    assert isinstance(environment, capabilities.ForcedStarts)
     assert not forced.enumerable
     policy, instances = environment.policy(0), environment.instances(B, 1)
     n = min(N, environment.env.get_num_starts(instances))
@@ -213,7 +213,7 @@ def test_a_forced_first_action_that_ends_everything_is_refused():
 @pytest.mark.parametrize("name", ["tsp", "cvrp", "op", "smtwtp"])
 def test_greedy_decoding_is_that_of_rl4co(name):
     environment = make(name)
-    assert isinstance(environment, protocol.GreedyEnvironment)
+    assert isinstance(environment, capabilities.GreedyEnvironment)
     policy, instances = environment.policy(0), environment.instances(B, 1)
     with torch.no_grad():
         out = policy(instances.clone(), environment.env, phase="test", decode_type="greedy")
