@@ -1,4 +1,4 @@
-"""Start-up time of the verbs that must answer at once: the median of fresh processes, in seconds."""
+"""Time the verbs that must answer at once: the median of fresh processes, in seconds."""
 
 from __future__ import annotations
 

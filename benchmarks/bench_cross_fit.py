@@ -1,9 +1,12 @@
-"""What cross-fitted baselines add to a gradient study: the same study with and without them, in one process, in turns, one thread.
+"""Time what cross-fitted baselines add to a gradient study.
 
-The study has the five plain baselines at every (n, K); with `cross_fit` it has affine[cross_fit] and ladder[cross_fit] besides. As
-any row costs something, with `given` it has these two with coefficients given instead: what is left is the fit's own cost. Where
-trajectories and their scores cost what they do of a network, the limit is on all that the two rows add to the study; on the bandit,
-where they cost next to nothing, it is on the fit.
+The same study runs with and without them, in one process, in turns, on one thread.
+
+The study has the five plain baselines at every (n, K); with `cross_fit` it has affine[cross_fit]
+and ladder[cross_fit] besides. As any row costs something, with `given` it has these two with
+coefficients given instead: what is left is the fit's own cost. Where trajectories and their scores
+cost what they do of a network, the limit is on all that the two rows add to the study; on the
+bandit, where they cost next to nothing, it is on the fit.
 
 Usage: python benchmarks/bench_cross_fit.py
 """
@@ -52,7 +55,7 @@ def cells(extra: str) -> list[dict[str, object]]:
 
 
 class Study:
-    """A gradient study of one environment and untrained policy; `draw` is the processor time of its pool."""
+    """A gradient study of an untrained policy; `draw` is the processor time of its pool."""
 
     def __init__(self, name: str) -> None:
         environment, policy, count, size = STUDIES[name]

@@ -1,8 +1,11 @@
-"""Ways to the gradient of sampled trajectories, and the difference between their gradients: side by side, one torch thread.
+"""Compare ways to the gradient of sampled trajectories: their time and their difference.
 
-An optimisation step (sampling, backward pass, Adam) with gradient through the decoding loop, which is what `rollout_with_tokens`
-does, against sampling without gradient and one pass afterwards that evaluates all steps together, or step by step; RL4CO's own step
-is next to them. Then teacher forcing alone, forward and backward, of trajectories that are given.
+They run side by side on one torch thread.
+
+An optimisation step (sampling, backward pass, Adam) with gradient through the decoding loop, which
+is what `rollout_with_tokens` does, against sampling without gradient and one pass afterwards that
+evaluates all steps together, or step by step; RL4CO's own step is next to them. Then teacher
+forcing alone, forward and backward, of trajectories that are given.
 
 32 instances, n = 16. Usage: python benchmarks/bench_decoding.py
 """
@@ -91,14 +94,14 @@ def step(policy: nn.Module, optimizer: torch.optim.Optimizer, way: Callable[[], 
 
 
 def gradient(policy: nn.Module, log_probs: Tensor) -> Tensor:
-    """Of a sum with different weights, so that no trajectory's share is lost."""
+    """Return the gradient of a sum with different weights, so that no share is lost."""
     policy.zero_grad()
     (torch.linspace(-1, 2, len(log_probs)) * log_probs).sum().backward()
     return torch.cat([p.grad.ravel() for p in policy.parameters() if p.grad is not None])
 
 
 def main() -> None:
-    """Print every way's time, its ratio to the decoding loop, and how far its gradient is from the loop's."""
+    """Print each way's time, its ratio to the loop's and how far its gradient is from the loop's."""
     torch.set_num_threads(1)
     for name, size in (("tsp", 20), ("tsp", 50), ("cvrp", 20)):
         ways = Ways(make_environment({"name": name, "num_loc": size}, POLICY))
@@ -116,7 +119,8 @@ def main() -> None:
         loop = gradient(policy, ways.through_the_loop()[1])
         print(f"{name} {size}: an optimisation step, {B} instances, n = {N}")
         for k, way in steps.items():
-            line = f"  {k:30s} {1e3 * seconds[k]:7.1f} ms {seconds[k] / seconds['through the decoding loop']:6.2f} x"
+            ratio = seconds[k] / seconds["through the decoding loop"]
+            line = f"  {k:30s} {1e3 * seconds[k]:7.1f} ms {ratio:6.2f} x"
             if way != ways.rl4co:  # which draws its own trajectories
                 off = ((gradient(policy, way()[1]) - loop).norm() / loop.norm()).item()
                 line += f"   gradient off by {off:.0e}   {'ok' if off <= TOLERANCE else 'WRONG'}"
@@ -129,7 +133,8 @@ def main() -> None:
         print("  teacher forcing alone, forward and backward")
         for k in forced:
             print(
-                f"  {k:30s} {1e3 * seconds[k]:7.1f} ms {seconds[k] / seconds['step by step']:6.2f} x"
+                f"  {k:30s} {1e3 * seconds[k]:7.1f} ms "
+                f"{seconds[k] / seconds['step by step']:6.2f} x"
             )
 
 

@@ -1,4 +1,6 @@
-"""Time of every baseline against `torch.sort` of the same rewards: medians side by side, one torch thread.
+"""Time every baseline against `torch.sort` of the same rewards.
+
+The medians are of calls in turns, on one torch thread.
 
 Usage: python benchmarks/bench_estimators.py
 """
@@ -35,7 +37,8 @@ def main() -> None:
             )
         seconds = medians(functions, rounds)
         print(
-            f"rewards {list(shape)} float32, K = {k} (or 1 where a row has no other): at most {allowed} x torch.sort"
+            f"rewards {list(shape)} float32, K = {k} (or 1 where a row has no other): at most "
+            f"{allowed} x torch.sort"
         )
         for name, median in seconds.items():
             ratio = median / seconds["torch.sort"]

@@ -1,7 +1,8 @@
-"""How long all rows of PKPO's Figure 4 take, from 10 000 replicates of the largest n each: from nothing, one thread.
+"""Time all rows of PKPO's Figure 4, from 10 000 replicates of the largest n each, one thread.
 
-The study is experiments/papers/pkpo_figure4.yaml as it is: its pool is drawn, its scores are computed, every
-(estimator, baseline, n) is measured. What a run adds, such as the start of its workers, is not in it.
+The study is experiments/papers/pkpo_figure4.yaml as it is: its pool is drawn, its scores are
+computed, every (estimator, baseline, n) is measured. What a run adds, such as the start of its
+workers, is not in it.
 
 Usage: python benchmarks/bench_figure4.py
 """
@@ -38,7 +39,8 @@ def main() -> None:
         total += time.perf_counter() - start
     verdict = "ok" if total <= ALLOWED and min(replicates) >= REPLICATES else "TOO SLOW OR TOO FEW"
     print(
-        f"{rows} rows of at least {min(replicates)} replicates: {total:.1f} s ({verdict}, limit {ALLOWED:g} s)"
+        f"{rows} rows of at least {min(replicates)} replicates: {total:.1f} s ({verdict}, limit "
+        f"{ALLOWED:g} s)"
     )
 
 

@@ -1,4 +1,7 @@
-"""A gradient sweep of every baseline and twelve (n, K) pairs against the same sweep with one cell, in one process, warm."""
+"""Time a gradient sweep of every baseline and twelve (n, K) against the same with one cell.
+
+Both run in one process, warm.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,8 @@ def main() -> None:
         alone, together = seconds(one), seconds(all_cells)
         ratios.append(together / alone)
         print(
-            f"one cell {alone:.2f} s, {len(all_cells)} cells {together:.2f} s, ratio {ratios[-1]:.3f}"
+            f"one cell {alone:.2f} s, {len(all_cells)} cells {together:.2f} s, ratio "
+            f"{ratios[-1]:.3f}"
         )
     print(f"median ratio {statistics.median(ratios):.3f} (target at most 1.25)")
 

@@ -1,4 +1,6 @@
-"""Time of the off-policy weights of every baseline, exact and to first order: medians, one torch thread.
+"""Time the off-policy weights of every baseline, exact and to first order.
+
+The figures are medians, on one torch thread.
 
 64 groups of 64 samples, K = 8. Usage: python benchmarks/bench_off_policy.py
 """

@@ -1,8 +1,11 @@
-"""What each weighting costs an optimisation step of RL4CO, over POMO's own loss: same rollouts, in turns, one torch thread.
+"""Time what each weighting adds to an optimisation step of RL4CO, over POMO's own loss.
 
-Two views of the same question: whole steps in turns (rollout, loss, backward, Adam; forced starts and equal seeds, so that all draw
-the same), whose ratio is noisy on a busy machine, and the loss alone, whose extra time over POMO's, as a share of a whole step, is
-the overhead without that noise. The limit is on the second.
+All have the same rollouts and take turns, on one torch thread.
+
+Two views of the same question: whole steps in turns (rollout, loss, backward, Adam; forced starts
+and equal seeds, so that all draw the same), whose ratio is noisy on a busy machine, and the loss
+alone, whose extra time over POMO's, as a share of a whole step, is the overhead without that noise.
+The limit is on the second.
 
 TSP20, 32 instances, n = 16. Usage: python benchmarks/bench_pomo_loss.py
 """
@@ -63,21 +66,24 @@ def main() -> None:
     losses = medians({name: loss_of(model) for name, model in models.items()}, 20 * ROUNDS)
     step, alone = steps["POMO"], losses["POMO"]
     print(
-        f"a step of POMO: {1e3 * step:.1f} ms, its loss {1e6 * alone:.0f} µs; rewards {[B, N]}, K = {K}"
+        f"a step of POMO: {1e3 * step:.1f} ms, its loss {1e6 * alone:.0f} µs; rewards {[B, N]}, "
+        f"K = {K}"
     )
     print(
-        f"  {'weighting':24s} {'whole step':>12s} {'loss':>9s} {'overhead':>10s}   limit {ALLOWED:.0%}"
+        f"  {'weighting':24s} {'whole step':>12s} {'loss':>9s} {'overhead':>10s}   limit "
+        f"{ALLOWED:.0%}"
     )
     for name in list(models)[1:]:
         overhead = (losses[name] - alone) / step
         verdict = "ok" if overhead <= ALLOWED else "TOO SLOW"
         print(
-            f"  {name:24s} {steps[name] / step:10.3f} x {1e6 * losses[name]:6.0f} µs {overhead:9.2%}   {verdict}"
+            f"  {name:24s} {steps[name] / step:10.3f} x {1e6 * losses[name]:6.0f} µs "
+            f"{overhead:9.2%}   {verdict}"
         )
 
 
 def step_of(model: Any, instances: Any) -> Callable[[], None]:
-    """One optimisation step on the same instances with the same random numbers, as Lightning's trainer takes it."""
+    """Take a step on the same instances with the same seed, as Lightning's trainer does."""
     # So small a rate that all policies stay what they are, and all steps do the same work.
     optimizer = torch.optim.Adam(model.policy.parameters(), lr=1e-15)
     model.log_metrics = lambda out, phase, dataloader_idx=None: {}

@@ -1,7 +1,9 @@
-"""Exact per-trajectory squared gradient norms of the default toy LLM against one forward and backward of the same batch.
+"""Time exact per-trajectory squared gradient norms of the default toy LLM.
 
-64 completions, one torch thread; printed next to it: one backward pass per completion, which is the obvious way.
-Usage: python benchmarks/bench_scores.py
+They stand against one forward and backward pass of the same batch.
+
+64 completions, one torch thread; printed next to it: one backward pass per completion, which is the
+obvious way. Usage: python benchmarks/bench_scores.py
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ PROMPTS, SAMPLES, ROUNDS, ALLOWED = 8, 8, 15, 4.0
 
 
 def medians(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median processor seconds per call; the functions take turns, so that a slow moment hits them all alike."""
+    """Return median processor seconds per call, in turns, so that a slow moment hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(rounds + 2):
         for name, function in functions.items():
@@ -67,7 +69,8 @@ def main() -> None:
         {"aggregate": aggregate, "exact norms": exact, "one by one": one_by_one}, ROUNDS
     )
     print(
-        f"{PROMPTS * SAMPLES} completions, {sum(p.numel() for p in parameters)} parameters, {actions.shape[-1]} tokens"
+        f"{PROMPTS * SAMPLES} completions, {sum(p.numel() for p in parameters)} parameters, "
+        f"{actions.shape[-1]} tokens"
     )
     for name, seconds in found.items():
         print(f"  {name:12s} {1e3 * seconds:8.2f} ms  {seconds / found['aggregate']:6.2f} x")

@@ -1,9 +1,12 @@
-"""What each way of weighting costs a training step: of the default toy LLM over plain RLOO, of TSP20 over POMO's own loss.
+"""Time what each way of weighting adds to a training step.
+
+The toy LLM's step is compared with plain RLOO's, that of TSP20 with POMO's own loss.
 
 Side by side, one torch thread.
 
-Two views of the same question: whole steps in turns, whose ratio is noisy on a busy machine, and the weighting alone, whose
-extra time over the plain one's, as a share of a whole step, is the overhead without that noise. The limit is on the second.
+Two views of the same question: whole steps in turns, whose ratio is noisy on a busy machine, and
+the weighting alone, whose extra time over the plain one's, as a share of a whole step, is the
+overhead without that noise. The limit is on the second.
 
 Usage: python benchmarks/bench_training.py
 """
@@ -43,8 +46,11 @@ ALLOWED = 0.02
 
 
 def weightings() -> list[Weighting]:
-    """Every pair of the catalogue that needs rewards, of any kind, and no more to weight n = N samples, with K as near to the K
-    above as it takes; and those that need a number of every trajectory."""
+    """Return every pair of the catalogue that weights n = N samples by rewards of any kind alone.
+
+    Their K is as near to the K above as they take. Pairs that need a number of every trajectory
+    come with them.
+    """
     found = []
     spellings = [
         choose_baseline(name).name for row in BASELINES for name in (row.name, *row.examples)
@@ -60,7 +66,7 @@ def weightings() -> list[Weighting]:
 
 
 def in_turns(functions: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:
-    """Seconds of every call; the functions take turns, so that a slow moment hits them all alike."""
+    """Return the seconds of every call, in turns, so that a slow moment hits all alike."""
     times: list[list[float]] = [[] for _ in functions]
     for turn in range(rounds + 1):
         for seconds, function in zip(times, functions, strict=True):
@@ -73,7 +79,7 @@ def in_turns(functions: Sequence[Callable[[], object]], rounds: int) -> list[lis
 
 @dataclass(frozen=True)
 class Case:
-    """Steps of `batch` rollouts in an environment, n = N, compared with those of the `plain` weighting."""
+    """Steps of `batch` rollouts, n = N, compared with those of the `plain` weighting."""
 
     name: str
     parameters: Mapping[str, Any]
@@ -106,7 +112,10 @@ CASES = (
 
 
 def measure(case: Case, *, exact_norms: bool) -> None:
-    """Print the overhead of every weighting; those that need every trajectory's gradient come last, without a limit."""
+    """Print the overhead of every weighting.
+
+    Those that need every trajectory's gradient come last, without a limit.
+    """
     row = ENVIRONMENTS.get(case.name)
     environment = make_environment(
         {"name": row.name} | {p.name: p.default for p in row.parameters} | dict(case.parameters),
@@ -148,7 +157,8 @@ def measure(case: Case, *, exact_norms: bool) -> None:
     own_plain, *own = in_turns([weighting_alone(w) for w in (case.plain, *free)], 200)
     step, alone = statistics.median(plain), statistics.median(own_plain)
     print(
-        f"{case.name}: a step of {_name(case.plain)} {1e3 * step:.1f} ms, its weighting {1e3 * alone:.3f} ms; "
+        f"{case.name}: a step of {_name(case.plain)} {1e3 * step:.1f} ms, its weighting "
+        f"{1e3 * alone:.3f} ms; "
         f"{case.batch} rollouts, n = {N}"
     )
     print(f"  {'weighting':34s} {'whole step':>12s} {'overhead':>10s}   limit {ALLOWED:.0%}")
@@ -168,7 +178,10 @@ def measure(case: Case, *, exact_norms: bool) -> None:
 
 
 def main() -> None:
-    """Both cases; exact gradient norms, one backward pass per trajectory in a routing problem, for the toy LLM only."""
+    """Time both cases.
+
+    Exact gradient norms take a backward pass per trajectory in a routing problem: LLM only.
+    """
     torch.set_num_threads(1)
     for case in CASES:
         measure(case, exact_norms=case.name == "toy_llm")

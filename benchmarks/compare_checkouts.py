@@ -2,9 +2,10 @@
 
     python benchmarks/compare_checkouts.py ../before . --measure
 
-Without `--measure`: every line of `list`, `check` and `plan --cells` (all cell ids) of every experiment and of the
-committed runs. With it, every sweep of experiments/ci is run by both, and the metrics of every record and every report
-are compared. Lines that name the function behind a number, a commit, a folder or a time may differ.
+Without `--measure`: every line of `list`, `check` and `plan --cells` (all cell ids) of every
+experiment and of the committed runs. With it, every sweep of experiments/ci is run by both, and the
+metrics of every record and every report are compared. Lines that name the function behind a number,
+a commit, a folder or a time may differ.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from pathlib import Path
 LISTS = ("estimators", "baselines", "environments", "tasks", "rewards", "gaussian_rewards")
 # What tells where code lies and when it ran, not what it measured.
 MAY_DIFFER = re.compile(
-    r"[0-9a-f]{40}|computed by|git commit|uncommitted|by the clock|\bs a step|seconds|sample \[s\]|\d+ s of measuring"
+    r"[0-9a-f]{40}|computed by|git commit|uncommitted|by the clock|\bs a step|seconds|sample "
+    r"\[s\]|\d+ s of measuring"
 )
 
 
 def maxk_lab(checkout: Path, *arguments: str) -> str:
-    """Run `maxk-lab` of a checkout, one thread, 200 columns; return what it says and how it ends."""
+    """Run `maxk-lab` of a checkout, one thread, 200 columns; return its output and exit code."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     program = "import sys; from maxk_lab.cli import main; sys.argv[0] = 'maxk-lab'; main()"
     done = subprocess.run(

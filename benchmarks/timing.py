@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def medians(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median seconds per call; the functions take turns, so that a slow moment hits them all alike."""
+    """Return median seconds per call, in turns, so that a slow moment hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(rounds + 2):
         for name, function in functions.items():
