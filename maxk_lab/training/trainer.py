@@ -24,7 +24,7 @@ from maxk_lab.training.step.step import Step
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class HeldOutRewards:
     """The rewards [I, samples] of held-out samples after `step` steps, `seconds` of training."""
 
     step: int
@@ -54,7 +54,7 @@ class Trainer:
     steps: int = 0
     seconds: float = 0.0
     log: dict[str, list[float]] = field(default_factory=dict)
-    evaluations: list[Evaluation] = field(default_factory=list)
+    evaluations: list[HeldOutRewards] = field(default_factory=list)
 
     @classmethod
     def start(
@@ -130,7 +130,7 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps, self.seconds = state["steps"], state["seconds"]
         self.log = {name: list(values) for name, values in state["log"].items()}
-        self.evaluations = [Evaluation(**evaluation) for evaluation in state["evaluations"]]
+        self.evaluations = [HeldOutRewards(**evaluation) for evaluation in state["evaluations"]]
 
     def save(self, path: Path) -> None:
         """Write a checkpoint."""
@@ -163,7 +163,7 @@ def train(
         due = last or trainer.steps % settings.evaluate.every == 0
         if due and trainer.steps not in [evaluation.step for evaluation in trainer.evaluations]:
             rewards = evaluate(trainer.policy, trainer.steps)
-            trainer.evaluations.append(Evaluation(trainer.steps, trainer.seconds, rewards))
+            trainer.evaluations.append(HeldOutRewards(trainer.steps, trainer.seconds, rewards))
         if snapshot is not None and trainer.steps in settings.snapshots:
             trainer.keep_policy(snapshot(trainer.steps))
         if checkpoint is not None and (last or trainer.steps % settings.checkpoint_every == 0):

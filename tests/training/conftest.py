@@ -25,7 +25,7 @@ class Table(nn.Module):
         )
 
     def forward(self, actions):
-        """Log-probabilities of every symbol at every position of actions [..., T]: [..., T, SYMBOLS]."""
+        """Log-probabilities [..., T, SYMBOLS] of all symbols at all positions of actions [..., T]."""
         width = actions.shape[-1]
         before = torch.cat([torch.full_like(actions[..., :1], SYMBOLS), actions[..., :-1]], -1)
         return torch.log_softmax(self.logits, -1)[torch.arange(width).clamp(max=LENGTH - 1), before]
@@ -45,7 +45,10 @@ def reward(actions):
 
 @dataclass
 class Sequences:
-    """Sequences of up to LENGTH symbols; `reward` maps actions [..., T] to [...]. Instances are numbers that change nothing."""
+    """Sequences of up to LENGTH symbols; `reward` maps actions [..., T] to [...].
+
+    Instances are numbers that change nothing.
+    """
 
     reward: object = reward
     seen: list = field(default_factory=list)
@@ -109,7 +112,10 @@ def sequences():
 
 @pytest.fixture(autouse=True)
 def full_precision():
-    """RL4CO's trainer lowers the precision of all matrix products of the process, which other tests must not see."""
+    """RL4CO's trainer lowers the precision of all matrix products of the process.
+
+    Other tests must not see that.
+    """
     before = torch.get_float32_matmul_precision()
     yield
     torch.set_float32_matmul_precision(before)

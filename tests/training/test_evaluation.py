@@ -1,4 +1,4 @@
-"""The evaluation's curves are the unbiased ρ̂ of each instance; unscorable samples shorten a curve and do not enter it."""
+"""The curves are the unbiased ρ̂ of each instance; unscorable samples only shorten a curve."""
 
 from math import comb
 

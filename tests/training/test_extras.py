@@ -1,4 +1,4 @@
-"""Labelled extras of an evaluation: those asked for, each with its rewards or the reason it has none."""
+"""Labelled extras of an evaluation: those asked for, with their rewards or a reason for none."""
 
 import torch
 

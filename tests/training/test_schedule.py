@@ -38,7 +38,8 @@ def test_a_training_that_ends_on_the_way_needs_the_k_it_comes_to_and_its_own():
     [
         (
             {"kind": "liner"},
-            "k_schedule.kind must be one of fixed, linear, step, got 'liner' (did you mean linear?)",
+            "k_schedule.kind must be one of fixed, linear, step, got 'liner' "
+            "(did you mean linear?)",
         ),
         ({"kind": "step", "first": 0}, "k_schedule.first must be at least 1, got 0"),
         ({"kind": "step", "until": 0}, "k_schedule.until must be at least 1, got 0"),

@@ -97,7 +97,8 @@ def test_unknown_keys_are_refused(mapping, message):
         ),
         (
             {"evaluate": {"extras": ["greedi"]}},
-            "evaluate.extras.0 must be one of greedy, augmentation, multistart, got 'greedi' (did you mean greedy?)",
+            "evaluate.extras.0 must be one of greedy, augmentation, multistart, got 'greedi' "
+            "(did you mean greedy?)",
         ),
         (
             {"evaluate": {"reference": "milp"}},

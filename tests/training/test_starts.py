@@ -1,4 +1,4 @@
-"""Trajectories that start as POMO's do: drawn for training where the environment has them, refused where it has none."""
+"""Trajectories that start as POMO's do, and their refusal where the environment has none."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The trainer learns, shows all weightings the same data, and goes on after any interruption to the same numbers."""
+"""The trainer learns, shows all weightings the same data, and no interruption changes a number."""
 
 import pytest
 import torch
@@ -139,7 +139,7 @@ def test_training_improves_the_value_it_is_for(sequences, weighting):
 
 
 def test_training_a_bandit_for_the_maximum_improves_its_maximum():
-    """Its instances are all different, so the best policy for the maximum tries every arm; one with a favourite must learn to."""
+    """A policy with a favourite arm must learn to try every arm: all instances are different."""
     environment = make_environment(
         {"name": "bandit", "arms": 6, "reward_shift": 0.0}, {"init_std": 2.0, "dtype": "float64"}
     )

@@ -1,4 +1,4 @@
-"""The held-out instances of a training cell and their optima, made once for a run and kept in its cache."""
+"""The held-out instances of a training cell and their optima, kept in the cache of the run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ BLOCK = 16
 def evaluation_set(
     environment: Environment, evaluate: EvaluationSettings, seed: int, cache: Path | None
 ) -> tuple[Instances, dict[str, Any]]:
-    """(the held-out instances, {"instances": their hash, "source": "drawn" or the path they were read from}).
+    """Return the held-out instances and {"instances": their hash, "source"}.
 
-    Drawn from `seed` alone; or those of `evaluate.data`, all of them but at most the first `evaluate.instances`. Drawn ones are
-    kept in `cache` as `instances-<seed>-<count>-<hash>.npz` where the environment can write them, and read from there by other
-    cells; a damaged file is drawn again. The hash is None where the environment has none. Raises `LabError` for an
-    `evaluate.data` that has changed since the run was planned or that the environment cannot read.
+    The source is "drawn" or a path: they are drawn from `seed` alone, or read from `evaluate.data`,
+    at most the first `evaluate.instances`. Drawn ones are kept in `cache` as
+    `instances-<seed>-<count>-<hash>.npz` where the environment can write them, and read from there
+    by other cells; a damaged file is drawn again. The hash is None where the environment has none.
+    Raises `LabError` for an `evaluate.data` that has changed since the run was planned or that the
+    environment cannot read.
     """
     if evaluate.data is not None:
         return _given(environment, evaluate.data, evaluate.instances)
@@ -50,10 +52,12 @@ def optima_record(
     cache: Path | None,
     data: dict[str, Any],
 ) -> dict[str, Any]:
-    """{"kind": method, "exact", "per_instance": best rewards (None: undefined)}, or {"kind": "none", "reason"}.
+    """Return {"kind": method, "exact", "per_instance"}, or {"kind": "none", "reason"}.
 
-    `asked` is `evaluate.reference`, `data` what `evaluation_set` said of the instances. Where nothing is known in a moment, `auto`
-    has a reason; `exact` and `pyvrp` raise a `LabError`. Kept in `cache` by environment, method and hash of the instances.
+    `per_instance` holds the best rewards, None where undefined. `asked` is `evaluate.reference`,
+    `data` the second result of `evaluation_set`. Where no optimum is known in a moment, `auto` has
+    a reason; `exact` and `pyvrp` raise a `LabError`. Optima are kept in `cache` by environment,
+    method and hash of the instances.
     """
     if asked == "none":
         return {"kind": "none", "reason": "none was asked for"}

@@ -1,4 +1,4 @@
-"""What is recorded of a trained policy: its Max@K curves with their intervals, quantiles, extras and a thinned log."""
+"""The record of a trained policy: Max@K curves with intervals, quantiles, extras, a thinned log."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ ENDS = ("value", "low", "high")
 def training_metrics(
     trainer: Trainer, k: int, extras: Iterable[tuple[str, Tensor | str]]
 ) -> dict[str, Any]:
-    """The numbers of a finished training whose cell is for K = k; `extras` as `measure_extras` gives them.
+    """Return the measures of a finished training for K = k; `extras` are those of `measure_extras`.
 
-    Intervals are bootstrapped over the held-out instances. JSON has no NaN: what is undefined is None, with its reason under
-    `undefined`.
+    Intervals are bootstrapped over the held-out instances. JSON has no NaN: what is undefined is
+    None, with its reason under `undefined`.
     """
     samples = trainer.evaluations[-1].rewards.shape[1]
     ks = list(evaluated_ks(samples, k))
@@ -62,7 +62,10 @@ def training_metrics(
 
 
 def _of_curve(curves: Tensor, k: int, reasons: dict[str, str]) -> Interval:
-    """Mean over instances of ρ̂(samples, k), curves [I, samples]; the reasons of what is missing go to `reasons`."""
+    """Return the mean over instances of ρ̂(samples, k), curves [I, samples].
+
+    `reasons` gets the reason of a missing value or end.
+    """
     values = curves[:, k - 1]
     missing = values.isnan()
     if missing.any():
@@ -72,7 +75,8 @@ def _of_curve(curves: Tensor, k: int, reasons: dict[str, str]) -> Interval:
             "value",
             "no sample of the held-out instances can be scored"
             if none
-            else "at the larger K, held-out instances with fewer than K scorable samples are left out",
+            else "at the larger K, held-out instances with fewer than K scorable samples "
+            "are left out",
         )
     found = _mean(values)
     if found.reason and not missing.all():
@@ -81,7 +85,7 @@ def _of_curve(curves: Tensor, k: int, reasons: dict[str, str]) -> Interval:
 
 
 def _mean(values: Tensor) -> Interval:
-    """The mean of [I] values over the instances that have one, with its bootstrap interval over these."""
+    """Return the mean of the [I] values that are defined, with its bootstrap interval."""
     defined = values[~values.isnan()].numpy()
     if len(defined) == 0:
         return undefined(LEVEL, "no instance has K scorable samples")
@@ -108,12 +112,15 @@ def _plain_all(values: Tensor) -> list[float | None]:
 
 
 def _plain(value: float) -> float | None:
-    """JSON has no NaN: None is undefined."""
+    """Return None for NaN, which JSON does not have."""
     return None if math.isnan(value) else value
 
 
 def _thinned(log: Mapping[str, Sequence[float]], steps: int) -> dict[str, list[Any]]:
-    """At most `LOG_POINTS` evenly spaced steps of the log, the first and the last among them; floats to `DIGITS` digits."""
+    """Return at most `LOG_POINTS` evenly spaced steps of the log, its first and last included.
+
+    Floats are rounded to `DIGITS` digits.
+    """
     kept = (
         sorted({round(i) for i in np.linspace(0, steps - 1, min(steps, LOG_POINTS))})
         if steps

@@ -1,4 +1,4 @@
-"""One unit of a training study in a worker: train a policy with each cell's weights and evaluate its held-out Max@K curve."""
+"""One unit of a training study in a worker: a policy trained and evaluated for each cell."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ Event = Callable[[str, dict[str, Any]], None]
 def measure_training(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
 ) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
-    """(cell id, metrics or exception) of every cell of a unit: one environment, policy, seed and set of training settings.
+    """Yield (cell id, metrics or exception) of every cell of a unit.
 
-    All cells of a seed start from the same policy, see the same instances at every step and are evaluated on the same held-out
-    ones, always with i.i.d. samples. `cache` is a folder for checkpoints, from which an interrupted cell goes on; the last one,
-    `training-<cell id>.pt`, holds the trained policy under `policy`, as do the snapshots, `policy-<cell id>-<step>.pt`.
-    `event("training", {"step", "steps"})` is told of every step.
+    The unit has one environment, policy, seed and set of training settings. All cells of a seed
+    start from the same policy, see the same instances at every step and are evaluated on the same
+    held-out ones, always with i.i.d. samples. `cache` is a folder for checkpoints, from which an
+    interrupted cell goes on; the last one, `training-<cell id>.pt`, holds the trained policy under
+    `policy`, as do the snapshots, `policy-<cell id>-<step>.pt`. `event("training", {"step",
+    "steps"})` is told of every step.
     """
     torch.set_num_threads(1)
     # A process in which RL4CO's own trainer was made multiplies in bfloat16.
@@ -92,7 +94,7 @@ def _start(
 ) -> Trainer:
     weighting = Weighting(cell["estimator"], cell["baseline"], cell["n"], cell["k"])
     one_step = Step(environment, settings, weighting, trajectory_squared_norms, trajectory_grams)
-    # The weights that training started from are no parameter of the policy.
+    # The checkpoint that training started from is no parameter of the policy.
     parameters = {name: value for name, value in unit["policy"].items() if name != "checkpoint"}
     return Trainer.start(
         one_step,
@@ -107,8 +109,11 @@ def _start(
 def _resumed(
     start: Callable[[], Trainer], path: Path | None, snapshot: Callable[[int], Path] | None
 ) -> Trainer:
-    """The training as its checkpoint left it; from the beginning where there is none, a damaged one, or one beyond a policy that
-    was to be kept and is not there."""
+    """Return the training as its checkpoint left it, or at its beginning.
+
+    It begins again where the checkpoint is missing or damaged, or where a policy that was to be
+    kept before it is not there.
+    """
     trainer = start()
     if path is None or snapshot is None or not path.exists():
         return trainer

@@ -1,4 +1,4 @@
-"""The Lightning classes against RL4CO's POMO, a direct reference of every loss, and Lightning's own trainer."""
+"""The Lightning classes against RL4CO's POMO, a twin of every loss, and Lightning's trainer."""
 
 import copy
 import itertools
@@ -110,7 +110,10 @@ def assert_same_gradients(ours, theirs):
 
 
 def reference_weights(rewards, k, variance_reduction):
-    """Σ over K-subsets of the maximum, to its members, over C(n, K), minus the baseline; one sample at a time."""
+    """Σ over K-subsets of the maximum, to its members, over C(n, K), minus the baseline.
+
+    One sample at a time.
+    """
     n = len(rewards)
     subsets = list(itertools.combinations(range(n), k))
     weights = torch.zeros(n, dtype=torch.float64)
@@ -512,6 +515,9 @@ def test_too_few_starts_for_a_later_k_are_told_before_the_first_step(tsp):
 
 
 def test_importing_the_room_imports_neither_rl4co_nor_lightning():
-    code = "import sys, maxk_lab.training as t; t.Settings; print({'rl4co', 'lightning'} & set(sys.modules))"
+    code = (
+        "import sys, maxk_lab.training as t; t.Settings; "
+        "print({'rl4co', 'lightning'} & set(sys.modules))"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"

@@ -1,4 +1,4 @@
-"""How a batch is drawn: in one pass where there is one, where the policy is, and in the precision asked for."""
+"""A batch is drawn in one pass where there is one, on the policy's device, in the precision set."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The coefficients of a batch's baselines: those of other groups leave the estimate unbiased, the own ones do not."""
+"""Fitted coefficients: those of other groups leave the estimate unbiased, the own ones do not."""
 
 import itertools
 

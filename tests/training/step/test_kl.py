@@ -1,4 +1,4 @@
-"""What the KL estimates estimate, by listing every outcome: values, gradients in the loss, gradients in the reward."""
+"""The KL estimates by listing every outcome: values, gradients in the loss and in the reward."""
 
 import pytest
 import torch

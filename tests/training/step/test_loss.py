@@ -126,7 +126,10 @@ def scores_loss(weights, mask, **settings):
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 @pytest.mark.parametrize("token_level", [False, True], ids=["sequence weights", "token weights"])
 def test_at_ratio_one_the_gradient_is_that_of_weighted_log_probs(ratio, aggregation, token_level):
-    """Each token's gradient is −c w, whatever the ratio: 1/2 per instance, by the length, by all tokens or by the divisor."""
+    """Each token's gradient is −c w, whatever the ratio.
+
+    c is 1/2 per instance, by the length, by all tokens or by the divisor.
+    """
     generator = torch.Generator().manual_seed(0)
     weights = (
         torch.randn(2, 2, 3, generator=generator, dtype=torch.float64) if token_level else WEIGHTS

@@ -1,4 +1,4 @@
-"""Every metric by hand: raw against shaped rewards, unscorable samples, groups too small, lengths."""
+"""Every entry of the log by hand: raw and shaped rewards, unscorable samples, small groups."""
 
 import math
 

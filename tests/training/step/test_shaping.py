@@ -1,4 +1,4 @@
-"""The reward stages: their order matters, unscorable rewards pass through, the penalty carries no gradient."""
+"""The reward stages: order matters, unscorable rewards pass, the penalty has no gradient."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""One step on a policy whose every trajectory can be listed: its gradient is the one the options promise."""
+"""One step on a policy whose every trajectory is listed: its gradient is as the options promise."""
 
 import math
 from itertools import product
@@ -49,7 +49,7 @@ def grams(environment, policy, instances, actions):
 
 
 def take(environment, weighting=RLOO, policy=None, anchor=None, rate=1.0, **options):
-    """The gradient that a step follows (plain descent with rate 1, nothing clipped) and its metrics."""
+    """The gradient that a step follows (plain descent with rate 1, nothing clipped) and its log."""
     settings = Settings.from_mapping({"batch": BATCH, "max_grad_norm": None, **options})
     policy = environment.policy(0) if policy is None else policy
     before = policy.logits.detach().clone()
@@ -383,7 +383,7 @@ def test_a_policy_that_excludes_a_drawn_token_after_an_inner_epoch_is_an_error(s
 
 
 def test_k1_in_the_reward_with_a_leave_one_out_baseline_is_unbiased_for_the_divergence(sequences):
-    """Over all pairs of sequences: E[Σ w ∇log π] = −β ∇KL(π‖ref); that of k3 is another direction."""
+    """Over all pairs of sequences: E[Σ w ∇log π] = −β ∇KL(π‖anchor); k3 has another direction."""
     environment = sequences(reward=zero)
     policy, anchor = environment.policy(0), environment.policy(5)
     listed, rewards = environment.enumerate(torch.arange(1))

@@ -1,4 +1,4 @@
-"""Groups with samples that cannot be scored: their siblings are weighted as if these had never been drawn."""
+"""Samples that cannot be scored: their siblings are weighted as if these had never been drawn."""
 
 import pytest
 import torch
@@ -73,7 +73,10 @@ def test_whatever_an_unusable_sample_holds_moves_nothing():
     ("baseline", "k"), [("centred", 1), ("centred", 2), ("subloo", 2), ("none", 1)]
 )
 def test_the_estimate_is_the_gradient_among_usable_trajectories(sequences, baseline, k):
-    """Over all triples of sequences, given that the group is usable at all; plus E[Σ w] ∇log P(usable), which `centred` has not."""
+    """Over all triples of sequences, given that the group is usable at all.
+
+    Besides there is E[Σ w] ∇log P(usable), which `centred` has not.
+    """
     environment = sequences()
     policy = environment.policy(0)
     listed, rewards = environment.enumerate(torch.arange(1))
