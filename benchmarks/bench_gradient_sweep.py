@@ -11,7 +11,7 @@ import time
 import torch
 
 from maxk_lab.estimators.catalogue import BASELINES, is_token_level, refusal
-from maxk_lab.studies.gradient.worker import measure_unit
+from maxk_lab.studies.gradient.worker import measure as measure_unit
 
 UNIT = {
     "environment": {"name": "tsp", "num_loc": 20},

@@ -81,16 +81,16 @@ def known_keys(model: type[BaseModel], block: Iterable[str]) -> list[str]:
     for step in block:
         if not step.isdigit():
             fields = {found.alias or name: found for name, found in model.model_fields.items()}
-            model = next(_models(fields[step].annotation))
+            model = next(models_in(fields[step].annotation))
     return [found.alias or name for name, found in model.model_fields.items()]
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the models in an annotation such as `tuple[Model, ...]` or `Model | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
-        yield from _models(part)
+        yield from models_in(part)
 
 
 def _shown(value: Any) -> str:

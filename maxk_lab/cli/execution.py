@@ -17,14 +17,11 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.execute import Outcome
     from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.sweeps.spec.schema import SweepSpec
 
 INTERRUPTED = 130
 
 
-def execute_plan(
-    loaded: SweepSpec, plan: Plan, directory: RunDirectory, *, resume: str, **settings: Any
-) -> Outcome:
+def execute_plan(plan: Plan, directory: RunDirectory, *, resume: str, **settings: Any) -> Outcome:
     """Execute with a display; on Ctrl-C or SIGTERM the last line is the command `resume`, and the exit code 130."""
     from maxk_lab.cli.progress import Bar, Lines
     from maxk_lab.cli.tracker import Tracker
@@ -33,7 +30,7 @@ def execute_plan(
     display = (Bar if sys.stderr.isatty() else Lines)(Tracker(plan))
     try:
         with _terminate_as_interrupt(), display:
-            return execute(loaded, directory, on_event=display, **settings)
+            return execute(plan, directory, on_event=display, **settings)
     except KeyboardInterrupt:
         say("Interrupted; every finished cell is kept. Continue with:")
         say(resume)

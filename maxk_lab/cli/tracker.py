@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.cli.console import duration
-from maxk_lab.cli.effort import unit_work
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
@@ -62,7 +61,7 @@ class Tracker:
             to_do = set(payload["cell_ids"])
             self.cells = len(to_do)
             self._units = {
-                unit.label: UnitState(unit_work(unit.as_dict()))
+                unit.label: UnitState(unit.work())
                 for unit in self._plan.units
                 if any(cell.id in to_do for cell in unit.cells)
             }

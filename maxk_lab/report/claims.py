@@ -12,7 +12,6 @@ from maxk_lab.report.number_claims import judge_difference, judge_equals, judge_
 from maxk_lab.report.verdicts import Judged
 from maxk_lab.studies.gradient.bias_claims import judge_biased, judge_unbiased
 from maxk_lab.sweeps.spec.claims.shapes import (
-    STUDY_AXES,
     BiasedClaim,
     Claim,
     DifferenceClaim,
@@ -21,6 +20,7 @@ from maxk_lab.sweeps.spec.claims.shapes import (
     UnbiasedClaim,
     Where,
 )
+from maxk_lab.sweeps.studies import STUDIES
 
 
 def judge_claims(
@@ -34,8 +34,7 @@ def judge_claims(
     `rows` are those of each study, by its name. A claim that meets no row, or an incomplete one, is undecided with that reason.
     """
     points = {
-        study: [_point(row, axes) for row in rows.get(study, ())]
-        for study, axes in STUDY_AXES.items()
+        kind.name: [_point(row, kind.axes) for row in rows.get(kind.name, ())] for kind in STUDIES
     }
     verdicts = []
     for claim in claims:

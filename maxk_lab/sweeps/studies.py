@@ -20,7 +20,8 @@ found through the row and loaded when they are used, so that planning imports no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -34,11 +35,15 @@ class StudyRow(Row):
     """A kind of study. `name` is its key in a sweep file, `implementation` the package that holds its modules.
 
     `axes` are those of its grid points that claims may speak of; `varied` says whether it is made at every combination
-    of what a sweep varies.
+    of what a sweep varies. `claims` are the kinds of claims that speak of it unless their measure is of another kind.
+    `files` names the settings that are paths, such as `evaluate.data`, each with the `module:function` that hashes what
+    is there: a resolved sweep has {"path", "sha256"} in their place.
     """
 
     axes: tuple[str, ...] = GRID_AXES
     varied: bool = True
+    claims: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def part(self, module: str) -> Any:
         """Load a module of the kind, e.g. `schema`. Raises `ModuleNotFoundError` if the package lacks it."""
@@ -53,11 +58,14 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
             meaning="bias, variance and signal-to-noise ratio of gradient estimates at frozen policies",
             implementation="maxk_lab.studies.gradient",
             axes=(*GRID_AXES, "stage"),
+            claims=("unbiased", "biased", "equals", "ratio", "order"),
         ),
         StudyRow(
             name="training",
             meaning="Max@K curves on held-out instances of policies trained with each estimator",
             implementation="maxk_lab.studies.training",
+            claims=("difference",),
+            files={"evaluate.data": "maxk_lab.environments.instance_files:hash_of_data"},
         ),
         StudyRow(
             name="objective",

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from maxk_lab.cli.effort import EVALUATION_COST, FIRST_GUESS, unit_work
+from maxk_lab.cli.effort import FIRST_GUESS
 from maxk_lab.cli.tracker import Tracker, UnitState
+from maxk_lab.studies.training.plan import EVALUATION_COST
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -241,7 +242,7 @@ def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:
     path = tmp_path / "taught.yaml"
     path.write_text(SWEEP, encoding="utf-8")
     before, after = (
-        sum(unit_work(make_plan(load_spec(path, overrides)).units[-1].as_dict()).values())
+        sum(make_plan(load_spec(path, overrides)).units[-1].work().values())
         for overrides in ([], [more])
     )
     assert 0 < before < after
@@ -258,7 +259,7 @@ def test_extras_are_decoded_once_for_every_instance(
         SWEEP.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}"), encoding="utf-8"
     )
     before, after = (
-        sum(unit_work(make_plan(load_spec(path, overrides)).units[-1].as_dict()).values())
+        sum(make_plan(load_spec(path, overrides)).units[-1].work().values())
         for overrides in ([], [f"training.evaluate.extras={extras}"])
     )
     assert after - before == pytest.approx(EVALUATION_COST * 6 * 4 * trajectories)
@@ -291,5 +292,5 @@ def test_the_first_guess_is_near_what_was_measured(tmp_path: Path, seconds: int)
         encoding="utf-8",
     )
     (unit,) = make_plan(load_spec(path)).units
-    guess = FIRST_GUESS * sum(unit_work(unit.as_dict()).values())
+    guess = FIRST_GUESS * sum(unit.work().values())
     assert 0.6 * seconds < guess < 1.6 * seconds

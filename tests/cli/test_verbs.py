@@ -128,8 +128,6 @@ def test_an_unknown_option_exits_with_2(lab: Lab, sweep: str) -> None:
     ("arguments", "message"),
     [
         (["--only", "baselin=none"], "did you mean baseline"),
-        (["--backend", "ray"], "not implemented yet"),
-        (["--backend", "slurm"], "must be one of local"),
         (["--set", "gradient.pool"], "gradient.pool"),
     ],
 )

@@ -22,7 +22,7 @@ from maxk_lab.estimators.catalogue import (
 from maxk_lab.statistics.bias import bias_verdicts
 from maxk_lab.statistics.intervals import MEASURES, interval
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient.worker import measure_unit
+from maxk_lab.studies.gradient.worker import measure as measure_unit
 
 
 def spellings(catalogue, choose):

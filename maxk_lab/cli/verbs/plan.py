@@ -14,7 +14,7 @@ from maxk_lab.cli.console import console, duration, emit_json, say, warn
 from maxk_lab.cli.effort import seconds_left
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan.cells import AnyUnit, Cell
+    from maxk_lab.sweeps.plan.cells import Cell, Unit
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import RunDirectory
 
@@ -97,7 +97,7 @@ def _print_units(planned: Plan, state: dict[str, str]) -> None:
 
     table = Table("environment", "stage", "seed", "cells", *STATUSES, box=None, pad_edge=False)
     # Each cell of a training study is a unit of its own: those of a seed share a line.
-    lines: dict[tuple[str, str, str], list[AnyUnit]] = {}
+    lines: dict[tuple[str, str, str], list[Unit]] = {}
     for unit in planned.units:
         stage = unit.study if unit.stage is None else str(unit.stage)
         lines.setdefault((_describe(unit), stage, str(unit.seed)), []).append(unit)
@@ -165,7 +165,7 @@ def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory,
         )
 
 
-def _describe(unit: AnyUnit) -> str:
+def _describe(unit: Unit) -> str:
     """`tsp num_loc=20`, with what is varied of the policy; settings that are empty say nothing."""
     settings = [
         f"{key}={value}"

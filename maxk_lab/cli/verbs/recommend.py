@@ -76,7 +76,7 @@ def recommend(
     stage = _stage(loaded, stage)
     cells = _candidates(plan, objective, stage, budget)
     directory = RunDirectory(results / loaded.name)
-    _measure(loaded, plan, directory, cells, jobs=jobs)
+    _measure(plan, directory, cells, jobs=jobs)
     found = [row for row in summarise(directory).rows if row.key.stage == stage]
     answers = [
         rank(group, objective_name=objective, budget=budget, biased=biased)
@@ -94,9 +94,11 @@ def recommend(
 def _budget(loaded: SweepSpec, given: int | None) -> int:
     if given is not None:
         return given
-    if loaded.training is None:
+    training = loaded.study("training")
+    if training is None:
         raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
-    return loaded.training.batch
+    batch: int = training.batch
+    return batch
 
 
 def _objective(plan: Plan, given: str | None) -> str:
@@ -127,8 +129,7 @@ def _objective(plan: Plan, given: str | None) -> str:
 
 
 def _stage(loaded: SweepSpec, given: int | None) -> int:
-    assert loaded.gradient is not None
-    stages = loaded.gradient.stages
+    stages: tuple[int, ...] = loaded.study("gradient").stages
     if given is None:
         return stages[-1]
     if given not in stages:
@@ -155,9 +156,7 @@ def _candidates(plan: Plan, objective: str, stage: int, budget: int) -> list[Cel
     return fitting
 
 
-def _measure(
-    loaded: SweepSpec, plan: Plan, directory: Any, cells: Sequence[Cell], *, jobs: int
-) -> None:
+def _measure(plan: Plan, directory: Any, cells: Sequence[Cell], *, jobs: int) -> None:
     """Measure what the run lacks of these cells. Exits with 1 when one failed: the best may be among them."""
     import shlex
 
@@ -169,7 +168,6 @@ def _measure(
     ]
     only = ",".join(["study=gradient", *(f"{axis}={value}" for axis, value in values)])
     outcome = execute_plan(
-        loaded,
         plan,
         directory,
         resume="The same command goes on from there.",

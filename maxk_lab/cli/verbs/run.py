@@ -34,9 +34,6 @@ def run(
     jobs: Annotated[
         int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")
     ] = 1,
-    backend: Annotated[
-        str, typer.Option(metavar="local|ray", help="Where the workers run.")
-    ] = "local",
     only: Only = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run failed cells again.")
@@ -72,12 +69,10 @@ def run(
     again = _command(spec, overrides, jobs, only, results)
     extra = " --force" * force + " --retry-failed" * retry_failed
     outcome = execute_plan(
-        loaded,
         plan,
         directory,
         resume=again + extra,
         jobs=jobs,
-        backend=backend,
         only=only,
         force=force,
         retry_failed=retry_failed,

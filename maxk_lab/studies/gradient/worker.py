@@ -22,15 +22,14 @@ from maxk_lab.gradients.scores.behaviour import perturbed
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
-from maxk_lab.sweeps.plan.cells import policy_meaning
-from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash
+from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash, without_paths
 from maxk_lab.sweeps.run.checkpoints import initial_policy
 from maxk_lab.training.warmup import WarmUp, train_until
 
 Event = Callable[[str, dict[str, Any]], None]
 
 
-def measure_unit(
+def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
 ) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
     """(cell id, metrics or exception) of every cell of a unit: one environment, policy, stage and seed.
@@ -70,7 +69,7 @@ def _pool(
     objectives = _objectives(cells)
     # How a pool is cut into groups, or whether groups are enumerated instead, does not change the pool.
     axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
-    meaning = axes | {"policy": policy_meaning(unit["policy"]), "version": IDENTITY_VERSION}
+    meaning = axes | {"policy": without_paths(unit["policy"]), "version": IDENTITY_VERSION}
     path = None if cache is None else cache / f"pool-{content_hash(meaning)}.npz"
     cached = _read_pool(path)
     if cached is not None and (not cached.exact or set(objectives) <= set(cached.objectives)):
@@ -99,7 +98,7 @@ def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
     if "behaviour" not in unit:
         return None
     seed = derive_seed(
-        "behaviour", unit["environment"], policy_meaning(unit["policy"]), unit["seed"]
+        "behaviour", unit["environment"], without_paths(unit["policy"]), unit["seed"]
     )
     return perturbed(policy, unit["behaviour"]["distance"], seed)
 
@@ -118,7 +117,7 @@ def _policy_at_stage(
     settings = unit["warmup"]
     warmup = WarmUp.start(policy, settings["learning_rate"])
     axes = {key: unit[key] for key in ("environment", "seed", "warmup")} | {
-        "policy": policy_meaning(unit["policy"]),
+        "policy": without_paths(unit["policy"]),
         "version": IDENTITY_VERSION,
     }
     name = f"policy-{content_hash(axes)}"

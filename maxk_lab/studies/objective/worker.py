@@ -28,7 +28,7 @@ TIE = 1e-12
 REFINEMENT = 1e-7
 
 
-def measure_objective(
+def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
 ) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
     """(cell id, metrics or exception) of every cell of a unit: one environment and policy, one of whose parameters is moved.

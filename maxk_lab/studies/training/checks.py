@@ -1,21 +1,27 @@
-"""What a training study must satisfy beyond its shape: settings that fit each other, its grid and the environment."""
+"""The conditions that a training study must meet beyond its shape."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
+from maxk_lab.environments.instance_files import data_refusal
 from maxk_lab.environments.refusals import (
     cuda_refusal,
+    files_refusal,
     greedy_refusal,
     multistart_refusal,
     optimum_refusal,
 )
-from maxk_lab.studies.training.schema import TrainingGrid, TrainingStudy
-from maxk_lab.sweeps.plan.grid import Conditions, grid_points
-from maxk_lab.sweeps.spec.file_checks import check_data
+from maxk_lab.studies.training.grid import TrainingConditions, conditions
+from maxk_lab.studies.training.schema import Study, TrainingGrid
+from maxk_lab.sweeps.spec.blocks import Block
+from maxk_lab.sweeps.spec.grids import at_first, check_entries
 from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
+from maxk_lab.sweeps.spec.variation import Resolved, Variant
 from maxk_lab.training.refusals import (
     batch_problems,
     sample_problems,
@@ -23,29 +29,78 @@ from maxk_lab.training.refusals import (
     step_problems,
 )
 
+# Names that stand in for misspelt ones: they go with every setting.
+NEUTRAL_NAMES = {"estimator": "maxk", "baseline": "none"}
+
+
+def check(
+    block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
+) -> None:
+    """Note grids that cannot run, and settings that fit neither each other nor the environment."""
+
+    def conditions_of(entry: TrainingGrid, name: str | None) -> TrainingConditions:
+        return conditions(block.study and block.study.of_entry(entry), name)
+
+    check_entries(block, found, source, conditions_of)
+    study = block.study or _as_far_as_valid(block.written)
+    if study is None:
+        return
+    _check_settings(study, source)
+
+    def check_in(variant: Variant) -> None:
+        _check_settings_in(study, variant.environment, variant.policy, source)
+
+    at_first(found, source, check_in)
+
+
+def _as_far_as_valid(written: Any) -> Study | None:
+    """Return a study without its misspelt settings and names, so that no mistake hides the next."""
+    if not isinstance(written, Mapping):
+        return None
+    kept, grid = dict(written), written.get("grid")
+    kept["grid"] = [
+        dict(entry) if isinstance(entry, Mapping) else entry
+        for entry in (grid if isinstance(grid, list) else [grid])
+    ]
+    try:
+        return Study.model_validate(kept)
+    except ValidationError as error:
+        for finding in error.errors():
+            key, *rest = finding["loc"]
+            if key != "grid":
+                kept.pop(str(key), None)
+            elif len(rest) > 1 and rest[1] in NEUTRAL_NAMES:
+                kept["grid"][int(rest[0])][rest[1]] = NEUTRAL_NAMES[str(rest[1])]
+            elif len(rest) > 1 and rest[1] == "with":
+                kept["grid"][int(rest[0])].pop("with", None)
+    try:
+        return Study.model_validate(kept)
+    except ValidationError:
+        return None
+
 
 @dataclass(frozen=True)
 class _Entry:
-    """An entry of the grid, the study with the settings that hold for it, and where it is written."""
+    """An entry of the grid, the study with the settings that hold for it, and its place in the file."""
 
     grid: TrainingGrid
-    study: TrainingStudy
+    study: Study
     path: TreePath
 
     def at(self, *setting: str) -> TreePath:
-        """Where a setting, or the block that it is in, is given: by the entry itself, or for all of them."""
+        """Return the place where a setting, or its block, is given: for this entry, or for all."""
         own = setting[0] in self.grid.overrides.given()
         return (*self.path, "with", *setting) if own else ("training", *setting)
 
 
-def _entries(study: TrainingStudy, source: Source) -> list[_Entry]:
+def _entries(study: Study, source: Source) -> list[_Entry]:
     return [
         _Entry(grid, study.of_entry(grid), entry_path(source, "training", number))
         for number, grid in enumerate(study.grid)
     ]
 
 
-def check_training(study: TrainingStudy, source: Source) -> None:
+def _check_settings(study: Study, source: Source) -> None:
     """Note settings that contradict each other, or that do not fit the training study's grid."""
     entries = _entries(study, source)
     for path, sharing in _by_batch(entries).items():
@@ -58,9 +113,7 @@ def check_training(study: TrainingStudy, source: Source) -> None:
             source.add(entry.at(*setting), message)
         _check_schedule(entry, source)
     points = [
-        point
-        for entry in entries
-        for point in grid_points(entry.grid, Conditions.of(entry.study))[0]
+        point for entry in entries for point in conditions(entry.study, None).points(entry.grid)[0]
     ]
     largest = max((point["k"] for point in points), default=1)
     fewest = min(entry.study.steps for entry in entries)
@@ -79,8 +132,8 @@ def _by_batch(entries: list[_Entry]) -> dict[TreePath, list[_Entry]]:
     return found
 
 
-def check_training_in(
-    study: TrainingStudy, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
+def _check_settings_in(
+    study: Study, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
 ) -> None:
     """Note settings that the environment or its policy has nothing for."""
     for entry in _entries(study, source):
@@ -92,12 +145,13 @@ def check_training_in(
 
 
 def _check_kl(entry: _Entry, environment: Mapping[str, Any], source: Source) -> None:
-    """A KL term under a nucleus is infinite as soon as the two nuclei differ."""
+    """Note a KL term under a nucleus, which is infinite as soon as the two nuclei differ."""
     top_p = environment.get("top_p", 1.0)
     if entry.study.kl.place != "none" and top_p < 1:
         source.add(
             entry.at("kl", "place"),
-            f"needs top_p = 1, got {top_p}: a token outside the reference's nucleus has an infinite KL term",
+            f"needs top_p = 1, got {top_p}: a token outside the reference's nucleus has an "
+            "infinite KL term",
         )
 
 
@@ -111,20 +165,21 @@ def _check_amp(entry: _Entry, policy: Mapping[str, Any], source: Source) -> None
     if entry.study.amp and policy.get("dtype") == "float64":
         source.add(
             entry.at("amp"),
-            "needs policy.dtype float32, got float64, which the autocast to bfloat16 leaves as it is",
+            "needs policy.dtype float32, got float64, which the autocast to bfloat16 leaves as "
+            "it is",
         )
 
 
-def _check_device(study: TrainingStudy, name: str, source: Source) -> None:
+def _check_device(study: Study, name: str, source: Source) -> None:
     reason = cuda_refusal(name)
     if study.device == "cuda" and reason is not None:
         source.add(("training", "device"), f"cuda: {reason}")
 
 
 def _check_evaluation(
-    study: TrainingStudy, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
+    study: Study, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
 ) -> None:
-    """The environment must have the extras, instances in files and the optima that are asked for."""
+    """Note extras, instances in files and optima that the environment has not."""
     evaluate, name = study.evaluate, environment["name"]
     path: TreePath = ("training", "evaluate")
     for number, extra in enumerate(evaluate.extras):
@@ -132,14 +187,16 @@ def _check_evaluation(
         if reason is not None:
             source.add((*path, "extras", str(number)), f"{extra}: {reason}")
     if evaluate.data is not None:
-        check_data(evaluate.data.path, name, source)
+        reason = files_refusal(name) or data_refusal(name, evaluate.data.path)
+        if reason is not None:
+            source.add((*path, "data"), reason)
     reason = optimum_refusal(name, {**environment, **policy}, evaluate.reference)
     if reason is not None:
         source.add((*path, "reference"), reason)
 
 
 def _check_schedule(entry: _Entry, source: Source) -> None:
-    """The ends of a schedule say nothing where the same place says that K is fixed."""
+    """Note ends of a schedule where the same place says that K is fixed, so that nothing reads them."""
     given: Any = entry.grid.overrides.given()
     block = given["k_schedule"] if "k_schedule" in given else entry.study.k_schedule.model_dump()
     if entry.study.k_schedule.kind != "fixed":

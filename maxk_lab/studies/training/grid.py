@@ -5,48 +5,88 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from maxk_lab.estimators.catalogue import choose_estimator
-from maxk_lab.studies.training.schema import TrainingStudy
-from maxk_lab.sweeps.plan.cells import training_meaning
-from maxk_lab.sweeps.plan.grid import Conditions, Point, Skipped, grid_points, repeated
-from maxk_lab.sweeps.plan.identity import canonical_json
+from maxk_lab.studies.training.schema import Study
+from maxk_lab.sweeps.plan.cells import Point
+from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, repeated
+from maxk_lab.sweeps.plan.identity import canonical_json, without_paths
+from maxk_lab.sweeps.plan.refusals import refused_k, refused_weight
+from maxk_lab.training.refusals import Weighting, fit_refusal, schedule_refusal
 from maxk_lab.training.settings import KScheduleSettings
+
+# Settings that change nothing that is measured.
+WITHOUT_MEANING = ("checkpoint_every", "device", "snapshots")
+
+
+@dataclass(frozen=True)
+class TrainingConditions(Conditions):
+    """The settings of a training that decide whether a point can run."""
+
+    study: ClassVar[str] = "training"
+    batch: int | None = None
+    steps: int | None = None
+    k_schedule: KScheduleSettings | None = None
+
+    def refusal(self, point: Point) -> Refusal | None:
+        """Return the axis that is at fault and why the point cannot run, or None."""
+        if (refused := refused_k(point)) is not None:
+            return refused
+        weighting, schedule = Weighting(**point), self.k_schedule
+        if schedule is not None:
+            reason = schedule_refusal(weighting, schedule, self.steps)
+            if reason is not None:
+                return "k", reason
+        if (reason := fit_refusal(weighting, self.batch)) is not None:
+            return "baseline", reason
+        return refused_weight(point, self.environment)
 
 
 @dataclass(frozen=True)
 class Training:
-    """A point of the grid, the settings of its training, and those of them that are not the same for all points."""
+    """A point of the grid and the settings of its training.
+
+    `setting` has those that are not the same for all points.
+    """
 
     point: Point
     settings: Mapping[str, Any]
     setting: Mapping[str, Any]
 
 
-def training_points(study: TrainingStudy, environment: str) -> tuple[list[Training], list[Skipped]]:
-    """The trainings of a study in the environment of this name, and what is left out of its grid, with why."""
-    trainings, skipped = _training_points(study, environment)
-    return list(trainings), list(skipped)
+def conditions(study: Study | None, environment: str | None) -> TrainingConditions:
+    """Return what decides whether a point can run, as far as study and environment are known."""
+    if study is None:
+        return TrainingConditions(environment)
+    return TrainingConditions(environment, study.batch, study.steps, study.k_schedule)
+
+
+def meaning_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a training that change what is measured."""
+    kept = {name: value for name, value in settings.items() if name not in WITHOUT_MEANING}
+    meaning: dict[str, Any] = without_paths(kept)
+    return meaning
 
 
 # The checks of a spec, its claims and its plan all ask for the same grid.
 @lru_cache(maxsize=8)
-def _training_points(
-    study: TrainingStudy, environment: str
+def training_points(
+    study: Study, environment: str
 ) -> tuple[tuple[Training, ...], tuple[Skipped, ...]]:
+    """Return the trainings of a study in the environment of this name, and what is left out, with why."""
     found: dict[str, Training] = {}
     skipped: list[Skipped] = []
     keys = varied_settings(study)
     for entry in study.grid:
         own = study.of_entry(entry)
-        points, left_out = grid_points(own.grid[0], Conditions.of(own, environment))
+        points, left_out = conditions(own, environment).points(own.grid[0])
         told = _setting(own, tuple(_leaves(entry.overrides.given())))
         skipped += [replace(one, point={**one.point, **told}) for one in left_out]
         for point in points:
             trained = _as_trained(own, point)
             settings = trained.settings()
-            meaning = canonical_json({"point": point, "training": training_meaning(settings)})
+            meaning = canonical_json({"point": point, "training": meaning_of(settings)})
             if meaning in found:
                 skipped.append(repeated({**point, **told}, "training"))
                 continue
@@ -54,16 +94,24 @@ def _training_points(
     return tuple(found.values()), tuple(skipped)
 
 
-def varied_settings(study: TrainingStudy) -> tuple[str, ...]:
-    """The dotted names of all settings that an entry of the grid has for itself, in the order of the file."""
+def varied_settings(study: Study) -> tuple[str, ...]:
+    """Return the dotted names of all settings that an entry of the grid has for itself.
+
+    They are in the order of the file.
+    """
     return tuple(
         dict.fromkeys(key for entry in study.grid for key in _leaves(entry.overrides.given()))
     )
 
 
-def _as_trained(study: TrainingStudy, point: Point) -> TrainingStudy:
-    """The settings that say something at the point: an estimator that takes no K has no schedule of it."""
-    if choose_estimator(point["estimator"]).row.fixed_k is None:
+def _as_trained(study: Study, point: Point) -> Study:
+    """Return the study with the settings that say something at the point.
+
+    An estimator that takes no K has no schedule of it, and nothing reads the ends of one that is
+    fixed.
+    """
+    takes_k = choose_estimator(point["estimator"]).row.fixed_k is None
+    if takes_k and study.k_schedule.kind != "fixed":
         return study
     return study.model_copy(update={"k_schedule": KScheduleSettings()})
 
@@ -76,7 +124,7 @@ def _leaves(given: Mapping[str, Any], inside: Sequence[str] = ()) -> Iterator[st
             yield ".".join((*inside, name))
 
 
-def _setting(study: TrainingStudy, keys: Sequence[str]) -> dict[str, Any]:
+def _setting(study: Study, keys: Sequence[str]) -> dict[str, Any]:
     written = study.model_dump(mode="json", exclude={"grid"})
     # Where K is fixed, nothing reads the ends of a schedule.
     unread = ("k_schedule.first", "k_schedule.until") if study.k_schedule.kind == "fixed" else ()
@@ -90,7 +138,7 @@ def _at(written: Any, key: str) -> Any:
 
 
 def _single(value: Any) -> Any:
-    """A value as claims and figures can name it: lists as text, null as none."""
+    """Return a value as claims and figures can name it: lists as text, null as none."""
     if value is None:
         return "none"
     return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value

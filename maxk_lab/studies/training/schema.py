@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-)
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from maxk_lab.fields import (
-    Model,
-    OneOrMore,
-)
-from maxk_lab.sweeps.plan.identity import canonical_json
-from maxk_lab.sweeps.spec.fields import Grid
-from maxk_lab.training.settings import Settings, StepSettings
+from maxk_lab.fields import Model, OneOrMore
+from maxk_lab.sweeps.plan.identity import canonical_json, without_defaults
+from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
+from maxk_lab.training.settings import EvaluationSettings, Settings, StepSettings
 
-# Settings that came later than the identity of cells: at their default they are left out of what a worker is told, so
-# that older cells keep their ids.
-LATER = ("start", "reward_scale", "amp", "device", "snapshots")
-LATER_OF_EVALUATION = ("extras", "data", "reference")
+# Settings that came later than the first records: see `without_defaults`.
+LATER = ("start", "reward_scale", "amp", "device", "snapshots", "k_schedule")
+LATER_EVALUATION = ("extras", "data", "reference")
 
 
 class Overrides(StepSettings):
     """Settings that hold for one entry of the grid only; what is not given is as everywhere."""
 
     def given(self) -> dict[str, Any]:
-        """What is given, as plain JSON."""
+        """Return what is given, as plain JSON."""
         return self.model_dump(mode="json", exclude_unset=True)
 
     # A default that is given says more than one that is not.
@@ -56,42 +48,44 @@ class TrainingGrid(Grid):
         return axes | ({"with": given} if given else {})
 
 
-class TrainingStudy(Settings):
+class Study(Settings, AnyStudy):
     """Policies trained by every point of the grid from the same start: their Max@K curves."""
 
     grid: OneOrMore[TrainingGrid]
 
     def settings(self) -> dict[str, Any]:
-        """Everything but the grid, as plain JSON: what a worker is told of the training."""
-        written = self.model_dump(mode="json", exclude={"grid"})
-        told = _without_defaults(self, written, LATER)
-        # Nothing reads the ends of a schedule that is none.
-        if self.k_schedule.kind == "fixed":
-            del told["k_schedule"]
-        return told | {
-            "evaluate": _without_defaults(self.evaluate, told["evaluate"], LATER_OF_EVALUATION)
-        }
+        """Return everything but the grid, as plain JSON: what a worker is told of the training."""
+        told = self.model_dump(mode="json", exclude={"grid"})
+        evaluate = without_defaults(
+            told["evaluate"], _defaults(EvaluationSettings, LATER_EVALUATION)
+        )
+        return without_defaults(told, _defaults(Settings, LATER)) | {"evaluate": evaluate}
 
-    def of_entry(self, entry: TrainingGrid) -> TrainingStudy:
-        """The study whose grid is this entry alone, with the settings that hold for its points."""
+    def of_entry(self, entry: TrainingGrid) -> Study:
+        """Return the study whose grid is this entry alone, with the settings of its points."""
         settings = merged(self.model_dump(exclude={"grid"}), entry.overrides.given())
         axes = {axis: getattr(entry, axis) for axis in Grid.model_fields}
-        return TrainingStudy.model_validate(settings | {"grid": axes})
+        return Study.model_validate(settings | {"grid": axes})
+
+    def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
+        """Return why the K of `measure`, as in max@8, is not evaluated at both points of a pair."""
+        at = 1 if measure == "mean" else int(measure.removeprefix("max@"))
+        for pair in points:
+            known = [evaluated_ks(self.evaluate.samples, point["k"]) for point in pair]
+            if any(at not in ks for ks in known):
+                common = sorted(set(known[0]).intersection(*known[1:]))
+                among = ", ".join(map(str, common))
+                return f"must be mean or max@K with K one of {among}, got {measure}"
+        return None
 
 
-def _without_defaults(
-    model: Model, written: Mapping[str, Any], names: tuple[str, ...]
-) -> dict[str, Any]:
-    defaults = {name: field.default for name, field in type(model).model_fields.items()}
-    return {
-        name: value
-        for name, value in written.items()
-        if name not in names or getattr(model, name) != defaults[name]
-    }
+def _defaults(model: type[Model], names: Iterable[str]) -> dict[str, Any]:
+    written = model().model_dump(mode="json")
+    return {name: written[name] for name in names}
 
 
 def merged(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """`settings` with those of `given` in their place, block by block."""
+    """Return `settings` with those of `given` in their place, block by block."""
     return dict(settings) | {
         name: merged(settings[name], value)
         if isinstance(value, Mapping) and isinstance(settings.get(name), Mapping)
@@ -101,6 +95,9 @@ def merged(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def evaluated_ks(samples: int, *ks: int) -> tuple[int, ...]:
-    """The K at which a final curve is kept: powers of two up to `samples`, `samples` itself, and `ks`."""
+    """Return the K at which a final curve is kept.
+
+    These are the powers of two up to `samples`, `samples` itself, and `ks`.
+    """
     powers = {2**power for power in range(samples.bit_length()) if 2**power <= samples}
     return tuple(sorted(powers | {samples, *ks}))

@@ -28,7 +28,7 @@ from maxk_lab.training.trainer import Trainer, train
 Event = Callable[[str, dict[str, Any]], None]
 
 
-def measure_training(
+def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
 ) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
     """Yield (cell id, metrics or exception) of every cell of a unit.

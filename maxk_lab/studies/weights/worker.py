@@ -20,7 +20,7 @@ from maxk_lab.sweeps.run.checkpoints import initial_policy
 Event = Callable[[str, dict[str, Any]], None]
 
 
-def measure_weights(
+def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
 ) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
     """(cell id, metrics or exception) of every cell of a unit: one environment, its fresh policy or that of a checkpoint, and seed.

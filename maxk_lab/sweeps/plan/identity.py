@@ -9,20 +9,47 @@ from typing import Any
 
 # Raised whenever the same cell would be measured differently; records of another version are stale.
 IDENTITY_VERSION = 1
+# The keys of a file that a sweep names, once it is resolved.
+FILE_KEYS = {"path", "sha256"}
 
 
 def canonical_json(obj: Any) -> str:
-    """`obj` as JSON, sorted keys, no spaces. ValueError for NaN and infinities, TypeError for other types."""
+    """Return `obj` as JSON with sorted keys and no spaces.
+
+    Raises `ValueError` for NaN and infinities, `TypeError` for what JSON has no word for.
+    """
     return json.dumps(_positive_zero(obj), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def content_hash(obj: Any) -> str:
-    """The first 16 hex digits of the SHA-256 of the canonical JSON of `obj`."""
+    """Return the first 16 hex digits of the SHA-256 of the canonical JSON of `obj`."""
     return hashlib.sha256(canonical_json(obj).encode()).hexdigest()[:16]
 
 
+def without_defaults(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `settings` without those that are as in `defaults`.
+
+    A setting that came later than the first records is left out of the identity in this way while
+    it is at its default, so that the cells that were there before it keep their ids and seeds.
+    """
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in defaults or value != defaults[name]
+    }
+
+
+def without_paths(obj: Any) -> Any:
+    """Return `obj` with the hash alone of every file in it: the content is what tells files apart."""
+    if not isinstance(obj, Mapping):
+        return obj
+    if set(obj) == FILE_KEYS:
+        return {"sha256": obj["sha256"]}
+    return {key: without_paths(value) for key, value in obj.items()}
+
+
 def _positive_zero(obj: Any) -> Any:
-    """-0.0 means what 0.0 means, but JSON spells them differently."""
+    """Return `obj` without -0.0, which means what 0.0 means but is spelt differently in JSON."""
     if isinstance(obj, float):
         return obj + 0.0
     if isinstance(obj, Mapping):

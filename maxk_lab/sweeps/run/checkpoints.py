@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
-from maxk_lab.sweeps.plan.cells import policy_meaning
+from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.spec.named_files import resolved_file
 
 # Most differences that a message lists.
@@ -24,7 +24,7 @@ PREFIX = "policy."
 
 def policy_seed(unit: Mapping[str, Any]) -> int:
     """The seed of a unit's fresh policy, which does not depend on where a checkpoint lies."""
-    return derive_seed("policy", unit["environment"], policy_meaning(unit["policy"]), unit["seed"])
+    return derive_seed("policy", unit["environment"], without_paths(unit["policy"]), unit["seed"])
 
 
 def initial_policy(environment: Environment, unit: Mapping[str, Any]) -> nn.Module:

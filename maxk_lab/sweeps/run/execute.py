@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from maxk_lab.errors import LabError
 from maxk_lab.files import remove_partials
 from maxk_lab.sweeps.plan.grid import Skipped
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.events import Follower, OnEvent, append_event
 from maxk_lab.sweeps.run.local import run_tasks
@@ -18,20 +18,15 @@ from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.worker import Task
-from maxk_lab.sweeps.spec.schema import SweepSpec
-
-MEASURES = {
-    "gradient": "maxk_lab.studies.gradient.worker:measure_unit",
-    "training": "maxk_lab.studies.training.worker:measure_training",
-    "objective": "maxk_lab.studies.objective.worker:measure_objective",
-    "weights": "maxk_lab.studies.weights.worker:measure_weights",
-}
-BACKENDS = ("local",)
+from maxk_lab.sweeps.studies import STUDIES
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the selected cells stand after a run, by id; `failed` includes `failed_before`, not run again."""
+    """The state of the selected cells after a run, by id.
+
+    `failed` includes `failed_before`, which were not run again.
+    """
 
     done: tuple[str, ...]
     failed: tuple[str, ...]
@@ -47,7 +42,7 @@ def _ignore(name: str, payload: dict[str, object]) -> None:
 
 
 def execute(
-    spec: SweepSpec,
+    plan: Plan,
     run: RunDirectory,
     *,
     jobs: int = 1,
@@ -55,20 +50,19 @@ def execute(
     force: bool = False,
     retry_failed: bool = False,
     on_event: OnEvent = _ignore,
-    backend: str = "local",
     measure: str | None = None,
 ) -> Outcome:
-    """Measure the cells of `spec` that `run` lacks, in `jobs` worker processes; keep each as it finishes.
+    """Measure the cells of `plan` that `run` lacks, in `jobs` worker processes; keep each as it finishes.
 
-    Records are reused, failed ones too unless `retry_failed`; `force` measures everything that `only` selects
-    again and replaces each record once its successor is there. `measure` names the `module:function` that
-    measures a unit, in place of that of its study. `on_event(name, payload)` is called in this process. Raises
-    `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped; the same call later goes on
-    from there.
+    Records are reused, failed ones too unless `retry_failed`; `force` measures everything that
+    `only` selects again and replaces each record once its successor is there. `measure` names the
+    `module:function` that measures a unit, in place of that of its study. `on_event(name, payload)`
+    is called in this process. Raises `LabError` for what the user can mend. On KeyboardInterrupt
+    workers are stopped; the same call later goes on from there.
     """
-    _check(jobs, backend)
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
     started = time.monotonic()
-    plan = make_plan(spec)
     selected = select(plan, only)
     with locked(run.root):
         run.cells_path.mkdir(parents=True, exist_ok=True)
@@ -79,8 +73,10 @@ def execute(
         }
         keep = {"done"} if retry_failed else {"done", "failed"}
         to_do = {cell_id for cell_id, state in before.items() if force or state not in keep}
-        _check_device(plan, to_do)
-        run.write_spec(spec)
+        for unit in plan.units:
+            if any(cell.id in to_do for cell in unit.cells):
+                unit.check_machine()
+        run.write_spec(plan.spec)
         for cell_id in to_do:
             if before[cell_id] != "missing":
                 _forget(run, cell_id)
@@ -118,7 +114,7 @@ def execute(
 
 
 class _Teller:
-    """Passes on what workers append to the event log, and appends what this process has to say."""
+    """Passes on the events that workers append to the log, and appends those of this process."""
 
     def __init__(self, run: RunDirectory, on_event: OnEvent) -> None:
         self._path, self._on_event = run.events_path, on_event
@@ -129,36 +125,18 @@ class _Teller:
         self.pass_on()
 
     def pass_on(self) -> list[tuple[str, dict[str, object]]]:
-        """Hand the new events to `on_event`; they are returned as well."""
+        """Hand the new events to `on_event`, and return them."""
         events = list(self.follower.new())
         for name, payload in events:
             self._on_event(name, payload)
         return events
 
 
-def _check(jobs: int, backend: str) -> None:
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
-    if backend == "ray":
-        raise LabError("--backend ray is not implemented yet; use --backend local")
-    if backend not in BACKENDS:
-        raise LabError(f"--backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
-
-
-def _check_device(plan: Plan, to_do: set[str]) -> None:
-    """The device that trainings ask for must be there before the first of them begins. Imports torch where it is CUDA."""
-    if any(
-        unit.as_dict().get("training", {}).get("device") == "cuda"
-        and any(c.id in to_do for c in unit.cells)
-        for unit in plan.units
-    ):
-        from maxk_lab.training.device import resolve_device
-
-        resolve_device("cuda")
-
-
 def _forget(run: RunDirectory, cell_id: str) -> None:
-    """Remove what the cache keeps of this cell alone, such as its trained policy: to be measured anew is not to resume."""
+    """Remove what the cache keeps of this cell alone, such as its trained policy.
+
+    To be measured anew is not to resume.
+    """
     for path in run.cache_path.glob(f"*{cell_id}*"):
         path.unlink(missing_ok=True)
 
@@ -176,7 +154,7 @@ def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str | None) 
             unit=unit.as_dict(),
             cells=tuple(cell.as_dict() for cell in unit.cells),
             root=str(run.root),
-            measure=measure or MEASURES[unit.study],
+            measure=measure or f"{STUDIES.get(unit.study).implementation}.worker:measure",
             provenance=provenance,
         )
         for key, unit in enumerate(units)

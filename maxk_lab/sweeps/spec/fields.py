@@ -1,15 +1,21 @@
-"""Fields that the models of a sweep file share: names of the catalogue, seeds, values, a grid."""
+"""Fields and blocks that the models of a sweep file share: names, seeds, values, grid and study."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.fields import AtLeastOne, Model, NotNegative, OneOrMore, WholeNumber, distinct
+
+# Told where multistart has no place: in a study, or a claim, of gradients.
+NOT_IID = (
+    "is a setting of training studies: multistart forces the first actions, so that its samples "
+    "are not i.i.d. and no claim of unbiasedness can be made of them"
+)
 
 
 def _canonical(choose: Callable[[str], Any]) -> Callable[[str], str]:
@@ -51,3 +57,19 @@ class Grid(Model):
     baseline: OneOrMore[BaselineName]
     n: OneOrMore[AtLeastOne]
     k: OneOrMore[AtLeastOne]
+
+
+class AnyStudy(Model):
+    """The block of a study; every kind adds its settings and `grid`, its entries one or several.
+
+    `misplaced` has what to say of keys that belong to another kind.
+    """
+
+    misplaced: ClassVar[Mapping[str, str]] = {}
+
+    def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
+        """Return why the study has no such measure, or not at one of these points, or None.
+
+        `points` holds the grid points, or pairs or rows of them, that a claim compares.
+        """
+        return None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.fields import Model, OneOrMore
-from maxk_lab.sweeps.spec.claims.regions import AXES
-from maxk_lab.sweeps.spec.metrics import GradientMetric, not_measured
+from maxk_lab.sweeps.spec.claims.regions import AXES, settings_of
+from maxk_lab.sweeps.spec.fields import AnyStudy
+from maxk_lab.sweeps.spec.metrics import GradientMetric, study_of
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
 
@@ -42,14 +43,14 @@ class Figure(Model):
 
 def check_figures(
     figures: Iterable[Figure],
-    values: dict[str, Sequence[Any]] | None,
-    measured: Iterable[str],
+    points: Mapping[str, Sequence[Mapping[str, Any]]],
+    studies: Mapping[str, AnyStudy],
     source: Source,
 ) -> None:
-    """Note figures of equal names, of no gradient study, and whose parts name nothing or leave two points in one place.
+    """Note figures of equal names, and of a study or a measure that the sweep has not.
 
-    `values` has what the gradient study takes of every axis and setting, None without one; `measured` the
-    metrics that it has.
+    Their parts must name something and leave no two points in one place. `points` holds the points
+    that each of `studies` measures, with their stage and setting.
     """
     names: set[str] = set()
     for number, figure in enumerate(figures):
@@ -57,12 +58,13 @@ def check_figures(
         if figure.name in names:
             source.add((*path, "name"), f"two figures are named {figure.name!r}")
         names.add(figure.name)
-        if values is None:
-            source.add(path, "a figure shows a gradient study, and this sweep has none")
+        study = study_of(figure.metric)
+        if study not in points:
+            source.add(path, f"a figure shows a {study} study, and this sweep has none")
             continue
-        _check_figure(figure, values, path, source)
-        if figure.metric not in measured:
-            source.add((*path, "metric"), not_measured(figure.metric))
+        _check_figure(figure, _values(points[study]), path, source)
+        if (reason := studies[study].lacks(figure.metric, ())) is not None:
+            source.add((*path, "metric"), reason)
 
 
 def _check_figure(
@@ -100,11 +102,11 @@ def _is_text(values: Iterable[Any]) -> bool:
     return any(isinstance(value, str | bool) for value in values)
 
 
-def axes_of_gradient(points: Iterable[dict[str, Any]]) -> dict[str, Sequence[Any]]:
-    """The distinct values that grid points, with their stage and setting, take of every axis and setting."""
+def _values(points: Iterable[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
+    """Return the distinct values that grid points take of every axis and setting."""
     found: dict[str, dict[Any, None]] = {axis: {} for axis in AXES}
     for point in points:
-        for axis, value in {**point, **point.get("setting", {})}.items():
+        for axis, value in {**point, **settings_of(point)}.items():
             if axis != "setting":
                 found.setdefault(axis, {})[value] = None
     return {axis: list(values) for axis, values in found.items()}

@@ -1,17 +1,21 @@
-"""Files that a sweep file names: resolved to their path and the hash of their content, which is what they mean."""
+"""Files that a sweep file names: resolved to their path and the hash of their content, their meaning."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from maxk_lab.catalogue import load
 from maxk_lab.errors import LabError
+from maxk_lab.sweeps.spec.source import Source
+from maxk_lab.sweeps.studies import STUDIES
 
 
 def hash_of_file(path: str | Path) -> str:
-    """The SHA-256 of a file, 64 hex digits. Raises `LabError` where there is no readable file."""
+    """Return the SHA-256 of a file, 64 hex digits. Raises `LabError` where there is no readable file."""
     try:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -24,9 +28,10 @@ def hash_of_file(path: str | Path) -> str:
 def resolved_file(
     written: Any, name: str, hash_of: Callable[[str | Path], str] = hash_of_file
 ) -> dict[str, str]:
-    """`{"path", "sha256"}` of a path, or of such a mapping, which a resolved sweep file has.
+    """Return {"path", "sha256"} of a path, or of such a mapping, which a resolved sweep file has.
 
-    Raises `LabError` for what is neither, for a file that is not there, and for one that is no longer what the mapping says.
+    Raises `LabError` for what is neither, for a file that is not there, and for one that is no
+    longer what the mapping says.
     """
     known = dict(written) if isinstance(written, Mapping) else {"path": written}
     path, expected = known.pop("path", None), known.pop("sha256", None)
@@ -36,3 +41,24 @@ def resolved_file(
     if expected is not None and found != expected:
         raise LabError(f"{path} has changed: its SHA-256 was {expected} and is {found}")
     return {"path": path, "sha256": found}
+
+
+def resolve_files(source: Source) -> None:
+    """Resolve the files that settings of studies name; one that is not there is noted and left out."""
+    environment = source.tree.get("environment")
+    name = str(environment.get("name")) if isinstance(environment, Mapping) else ""
+    for row in STUDIES:
+        for setting, hash_of in row.files.items():
+            path = (row.name, *setting.split("."))
+            block: Any = source.tree
+            for step in path[:-1]:
+                block = block.get(step) if isinstance(block, dict) else None
+            if not isinstance(block, dict) or block.get(path[-1]) is None:
+                continue
+            try:
+                block[path[-1]] = resolved_file(
+                    block[path[-1]], path[-1], partial(load(hash_of), environment=name)
+                )
+            except LabError as error:
+                source.add(path, str(error))
+                del block[path[-1]]

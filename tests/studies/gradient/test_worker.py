@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from maxk_lab.studies.gradient.worker import measure_unit
+from maxk_lab.studies.gradient.worker import measure as measure_unit
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -31,11 +31,12 @@ tracking: {wandb: disabled}
 """
 RUN = """
 import sys
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 if __name__ == "__main__":
-    execute(load_spec(sys.argv[1], []), RunDirectory(sys.argv[2]))
+    execute(make_plan(load_spec(sys.argv[1])), RunDirectory(sys.argv[2]))
 """
 
 
@@ -58,15 +59,16 @@ def metrics(spec, run):
 
 def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
     one, two = RunDirectory(tmp_path / "one"), RunDirectory(tmp_path / "two")
-    assert len(execute(spec(), one, jobs=1).done) == 8
+    assert len(execute(make_plan(spec()), one, jobs=1).done) == 8
     # The other way round: more baselines at once, in another order, with two workers.
-    assert len(execute(spec("[subloo, centred, none]"), two, jobs=2).done) == 12
+    more = make_plan(spec("[subloo, centred, none]"))
+    assert len(execute(more, two, jobs=2).done) == 12
     expected = metrics(spec("[subloo, centred, none]"), two)
     assert metrics(spec(), one).items() <= expected.items()
     # A baseline that is added later is measured from the cached pools, without a rollout.
     events = []
     more = execute(
-        spec("[none, centred, subloo]"),
+        make_plan(spec("[none, centred, subloo]")),
         one,
         on_event=lambda name, payload: events.append((name, payload)),
     )
@@ -96,10 +98,10 @@ def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
         "pool-*"
     ):  # a cache torn in the middle is no obstacle either
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    resumed = execute(wanted, killed)
+    resumed = execute(make_plan(wanted), killed)
     assert len(resumed.done) + len(resumed.reused) == 12
     assert resumed.reused
-    execute(wanted, whole)
+    execute(make_plan(wanted), whole)
     assert metrics(wanted, killed) == metrics(wanted, whole)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from maxk_lab.errors import SpecError
+from maxk_lab.studies.training.plan import TrainingUnit
 from maxk_lab.studies.training.schema import evaluated_ks
-from maxk_lab.sweeps.plan.cells import TrainingUnit
 from maxk_lab.sweeps.plan.identity import content_hash
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.plan.selection import select

@@ -10,7 +10,7 @@ import torch
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
-from maxk_lab.studies.weights.worker import measure_weights
+from maxk_lab.studies.weights.worker import measure as measure_weights
 
 UNIT = {
     "environment": {"name": "gaussian", "dim": 1, "reward": "square_on_unit"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
@@ -11,8 +12,7 @@ from maxk_lab.sweeps.spec.load import load_spec
 if __name__ == "__main__":
     spec, run, measure, jobs = sys.argv[1:]
     try:
-        execute(
-            load_spec(spec), RunDirectory(run), jobs=int(jobs), measure=f"fake_measures:{measure}"
-        )
+        plan = make_plan(load_spec(spec))
+        execute(plan, RunDirectory(run), jobs=int(jobs), measure=f"fake_measures:{measure}")
     except KeyboardInterrupt:
         sys.exit(130)

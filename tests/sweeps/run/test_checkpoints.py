@@ -11,9 +11,9 @@ import torch
 
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError, SpecError
-from maxk_lab.studies.gradient.worker import measure_unit
-from maxk_lab.studies.training.worker import measure_training
-from maxk_lab.studies.weights.worker import measure_weights
+from maxk_lab.studies.gradient.worker import measure as measure_unit
+from maxk_lab.studies.training.worker import measure as measure_training
+from maxk_lab.studies.weights.worker import measure as measure_weights
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.checkpoints import initial_policy, policy_state
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml

@@ -8,7 +8,7 @@ import torch
 from maxk_lab.estimators import family_terms
 from maxk_lab.estimators.baselines.least_squares import normal_equations, solve
 from maxk_lab.estimators.check.bandit import TinyBandit
-from maxk_lab.studies.training.worker import measure_training
+from maxk_lab.studies.training.worker import measure as measure_training
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.step.fitted import fitted_coefficients
 from maxk_lab.training.step.weights import group_weights

@@ -7,19 +7,16 @@ from typing import Any
 
 from maxk_lab.errors import LabError
 from maxk_lab.findings import unknown_key
-from maxk_lab.studies.training.schema import TrainingStudy, evaluated_ks
 from maxk_lab.sweeps.spec.claims.regions import settings_of
 from maxk_lab.sweeps.spec.claims.shapes import (
-    DifferenceClaim,
     EqualsClaim,
     OrderClaim,
     Where,
     evaluate_value,
 )
-from maxk_lab.sweeps.spec.metrics import measured, not_measured
-from maxk_lab.sweeps.spec.problems import NOT_IID
-from maxk_lab.sweeps.spec.schema import GradientStudy
+from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy
 from maxk_lab.sweeps.spec.source import Source, TreePath
+from maxk_lab.sweeps.studies import STUDIES
 
 Points = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -38,11 +35,12 @@ def check_claims(
             source.add((*path, "name"), f"two claims are named {claim.name!r}")
         names.add(claim.name)
         if claim.study not in points:
-            # Claims of these studies are told by their metric, those of the others by their kind.
-            part = "metric" if claim.study in ("objective", "weights") else "kind"
+            # The kind of a claim tells of which study it speaks, or else its metric does.
+            part = "kind" if claim.kind in STUDIES.get(claim.study).claims else "metric"
+            article = "an" if claim.study[0] in "aeiou" else "a"
             source.add(
                 (*path, part),
-                f"{getattr(claim, part)} speaks of {'an' if claim.study == 'objective' else 'a'} {claim.study} study, "
+                f"{getattr(claim, part)} speaks of {article} {claim.study} study, "
                 "and this sweep has none",
             )
             continue
@@ -51,11 +49,9 @@ def check_claims(
         met = list(claim.points(points[claim.study]))
         if not met:
             _note_unmet(claim, number, source)
-        _check_metric(claim, studies[claim.study], path, source)
+        _check_measure(claim, met, studies[claim.study], path, source)
         if isinstance(claim, EqualsClaim):
             _check_value(claim, met, (*path, "value"), source)
-        if isinstance(claim, DifferenceClaim):
-            _check_k(claim, met, studies["training"], (*path, "metric"), source)
 
 
 def _regions(claim: Any) -> Iterable[tuple[TreePath, Where]]:
@@ -102,15 +98,13 @@ def _note_unmet(claim: Any, number: int, source: Source) -> None:
     source.add((*path, side) if side in source.tree["claims"][number] else path, f"matches {what}")
 
 
-def _check_metric(claim: Any, study: Any, path: TreePath, source: Source) -> None:
-    """The study must measure the metric."""
-    metric = getattr(claim, "metric", None)
-    if (
-        metric is not None
-        and isinstance(study, GradientStudy)
-        and metric not in measured(study.complete, study.off_policy)
-    ):
-        source.add((*path, "metric"), not_measured(metric))
+def _check_measure(
+    claim: Any, met: list[Any], study: AnyStudy, path: TreePath, source: Source
+) -> None:
+    """Note a measure that the study does not have at the points that the claim speaks of."""
+    measure = getattr(claim, "metric", None)
+    if measure is not None and (reason := study.lacks(measure, met)) is not None:
+        source.add((*path, "metric"), reason)
 
 
 def _check_value(claim: EqualsClaim, met: list[Any], path: TreePath, source: Source) -> None:
@@ -119,19 +113,4 @@ def _check_value(claim: EqualsClaim, met: list[Any], path: TreePath, source: Sou
             evaluate_value(claim.value, point["n"], point["k"], settings_of(point))
         except LabError as error:
             source.add(path, str(error))
-            return
-
-
-def _check_k(
-    claim: DifferenceClaim, met: list[Any], study: TrainingStudy, path: TreePath, source: Source
-) -> None:
-    """The K of the metric must be evaluated at both points of a pair."""
-    for pair in met:
-        known = [evaluated_ks(study.evaluate.samples, point["k"]) for point in pair]
-        if any(claim.at_k not in ks for ks in known):
-            common = sorted(set(known[0]).intersection(*known[1:]))
-            source.add(
-                path,
-                f"must be mean or max@K with K one of {', '.join(map(str, common))}, got {claim.metric}",
-            )
             return

@@ -7,17 +7,10 @@ from typing import Any
 
 from maxk_lab.fields import AtLeastOne, Model, OneOrMore, WholeNumber
 from maxk_lab.sweeps.spec.fields import BaselineName, EstimatorName, Value
+from maxk_lab.sweeps.studies import GRID_AXES
 
-# Axes of the grid that a claim may speak of; seeds are pooled before any verdict.
-TRAINING_AXES = ("estimator", "baseline", "n", "k")
-AXES = (*TRAINING_AXES, "stage")
-# The points of an objective study have no samples: their n is their K, and they take no baseline.
-STUDY_AXES = {
-    "gradient": AXES,
-    "training": TRAINING_AXES,
-    "objective": ("estimator", "k"),
-    "weights": TRAINING_AXES,
-}
+# Axes that a claim may speak of, of those that a kind of study has; seeds are pooled before.
+AXES = (*GRID_AXES, "stage")
 Point = Mapping[str, Any]
 
 

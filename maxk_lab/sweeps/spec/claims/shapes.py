@@ -13,19 +13,16 @@ from maxk_lab.fields import Model, Positive
 from maxk_lab.sweeps.spec.claims.arithmetic import check_arithmetic, evaluate_value
 from maxk_lab.sweeps.spec.claims.regions import (
     AXES,
-    STUDY_AXES,
-    TRAINING_AXES,
     Point,
     Where,
     aligned,
 )
 from maxk_lab.sweeps.spec.metrics import EqualsMetric, GradientMetric, OrderMetric, study_of
+from maxk_lab.sweeps.studies import STUDIES
 
 __all__ = [
     "AXES",
     "CLAIM_KINDS",
-    "STUDY_AXES",
-    "TRAINING_AXES",
     "BiasedClaim",
     "Claim",
     "DifferenceClaim",
@@ -49,15 +46,17 @@ class _Claim(Model):
     name: Annotated[str, AfterValidator(_check_name)]
     where: Where = Where()
 
+    kind: str
+
     @property
     def study(self) -> str:
-        """The study whose rows the claim speaks of."""
-        return "gradient"
+        """The kind of study whose rows the claim speaks of."""
+        return next(row.name for row in STUDIES if self.kind in row.claims)
 
     @property
     def axes(self) -> tuple[str, ...]:
         """The axes of that study's points; what the sweep varies comes on top."""
-        return STUDY_AXES[self.study]
+        return STUDIES.get(self.study).axes
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
         """The grid points, or pairs or rows of them, that the claim speaks of."""
@@ -193,11 +192,6 @@ class DifferenceClaim(_PairClaim):
     at_most: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
     @property
-    def study(self) -> str:
-        """The training study."""
-        return "training"
-
-    @property
     def at_k(self) -> int:
         """The K of the curve that the claim speaks of; the mean reward is its value at K = 1."""
         return 1 if self.metric == "mean" else int(self.metric.removeprefix("max@"))
@@ -217,8 +211,11 @@ class DifferenceClaim(_PairClaim):
     @model_validator(mode="after")
     def _bound(self) -> Self:
         _one_bound(self)
-        if any(region.stage is not None for region in (self.of, self.over, self.where)):
-            raise ValueError("a training study has no stage: give estimator, baseline, n or k")
+        for region in (self.of, self.over, self.where):
+            for axis in AXES:
+                if axis not in self.axes and getattr(region, axis) is not None:
+                    known = f"{', '.join(self.axes[:-1])} or {self.axes[-1]}"
+                    raise ValueError(f"a {self.study} study has no {axis}: give {known}")
         return self
 
 

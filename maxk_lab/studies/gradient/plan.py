@@ -1,0 +1,138 @@
+"""The units of a gradient study: all cells of an environment, stage and seed share one score pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar
+
+from maxk_lab.estimators.catalogue import fit_of
+from maxk_lab.studies.gradient.schema import Study
+from maxk_lab.sweeps.plan.cells import Point, Unit
+from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
+from maxk_lab.sweeps.plan.identity import without_defaults
+from maxk_lab.sweeps.plan.refusals import refused_k, refused_tokens, refused_weight
+from maxk_lab.sweeps.spec.variation import Variant
+
+# Cost of one trajectory step in warm-up (a backward per batch) and in scoring (a gradient per
+# trajectory).
+WARMUP_COST = 1.0
+SCORE_COST = 2.0
+# Settings that came later than the first records, each with the value that stands for its absence.
+LATER: Mapping[str, Any] = {"complete": False, "behaviour": {"distance": 0.0}}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GradientUnit(Unit):
+    """Cells of one environment, policy, stage and seed.
+
+    `distance` is how far the policy that draws the trajectories is from the one whose gradient is
+    estimated.
+    """
+
+    study: ClassVar[str] = "gradient"
+    warmup: Mapping[str, Any]
+    instances: int
+    pool: int
+    partitions: int
+    complete: bool
+    distance: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all that the pool depends on and how it is measured."""
+        told = {
+            "environment": dict(self.environment),
+            "policy": dict(self.policy),
+            "warmup": dict(self.warmup),
+            "stage": self.stage,
+            "seed": self.seed,
+            "instances": self.instances,
+            "pool": self.pool,
+            "partitions": self.partitions,
+            "complete": self.complete,
+            "behaviour": {"distance": self.distance},
+        }
+        return without_defaults(told, LATER)
+
+    def work(self) -> dict[str, float]:
+        """Return the work of the warm-up and of the scores."""
+        steps = self.stage or 0
+        trained = steps * self.warmup["batch"] * self.warmup["n"] if self.warmup else 0
+        return {
+            "warmup": WARMUP_COST * self.decisions * trained,
+            "scores": SCORE_COST * self.decisions * self.instances * self.pool,
+        }
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `tsp, stage 200, seed 1`."""
+        return f"{self.place}, stage {self.stage}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class GradientConditions(Conditions):
+    """The settings of a gradient study that decide whether a point can run."""
+
+    study: ClassVar[str] = "gradient"
+    complete: bool | None = None
+    instances: int | None = None
+
+    def refusal(self, point: Point) -> Refusal | None:
+        """Return the axis that is at fault and why the point cannot run, or None."""
+        return (
+            refused_tokens(point)
+            or refused_k(point)
+            or self._refused_fit(point)
+            or refused_weight(point, self.environment)
+        )
+
+    def _refused_fit(self, point: Point) -> Refusal | None:
+        """Return why the coefficients of a fitted baseline cannot be fitted."""
+        baseline, fit = point["baseline"], fit_of(point["estimator"], point["baseline"])
+        if fit == "oracle" and self.complete is False:
+            return "baseline", (
+                f"{baseline} is fitted by complete enumeration: "
+                "gradient studies with complete: true only"
+            )
+        if fit == "cross_fit" and self.instances is not None and self.instances < 2:
+            return "baseline", (
+                f"{baseline} is fitted on other instances: "
+                f"instances must be at least 2, got {self.instances}"
+            )
+        return None
+
+
+def conditions(study: Study | None, environment: str | None) -> GradientConditions:
+    """Return what decides whether a point can run, as far as study and environment are known."""
+    if study is None:
+        return GradientConditions(environment)
+    return GradientConditions(environment, study.complete, study.instances)
+
+
+def left_out(study: Study, environment: str) -> list[Skipped]:
+    """Return the points of the grid that are not measured in this environment."""
+    return points_of(study.grid, conditions(study, environment))[1]
+
+
+def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[GradientUnit]:
+    """Yield all seeds of a stage before the next stage, all stages of a setting before the next."""
+    for variant in found:
+        points, _ = points_of(study.grid, conditions(study, variant.environment["name"]))
+        for distance, stage, seed in product(study.behaviour.distance, study.stages, seeds):
+            moved = {"behaviour.distance": distance} if study.off_policy else {}
+            unit = GradientUnit(
+                environment=variant.environment,
+                policy=variant.policy,
+                # A warm-up that trains no policy must not tell two cells apart.
+                warmup=study.warmup.model_dump() if stage > 0 else {},
+                stage=stage,
+                seed=seed,
+                instances=study.instances,
+                pool=study.pool,
+                partitions=study.partitions,
+                complete=study.complete,
+                distance=distance,
+                setting=variant.setting | moved,
+            )
+            yield unit.with_points(points)

@@ -1,0 +1,67 @@
+"""The shape of a gradient study in a sweep file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive
+from maxk_lab.sweeps.spec.fields import (
+    NOT_IID,
+    AnyStudy,
+    Distances,
+    DistinctAscending,
+    Grid,
+)
+from maxk_lab.sweeps.spec.metrics import measured, not_measured
+
+
+class WarmUp(Model):
+    """Plain policy gradient that takes a policy to later stages: `batch` instances, n each, a step."""
+
+    batch: AtLeastOne = 32
+    n: AtLeastTwo = 16
+    learning_rate: Positive = 1e-3
+    clip: Positive = 1.0
+
+
+class Behaviour(Model):
+    """The policy that draws the trajectories, where it is not the one whose gradient is estimated.
+
+    `distance` is the L2 norm by which its parameters are moved, in a direction that depends on the
+    seed alone; every distance is measured, 0 on-policy.
+    """
+
+    distance: Distances = (0.0,)
+
+
+class Study(AnyStudy):
+    """Gradient estimates of policies frozen at `stages` steps of warm-up.
+
+    All cells of a stage and seed share `pool` i.i.d. trajectories on each of `instances` instances,
+    which are cut `partitions` times into replicates of n. With `complete`, and as far as all groups
+    of n trajectories can be listed, means and variances are sums over these groups, exact and
+    without replicates.
+    """
+
+    misplaced: ClassVar[Mapping[str, str]] = {"start": NOT_IID}
+
+    stages: DistinctAscending = (0,)
+    warmup: WarmUp = WarmUp()
+    instances: AtLeastOne = 16
+    pool: AtLeastTwo = 256
+    partitions: AtLeastOne = 8
+    complete: bool = False
+    behaviour: Behaviour = Behaviour()
+    grid: OneOrMore[Grid]
+
+    @property
+    def off_policy(self) -> bool:
+        """Whether distances of a behaviour policy are compared, or one other than 0 is asked for."""
+        return self.behaviour.distance != (0.0,)
+
+    def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
+        """Return why the study does not measure this, or None."""
+        if measure in measured(self.complete, self.off_policy):
+            return None
+        return not_measured(measure)

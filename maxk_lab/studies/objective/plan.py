@@ -1,0 +1,102 @@
+"""The units of an objective study: all objectives of one environment along one parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import objective
+from maxk_lab.studies.objective.schema import ObjectiveGrid, Study
+from maxk_lab.sweeps.plan.cells import Point, Unit
+from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, describe, points_of
+from maxk_lab.sweeps.spec.variation import Variant
+
+# Cost of one exact objective at one value of the parameter: an integral, or a sum over all
+# trajectories.
+OBJECTIVE_COST = 10.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ObjectiveUnit(Unit):
+    """The exact objectives of one environment along one parameter of its policy, or its own.
+
+    `objective` has parameter, from, to and points.
+    """
+
+    study: ClassVar[str] = "objective"
+    objective: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all that the values depend on but the objective."""
+        return {
+            "environment": dict(self.environment),
+            "policy": dict(self.policy),
+            "objective": dict(self.objective),
+            "seed": self.seed,
+        }
+
+    def work(self) -> dict[str, float]:
+        """Return the work of the points along the parameter."""
+        return {"points": OBJECTIVE_COST * self.objective["points"]}
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `gaussian, along policy.mean, seed 0`."""
+        return f"{self.environment['name']}, along {self.objective['parameter']}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class ObjectiveConditions(Conditions):
+    """The grid of an objective study alone decides: its points have no baseline, and their K for an n."""
+
+    study: ClassVar[str] = "objective"
+
+    def refusal(self, point: Point) -> Refusal | None:
+        """Return why no objective is estimated at this K, or None."""
+        try:
+            objective(point["estimator"], point["k"])
+        except LabError as error:
+            return "k", str(error)
+        return None
+
+    def points(self, grid: ObjectiveGrid) -> tuple[list[Point], list[Skipped]]:
+        """Return the points of one grid that are measured, and the others with why."""
+        points: dict[tuple[Any, ...], Point] = {}
+        skipped: list[Skipped] = []
+        for estimator, k in product(grid.estimator, grid.k):
+            asked: Point = {"estimator": estimator, "k": k}
+            if (refused := self.refusal(asked)) is not None:
+                skipped.append(Skipped(asked, refused[1], self.study))
+                continue
+            at = objective(estimator, k).k
+            if (estimator, at) in points:
+                same = {"estimator": estimator, "k": at}
+                reason = f"repeats {describe(same)}"
+                skipped.append(Skipped(asked, reason, self.study, repeats=same))
+            else:
+                points[estimator, at] = asked | {"baseline": "none", "n": at, "k": at}
+        return list(points.values()), skipped
+
+
+def conditions(study: Study | None, environment: str | None) -> ObjectiveConditions:
+    """Return what decides whether a point can run."""
+    return ObjectiveConditions(environment)
+
+
+def left_out(study: Study, environment: str) -> list[Skipped]:
+    """Return the points of the grid that are not measured."""
+    return points_of(study.grid, conditions(study, environment))[1]
+
+
+def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[ObjectiveUnit]:
+    """Yield a unit for each environment and seed."""
+    along = study.model_dump(mode="json", by_alias=True, exclude={"grid"})
+    for variant, seed in product(found, seeds):
+        points, _ = points_of(study.grid, conditions(study, variant.environment["name"]))
+        unit = ObjectiveUnit(
+            environment=variant.environment, policy=variant.policy, seed=seed, objective=along
+        )
+        yield unit.with_points(points)

@@ -1,0 +1,102 @@
+"""The units of a training study: one policy to train each, so that workers train them side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar
+
+from maxk_lab.studies.training.grid import meaning_of, training_points
+from maxk_lab.studies.training.schema import Study
+from maxk_lab.sweeps.plan.cells import Unit
+from maxk_lab.sweeps.plan.grid import Skipped
+from maxk_lab.sweeps.spec.variation import Variant
+
+# Cost of one trajectory step in training (large batches) and in evaluating (no gradient).
+TRAINING_COST = 0.045
+EVALUATION_COST = 0.04
+# Cost of a step of the optimiser, however small its batch.
+OPTIMIZER_COST = 100.0
+# Rotated and mirrored copies of an instance.
+AUGMENTATIONS = 8
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingUnit(Unit):
+    """One policy to train, which is one cell."""
+
+    study: ClassVar[str] = "training"
+    training: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all that the training depends on but its point of the grid."""
+        return {
+            "environment": dict(self.environment),
+            "policy": dict(self.policy),
+            "training": dict(self.training),
+            "seed": self.seed,
+        }
+
+    def meaning(self) -> dict[str, Any]:
+        """Return the part of the unit that tells its cell from others."""
+        return super().meaning() | {"training": meaning_of(self.training)}
+
+    def work(self) -> dict[str, float]:
+        """Return the work of the steps and of the trajectories, each weighted with its cost.
+
+        Multistart decodes one trajectory from each of about as many first actions as there are
+        decisions.
+        """
+        settings, decisions = self.training, self.decisions
+        evaluate = settings["evaluate"]
+        times = 1 + math.ceil(settings["steps"] / evaluate["every"])
+        extra = {
+            "greedy": 1,
+            "augmentation": AUGMENTATIONS,
+            "multistart": decisions + evaluate["samples"],
+        }
+        extras = sum(extra[name] for name in evaluate.get("extras", ()))
+        evaluated = evaluate["instances"] * (times * evaluate["samples"] + extras)
+        steps = settings["steps"] * settings["inner_epochs"]
+        per_step = OPTIMIZER_COST + TRAINING_COST * decisions * settings["batch"]
+        return {"training": per_step * steps + EVALUATION_COST * decisions * evaluated}
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `toy_llm, maxk/centred n=16 k=8, seed 1`."""
+        points = ", ".join(f"{c.estimator}/{c.baseline} n={c.n} k={c.k}" for c in self.cells)
+        return f"{self.place}, {points}, seed {self.seed}"
+
+    def check_machine(self) -> None:
+        """Raise `LabError` where the training asks for a CUDA device and there is none.
+
+        Imports torch where it does.
+        """
+        if self.training.get("device") == "cuda":
+            from maxk_lab.training.device import resolve_device
+
+            resolve_device("cuda")
+
+
+def left_out(study: Study, environment: str) -> list[Skipped]:
+    """Return the points of the grid that are not measured in this environment."""
+    return list(training_points(study, environment)[1])
+
+
+def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[TrainingUnit]:
+    """Yield all settings and points of a seed before the next seed.
+
+    An unfinished sweep then has whole seeds to compare.
+    """
+    for seed, variant in product(seeds, found):
+        for training in training_points(study, variant.environment["name"])[0]:
+            unit = TrainingUnit(
+                environment=variant.environment,
+                policy=variant.policy,
+                seed=seed,
+                training=training.settings,
+                setting={**variant.setting, **training.setting},
+            )
+            yield unit.with_points([training.point])

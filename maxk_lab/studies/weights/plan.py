@@ -1,0 +1,87 @@
+"""The units of a weights study: all weights of the groups of one environment, policy and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar
+
+from maxk_lab.estimators.catalogue import is_ordered, needs_ratios
+from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
+from maxk_lab.studies.weights.schema import Study
+from maxk_lab.sweeps.plan.cells import Point, Unit
+from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
+from maxk_lab.sweeps.plan.refusals import refused_k, refused_tokens
+from maxk_lab.sweeps.spec.variation import Variant
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WeightsUnit(Unit):
+    """Groups of rewards of one environment, policy and seed, whose weights are shown."""
+
+    study: ClassVar[str] = "weights"
+    groups: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all that the groups depend on but their size."""
+        return {
+            "environment": dict(self.environment),
+            "policy": dict(self.policy),
+            "seed": self.seed,
+            "groups": self.groups,
+        }
+
+    def work(self) -> dict[str, float]:
+        """Return the work of drawing the groups."""
+        return {"cells": self.decisions * self.groups}
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `gaussian mean=1.0, weights, seed 0`."""
+        return f"{self.place}, weights, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class WeightsConditions(Conditions):
+    """The rewards of a group, in the order of their size, are all that the weights may depend on."""
+
+    study: ClassVar[str] = "weights"
+
+    def refusal(self, point: Point) -> Refusal | None:
+        """Return the axis that is at fault and why the point cannot run, or None."""
+        estimator, baseline = point["estimator"], point["baseline"]
+        if is_ordered(estimator):
+            return "estimator", (
+                f"the weights of {estimator} depend on the order of drawing, and the rewards are "
+                "shown in theirs"
+            )
+        if (refused := refused_tokens(point)) is not None:
+            return refused
+        if (reason := rewards_only_refusal(estimator, baseline)) is not None:
+            return ("estimator" if needs_ratios(estimator) else "baseline"), reason
+        return refused_k(point)
+
+
+def conditions(study: Study | None, environment: str | None) -> WeightsConditions:
+    """Return what decides whether a point can run."""
+    return WeightsConditions(environment)
+
+
+def left_out(study: Study, environment: str) -> list[Skipped]:
+    """Return the points of the grid that are not measured."""
+    return points_of(study.grid, conditions(study, environment))[1]
+
+
+def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[WeightsUnit]:
+    """Yield a unit for each setting and seed."""
+    for variant, seed in product(found, seeds):
+        points, _ = points_of(study.grid, conditions(study, variant.environment["name"]))
+        unit = WeightsUnit(
+            environment=variant.environment,
+            policy=variant.policy,
+            seed=seed,
+            groups=study.groups,
+            setting=variant.setting,
+        )
+        yield unit.with_points(points)

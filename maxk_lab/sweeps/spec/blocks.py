@@ -1,0 +1,103 @@
+"""The parts of a sweep file, each validated once and under its path, and the spec that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from maxk_lab.findings import models_in, unknown_key
+from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.figures import Figure
+from maxk_lab.sweeps.spec.problems import note_problems
+from maxk_lab.sweeps.spec.schema import SweepSpec
+from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
+from maxk_lab.sweeps.studies import STUDIES
+
+LISTS: dict[str, TypeAdapter[Any]] = {
+    "figures": TypeAdapter(Figure),
+    "claims": TypeAdapter(Claim),
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """The block of a study in a sweep file, as far as it is of the right shape.
+
+    `entries` holds the sound entries of its grid, each with its place; `study` is None where
+    anything in the block is not sound.
+    """
+
+    kind: str
+    written: Any
+    entries: tuple[tuple[TreePath, Any], ...]
+    study: Any | None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All that is sound in a sweep file: its blocks, its lists, and the spec if nothing is wrong."""
+
+    blocks: dict[str, Block]
+    lists: dict[str, tuple[Any, ...]]
+    spec: SweepSpec | None
+
+
+def read_parts(source: Source) -> Parts:
+    """Return the parts of a sweep file; everything that is not of the right shape is noted."""
+    tree = source.tree
+    blocks = {name: _read_block(name, source) for name in STUDIES.names() if name in tree}
+    lists = {name: _read_list(name, source) for name in LISTS if name in tree}
+    rest = {key: value for key, value in tree.items() if key not in (*STUDIES.names(), *LISTS)}
+    sound = {name: block.study for name, block in blocks.items() if block.study is not None}
+    found = {name: values for name, values in lists.items() if values is not None}
+    # An attribute of the spec, but no key of the file.
+    if "studies" in rest:
+        source.add(("studies",), unknown_key("studies", SweepSpec.keys()), key=True)
+    spec = _valid(SweepSpec.model_validate, {**rest, "studies": sound, **found}, (), source)
+    whole = len(sound) == len(blocks) and len(found) == len(lists)
+    return Parts(blocks, {name: found.get(name, ()) for name in LISTS}, spec if whole else None)
+
+
+def _read_block(name: str, source: Source) -> Block:
+    model, written = STUDIES.get(name).part("schema").Study, source.tree[name]
+    if not isinstance(written, Mapping) or "grid" not in written:
+        return Block(name, written, (), _valid(model.model_validate, written, (name,), source))
+    entry_model = next(models_in(model.model_fields["grid"].annotation))
+    grid = written["grid"]
+    entries = [
+        _valid(entry_model.model_validate, entry, (name, "grid", number), source)
+        for number, entry in enumerate(grid if isinstance(grid, list) else [grid])
+    ]
+    # An entry that is not sound must not hide what is wrong with the rest of the block.
+    stand_ins = tuple(entry_model.model_construct() if e is None else e for e in entries)
+    study = _valid(model.model_validate, {**written, "grid": stand_ins}, (name,), source)
+    found = tuple(
+        (entry_path(source, name, number), entry)
+        for number, entry in enumerate(entries)
+        if entry is not None
+    )
+    return Block(name, written, found, study if len(found) == len(entries) else None)
+
+
+def _read_list(name: str, source: Source) -> tuple[Any, ...] | None:
+    """Return the entries of a list; None where one of them, or the list, is not sound."""
+    written, validate = source.tree[name], LISTS[name].validate_python
+    if not isinstance(written, list):
+        _valid(TypeAdapter(tuple[()]).validate_python, written, (name,), source)
+        return None
+    found = [_valid(validate, entry, (name, i), source) for i, entry in enumerate(written)]
+    return None if None in found else tuple(found)
+
+
+def _valid(
+    validate: Callable[[Any], Any], value: Any, at: Sequence[int | str], source: Source
+) -> Any:
+    """Return `value` as validated, or None; everything that is wrong with it is noted."""
+    try:
+        return validate(value)
+    except ValidationError as error:
+        note_problems(error, source, at)
+        return None
