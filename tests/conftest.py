@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 # Modules of tests/fixtures whose fixtures several rooms use.
 pytest_plugins = ["sweep_files", "synthetic_records"]
 
@@ -12,3 +14,10 @@ def pytest_configure() -> None:
     """A shell starts background jobs deaf to SIGINT, and what they start inherits that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test as fast that is not marked as slow."""
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            item.add_marker(pytest.mark.fast)

@@ -24,6 +24,23 @@ gradient:
   grid: {estimator: maxk, baseline: [none, centred, subloo], n: [4, 8], k: [1, 2]}
 tracking: {wandb: disabled}
 """
+# A gradient and a training study.
+TAUGHT = """\
+name: taught
+seeds: [0, 1]
+environment: {name: bandit, arms: 4}
+gradient:
+  instances: 2
+  pool: 16
+  grid: {estimator: maxk, baseline: [none, rloo], n: 4, k: [1, 2]}
+training:
+  steps: 4
+  batch: 8
+  snapshots: [0, 2]
+  evaluate: {every: 2, instances: 4, samples: 4}
+  grid: {estimator: maxk, baseline: centred, n: 4, k: [1, 2]}
+tracking: {wandb: disabled}
+"""
 PROGRAM = [sys.executable, "-c", "from maxk_lab.cli import main; main()"]
 
 

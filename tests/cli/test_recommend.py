@@ -13,6 +13,8 @@ from click.testing import Result
 
 from maxk_lab.estimators import advantages
 
+pytestmark = pytest.mark.slow
+
 Lab = Callable[..., Result]
 
 

@@ -16,6 +16,8 @@ from click.testing import Result
 
 from .conftest import PROGRAM, SWEEP, program
 
+pytestmark = pytest.mark.slow
+
 Lab = Callable[..., Result]
 
 

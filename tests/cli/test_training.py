@@ -1,4 +1,4 @@
-"""A tiny training study through the verbs: plan, run, resume, show; how far it is, and how long it takes."""
+"""A tiny training study through the verbs: plan, run, resume, show."""
 
 from __future__ import annotations
 
@@ -13,38 +13,18 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from maxk_lab.cli.effort import FIRST_GUESS
-from maxk_lab.cli.tracker import Tracker, UnitState
-from maxk_lab.studies.training.plan import EVALUATION_COST
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.spec.load import load_spec
+from .conftest import PROGRAM, TAUGHT, program
 
-from .conftest import PROGRAM, program
+pytestmark = pytest.mark.slow
 
 Lab = Callable[..., Result]
-SWEEP = """\
-name: taught
-seeds: [0, 1]
-environment: {name: bandit, arms: 4}
-gradient:
-  instances: 2
-  pool: 16
-  grid: {estimator: maxk, baseline: [none, rloo], n: 4, k: [1, 2]}
-training:
-  steps: 4
-  batch: 8
-  snapshots: [0, 2]
-  evaluate: {every: 2, instances: 4, samples: 4}
-  grid: {estimator: maxk, baseline: centred, n: 4, k: [1, 2]}
-tracking: {wandb: disabled}
-"""
 
 
 @pytest.fixture(scope="module")
 def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the sweep has been run by two workers."""
     folder = tmp_path_factory.mktemp("taught")
-    (folder / "taught.yaml").write_text(SWEEP, encoding="utf-8")
+    (folder / "taught.yaml").write_text(TAUGHT, encoding="utf-8")
     done = program(["run", "taught.yaml", "--json", "--jobs", "2"], folder)
     assert done.returncode == 0, done.stderr
     (folder / "run.json").write_text(done.stdout, encoding="utf-8")
@@ -173,7 +153,7 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_metrics(
     taught: Path, tmp_path: Path
 ) -> None:
     """Interrupted after its first checkpoint: what is measured then is what an undisturbed run measures."""
-    sweep = SWEEP.replace("steps: 4", "steps: 600\n  checkpoint_every: 20").replace(
+    sweep = TAUGHT.replace("steps: 4", "steps: 600\n  checkpoint_every: 20").replace(
         "every: 2", "every: 300"
     )
     (tmp_path / "taught.yaml").write_text(sweep, encoding="utf-8")
@@ -197,100 +177,3 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_metrics(
         json.loads(path.read_text()) for path in (tmp_path / "other/taught/cells").glob("*.json")
     )
     assert one["metrics"] == other["metrics"]
-
-
-@pytest.mark.parametrize(
-    ("shares", "done"),
-    [
-        ({}, 0.0),
-        ({"warmup": 0.5}, 1.0),
-        ({"scores": 0.25}, 4.0),
-        ({"warmup": 0.5, "scores": 0.25}, 4.0),
-        ({"warmup": 1.0, "scores": 1.0, "cells": 0.1}, 10.0),
-        ({"cells": 0.1}, 10.0),
-    ],
-)
-def test_a_later_phase_means_that_the_earlier_ones_are_done(
-    shares: dict[str, float], done: float
-) -> None:
-    assert UnitState({"warmup": 2.0, "scores": 8.0}, dict(shares)).done == done
-
-
-def test_the_share_of_a_run_grows_with_the_steps_of_its_trainings(tmp_path: Path) -> None:
-    path = tmp_path / "taught.yaml"
-    path.write_text(SWEEP, encoding="utf-8")
-    plan = make_plan(load_spec(path))
-    units = [unit for unit in plan.units if unit.study == "training"]
-    tracker = Tracker(plan)
-    tracker.event("run_started", {"cell_ids": [cell.id for unit in units for cell in unit.cells]})
-    shares = []
-    for unit in units:
-        for step in (2, 4):
-            tracker.event(
-                "progress", {"unit": unit.label, "phase": "training", "step": step, "steps": 4}
-            )
-            shares.append(tracker.share)
-    assert shares == pytest.approx([n / 8 for n in range(1, 9)])
-    assert tracker.current == f"{units[-1].label}: training 4/4"
-
-
-@pytest.mark.parametrize(
-    "more", ["training.steps=8", "training.batch=16", "training.inner_epochs=2", "training.evaluate.samples=8",
-             "training.evaluate.every=1"],
-)  # fmt: skip
-def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:
-    path = tmp_path / "taught.yaml"
-    path.write_text(SWEEP, encoding="utf-8")
-    before, after = (
-        sum(make_plan(load_spec(path, overrides)).units[-1].work().values())
-        for overrides in ([], [more])
-    )
-    assert 0 < before < after
-
-
-@pytest.mark.parametrize(
-    ("extras", "trajectories"), [("greedy", 1), ("augmentation", 8), ("multistart", 6 + 4)]
-)
-def test_extras_are_decoded_once_for_every_instance(
-    tmp_path: Path, extras: str, trajectories: int
-) -> None:
-    path = tmp_path / "taught.yaml"
-    path.write_text(
-        SWEEP.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}"), encoding="utf-8"
-    )
-    before, after = (
-        sum(make_plan(load_spec(path, overrides)).units[-1].work().values())
-        for overrides in ([], [f"training.evaluate.extras={extras}"])
-    )
-    assert after - before == pytest.approx(EVALUATION_COST * 6 * 4 * trajectories)
-
-
-# Seconds of one cell in one process, as records of such studies on a shared machine have them.
-MEASURED = {
-    75: (
-        "{name: tsp, num_loc: 20}",
-        "steps: 800, batch: 512",
-        "every: 100, instances: 128, samples: 64",
-    ),
-    15: (
-        "{name: tsp, num_loc: 12}",
-        "steps: 300, batch: 256",
-        "every: 100, instances: 64, samples: 64",
-    ),
-}
-
-
-@pytest.mark.parametrize("seconds", MEASURED)
-def test_the_first_guess_is_near_what_was_measured(tmp_path: Path, seconds: int) -> None:
-    environment, steps, evaluate = MEASURED[seconds]
-    grid = "{estimator: maxk, baseline: centred, n: 16, k: 8}"
-    extras = "extras: [greedy, augmentation, multistart]"
-    path = tmp_path / "one.yaml"
-    path.write_text(
-        f"name: one\nseeds: 0\nenvironment: {environment}\n"
-        f"training: {{{steps}, evaluate: {{{evaluate}, {extras}}}, grid: {grid}}}\n",
-        encoding="utf-8",
-    )
-    (unit,) = make_plan(load_spec(path)).units
-    guess = FIRST_GUESS * sum(unit.work().values())
-    assert 0.6 * seconds < guess < 1.6 * seconds

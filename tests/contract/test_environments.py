@@ -259,6 +259,7 @@ def test_a_row_says_when_it_is_exact_and_how_long_a_trajectory_is(row):
     assert row.decisions(parameters) > 0
 
 
+@pytest.mark.slow
 @every_row
 def test_what_is_integrated_is_what_the_samples_say(row):
     """J and its gradient against the means over a large sample, within 5 standard errors."""

@@ -24,6 +24,8 @@ from maxk_lab.statistics.intervals import MEASURES, interval
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.worker import measure as measure_unit
 
+pytestmark = pytest.mark.slow
+
 
 def spellings(catalogue, choose):
     """Every row with its default parameter, and with the further ones that it names."""

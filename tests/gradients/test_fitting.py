@@ -209,6 +209,7 @@ def test_the_bias_of_every_fit_is_proven_or_refuted_without_sampling(shift):
     assert {key: verdict.verdict for key, verdict in bias_verdicts(units).items()} == VERDICTS
 
 
+@pytest.mark.slow
 def test_an_enumerated_cross_fit_has_the_coefficients_and_the_variance_of_the_sampled_one():
     key = ("ladder[cross_fit]", 4, 3)
     (exact,) = measured(bandit(), [cell(*key)], size=20_000).values()

@@ -64,6 +64,7 @@ def test_equals(verdict, value, tolerance, expected):
     assert found == expected, detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of", "over", "side", "expected"),
     [
@@ -82,6 +83,7 @@ def test_ratio(verdict, of, over, side, expected):
     assert found == expected, detail
 
 
+@pytest.mark.slow
 def test_an_incomplete_partner_leaves_a_ratio_undecided(verdict):
     claim = {
         "kind": "ratio",

@@ -72,6 +72,7 @@ def test_weights_are_sorted_so_that_baselines_stand_together(summary):
     ]
 
 
+@pytest.mark.slow
 def test_figures(summary, tmp_path):
     first = {path.name: path.read_bytes() for path in figures(summary, tmp_path / "a")}
     assert first == {path.name: path.read_bytes() for path in figures(summary, tmp_path / "b")}

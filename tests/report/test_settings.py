@@ -67,6 +67,7 @@ def test_tables_have_a_column_for_it_in_the_order_of_the_file(summary):
     )
 
 
+@pytest.mark.slow
 def test_figures_are_kept_apart_and_named(summary, tmp_path):
     names = {path.stem for path in figures(summary, tmp_path)}
     assert names == {
@@ -143,6 +144,7 @@ def test_what_is_varied_is_no_part_of_the_environment_s_label():
     )
 
 
+@pytest.mark.slow
 def test_many_settings_have_short_tables(lab):
     cells = lab.vary(
         lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,)), ARMS, tuple(range(4, 20))

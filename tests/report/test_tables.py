@@ -31,6 +31,7 @@ def summary(lab):
     return summarise_records(cells, records, name="my_sweep", description="Which is 100% best?")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["terminal", "markdown", "latex"])
 def test_text_says_what_the_numbers_rest_on(summary, format):
     text = render(summary, format).replace("\n", " ").replace(r"\%", "%")

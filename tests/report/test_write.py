@@ -16,6 +16,8 @@ from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
+pytestmark = pytest.mark.slow
+
 SWEEP = """
 name: small
 seeds: [0, 1]

@@ -109,6 +109,7 @@ def test_the_interval_is_reproducible():
     assert interval(noisy(1), "snr") == interval(noisy(1), "snr")
 
 
+@pytest.mark.slow
 def test_the_variance_interval_covers_the_exact_value():
     """Population: squared norms of a gamma spread over instances, 16 a sample; exact mean known."""
     rng = np.random.default_rng(0)
@@ -127,6 +128,7 @@ def test_holm_agrees_with_the_textbook():
     )
 
 
+@pytest.mark.slow
 def test_unbiased_families_are_rejected_at_most_at_the_stated_rate():
     rejected = sum(
         any(

@@ -49,6 +49,7 @@ def test_a_quantile_is_that_of_all_values():
     assert quantile_interval(values, 0.9, level=0.95).value == np.quantile(values.ravel(), 0.9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("name", ["iqm", "p50"])
 def test_intervals_cover(between, name):

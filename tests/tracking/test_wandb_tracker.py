@@ -90,6 +90,7 @@ def summaries(folder):
     return logged, config
 
 
+@pytest.mark.slow
 def test_the_offline_files_contain_the_records(run, capfd):
     folders = [Path(folder) for folder in track(run, "offline")]
     assert len(folders) == 2
@@ -109,6 +110,7 @@ def test_the_offline_files_contain_the_records(run, capfd):
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_sending_again_is_the_same_run_with_the_figures_by_then(run):
     (first, _) = track(run, "offline")
     picture = run.report_path / "figures" / "variance.png"

@@ -54,6 +54,7 @@ class KilledError(Exception):
     """What stops a training in the middle."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", ["frozen", "moving"])
 def test_a_training_killed_at_any_step_goes_on_to_the_same_numbers(sequences, tmp_path, reference):
     kl = OPTIONS["kl"] | {"reference": reference}

@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 
 from maxk_lab.environments.environment import make_environment
@@ -21,6 +22,7 @@ def tsp():
     return make_environment({"name": "tsp", "num_loc": 8}, policy)
 
 
+@pytest.mark.slow
 def test_the_warm_up_shortens_the_tours():
     environment = tsp()
     warmup = WarmUp.start(environment.policy(0), 3e-3)

@@ -90,6 +90,7 @@ def test_every_seed_starts_from_the_same_policy():
 # --------------------------------------------------------------------------------------------- exact objectives
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.02, 0.1, 0.4, 30.0])
 @pytest.mark.parametrize("mean", [-0.3, 0.5, 0.9, 1.0, 1.2])
 @pytest.mark.parametrize("k", [1, 2, 4, 16, 64])
@@ -182,6 +183,7 @@ def test_inside_unit_is_pass_at_k(mean):
         assert by_mean == pytest.approx(k * (1 - hit) ** (k - 1) * slope, abs=1e-10)
 
 
+@pytest.mark.slow
 def test_mean_and_maximum_disagree_about_the_two_peaks():
     def best(k):
         points = [i / 100 for i in range(-50, 151)]

@@ -71,6 +71,7 @@ def pretrained(folder, **changes):
     return make_environment(parameters, policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top_p", [1.0, 0.7])
 def test_teacher_forcing_gives_the_log_probability_of_the_rollout(folder, top_p):
     environment = pretrained(folder, top_p=top_p)

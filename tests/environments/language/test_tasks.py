@@ -104,6 +104,7 @@ def risky_value(rewards, family, k):
     return 1 - (1 - share) ** k
 
 
+@pytest.mark.slow
 def test_the_deceptive_task_is_best_answered_safely_for_k_1_and_riskily_for_k_8():
     """By enumeration over every prompt, for policies that treat the risky family evenly; at V = 6, T = 4."""
     bandit = environment(task="deceptive", vocab_size=6, max_length=4, prompt_length=3)

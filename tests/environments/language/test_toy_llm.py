@@ -72,6 +72,7 @@ def test_the_rollout_has_the_log_probability_of_teacher_forcing_bit_for_bit(dtyp
     assert rollouts.log_probs.isfinite().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.6, 1.0), (1.0, 0.75)])
 def test_samples_follow_the_probabilities_of_teacher_forcing(temperature, top_p):
     listing = toy(temperature=temperature)

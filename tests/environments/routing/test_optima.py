@@ -111,6 +111,7 @@ def test_values_are_in_double_precision_whatever_the_policy():
     assert torch.equal(found[0].values, found[1].values)
 
 
+@pytest.mark.slow
 def test_no_policy_is_better_than_the_optimum():
     environment = make("pctsp", num_loc=10)
     instances = environment.instances(3, 4)
@@ -119,6 +120,7 @@ def test_no_policy_is_better_than_the_optimum():
     assert (rewards.max(1).values <= best + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_pyvrp_gives_the_same_again_and_is_feasible_for_rl4co():
     pytest.importorskip("pyvrp")
     environment = make("cvrp", "float32", num_loc=12)

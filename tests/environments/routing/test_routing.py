@@ -41,6 +41,7 @@ def largest(row):
     )
 
 
+@pytest.mark.slow
 @every_row
 def test_the_largest_enumerable_size_is_listed_whole(row):
     parameters = largest(row)

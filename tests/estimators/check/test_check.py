@@ -13,6 +13,7 @@ from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.estimators.check.run import check_options, check_pair, check_tokens, run_checks
 
 
+@pytest.mark.slow
 def test_everything_holds_and_every_row_is_covered() -> None:
     results = run_checks()
     assert [result for result in results if not result.ok] == []
@@ -22,6 +23,7 @@ def test_everything_holds_and_every_row_is_covered() -> None:
     assert {"identity I1", "identity I2", "identity I3"} <= {result.name for result in results}
 
 
+@pytest.mark.slow
 def test_one_estimator() -> None:
     rows = {result.row for result in run_checks("reinforce")}
     assert "reinforce / centred" in rows
@@ -30,6 +32,7 @@ def test_one_estimator() -> None:
         run_checks("reinforc")
 
 
+@pytest.mark.slow
 def test_one_baseline() -> None:
     rows = {result.row for result in run_checks(estimator="maxk", baseline="subloo")}
     assert {row for row in rows if row.startswith(("maxk /", "reinforce /"))} == {

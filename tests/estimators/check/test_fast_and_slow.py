@@ -50,6 +50,7 @@ def test_weights(spelling: str, n: int) -> None:
             torch.testing.assert_close(fast, slow(groups(n), k, **given), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelling", ALONE)
 def test_estimators_without_baseline(spelling: str) -> None:
     choice, compared = choose_estimator(spelling), 0

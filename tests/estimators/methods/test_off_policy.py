@@ -73,6 +73,7 @@ def test_value_and_effective_sample_size_are_their_definition(n: int) -> None:
     assert_near(effective_sample_size(ratios), reference.effective_sample_size(ratios))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "k"), [(6, 3), (64, 8), (64, 63), (200, 100), (1_100, 550)])
 def test_value_is_own_weight_plus_the_value_of_the_others(n: int, k: int) -> None:
     """I2 off-policy: value = s_i + (n-K)/n * (value of the others)."""
@@ -94,6 +95,7 @@ def test_value_is_own_weight_plus_the_value_of_the_others(n: int, k: int) -> Non
     torch.testing.assert_close(s.sum(-1), k * value, rtol=1e-12, atol=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weigh", BOTH)
 @pytest.mark.parametrize(
     ("n", "k", "baseline"),
@@ -242,6 +244,7 @@ def test_no_gradient_flows_through_the_weights(weigh) -> None:  # type: ignore[n
         assert not found.requires_grad
 
 
+@pytest.mark.slow
 def test_great_n_and_k_stay_finite() -> None:
     """At K = 2 000 of 4 096 a binomial coefficient has 1 230 digits."""
     rewards, ratios = draw(4_096, spread=0.01)

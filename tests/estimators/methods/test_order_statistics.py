@@ -181,6 +181,7 @@ def test_float32_rewards_with_a_large_shift(form: str, name: str) -> None:
     torch.testing.assert_close(weights(rewards, form, name, 8), exact.float(), rtol=1e-6, atol=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [*FORMS, "cvar_upper[0.9]"])
 @pytest.mark.parametrize("k", [2, 64, 1024, 4095, 4096])
 def test_large_groups_are_finite_and_consistent(form: str, k: int) -> None:

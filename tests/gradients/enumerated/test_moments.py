@@ -164,6 +164,7 @@ def test_otb_equals_eob_where_the_logit_proxy_is_the_squared_norm():
         assert proxies["logit_proxy"] == pytest.approx([1.0] * 12, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_sampled_measures_estimate_the_enumerated_ones():
     keys = [
         ("maxk", "centred", 4, 2),

@@ -36,6 +36,7 @@ def exact_variances(probabilities, rewards):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "pool_size", "unit"), [(2, 512, "block"), (24, 64, "instance")])
 def test_the_95_percent_intervals_of_variances_cover_95_percent_of_the_time(count, pool_size, unit):
     environment = make_environment(

@@ -58,6 +58,7 @@ def exact_moments(environment, policy, rewards, n, k, baseline):
     return mean, (chance @ estimates.square().sum(1) - mean.square().sum()).item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("baseline", ["none", "centred", "subloo", "group_mean", "sample_loo"])
 def test_measures_agree_with_complete_enumeration(baseline):
     environment = bandit(shift=-1.0)
@@ -75,6 +76,7 @@ def test_measures_agree_with_complete_enumeration(baseline):
     assert metrics["against"] == "exact"
 
 
+@pytest.mark.slow
 def test_quadratic_forms_equal_the_gradients_written_out():
     environment = make_environment({"name": "tsp", "num_loc": 5}, TSP_POLICY)
     policy, instances = environment.policy(0), environment.instances(12, 1)
@@ -185,6 +187,7 @@ def test_one_failing_cell_does_not_take_the_others_with_it():
     assert "at least 2 are needed" in str(found["none-64-2"])
 
 
+@pytest.mark.slow
 def test_many_trajectories_take_the_exact_gradient_as_a_direction_to_the_same_numbers(monkeypatch):
     environment = make_environment({"name": "tsp", "num_loc": 5}, TSP_POLICY)
     policy, instances = environment.policy(0), environment.instances(12, 1)

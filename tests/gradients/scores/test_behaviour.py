@@ -146,6 +146,7 @@ def test_ratios_make_the_gradient_unbiased_and_nothing_less_does():
     assert {pair: verdict.verdict for pair, verdict in verdicts.items()} == pairs
 
 
+@pytest.mark.slow
 def test_sampled_measures_estimate_the_enumerated_ones():
     pairs = [("off_policy_maxk", "none"), ("off_policy_maxk", "subloo"), ("maxk", "centred")]
     pool, *_ = drawn_pool(size=30_000)
@@ -158,6 +159,7 @@ def test_sampled_measures_estimate_the_enumerated_ones():
         assert sampled[name]["scale"] == pytest.approx(metrics["scale"], abs=0.1)
 
 
+@pytest.mark.slow
 def test_without_the_exact_gradient_the_reference_has_ratios():
     pool, *_ = drawn_pool(size=20_000, enumerable=False)
     cells = [

@@ -40,6 +40,7 @@ def setting():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 4, 11, 64])
 @pytest.mark.parametrize("memory_bytes", [1, 20_000, 2**30])
 def test_gram_matrix_is_the_product_of_the_scores(setting, chunk, memory_bytes):

@@ -175,6 +175,7 @@ def test_at_no_distance_the_ratios_are_exactly_one(lab):
     assert found == {"effective_sample_size": (1.0, 1.0), "kl": (0.0, 0.0), "ratio_std": (0.0, 0.0)}
 
 
+@pytest.mark.slow
 def test_the_figure_of_the_anatomy(summary, tmp_path):
     paths = [path for path in figures(summary, tmp_path) if path.name.startswith("anatomy")]
     assert {path.name for path in paths} == {
@@ -198,6 +199,7 @@ def number(value):
     return f"{value:#.3g}"
 
 
+@pytest.mark.slow
 def test_figures_of_the_anatomy_have_few_bars_and_keep_together_what_is_compared(lab):
     cells = lab.vary(
         lab.cells(baselines=BASELINES, ns=(8, 16), ks=(2,)), "environment.arms", range(2, 7)

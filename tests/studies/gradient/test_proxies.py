@@ -51,6 +51,7 @@ def test_any_cell_of_the_seed_tells_them(study):
     assert whole == part
 
 
+@pytest.mark.slow
 def test_a_seed_without_any_cell_leaves_them_undefined(study):
     cells, records = study
     lost = [cell["id"] for cell in cells if cell["seed"] == 1]

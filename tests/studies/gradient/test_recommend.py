@@ -31,6 +31,7 @@ def snr(row: Any) -> float:
     return float(u / (m2 - u))
 
 
+@pytest.mark.slow
 def test_the_best_has_the_highest_snr_per_rollout_and_all_are_ranked_by_it(rows: Rows) -> None:
     found = rows(ks=(2,))
     answer = recommend(found, objective_name="max@2", budget=64)

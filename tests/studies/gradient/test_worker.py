@@ -57,6 +57,7 @@ def metrics(spec, run):
     }
 
 
+@pytest.mark.slow
 def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
     one, two = RunDirectory(tmp_path / "one"), RunDirectory(tmp_path / "two")
     assert len(execute(make_plan(spec()), one, jobs=1).done) == 8
@@ -77,6 +78,7 @@ def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
     assert metrics(spec("[none, centred, subloo]"), one) == expected
 
 
+@pytest.mark.slow
 def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
     whole, killed = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "killed")
     spec("[none, centred, subloo]")

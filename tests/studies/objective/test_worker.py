@@ -66,6 +66,7 @@ def test_curve_and_optimum_are_those_of_the_integral(k: int) -> None:
     assert metrics["undefined"] == {}
 
 
+@pytest.mark.slow
 def test_the_optimum_moves_to_the_edge_with_k() -> None:
     """The larger K, the more draws beyond the edge can be afforded."""
     cells = [cell("maxk", k) for k in (1, 2, 4, 8, 16)]

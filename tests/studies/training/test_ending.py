@@ -73,6 +73,7 @@ def test_the_robust_summary_is_of_every_instance_of_every_seed(study, tsp):
     assert tsp.row_of(study, *POMO).robust.improvement is None
 
 
+@pytest.mark.slow
 def test_values_that_differ_by_rounding_are_the_same(tsp):
     def change(found, cell):
         found["final"]["per_instance"][-1] = [
@@ -98,6 +99,7 @@ def test_a_column_without_any_value_is_left_out_and_its_reason_said(tsp):
     assert "p99 of 32 values has only 0 beyond it: of the instances, p99 of" in text
 
 
+@pytest.mark.slow
 def test_without_optima_it_is_of_the_rewards_and_says_why(tsp):
     summary = tsp.report(tsp.cells(), reference=False)
     row = tsp.row_of(summary, *BEST)
@@ -109,6 +111,7 @@ def test_without_optima_it_is_of_the_rewards_and_says_why(tsp):
     assert json.loads(render(summary, "json"))["training"][0]["optimum"] == "none"
 
 
+@pytest.mark.slow
 def test_an_optimum_that_is_only_the_best_known_says_so(tsp):
     text = " ".join(render(tsp.report(tsp.cells(), exact=False), "terminal", width=200).split())
     assert (
@@ -117,6 +120,7 @@ def test_an_optimum_that_is_only_the_best_known_says_so(tsp):
     )
 
 
+@pytest.mark.slow
 def test_a_gap_in_percent_of_nothing_is_undefined(tsp):
     def change(found, cell):
         found["reference"]["per_instance"][3] = 0.0
@@ -128,6 +132,7 @@ def test_a_gap_in_percent_of_nothing_is_undefined(tsp):
     assert "the optimum of an instance is 0" in render(summary, "terminal", width=200)
 
 
+@pytest.mark.slow
 def test_an_extra_that_an_environment_lacks_is_undefined_with_its_reason(tsp):
     def change(found, cell):
         found["extras"]["greedy_augmented"] = {"value": None, "reason": "no coordinates to turn"}
@@ -140,6 +145,7 @@ def test_an_extra_that_an_environment_lacks_is_undefined_with_its_reason(tsp):
     assert "no coordinates to turn: greedy, best of 8 augmentations of" in text
 
 
+@pytest.mark.slow
 def test_rows_of_different_instances_are_not_paired(tsp):
     def change(found, cell):
         if cell["baseline"] == "subloo":
@@ -150,6 +156,7 @@ def test_rows_of_different_instances_are_not_paired(tsp):
     assert "were evaluated on different instances" in row.robust.improvement.reason
 
 
+@pytest.mark.slow
 def test_one_seed_has_intervals_over_instances_and_says_so(tsp):
     summary = tsp.report(tsp.cells(seeds=(3,)))
     row = tsp.row_of(summary, *BEST)
@@ -163,6 +170,7 @@ def test_one_seed_has_intervals_over_instances_and_says_so(tsp):
     assert "p99 of 32 values has only 0 beyond it" in text
 
 
+@pytest.mark.slow
 def test_every_format_has_the_same_numbers(study, tsp):
     row = tsp.row_of(study, *BEST)
     named = {
@@ -206,6 +214,7 @@ def test_tables_say_that_other_ways_of_decoding_are_no_estimates(study):
     assert "Rewards are minus costs: higher is better." in text
 
 
+@pytest.mark.slow
 def test_a_record_from_before_is_reported_as_it_was(tsp, tmp_path, unsaved):
     def change(found, cell):
         for key in ("quantiles", "extras", "reference", "data"):
@@ -240,6 +249,7 @@ def test_a_record_from_before_is_reported_as_it_was(tsp, tmp_path, unsaved):
     }
 
 
+@pytest.mark.slow
 def test_instances_from_a_file_are_the_same_in_every_seed_and_the_text_says_so(study, tsp):
     def change(found, cell):
         found["data"] = {"instances": "0123456789abcdef", "source": "berlin52.tsp"}

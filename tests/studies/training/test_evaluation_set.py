@@ -96,6 +96,7 @@ for seed in range(40):
 """
 
 
+@pytest.mark.slow
 def test_workers_at_the_same_time_agree(tmp_path):
     command = [sys.executable, "-c", WORKER, str(tmp_path)]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]

@@ -26,6 +26,7 @@ def legend(figure):
     return [text.get_text() for text in found.get_texts()]
 
 
+@pytest.mark.slow
 def test_there_are_the_curves_their_differences_and_their_gaps(drawn):
     assert list(drawn) == ["max-at-k", "max-at-k-difference", "gap", "training", "training-log"]
     title = " ".join(drawn["max-at-k-difference"])
@@ -92,6 +93,7 @@ def test_learning_curves_show_the_second_half_and_say_so(study):
     assert sum("outside: -" in label for label in legend(figure)) == 2
 
 
+@pytest.mark.slow
 def test_where_none_diverged_axes_have_everything(tsp):
     points = [point for point in tsp.points if point[1] != "sample_loo"]
     rows = tsp.report(tsp.cells(points=points)).training
@@ -128,6 +130,7 @@ def test_bands_are_drawn_where_the_rows_are_few(study):
     )
 
 
+@pytest.mark.slow
 def test_a_gradient_norm_over_decades_has_a_logarithmic_axis(study, tsp):
     def change(found, cell):
         if cell["baseline"] == "sample_loo":
@@ -147,6 +150,7 @@ def test_bands_take_half_as_much_again_at_most():
     assert where([-3.0, 0.5], (low, high)) == "beyond the axis, -3.00 to 0.500"
 
 
+@pytest.mark.slow
 def test_several_environments_have_figures_of_their_own(tsp, tmp_path, unsaved):
     cells = []
     for name in ("cvrp", "op"):

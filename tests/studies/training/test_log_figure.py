@@ -10,6 +10,8 @@ from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.over_seeds import over_seeds
 from maxk_lab.studies.training.figures.log import log_figure, shown_metrics
 
+pytestmark = pytest.mark.slow
+
 MANY = [
     *(
         ("reinforce", name, 8, 1)

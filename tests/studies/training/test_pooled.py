@@ -49,6 +49,7 @@ def test_the_interval_over_seeds_covers(seeds):
     assert abs(hits - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 4000)
 
 
+@pytest.mark.slow
 def test_the_intervals_of_a_report_cover_what_was_put_in(lab):
     """One study per row of seeds: its final Max@8 and its difference to the reference, both against the truth."""
     hits = np.zeros(2)
@@ -267,6 +268,7 @@ def test_settings_that_bias(settings, said):
     assert biasing(settings) == said
 
 
+@pytest.mark.slow
 def test_figures_show_what_was_measured(plain, tmp_path):
     paths = figures(plain.summary, tmp_path)
     names = [
@@ -287,6 +289,7 @@ def test_figures_show_what_was_measured(plain, tmp_path):
     assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in again]
 
 
+@pytest.mark.slow
 def test_without_a_clock_there_is_no_figure_against_time(lab, tmp_path):
     cells = lab.training_cells()
     records = [lab.training_record(cell) for cell in cells]

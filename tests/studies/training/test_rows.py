@@ -141,6 +141,7 @@ def test_differences_are_to_pomo_s_loss(study):
     assert study.training[0].reference == ""
 
 
+@pytest.mark.slow
 def test_a_forced_start_is_compared_with_pomo_as_shipped_and_that_with_its_loss(tsp):
     forced = [
         ("reinforce", "group_mean", 16, 1, "multistart"),
@@ -179,6 +180,7 @@ def test_environments_have_their_own_tables_and_references(tsp):
     assert "name=" not in text.replace("training/name=", "")
 
 
+@pytest.mark.slow
 def test_claims_speak_of_the_settings_of_a_training(tsp):
     claim = TypeAdapter(Claim).validate_python(
         {

@@ -193,6 +193,7 @@ def test_an_interrupted_cell_goes_on_to_the_same_bytes(tmp_path):
     assert resumed == [4, 5, 6, 7]
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_no_obstacle(tmp_path):
     whole = untimed(measured(unit(), CELLS[0], cache=tmp_path))
     path = tmp_path / f"training-{CELLS[0]['id']}.pt"
@@ -227,6 +228,7 @@ list(measure_training(unit, [cell], cache=Path(sys.argv[2]), event=lambda name, 
 """
 
 
+@pytest.mark.slow
 def test_a_study_killed_in_the_middle_goes_on_to_the_same_bytes(tmp_path):
     about = unit(training=TRAINING | {"steps": 100})
     process = subprocess.Popen(
@@ -264,6 +266,7 @@ ROUTING = TRAINING | {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["iid", "multistart"])
 def test_an_interrupted_routing_cell_goes_on_to_the_same_bytes(tmp_path, start):
     about, one = (
@@ -462,6 +465,7 @@ def test_rewards_that_are_never_a_score_give_no_value_and_say_so(tmp_path, monke
     assert found["undefined"]["value"] == "no sample of the held-out instances can be scored"
 
 
+@pytest.mark.slow
 def test_the_log_is_thinned_evenly():
     settings = {
         "steps": 220,

@@ -115,6 +115,7 @@ def test_what_a_clock_said_is_kept_with_the_timings_and_not_with_the_metrics(
         assert first.timings["seconds"] >= 0
 
 
+@pytest.mark.slow
 def test_measuring_again_does_not_resume_from_what_the_cache_keeps_of_a_cell(
     go: Go, run: RunDirectory, plan: Plan
 ) -> None:
@@ -217,6 +218,7 @@ def test_faults_of_measuring_become_failed_cells(
     assert all(reason in error for error in errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_dead_worker_takes_only_its_own_unit(small: str, run: RunDirectory, jobs: int) -> None:
     spec = load_spec(small, ["seeds=[0, 1, 2]"])
@@ -277,6 +279,7 @@ def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) 
     assert run.spec() == changed
 
 
+@pytest.mark.slow
 def test_resume_after_kill_9(go: Go, run: RunDirectory, plan: Plan) -> None:
     with process(run, "slow", jobs=2) as started:
         wait_until(lambda: len(run.ids()) >= 2)
