@@ -25,7 +25,7 @@ class Table(nn.Module):
         )
 
     def forward(self, actions):
-        """Log-probabilities [..., T, SYMBOLS] of all symbols at all positions of actions [..., T]."""
+        """Log-probabilities [..., T, SYMBOLS] of all symbols at positions of actions [..., T]."""
         width = actions.shape[-1]
         before = torch.cat([torch.full_like(actions[..., :1], SYMBOLS), actions[..., :-1]], -1)
         return torch.log_softmax(self.logits, -1)[torch.arange(width).clamp(max=LENGTH - 1), before]
