@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from maxk_lab.report.drawing import STYLE, save, unused
 from maxk_lab.report.model import Summary, SummaryRow
 from maxk_lab.report.naming import setting_words
-from maxk_lab.studies.gradient.columns import HEADINGS
+from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.figures.anatomy import anatomy_figure, anatomy_parts
 from maxk_lab.studies.gradient.figures.heat_map import has_heat_map, heat_map_figure
 from maxk_lab.studies.gradient.figures.lines import declared_figure
@@ -69,7 +69,7 @@ def _declared_figures(summary: Summary) -> Iterator[tuple[str, Figure]]:
         for found in _grouped(sorted_rows(summary.rows), lambda row: row.key.environment):
             environment = found[0].key.environment
             against = declared.against.rpartition(".")[2]
-            title = f"{declared.title or f'{HEADINGS[declared.metric]} against {against}'}: {environment}"
+            title = f"{declared.title or f'{MEASURES.get(declared.metric).heading} against {against}'}: {environment}"
             figure = declared_figure(found, declared, title, summary.level)
             if figure is not None:
                 yield declared.name, figure

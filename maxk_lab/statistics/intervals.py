@@ -11,36 +11,25 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from maxk_lab.statistics.units import Array, Units
+from maxk_lab.catalogue import load
+from maxk_lab.statistics.measures import MEASURES, MeasureRow
+from maxk_lab.statistics.units import FIELDS, Array, Units
 
 RESAMPLES = 2000
 # A norm that is divided by must be told from zero at this level, whatever the level of the interval asked for.
 DEFINED_LEVEL = 0.95
 
-# name → formula over the means of the unit columns; ĝ is the estimate, ∇J the gradient it is judged against.
-MEASURES: dict[str, str] = {
-    "variance": "tr Cov ĝ = E‖ĝ‖² − ‖E ĝ‖²",
-    "relative_variance": "tr Cov ĝ / ‖E ĝ‖²",
-    "snr": "‖E ĝ‖² / tr Cov ĝ",
-    "squared_bias": "‖E ĝ − ∇J‖²",
-    "scale": "⟨E ĝ, ∇J⟩ / ‖∇J‖²",
-    "cosine": "⟨E ĝ, ∇J⟩ / (‖E ĝ‖ ‖∇J‖)",
-    "objective": "J, or the mean of its unbiased estimate ρ̂ over groups",
-    "value_variance": "Var ρ̂ of the objective's unbiased estimate over groups",
-    "dead_gradient_rate": "P(w_1 = … = w_n = 0)",
-    "weight_concentration": "E[Σw² / (Σ|w|)²] over groups that are not dead",
-    "effective_sample_size": "E[(Σr)² / Σr²] / n, r the importance ratios",
-    "kl": "KL(behaviour ‖ π) = −E log r",
-    "ratio_std": "the standard deviation of r",
-    "variance_first": "n · tr Cov E[ĝ | τ_1], the first Hoeffding term of ĝ",
-    "variance_cross": "tr Cov of the higher Hoeffding terms of Σ s_i ψ_i",
-    "variance_baseline": "tr Cov of the higher Hoeffding terms of Σ b_i ψ_i",
-    "variance_interaction": "−2 tr Cov between these two; the four sum to tr Cov ĝ",
+# A norm that a measure divides by → why it is undefined where that cannot be told from zero.
+_NORMS = {
+    "truth": "the norm of the gradient it is judged against cannot be told from zero",
+    "mean_square": "the norm of the mean estimate cannot be told from zero",
 }
 
 
@@ -158,37 +147,30 @@ def bootstrap(
     return Interval(value, float(found.low), float(found.high), level)
 
 
-# name → value from the means of the unit columns, in the order of `FIELDS`.
-STATISTICS: dict[str, Callable[[Array], Array]] = {
-    "variance": lambda m: m[0] - m[1],
-    "snr": lambda m: m[1] / (m[0] - m[1]),
-    "mean_square": lambda m: m[1],
-    "truth": lambda m: m[3],
-    "squared_bias": lambda m: m[1] - 2 * m[2] + m[3],
-    "scale": lambda m: m[2] / m[3],
-    "cosine": lambda m: m[2] / np.sqrt(np.maximum(m[1], 1e-300) * np.maximum(m[3], 1e-300)),
-}
-
-
-# What a unit has a number of its own for: the measure is its mean.
-OF_UNITS = tuple(
-    name for name in MEASURES if name not in STATISTICS and name != "relative_variance"
-)
+@cache
+def of_moments(name: str) -> Callable[[Array], Array]:
+    """The function from the means of the unit columns [F, ...] to a moment, or a measure of them."""
+    if name in FIELDS:
+        return itemgetter(FIELDS.index(name))
+    function = load(MEASURES.get(name).implementation)
+    return lambda means: function(*means)
 
 
 def interval(units: Units, measure: str, *, level: float = 0.95, seed: int = 0) -> Interval:
-    """The stratified bootstrap interval of one of `MEASURES`; NaN with a reason where the measure is undefined.
+    """The stratified bootstrap interval of a measure; NaN with a reason where it is undefined.
 
-    `relative_variance` is the inverse of `snr`, endpoint by endpoint: its upper end is infinite when the signal cannot be told from
-    zero. `scale` and `cosine` are undefined when a norm they divide by cannot be told from zero.
+    An inverse, as `relative_variance` is of `snr`, is taken endpoint by endpoint: its upper end is
+    infinite when the signal cannot be told from zero. Others are undefined when a norm that they
+    divide by cannot be told from zero.
     """
-    if measure in OF_UNITS:
-        return _of_units(units, measure, level=level, seed=seed)
+    row = MEASURES.get(measure)
+    if row.of_units:
+        return _of_units(units, row, level=level, seed=seed)
     columns, members = units.columns(), units.members()
     if np.isnan(columns[:2]).any():
         return undefined(level, "the second moments were not measured")
     if np.isnan(columns[2:]).any():
-        if measure in ("squared_bias", "scale", "cosine"):
+        if row.judged:
             return undefined(level, "no gradient to judge against")
         columns = np.nan_to_num(columns)
 
@@ -197,45 +179,37 @@ def interval(units: Units, measure: str, *, level: float = 0.95, seed: int = 0) 
             units.squared_bias[np.newaxis], members, lambda m: m[0], level=level, seed=seed
         )
 
-    def of(name: str) -> Interval:
-        return bootstrap(columns, members, STATISTICS[name], level=level, seed=seed)
-
     def positive(name: str) -> bool:
+        norm = of_moments(name)
         if units.tolerance is not None:  # known exactly, however few the units
-            return bool(STATISTICS[name](stratified_mean(columns, members)) > 0)
-        return bootstrap(columns, members, STATISTICS[name], level=DEFINED_LEVEL, seed=seed).low > 0
+            return bool(norm(stratified_mean(columns, members)) > 0)
+        return bootstrap(columns, members, norm, level=DEFINED_LEVEL, seed=seed).low > 0
 
-    if measure == "relative_variance":
-        return _inverse(of("snr"))
-    if measure in ("scale", "cosine") and not positive("truth"):
-        return undefined(
-            level, "the norm of the gradient it is judged against cannot be told from zero"
+    if row.inverse_of:
+        return _inverse(
+            bootstrap(columns, members, of_moments(row.inverse_of), level=level, seed=seed)
         )
-    if measure == "cosine" and not positive("mean_square"):
-        return undefined(level, "the norm of the mean estimate cannot be told from zero")
-    return of(measure)
+    for name in row.divides_by:
+        if name in _NORMS and not positive(name):
+            return undefined(level, _NORMS[name])
+    return bootstrap(columns, members, of_moments(measure), level=level, seed=seed)
 
 
-def _of_units(units: Units, measure: str, *, level: float, seed: int) -> Interval:
+def _of_units(units: Units, row: MeasureRow, *, level: float, seed: int) -> Interval:
     """The mean of a measure over the units that have it."""
-    if measure not in units.measures:
+    if row.name not in units.measures:
         return undefined(level, "not measured")
-    values = units.measures[measure]
+    values = units.measures[row.name]
     members = defined_members(values, units.members())
     if not members:
         return undefined(level, "undefined on every resampling unit of a stratum")
-    if (
-        measure == "dead_gradient_rate"
-        and units.groups
-        and np.ptp(values) == 0
-        and values[0] in (0, 1)
-    ):
+    if row.rate and units.groups and np.ptp(values) == 0 and values[0] in (0, 1):
         return _same_everywhere(int(values[0]), units.groups, level)
     return bootstrap(values[np.newaxis], members, lambda means: means[0], level=level, seed=seed)
 
 
 def _same_everywhere(rate: int, groups: int, level: float) -> Interval:
-    """Of a rate that was 0 (or 1) in all of so many groups: there is nothing to resample, but the exact binomial interval."""
+    """The exact binomial interval of a rate that was 0 (or 1) in all groups: nothing to resample."""
     ends = stats.binomtest(rate * groups, groups).proportion_ci(level, method="exact")
     return Interval(float(rate), float(ends.low), float(ends.high), level)
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxk_lab.statistics.intervals import (
-    OF_UNITS,
-    STATISTICS,
     Interval,
     bootstrap,
     defined_members,
+    of_moments,
     undefined,
 )
+from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.statistics.units import Array, Units
 
 
@@ -27,7 +27,8 @@ def log_ratio(
     """
     if not np.array_equal(a.stratum, b.stratum):
         return undefined(level, "the two rest on different resampling units: no paired comparison")
-    if measure in OF_UNITS:
+    row = MEASURES.get(measure)
+    if row.of_units:
         if measure not in a.measures or measure not in b.measures:
             return undefined(level, "not measured")
         own = a.measures[measure], b.measures[measure]
@@ -38,12 +39,12 @@ def log_ratio(
             a.squared_bias, b.squared_bias, a.members(), measure, level=level, seed=seed
         )
     columns, members = np.concatenate([a.columns(), b.columns()]), a.members()
-    statistic = STATISTICS["snr" if measure == "relative_variance" else measure]
-    sign = -1.0 if measure == "relative_variance" else 1.0
+    statistic = of_moments(row.inverse_of or measure)
+    sign = -1.0 if row.inverse_of else 1.0
     if np.isnan(columns[[0, 1, 4, 5]]).any():
         return undefined(level, "the second moments were not measured")
-    if measure in ("variance", "snr", "relative_variance"):
-        columns = np.nan_to_num(columns)  # these do not look at the gradient judged against
+    if not row.judged:  # it does not look at the gradient judged against
+        columns = np.nan_to_num(columns)
 
     def ratio(means: Array) -> Array:
         top, bottom = statistic(means[:4]), statistic(means[4:])

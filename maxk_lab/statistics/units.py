@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -60,6 +61,26 @@ class Units:
             off_direction=np.asarray(bias["off_direction"], dtype=float),
             tolerance=float(metrics["tolerance"]),
         )
+
+    def as_record(self) -> dict[str, Any]:
+        """The units as a record carries them, for `from_metrics`; a measure is None where undefined."""
+        found: dict[str, Any] = {
+            "units": {"stratum": self.stratum.tolist()}
+            | {name: getattr(self, name).tolist() for name in FIELDS},
+            "measures": {
+                name: [None if math.isnan(value) else value for value in values.tolist()]
+                for name, values in self.measures.items()
+            },
+        }
+        if self.squared_bias is None or self.off_direction is None:
+            return found
+        return found | {
+            "bias": {
+                "squared": self.squared_bias.tolist(),
+                "off_direction": self.off_direction.tolist(),
+            },
+            "tolerance": self.tolerance,
+        }
 
     @staticmethod
     def pool(parts: Sequence[Units]) -> Units:

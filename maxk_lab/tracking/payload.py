@@ -1,20 +1,13 @@
-"""What W&B is told about one seed of a study: a name, a config, metrics and tables. Imports no wandb."""
+"""Payloads: a name, a config, metrics and tables for every seed of a study. Imports no wandb."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.studies.exact_payload import (
-    objective_metrics,
-    objective_tables,
-    weights_metrics,
-    weights_tables,
-)
-from maxk_lab.studies.gradient.payload import gradient_metrics, gradient_tables
-from maxk_lab.studies.training.payload import training_metrics, training_tables
 from maxk_lab.sweeps.plan.identity import content_hash
+from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.tracking.table import Metrics, PayloadTable
 
 if TYPE_CHECKING:
@@ -52,9 +45,9 @@ def _payload(
         "cells_done": sum(record.status == "done" for record in records),
         "cells_failed": sum(record.status == "failed" for record in records),
     }
-    of_record, tables = _STUDIES[study]
+    kind = STUDIES.get(study).part("payload")
     for record in records:
-        metrics |= of_record(record)
+        metrics |= kind.metrics(record)
     return Payload(
         run_id=content_hash(identity | meaning),
         name=f"{sweep}-{study}-seed{seed}",
@@ -64,16 +57,5 @@ def _payload(
             "provenance": dict(records[-1].provenance),
         },
         metrics=metrics,
-        tables=tables(records),
+        tables=kind.tables(records),
     )
-
-
-# study → (metrics of a record, tables of all records)
-_STUDIES: dict[
-    str, tuple[Callable[[Record], Metrics], Callable[[Sequence[Record]], dict[str, PayloadTable]]]
-] = {
-    "gradient": (gradient_metrics, gradient_tables),
-    "training": (training_metrics, training_tables),
-    "objective": (objective_metrics, objective_tables),
-    "weights": (weights_metrics, weights_tables),
-}

@@ -12,7 +12,8 @@ from maxk_lab.report.document import SAME, Sheet, compact, document, number, wit
 from maxk_lab.report.formats.latex import escape
 from maxk_lab.report.formats.render import FORMATS, render, sections
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.statistics.intervals import MEASURES, Interval
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.section import gradient_section
 
 
@@ -113,7 +114,7 @@ def test_latex_is_escaped_and_balanced(summary):
 
 def test_every_letter_of_the_measures_is_known_to_latex():
     """Beyond Latin and its accents, a letter that is not escaped stops LaTeX."""
-    for text in (*MEASURES.values(), "√(mean ‖ψ‖²) τ"):
+    for text in (*(row.meaning for row in MEASURES), "√(mean ‖ψ‖²) τ"):
         assert max(escape(text)) <= "ÿ", escape(text)
     assert escape("Var ρ̂ of ρ") == r"Var $\hat\rho$ of $\rho$"
 

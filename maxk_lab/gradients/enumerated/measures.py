@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -24,11 +23,11 @@ from maxk_lab.gradients.enumerated.exact import exact_gradient_weights, exact_va
 from maxk_lab.gradients.enumerated.moments import CompleteMoments, MomentSums, Outcomes, Weigh
 from maxk_lab.gradients.enumerated.weighing import plain_weigh_of, weigh_of
 from maxk_lab.gradients.fitting import SampledFits, enumerated_fits
-from maxk_lab.gradients.group_measures import concentrations
 from maxk_lab.gradients.scores.behaviour import divergence, ratio_std
 from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.gradients.weighted_groups import GroupSums, WeightedGroups
 from maxk_lab.statistics.points import point_estimates
-from maxk_lab.statistics.units import FIELDS, Units
+from maxk_lab.statistics.units import Array, Units
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,6 @@ class ExactUnit:
     value: float
     squared_bias: float
     off_direction: float
-
-
-@dataclass(frozen=True)
-class WeightUnit:
-    """One instance: the probability that all weights of a group are zero, and the mean concentration of the others (NaN if all)."""
-
-    dead_gradient_rate: float
-    weight_concentration: float
 
 
 class Enumeration:
@@ -78,9 +69,9 @@ class Enumeration:
         plain = plain_weigh_of(cell)
         exact, measured = [], []
         for instance, weigh in zip(outcomes, weighs, strict=True):
-            moments, weights, anatomy = _sums(instance, cell["n"], weigh, plain, ordered=ordered)
+            moments, of_groups, anatomy = _sums(instance, cell["n"], weigh, plain, ordered=ordered)
             exact.append(_exact_unit(instance, moments, target))
-            measured.append(asdict(weights) | asdict(anatomy))
+            measured.append(of_groups | asdict(anatomy))
         return self._metrics(cell, target, exact, measured, coefficients)
 
     def _plan(
@@ -116,24 +107,32 @@ class Enumeration:
         measured: Sequence[dict[str, float]],
         coefficients: Sequence[list[float] | None],
     ) -> dict[str, Any]:
-        def column(name: str) -> list[float]:
-            return [getattr(unit, name) for unit in exact]
+        def column(name: str) -> Array:
+            return np.array([getattr(unit, name) for unit in exact])
 
+        units = Units(
+            np.zeros(len(exact), dtype=np.int64),
+            m2=column("m2"),
+            mean_square=column("mean_square"),
+            inner=column("inner"),
+            truth=column("truth"),
+            squared_bias=column("squared_bias"),
+            off_direction=column("off_direction"),
+            tolerance=self._pool.tolerance,
+            measures=self._measures(cell, target, exact, measured),
+        )
+        undefined: dict[str, str] = {}
         metrics: dict[str, Any] = {
             "against": "complete",
             "is_reference": False,
             "unit": "instance",
             "replicates": 0,
-            "units": {"stratum": [0] * len(exact)} | {name: column(name) for name in FIELDS},
-            "bias": {"squared": column("squared_bias"), "off_direction": column("off_direction")},
-            "measures": self._measures(cell, target, exact, measured),
-            "tolerance": self._pool.tolerance,
             "value": float(np.mean(column("value"))),
-            "undefined": {},
+            "undefined": undefined,
         }
         if any(row is not None for row in coefficients):
             metrics["coefficients"] = list(coefficients)
-        return metrics | point_estimates(Units.from_metrics(metrics), metrics["undefined"])
+        return metrics | units.as_record() | point_estimates(units, undefined)
 
     def _measures(
         self,
@@ -141,11 +140,11 @@ class Enumeration:
         target: Objective,
         exact: Sequence[ExactUnit],
         measured: Sequence[Mapping[str, float]],
-    ) -> dict[str, list[float | None]]:
-        """One value per instance of every measure beside the moments; None where undefined."""
+    ) -> dict[str, Array]:
+        """One value per instance of every measure beside the moments; NaN where undefined."""
         n, instances = int(cell["n"]), range(len(exact))
         by_ratios = self._off_policy and needs_ratios(cell["estimator"])
-        columns = {
+        columns: dict[str, Sequence[float]] = {
             "objective": [unit.value for unit in exact],
             "value_variance": [self._value_variance(i, target, n, by_ratios) for i in instances],
         }
@@ -157,9 +156,7 @@ class Enumeration:
                 "kl": divergence(drawn, ratios).tolist(),
                 "ratio_std": ratio_std(drawn, ratios).tolist(),
             }
-        return {
-            name: [None if math.isnan(x) else x for x in column] for name, column in columns.items()
-        }
+        return {name: np.array(column, dtype=float) for name, column in columns.items()}
 
     def _value_variance_of(self, i: int, target: Objective, n: int, by_ratios: bool) -> float:
         """Var of the objective's estimate over groups of n; `by_ratios`: of the one with importance ratios."""
@@ -194,10 +191,10 @@ class Enumeration:
 
 def _sums(
     outcomes: Outcomes, n: int, weigh: Weigh, plain: Weigh | None, *, ordered: bool
-) -> tuple[CompleteMoments, WeightUnit, Anatomy]:
+) -> tuple[CompleteMoments, dict[str, float], Anatomy]:
+    """The moments, the measures of single groups and the anatomy of one instance."""
     classes = outcomes.table
-    moments, parts = MomentSums(classes), AnatomySums(classes, n)
-    dead, live, concentrated = 0.0, 0.0, 0.0
+    moments, parts, of_groups = MomentSums(classes), AnatomySums(classes, n), GroupSums()
     for rows, chance in classes.groups(n, ordered=ordered):
         arguments = classes.arguments(rows)
         weights = weigh(*arguments).double()
@@ -206,17 +203,9 @@ def _sums(
         parts.add(
             rows, chance, weights, None if plain is None else plain(*arguments).double(), form
         )
-        concentration = concentrations(weights)
-        alive = ~concentration.isnan()
-        dead += float(chance[~alive].sum())
-        live += float(chance[alive].sum())
-        concentrated += float(chance[alive] @ concentration[alive])
+        of_groups.add(WeightedGroups(weights, arguments[0]), chance)
     found = moments.moments()
-    return (
-        found,
-        WeightUnit(dead, concentrated / live if live else math.nan),
-        parts.anatomy(outcomes, found),
-    )
+    return found, of_groups.means(), parts.anatomy(outcomes, found)
 
 
 def _exact_unit(outcomes: Outcomes, moments: CompleteMoments, target: Objective) -> ExactUnit:

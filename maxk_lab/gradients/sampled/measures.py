@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,14 +16,15 @@ from maxk_lab.estimators.catalogue import needs_ratios, objective
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.measures import Enumeration
 from maxk_lab.gradients.fitting import SampledFits
-from maxk_lab.gradients.group_measures import concentrations
 from maxk_lab.gradients.sampled.forms import GroupedForms, grouped_forms
+from maxk_lab.gradients.sampled.stand_in import StandIn
 from maxk_lab.gradients.scores.behaviour import divergence, ratio_std
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.scores.proxies import proxy_correlations
+from maxk_lab.gradients.weighted_groups import WeightedGroups, means_by_unit
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.points import point_estimates
-from maxk_lab.statistics.units import FIELDS, Units
+from maxk_lab.statistics.units import Units
 
 # With fewer instances than this, blocks of the pool are resampled instead.
 MIN_INSTANCES = 12
@@ -93,36 +94,6 @@ def measure_cells(
             yield cell["id"], error
 
 
-@dataclass(frozen=True)
-class Reference:
-    """The estimator and baseline that stand for the exact gradient where that is not known; unbiased."""
-
-    estimator: str
-    baseline: str
-
-    @property
-    def name(self) -> str:
-        """What rows are said to be judged against: the baseline, for rows of its own estimator; with ratios, both."""
-        return (
-            f"{self.estimator} with {self.baseline}"
-            if needs_ratios(self.estimator)
-            else self.baseline
-        )
-
-    @classmethod
-    def of(cls, wanted: Objective, n: int, *, off_policy: bool) -> Reference:
-        """That of an objective. Raises `ValueError` where trajectories of another policy have no unbiased estimator."""
-        baseline = "centred" if wanted.k < n else "subloo"
-        if not off_policy:
-            return cls("maxk" if wanted.form == "max" else wanted.form, baseline)
-        if not wanted.is_max:
-            raise ValueError(
-                f"{wanted.name} under a behaviour policy needs the exact gradient to be judged against: "
-                "only the expected maximum has an unbiased estimator with importance ratios"
-            )
-        return cls("off_policy_maxk", baseline)
-
-
 def _measure(
     pool: ScorePool,
     layout: Layout,
@@ -132,7 +103,7 @@ def _measure(
 ) -> dict[str, Any]:
     wanted = objective(cell["estimator"], cell["k"])
     position = pool.objectives.index(wanted.name) if pool.exact else None
-    reference = None if pool.exact else Reference.of(wanted, cell["n"], off_policy=pool.off_policy)
+    stand_in = None if pool.exact else StandIn.of(wanted, cell["n"], off_policy=pool.off_policy)
     coefficients = fits.coefficients(cell["estimator"], cell["baseline"], cell["k"])
     weights = [
         form.weights(cell["estimator"], cell["baseline"], cell["k"], fitted)
@@ -140,48 +111,59 @@ def _measure(
     ]
     columns = torch.stack(
         [
-            _unit_columns(form, w, position, reference, pool, wanted.k)
+            _unit_columns(form, w, position, stand_in, pool, wanted.k)
             for form, w in zip(forms, weights, strict=True)
         ]
     ).mean(0)
     by_ratios = pool.off_policy and needs_ratios(cell["estimator"])
     values = [_values(form, wanted, by_ratios=by_ratios) for form in forms]
+    m2, mean_square, inner, truth = columns.double().numpy()
+    units = Units(
+        np.array(layout.stratum),
+        m2,
+        mean_square,
+        inner,
+        truth,
+        measures={
+            name: column.double().flatten().numpy()
+            for name, column in _measures(pool, forms, weights, values, position).items()
+        },
+    )
+    undefined: dict[str, str] = {}
     metrics: dict[str, Any] = {
-        "against": "exact" if reference is None else f"reference:{reference.name}",
-        "is_reference": reference is not None
-        and (cell["estimator"], cell["baseline"]) == (reference.estimator, reference.baseline),
+        "against": "exact" if stand_in is None else f"reference:{stand_in.name}",
+        "is_reference": stand_in is not None
+        and (cell["estimator"], cell["baseline"]) == (stand_in.estimator, stand_in.baseline),
         "unit": layout.unit,
         "replicates": forms[0].replicates,
-        "units": {"stratum": layout.stratum} | dict(zip(FIELDS, columns.tolist(), strict=True)),
-        "measures": _measures(pool, forms, weights, values, position),
         "value": float(torch.stack([value.mean() for value in values]).mean())
         if position is None
         else float(pool.value[:, position].mean()),
-        "undefined": {},
+        "undefined": undefined,
     }
     if coefficients[0] is not None:
         by_instance = [fitted.mean((1, 2)) for fitted in coefficients if fitted is not None]
         metrics["coefficients"] = torch.stack(by_instance).mean(0).tolist()
-    return metrics | point_estimates(Units.from_metrics(metrics), metrics["undefined"])
+    return metrics | units.as_record() | point_estimates(units, undefined)
 
 
 def _unit_columns(
     form: GroupedForms,
     weights: Tensor,
     position: int | None,
-    reference: Reference | None,
+    stand_in: StandIn | None,
     pool: ScorePool,
     k: int,
 ) -> Tensor:
     """m2, mean square, inner and truth of every unit: [4, I·U]."""
     within, total = form.within(weights, weights), form.totals(weights)
     mean_square = form.across(total, total, within)
-    if reference is None:
+    if stand_in is None:
         assert position is not None
         inner = form.toward(weights, total, position)
         truth = pool.norm[:, position : position + 1].expand_as(inner)
     else:
-        against = form.weights(reference.estimator, reference.baseline, k)
+        against = form.weights(stand_in.estimator, stand_in.baseline, k)
         total_against = form.totals(against)
         inner = form.across(total, total_against, form.within(weights, against))
         truth = form.across(total_against, total_against, form.within(against, against))
@@ -204,18 +186,16 @@ def _measures(
     weights: Sequence[Tensor],
     values: Sequence[Tensor],
     position: int | None,
-) -> dict[str, list[float | None]]:
-    """One value per unit of every measure beside the moments, None where undefined."""
+) -> dict[str, Tensor]:
+    """One value per unit of every measure beside the moments, [I, U]; NaN where undefined."""
     value = torch.stack(list(values))
-    concentration = torch.stack([concentrations(w) for w in weights])
+    groups = [WeightedGroups(w, form.rewards) for w, form in zip(weights, forms, strict=True)]
     measures = {
         "objective": value.mean((0, 3))
         if position is None
         else _by_unit(pool.value[:, position], forms),
         "value_variance": value.var(3).mean(0),
-        "dead_gradient_rate": concentration.isnan().double().mean((0, 3)),
-        "weight_concentration": concentration.nanmean((0, 3)),
-    }
+    } | means_by_unit(groups)
     if pool.off_policy:
         sizes = torch.stack([effective_sample_size(form.ratios) / form.n for form in forms])
         ratios = forms[0].ratios.flatten(2)
@@ -229,10 +209,7 @@ def _measures(
             if pool.listed
             else ratios.std(2),
         }
-    return {
-        name: [None if math.isnan(x) else x for x in unit.flatten().tolist()]
-        for name, unit in measures.items()
-    }
+    return measures
 
 
 def _by_unit(values: Tensor, forms: Sequence[GroupedForms]) -> Tensor:

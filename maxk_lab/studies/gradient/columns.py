@@ -10,33 +10,22 @@ from maxk_lab.report.document import UNDEFINED, Column, compact, number
 from maxk_lab.report.key_columns import POINT, SEEDS
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.report.naming import Setting, short_names, spelled
+from maxk_lab.statistics.measures import MEASURES, in_group, measures_of
 
-# What every row is asked for, whether it can be had or not.
-ALWAYS = ("variance", "relative_variance", "snr", "squared_bias", "scale", "cosine")
-# What only some studies measure.
-OF_WEIGHTS = ("dead_gradient_rate", "weight_concentration", "value_variance")
-OF_RATIOS = ("effective_sample_size", "kl", "ratio_std")
+# The measures that every row is asked for, whether it can be had or not.
+ALWAYS = tuple(
+    row.name for row in measures_of("gradient") if row.source == "moments" and row.heading
+)
+OF_VARIANCE = in_group("gradient", "variance")
+OF_BIAS = in_group("gradient", "bias")
+# Those that only some studies have.
+OF_WEIGHTS = in_group("gradient", "weights", "value")
+OF_RATIOS = in_group("gradient", "ratios")
 SOMETIMES = (*OF_WEIGHTS, *OF_RATIOS)
 # The parts of the variance, in the order in which they are added up.
-ANATOMY = ("variance_first", "variance_cross", "variance_baseline", "variance_interaction")
-HEADINGS = {
-    "variance": "variance",
-    "relative_variance": "relative variance",
-    "snr": "SNR",
-    "squared_bias": "squared bias",
-    "scale": "scale",
-    "cosine": "cosine",
-    "dead_gradient_rate": "dead gradients",
-    "weight_concentration": "concentration",
-    "value_variance": "value variance",
-    "effective_sample_size": "ESS / n",
-    "kl": "KL",
-    "ratio_std": "std of ratios",
-    "variance_first": "first order",
-    "variance_cross": "cross terms",
-    "variance_baseline": "baseline",
-    "variance_interaction": "interaction",
-}
+ANATOMY = in_group("gradient", "anatomy")
+# Those that no table shows.
+_UNSHOWN = tuple(name for name in ALWAYS if name not in (*OF_VARIANCE, *OF_BIAS))
 
 
 def record(row: SummaryRow) -> dict[str, Any]:
@@ -47,7 +36,7 @@ def record(row: SummaryRow) -> dict[str, Any]:
         "stage": row.key.stage,
     }
     some = [measure(name) for name in SOMETIMES if name in row.intervals]
-    for column in (*KEY, *VARIANCE, measure("squared_bias"), *BIAS, *some):
+    for column in (*KEY, *VARIANCE, *map(measure, _UNSHOWN), *BIAS, *some):
         flat |= column.values(row)
     flat |= row.anatomy
     if row.over_best is not None:
@@ -86,7 +75,7 @@ def measure(name: str) -> Column:
     def text(row: SummaryRow) -> str:
         return compact(row.intervals[name]) if name in row.intervals else ""
 
-    return Column(HEADINGS[name], text, values, numeric=True)
+    return Column(MEASURES.get(name).heading, text, values, numeric=True)
 
 
 def share(part: str) -> Column:
@@ -96,7 +85,9 @@ def share(part: str) -> Column:
         total = sum(row.anatomy.values())
         return f"{100 * row.anatomy[part] / total:.1f} %" if total > 0 else UNDEFINED
 
-    return Column(HEADINGS[part], text, lambda row: {part: row.anatomy[part]}, numeric=True)
+    return Column(
+        MEASURES.get(part).heading, text, lambda row: {part: row.anatomy[part]}, numeric=True
+    )
 
 
 def _defined(value: float) -> float | None:
@@ -106,13 +97,10 @@ def _defined(value: float) -> float | None:
 KEY = (*POINT, SEEDS)
 VARIANCE = (
     Column("★", lambda row: "★" if row.best else "", lambda row: {"best": row.best}),
-    measure("variance"),
-    measure("relative_variance"),
-    measure("snr"),
+    *map(measure, OF_VARIANCE),
 )
 BIAS = (
-    measure("scale"),
-    measure("cosine"),
+    *map(measure, OF_BIAS),
     Column(
         "derived",
         lambda row: "unbiased" if row.catalogued_unbiased else "biased",

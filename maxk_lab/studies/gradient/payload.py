@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from maxk_lab.statistics.measures import measures_of
 from maxk_lab.tracking.table import (
     Metrics,
     PayloadTable,
@@ -17,34 +18,15 @@ from maxk_lab.tracking.table import (
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
-METRICS = (
-    "value",
-    "variance",
-    "relative_variance",
-    "snr",
-    "mean_square",
-    "squared_bias",
-    "scale",
-    "cosine",
-)
-# Measured in some studies only.
-MORE = (
-    "value_variance",
-    "dead_gradient_rate",
-    "weight_concentration",
-    "effective_sample_size",
-    "kl",
-    "ratio_std",
-    "variance_first",
-    "variance_cross",
-    "variance_baseline",
-    "variance_interaction",
-)
+_TRACKED = [row for row in measures_of("gradient") if row.tracked]
+# The measures that every table has, and those of some studies only.
+METRICS = tuple(row.name for row in _TRACKED if not row.of_units)
+MORE = tuple(row.name for row in _TRACKED if row.of_units)
 AXES = ("stage", "estimator", "baseline", "n", "k")
 COLUMNS = ("cell", "seed", *AXES, "status", "against", *METRICS)
 
 
-def gradient_metrics(record: Record) -> Metrics:
+def metrics(record: Record) -> Metrics:
     """`stage0/maxk/centred/n16/k8/variance` and the like, a setting after the stage; of a failed cell the status only."""
     path = record_path(record, f"stage{record.cell['stage']}")
     found: Metrics = {f"{path}/status": record.status}
@@ -52,7 +34,7 @@ def gradient_metrics(record: Record) -> Metrics:
     return found | {f"{path}/{name}": value for name, value in values.items() if value is not None}
 
 
-def gradient_tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
+def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
     """One line per cell; then a column for each setting and further measure that any of the records has."""
     settings = setting_names(records)
     more = [name for name in MORE if any(name in finished(record) for record in records)]
@@ -65,12 +47,12 @@ def gradient_tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
 
 
 def _line(record: Record) -> list[Any]:
-    cell, metrics = record.cell, finished(record)
+    cell, found = record.cell, finished(record)
     return [
         cell["id"],
         cell["seed"],
         *(cell[axis] for axis in AXES),
         record.status,
-        metrics.get("against"),
-        *(metrics.get(name) for name in METRICS),
+        found.get("against"),
+        *(found.get(name) for name in METRICS),
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive
+from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.spec.fields import (
     NOT_IID,
     AnyStudy,
@@ -13,7 +14,6 @@ from maxk_lab.sweeps.spec.fields import (
     DistinctAscending,
     Grid,
 )
-from maxk_lab.sweeps.spec.metrics import measured, not_measured
 
 
 class WarmUp(Model):
@@ -62,6 +62,7 @@ class Study(AnyStudy):
 
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
         """Return why the study does not measure this, or None."""
-        if measure in measured(self.complete, self.off_policy):
+        row = MEASURES.get(measure)
+        if row.measured(enumerated=self.complete, off_policy=self.off_policy):
             return None
-        return not_measured(measure)
+        return row.not_measured

@@ -12,17 +12,17 @@ from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Section,
 from maxk_lab.report.model import Summary, SummaryRow
 from maxk_lab.report.naming import Setting
 from maxk_lab.statistics.bias import POWER
-from maxk_lab.statistics.intervals import MEASURES
+from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.columns import (
     ALWAYS,
     ANATOMY,
     BIAS,
     EXACT_BIAS,
-    HEADINGS,
     KEY,
     OF_RATIOS,
     OF_WEIGHTS,
     OVER_BEST,
+    SOMETIMES,
     VARIANCE,
     measure,
     record,
@@ -47,7 +47,8 @@ def gradient_section(summary: Summary) -> Section:
     if notes:
         blocks.append(Bullets(f"Undefined values ({UNDEFINED})", tuple(notes)))
     measured = {*ALWAYS, *(name for row in summary.rows for name in (*row.intervals, *row.anatomy))}
-    lines = (f"{HEADINGS[name]}: {MEASURES[name]}" for name in HEADINGS if name in measured)
+    told = [MEASURES.get(name) for name in (*ALWAYS, *SOMETIMES, *ANATOMY) if name in measured]
+    lines = (f"{each.heading}: {each.meaning}" for each in told)
     blocks.append(Bullets("Measures", tuple(lines)))
     return Section(
         "gradient", tuple(blocks), tuple(record(row) for row in sorted_rows(summary.rows))
@@ -105,11 +106,15 @@ def undefined_notes(rows: Sequence[SummaryRow]) -> list[str]:
         by_reason: dict[str, list[str]] = defaultdict(list)
         for name, interval in row.intervals.items():
             if not interval.known:
-                by_reason[interval.reason or "no interval"].append(HEADINGS[name])
+                by_reason[interval.reason or "no interval"].append(MEASURES.get(name).heading)
         if row.bias.verdict == "undefined":
             by_reason[row.bias.reason or "not judged"].append("bias")
         for reason, names in by_reason.items():
-            what = "all" if {HEADINGS[name] for name in ALWAYS} < set(names) else ", ".join(names)
+            what = (
+                "all"
+                if {MEASURES.get(name).heading for name in ALWAYS} < set(names)
+                else ", ".join(names)
+            )
             found[reason, what].append(row.key.path)
     return [
         f"{reason}: {what} of {', '.join(paths[:_LISTED])}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Section, Sheet, exact
 from maxk_lab.report.model import Summary
+from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.objective.rows import Curve, ObjectiveRow
 
 
@@ -91,7 +92,7 @@ def _reason(row: ObjectiveRow) -> str:
     return "; ".join(reasons) or ("the seeds differ" if len(row.distinct) > 1 else "")
 
 
-def _number(heading: str, name: str, get: Callable[[Curve], float]) -> Column:
+def _number(name: str, get: Callable[[Curve], float]) -> Column:
     def text(row: ObjectiveRow) -> str:
         values = [get(curve) for curve in row.distinct] if row.complete else []
         if not values or np.isnan(values).any():
@@ -102,7 +103,7 @@ def _number(heading: str, name: str, get: Callable[[Curve], float]) -> Column:
     def values(row: ObjectiveRow) -> Mapping[str, Any]:
         return {name: None if _reason(row) else get(row.distinct[0])}
 
-    return Column(heading, text, values, numeric=True)
+    return Column(MEASURES.get(name).heading, text, values, numeric=True)
 
 
 _COLUMNS = (
@@ -113,8 +114,8 @@ _COLUMNS = (
         "estimator", lambda row: row.key.estimator, lambda row: {"estimator": row.key.estimator}
     ),
     Column("K", lambda row: str(row.key.k), lambda row: {"k": row.key.k}, numeric=True),
-    _number("optimum", "optimum", lambda curve: curve.optimum),
-    _number("value there", "optimum_value", lambda curve: curve.best),
+    _number("optimum", lambda curve: curve.optimum),
+    _number("optimum_value", lambda curve: curve.best),
 )
 _SEEDS = Column(
     "seeds",

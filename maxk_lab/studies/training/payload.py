@@ -35,7 +35,7 @@ EXTRA_COLUMNS = ("cell", "seed", *TRAINING_AXES, "extra", "value", "low", "high"
 QUANTILE_COLUMNS = ("cell", "seed", *TRAINING_AXES, "quantile", "value", "low", "high")
 
 
-def training_metrics(record: Record) -> Metrics:
+def metrics(record: Record) -> Metrics:
     """`training/maxk/centred/n16/k8/final/max@8` and the like, a setting after the study; of a failed cell the status only."""
     path = record_path(record, "training")
     found: dict[str, Any] = {
@@ -53,7 +53,7 @@ def training_metrics(record: Record) -> Metrics:
     }
 
 
-def training_tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
+def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
     """Cells, final values, evaluations and log, with a column per setting; extras, quantiles and gaps where there are any."""
     names, settings = _logged_names(records), setting_names(records)
     with_gaps = any(gap is not None for record in records for gap in _gaps(record))

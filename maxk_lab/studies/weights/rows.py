@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.estimators.catalogue import choose_estimator, is_unbiased
 from maxk_lab.report.naming import Setting, environment_label, row_path, setting_of, setting_words
+from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.gradient.order import catalogue_order
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
-
-# The numbers of a cell, over all its groups.
-NUMBERS = ("zero_share", "weight_sum", "weight_min", "weight_std")
 
 
 @dataclass(frozen=True)
@@ -128,5 +126,5 @@ def _weighed(metrics: Mapping[str, Any]) -> Weighed:
     return Weighed(
         tuple(map(tuple, metrics["rewards"])),
         tuple(map(tuple, metrics["weights"])),
-        {name: metrics[name] for name in NUMBERS},
+        {row.name: metrics[row.name] for row in measures_of("weights")},
     )

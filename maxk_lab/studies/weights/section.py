@@ -11,15 +11,9 @@ import numpy as np
 from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Section, Sheet, exact
 from maxk_lab.report.key_columns import POINT, SEEDS
 from maxk_lab.report.model import Summary
+from maxk_lab.statistics.measures import MEASURES, MeasureRow, measures_of
 from maxk_lab.studies.gradient.columns import setting_columns
-from maxk_lab.studies.weights.rows import NUMBERS, WeightsRow
-
-_HEADINGS = {
-    "zero_share": "zero share",
-    "weight_sum": "sum",
-    "weight_min": "min",
-    "weight_std": "std",
-}
+from maxk_lab.studies.weights.rows import WeightsRow
 
 
 def weights_section(summary: Summary) -> Section:
@@ -51,18 +45,18 @@ def record(row: WeightsRow) -> dict[str, Any]:
 
 
 def pooled(row: WeightsRow, name: str) -> float:
-    """A number of the row over all seeds: the least of `weight_min`, the mean of any other; NaN if a seed is missing."""
+    """A measure of the row over all seeds; NaN if a seed is missing."""
     found = [one.numbers[name] for one in row.by_seed.values()]
     if not row.complete:
         return float("nan")
-    return float(min(found) if name == "weight_min" else np.mean(found))
+    return float(min(found) if MEASURES.get(name).pooled == "least" else np.mean(found))
 
 
 def _sheet(rows: tuple[WeightsRow, ...]) -> Sheet:
     groups = max(len(row.groups) for row in rows)
     caption = (
         f"The weights of {groups} groups of n rewards, drawn by the untrained policy: exact for these groups, no interval.",
-        "zero share: of all weights; sum: of the weights of a group, mean over groups; min: the least; std: over all weights.",
+        f"{'; '.join(f'{each.heading}: {each.meaning}' for each in measures_of('weights'))}.",
     )
     places = [(row.key.setting, row.key.n, row.key.k) for row in rows]
     rules = tuple(i for i in range(1, len(rows)) if places[i] != places[i - 1])
@@ -78,11 +72,13 @@ def _incomplete(row: WeightsRow) -> str:
     return f"incomplete: {len(row.finished)} of {len(row.cells)} seeds finished"
 
 
-def _number(name: str) -> Column:
+def _number(measure: MeasureRow) -> Column:
+    name = measure.name
+
     def values(row: WeightsRow) -> Mapping[str, Any]:
         return {name: pooled(row, name) if row.complete else None}
 
-    return Column(_HEADINGS[name], lambda row: exact(pooled(row, name)), values, numeric=True)
+    return Column(measure.heading, lambda row: exact(pooled(row, name)), values, numeric=True)
 
 
-_NUMBERS = tuple(_number(name) for name in NUMBERS)
+_NUMBERS = tuple(map(_number, measures_of("weights")))

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maxk_lab.catalogue import load
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.seeds import derive_seed
+from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
 from maxk_lab.sweeps.run.checkpoints import initial_policy
 
@@ -64,12 +66,5 @@ def _measure(rewards: Tensor, cell: Mapping[str, Any]) -> dict[str, Any]:
     weights = advantages(
         rewards, estimator=cell["estimator"], baseline=cell["baseline"], k=cell["k"]
     )
-    return {
-        "rewards": rewards.tolist(),
-        "weights": weights.tolist(),
-        # Of a group, averaged over groups; least over all of them.
-        "weight_sum": weights.sum(-1).mean().item(),
-        "weight_min": weights.min().item(),
-        "zero_share": (weights == 0).double().mean().item(),
-        "weight_std": weights.std(correction=0).item(),
-    }
+    numbers = {row.name: load(row.implementation)(weights) for row in measures_of("weights")}
+    return {"rewards": rewards.tolist(), "weights": weights.tolist()} | numbers

@@ -10,6 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.fields import AtLeastOne, Model, NotNegative, OneOrMore, WholeNumber, distinct
+from maxk_lab.findings import one_of
+from maxk_lab.statistics.measures import claimable
 
 # Told where multistart has no place: in a study, or a claim, of gradients.
 NOT_IID = (
@@ -28,6 +30,16 @@ def _canonical(choose: Callable[[str], Any]) -> Callable[[str], str]:
     return canonical
 
 
+def _claimable_by(kind: str) -> Callable[[str], str]:
+    def check(measure: str) -> str:
+        known = claimable(kind)
+        if measure not in known:
+            raise ValueError(one_of(measure, known))
+        return measure
+
+    return check
+
+
 def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(values))
 
@@ -39,6 +51,10 @@ def _single(value: Any) -> Any:
     return value
 
 
+# Measures that claims may speak of, by kind of claim; figures show what a ratio may compare.
+GradientMeasure = Annotated[str, AfterValidator(_claimable_by("ratio"))]
+EqualMeasure = Annotated[str, AfterValidator(_claimable_by("equals"))]
+OrderedMeasure = Annotated[str, AfterValidator(_claimable_by("order"))]
 EstimatorName = Annotated[str, AfterValidator(_canonical(choose_estimator))]
 BaselineName = Annotated[str, AfterValidator(_canonical(choose_baseline))]
 Distinct = Annotated[OneOrMore[WholeNumber], AfterValidator(distinct)]

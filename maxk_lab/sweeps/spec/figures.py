@@ -10,9 +10,9 @@ from pydantic import AfterValidator
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.fields import Model, OneOrMore
+from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.spec.claims.regions import AXES, settings_of
-from maxk_lab.sweeps.spec.fields import AnyStudy
-from maxk_lab.sweeps.spec.metrics import GradientMetric, study_of
+from maxk_lab.sweeps.spec.fields import AnyStudy, GradientMeasure
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
 
@@ -34,7 +34,7 @@ class Figure(Model):
 
     name: Annotated[str, AfterValidator(_file_name)]
     title: str = ""
-    metric: GradientMetric
+    metric: GradientMeasure
     against: str
     lines: OneOrMore[str] = ("estimator", "baseline")
     panels: str | None = None
@@ -58,7 +58,7 @@ def check_figures(
         if figure.name in names:
             source.add((*path, "name"), f"two figures are named {figure.name!r}")
         names.add(figure.name)
-        study = study_of(figure.metric)
+        study = MEASURES.get(figure.metric).study
         if study not in points:
             source.add(path, f"a figure shows a {study} study, and this sweep has none")
             continue

@@ -16,7 +16,8 @@ from maxk_lab.gradients.enumerated.multisets import _long_multisets, multisets
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.statistics.bias import bias_verdicts
-from maxk_lab.statistics.intervals import MEASURES, interval
+from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.measures import claimable
 from maxk_lab.statistics.units import Units
 
 PAIRS = [
@@ -184,7 +185,7 @@ def test_every_measure_of_one_enumerated_instance_has_its_value():
     found = measured(bandit(), [cell("maxk", "none", 4, 2)], count=1)["maxk/none/4/2"]
     assert found["undefined"] == {}
     units = Units.from_metrics(found)
-    for name in MEASURES.keys() - {"effective_sample_size", "kl", "ratio_std"}:
+    for name in {"objective", *claimable("ratio")} - {"effective_sample_size", "kl", "ratio_std"}:
         assert interval(units, name).value == pytest.approx(found[name], rel=1e-12, abs=1e-25)
     assert found["scale"] == pytest.approx(1.0, abs=1e-12)
     assert bias_verdicts({0: units})[0].verdict == "unbiased"

@@ -7,11 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from maxk_lab.errors import LabError, SpecError
-from maxk_lab.statistics.intervals import MEASURES
 from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim, OrderClaim, RatioClaim
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
-from maxk_lab.sweeps.spec.metrics import GRADIENT_METRICS
 
 Write = Callable[[str | bytes], str]
 GRADIENT = """\
@@ -48,10 +46,6 @@ def problems(write: Write, text: str) -> list[str]:
     with pytest.raises(SpecError) as caught:
         load_spec(write(text))
     return [str(problem) for problem in caught.value.problems]
-
-
-def test_the_metrics_of_claims_are_the_measures_that_there_are() -> None:
-    assert set(GRADIENT_METRICS) <= set(MEASURES)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, SpecError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
+from maxk_lab.statistics.measures import claimable
 from maxk_lab.sweeps.spec.claims.shapes import evaluate_value
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
-from maxk_lab.sweeps.spec.metrics import GRADIENT_METRICS, WEIGHTS_METRICS
 
 Write = Callable[[str | bytes], str]
 SMALL_LINES = [
@@ -70,7 +70,7 @@ KNOWN_BASELINES = f"known: {', '.join(BASELINES.names())}"
 KNOWN_ESTIMATORS = f"known: {', '.join(ESTIMATORS.names())}"
 KNOWN_ENVIRONMENTS = ", ".join(ENVIRONMENTS.names())
 KINDS = "unbiased, biased, equals, ratio, order, difference"
-METRICS = ", ".join((*GRADIENT_METRICS, *WEIGHTS_METRICS))
+METRICS = ", ".join(claimable("equals"))
 FOLDER = (
     "names the folder of results: at most 100 letters, digits, '.', '_' and '-', "
     "beginning with a letter or digit and not ending with '.'"

@@ -16,7 +16,8 @@ from maxk_lab.report.drawing import bars, finish, legend_width, look, looks, pan
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.report.naming import DISTANCE, spelled
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.studies.gradient.columns import HEADINGS, OF_RATIOS
+from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.studies.gradient.columns import OF_RATIOS
 from maxk_lab.studies.gradient.order import method_order
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def declared_figure(
         panel.tick_params(labelbottom=True)
         panel.set_xlabel(_WORDS.get(declared.against, _word(declared.against)))
     for line_of_axes in axes:
-        line_of_axes[0].set_ylabel(HEADINGS[declared.metric])
+        line_of_axes[0].set_ylabel(MEASURES.get(declared.metric).heading)
     said = f"bars: {level:.0%} intervals over {_over(known)}, stratified by seed"
     if any(_is_rounding(row, declared) for row in known):
         said += "; at the lower edge: unbiased, by enumeration"

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.fields import Model, Positive
+from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.spec.claims.arithmetic import check_arithmetic, evaluate_value
 from maxk_lab.sweeps.spec.claims.regions import (
     AXES,
@@ -17,7 +18,7 @@ from maxk_lab.sweeps.spec.claims.regions import (
     Where,
     aligned,
 )
-from maxk_lab.sweeps.spec.metrics import EqualsMetric, GradientMetric, OrderMetric, study_of
+from maxk_lab.sweeps.spec.fields import EqualMeasure, GradientMeasure, OrderedMeasure
 from maxk_lab.sweeps.studies import STUDIES
 
 __all__ = [
@@ -81,7 +82,7 @@ class EqualsClaim(_Claim):
     """A measure, or a number of a weights study, equals a value within a tolerance, absolute or relative to the value."""
 
     kind: Literal["equals"]
-    metric: EqualsMetric
+    metric: EqualMeasure
     value: Annotated[float | str, BeforeValidator(check_arithmetic)]
     tolerance: Positive | None = None
     relative_tolerance: Positive | None = None
@@ -89,7 +90,7 @@ class EqualsClaim(_Claim):
     @property
     def study(self) -> str:
         """The study that measures the metric."""
-        return study_of(self.metric)
+        return MEASURES.get(self.metric).study
 
     def slack(self, value: float) -> float:
         """How far from `value`, the number that the claim names at a point, the measure may be."""
@@ -109,13 +110,13 @@ class OrderClaim(_Claim):
     """A measure, or the optimum of an objective study, strictly increases along a list of regions, all else equal."""
 
     kind: Literal["order"]
-    metric: OrderMetric
+    metric: OrderedMeasure
     along: Annotated[tuple[Where, ...], Field(min_length=2, strict=False)]
 
     @property
     def study(self) -> str:
         """The study that measures the metric."""
-        return study_of(self.metric)
+        return MEASURES.get(self.metric).study
 
     @model_validator(mode="after")
     def _same_axes(self) -> Self:
@@ -163,7 +164,7 @@ class RatioClaim(_PairClaim):
     """A measure at `of` is at least, or at most, so many times that at `over`, all other axes equal."""
 
     kind: Literal["ratio"]
-    metric: GradientMetric
+    metric: GradientMeasure
     at_least: Positive | None = None
     at_most: Positive | None = None
 

@@ -1,0 +1,82 @@
+"""Measures of single groups of n and their means: how few samples carry the weight, and if any does."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from maxk_lab.catalogue import load
+from maxk_lab.statistics.measures import measures_of
+
+
+@dataclass(frozen=True)
+class WeightedGroups:
+    """Groups of n samples: their weights and rewards, [..., n] each."""
+
+    weights: Tensor
+    rewards: Tensor
+
+    def measures(self) -> dict[str, Tensor]:
+        """The measures that the catalogue counts in single groups, by name: [...] each.
+
+        A bool tells of which groups something is true; a number is NaN for groups without one.
+        """
+        rows = [row for row in measures_of("gradient") if row.source == "groups"]
+        return {row.name: load(row.implementation)(self) for row in rows}
+
+
+def dead(groups: WeightedGroups) -> Tensor:
+    """Whether all weights of a group are zero, so that it teaches nothing."""
+    return (groups.weights == 0).all(-1)
+
+
+def concentration(groups: WeightedGroups) -> Tensor:
+    """Σw²/(Σ|w|)², between 1/n (all |w| equal) and 1 (a single sample): NaN for dead groups."""
+    size = groups.weights.abs()
+    share = size / size.amax(-1, keepdim=True)  # squares neither overflow nor vanish
+    return share.square().sum(-1) / share.sum(-1).square()
+
+
+def means_by_unit(parts: Sequence[WeightedGroups]) -> dict[str, Tensor]:
+    """The means over the groups of a unit, under all partitions: weights [I, U, Rep, n] → [I, U].
+
+    NaN where no group of the unit has a number.
+    """
+    measured = [part.measures() for part in parts]
+    stacked = {name: torch.stack([part[name] for part in measured]) for name in measured[0]}
+    return {
+        name: values.double().mean((0, 3)) if values.dtype == torch.bool else values.nanmean((0, 3))
+        for name, values in stacked.items()
+    }
+
+
+class GroupSums:
+    """The sums over all possible groups that the means of their measures are made of."""
+
+    def __init__(self) -> None:
+        self._totals: dict[str, float] = defaultdict(float)
+        # The probability of the groups that have a number; an event has one of every group.
+        self._counted: dict[str, float] = defaultdict(float)
+
+    def add(self, groups: WeightedGroups, chance: Tensor) -> None:
+        """Count groups [S, n] of probability `chance` [S]."""
+        for name, values in groups.measures().items():
+            if values.dtype == torch.bool:
+                self._totals[name] += float(chance[values].sum())
+                continue
+            here = ~values.isnan()
+            self._counted[name] += float(chance[here].sum())
+            self._totals[name] += float(chance[here] @ values[here])
+
+    def means(self) -> dict[str, float]:
+        """The probability of every event, the mean of every number; NaN where no group has one."""
+        found = {}
+        for name, total in self._totals.items():
+            counted = self._counted.get(name, 1.0)
+            found[name] = total / counted if counted else math.nan
+        return found

@@ -1,0 +1,55 @@
+"""What W&B is told about a weights study: the measures of every cell, and the weight of every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from maxk_lab.statistics.measures import measures_of
+from maxk_lab.tracking.table import (
+    Metrics,
+    PayloadTable,
+    finished,
+    record_path,
+    setting_names,
+    setting_of,
+)
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.records import Record
+
+_TRACKED = tuple(row.name for row in measures_of("weights") if row.tracked)
+_AXES = ("estimator", "baseline", "n", "k")
+# Then one column per setting.
+COLUMNS = ("cell", "seed", *_AXES, "status", *_TRACKED)
+SAMPLE_COLUMNS = ("cell", "seed", *_AXES, "group", "reward", "weight")
+
+
+def metrics(record: Record) -> Metrics:
+    """`weights/maxk/centred/n16/k8/zero_share` and the like; of a failed cell only its status."""
+    path = record_path(record, "weights")
+    values = {name: finished(record).get(name) for name in _TRACKED}
+    return {f"{path}/status": record.status} | {
+        f"{path}/{name}": value for name, value in values.items() if value is not None
+    }
+
+
+def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
+    """The measures of every cell, and the weight of every sample."""
+    settings = setting_names(records)
+    cells, samples = [], []
+    for record in records:
+        found = finished(record)
+        place = [record.cell[axis] for axis in ("id", "seed", *_AXES)]
+        varied = [setting_of(record).get(name) for name in settings]
+        cells.append([*place, record.status, *(found.get(name) for name in _TRACKED), *varied])
+        groups = zip(found.get("rewards", ()), found.get("weights", ()), strict=True)
+        samples += [
+            [*place, number, reward, weight, *varied]
+            for number, (rewards, weights) in enumerate(groups)
+            for reward, weight in zip(rewards, weights, strict=True)
+        ]
+    return {
+        "cells": PayloadTable((*COLUMNS, *settings), cells),
+        "samples": PayloadTable((*SAMPLE_COLUMNS, *settings), samples),
+    }

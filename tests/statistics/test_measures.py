@@ -1,0 +1,69 @@
+"""The table of measures: every row tells what it must, and names what can be loaded."""
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+
+from maxk_lab.catalogue import load
+from maxk_lab.statistics.intervals import interval, of_moments
+from maxk_lab.statistics.measures import MEASURES, claimable, in_group, measures_of
+from maxk_lab.statistics.units import FIELDS
+from maxk_lab.sweeps.studies import STUDIES
+
+each_measure = pytest.mark.parametrize("row", list(MEASURES), ids=lambda row: row.name)
+
+
+@each_measure
+def test_a_row_tells_what_it_must(row):
+    assert row.meaning
+    assert row.unit
+    assert row.study in STUDIES.names()
+    # What a claim speaks of is in a table or at least under a heading.
+    assert row.heading or not row.claims
+    assert not row.group or row.heading
+    assert row.source == "moments" or not (row.divides_by or row.judged or row.inverse_of)
+
+
+@each_measure
+def test_a_function_is_named_where_there_is_one(row):
+    if row.source in ("moments", "groups"):
+        assert bool(row.implementation) != bool(row.inverse_of)
+    if row.implementation:
+        assert inspect.isfunction(load(row.implementation))
+
+
+def test_names_that_reports_and_older_records_rely_on():
+    assert in_group("gradient", "variance") == ("variance", "relative_variance", "snr")
+    assert in_group("gradient", "bias") == ("scale", "cosine")
+    assert [row.name for row in measures_of("objective")] == ["optimum", "optimum_value"]
+    assert set(claimable("order")) - set(claimable("ratio")) == {"optimum"}
+    assert set(claimable("equals")) - set(claimable("ratio")) == {
+        "weight_sum",
+        "weight_min",
+        "zero_share",
+    }
+
+
+def test_a_measure_of_moments_takes_them_in_the_order_of_the_units():
+    means = np.array([7.0, 3.0, 2.0, 4.0])
+    assert [of_moments(name)(means) for name in FIELDS] == means.tolist()
+    expected = {"variance": 4, "snr": 0.75, "mean_square": 3, "squared_bias": 3, "scale": 0.5}
+    assert {name: of_moments(name)(means) for name in expected} == expected
+    assert of_moments("cosine")(means) == pytest.approx(2 / math.sqrt(12))
+
+
+def test_only_what_looks_at_the_gradient_is_judged_against_it():
+    moments = np.array([[7.0, 3.0, 2.0, 4.0], [7.0, 3.0, 5.0, 8.0]]).T
+    for row in measures_of("gradient"):
+        if row.source == "moments" and not row.inverse_of:
+            one, other = of_moments(row.name)(moments)
+            assert row.judged == (one != other)
+
+
+def test_an_unknown_measure_is_told_with_the_nearest():
+    with pytest.raises(
+        Exception, match="unknown measure 'varianse' \\(did you mean variance\\?\\)"
+    ):
+        interval(None, "varianse")
