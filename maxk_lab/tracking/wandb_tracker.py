@@ -12,6 +12,7 @@ from maxk_lab.tracking.payload import Payload, payloads
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.schema import SweepSpec
 
 MODES = ("offline", "online", "disabled")
 # Seconds: to reach the server at all, and to upload what was logged.
@@ -39,7 +40,7 @@ def track(run: RunDirectory, mode: str, project: str | None = None) -> list[str]
         records = run.records(make_plan(spec))
         project = project or spec.tracking.project
         figures = sorted((run.report_path / "figures").glob("*.png"))
-        found = payloads(spec.name, spec.model_dump(mode="json"), records)
+        found = payloads(spec.name, _as_written(spec), records)
         if found and mode == "online":
             _log_in()
         for payload in found:
@@ -53,6 +54,13 @@ def track(run: RunDirectory, mode: str, project: str | None = None) -> list[str]
             stacklevel=2,
         )
     return sent
+
+
+def _as_written(spec: SweepSpec) -> dict[str, Any]:
+    """The spec by the keys of a sweep file, with a key for every kind of study."""
+    told = spec.model_dump(mode="json")
+    keys = type(spec).keys()
+    return {key: told.get(key, told["studies"].get(key)) for key in keys}
 
 
 def _log_in() -> None:
