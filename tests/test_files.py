@@ -1,4 +1,4 @@
-"""Files are whole or absent: an old file survives a writer that fails, and leftovers can be removed."""
+"""Files are whole or absent: an old one survives a writer that fails; leftovers can be removed."""
 
 from __future__ import annotations
 

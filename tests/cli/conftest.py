@@ -1,4 +1,4 @@
-"""Fixtures of the command-line tests: a tiny bandit sweep, and the program in this process or its own."""
+"""Fixtures of the command-line tests: a tiny sweep, and the program in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sweeps that come with the project are valid, and named as their files, as `make reproduce` expects."""
+"""The sweeps of the project are valid and named as their files, as `make reproduce` expects."""
 
 from __future__ import annotations
 

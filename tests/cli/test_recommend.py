@@ -30,7 +30,8 @@ gradient:
   instances: 12
   pool: 64
   complete: true
-  grid: {estimator: [maxk, grpo], baseline: [none, centred, "affine[cross_fit]"], n: [3, 4], k: [1, 2]}
+  grid:
+    {estimator: [maxk, grpo], baseline: [none, centred, "affine[cross_fit]"], n: [3, 4], k: [1, 2]}
 tracking: {wandb: disabled}
 """,
         encoding="utf-8",
@@ -38,51 +39,62 @@ tracking: {wandb: disabled}
     return "budget.yaml"
 
 
+def budget_12(spec: str, *settings: str) -> list[str]:
+    """The arguments that ask for max@2 with 12 rollouts, with values of the sweep set."""
+    overrides = [word for setting in settings for word in ("--set", setting)]
+    return ["recommend", spec, "--budget", "12", "--objective", "max@2", *overrides]
+
+
+def rewards_of(line: str) -> torch.Tensor:
+    """Rewards of the shape that the line to paste names."""
+    shape = re.search(r"rewards \[(\d+), (\d+)\]", line)
+    assert shape is not None, line
+    return torch.randn(*map(int, shape.groups()), dtype=torch.float64)
+
+
 def test_it_measures_what_is_missing_once_and_ranks_by_snr_per_rollout(
     lab: Lab, budgeted: str
 ) -> None:
-    first = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2", "--json")
+    first = lab(*budget_12(budgeted), "--json")
     assert first.exit_code == 0, first.output
     (answer,) = json.loads(first.stdout)
     assert (answer["objective"], answer["budget"], answer["stage"]) == ("max@2", 12, 0)
     per_step = [one["step_snr"]["value"] for one in answer["candidates"]]
     assert per_step == sorted(per_step, reverse=True)
     assert {(one["n"], one["groups"]) for one in answer["candidates"]} == {(3, 4), (4, 3)}
-    # Of all six pairs of this objective, those of the other K were not measured.
+    # The pairs of this objective with the other K were not measured.
     records = {path.stem for path in Path("results/budget/cells").glob("*.json")}
     assert records == {cell for one in answer["candidates"] for cell in one["cells"].values()}
-    again = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2", "--json")
+    again = lab(*budget_12(budgeted), "--json")
     assert json.loads(again.stdout) == [answer]
     assert "0/0 cells" in again.stderr or "finished" not in again.stderr
 
 
 def test_the_line_to_paste_runs(lab: Lab, budgeted: str) -> None:
-    done = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2")
+    done = lab(*budget_12(budgeted))
     assert done.exit_code == 0, done.output
     assert "affine[cross_fit]" in done.stdout
     line = next(line for line in done.stdout.splitlines() if line.startswith("Paste: "))
-    shape = [int(size) for size in re.search(r"rewards \[(\d+), (\d+)\]", line).groups()]  # type: ignore[union-attr]
-    rewards = torch.randn(*shape, dtype=torch.float64)
+    rewards = rewards_of(line)
     names = {"advantages": advantages, "rewards": rewards, "coefficients": torch.zeros(1)}
     exec(line.removeprefix("Paste: "), names | (scope := {}), scope)
     assert scope["weights"].shape == rewards.shape
 
 
 def test_the_line_to_paste_of_an_off_policy_estimator_takes_ratios(lab: Lab, budgeted: str) -> None:
-    done = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2", "--set",
-               "gradient.behaviour.distance=0.5", "--set", "gradient.grid.estimator=off_policy_maxk")  # fmt: skip
+    settings = ("gradient.behaviour.distance=0.5", "gradient.grid.estimator=off_policy_maxk")
+    done = lab(*budget_12(budgeted, *settings))
     assert done.exit_code == 0, done.output
     line = next(line for line in done.stdout.splitlines() if line.startswith("Paste: "))
-    shape = [int(size) for size in re.search(r"rewards \[(\d+), (\d+)\]", line).groups()]  # type: ignore[union-attr]
-    rewards = torch.randn(*shape, dtype=torch.float64)
+    rewards = rewards_of(line)
     names = {"advantages": advantages, "rewards": rewards, "ratios": torch.ones_like(rewards)}
     exec(line.removeprefix("Paste: "), names | (scope := {}), scope)
     assert scope["weights"].shape == rewards.shape
 
 
 def test_a_dash_says_why_two_were_not_compared(lab: Lab, budgeted: str) -> None:
-    done = lab("recommend", budgeted, "--budget", "12", "--objective", "max@2", "--set", "gradient.complete=false",
-               "--set", "gradient.instances=4", "--set", "gradient.grid.estimator=maxk")  # fmt: skip
+    settings = ("complete=false", "instances=4", "grid.estimator=maxk")
+    done = lab(*budget_12(budgeted, *(f"gradient.{setting}" for setting in settings)))
     assert done.exit_code == 0, done.output
     assert "—: the two rest on different resampling units: no paired comparison" in done.stderr
 

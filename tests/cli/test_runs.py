@@ -1,4 +1,4 @@
-"""Verbs over a real, tiny run: run, report, show, list runs, track; resuming, failing, being interrupted."""
+"""Verbs over a tiny run: run, report, show, list runs, track; resuming, failing, interrupted."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_list_runs(there: Path, lab: Lab) -> None:
 def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(
     lab: Lab, sweep: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cells fail here because no pool can be drawn: the cache of the run is a file, not a folder."""
+    """Cells fail here because no pool can be drawn: the run's cache is a file, not a folder."""
     Path("results/tiny").mkdir(parents=True)
     Path("results/tiny/cache").write_text("in the way", encoding="utf-8")
     result = lab("run", sweep, "--only", "seed=0,baseline=none", "--jobs", "2")
@@ -196,15 +196,18 @@ def test_a_tracked_run_carries_the_metrics_and_the_figures(tmp_path: Path) -> No
 def test_a_reward_function_of_the_folder_is_found_and_reporting_does_without_it(
     tmp_path: Path,
 ) -> None:
-    """The program finds `rewards_here.py` where it is started; a run is reported from its records alone."""
+    """The program finds `rewards_here.py` where it starts; a report needs the records alone."""
     (tmp_path / "rewards_here.py").write_text(
-        "def short(prompts, completions, **columns):\n    return [1.0 / (1 + len(text)) for text in completions]\n"
+        "def short(prompts, completions, **columns):\n    return [1.0 / (1 + len(text)) for text "
+        "in completions]\n"
     )
     (tmp_path / "own.yaml").write_text(
         "name: own\nseeds: [0]\n"
-        "environment: {name: toy_llm, vocab_size: 4, max_length: 2, prompt_length: 2, rewards: ['rewards_here:short']}\n"
+        "environment: {name: toy_llm, vocab_size: 4, max_length: 2, prompt_length: 2, "
+        "rewards: ['rewards_here:short']}\n"
         "policy: {embed_dim: 4, num_layers: 1, num_heads: 1}\n"
-        "gradient: {instances: 2, pool: 32, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}\n"
+        "gradient: {instances: 2, pool: 32, grid: {estimator: maxk, baseline: centred, n: 4, "
+        "k: 2}}\n"
         "tracking: {wandb: disabled}\n"
     )
     # As the installed program: without the folder on the path, as `python -c` would put it there.

@@ -1,4 +1,4 @@
-"""What must answer at once imports nothing heavy."""
+"""The verbs that must answer at once import nothing heavy."""
 
 from __future__ import annotations
 

@@ -123,11 +123,13 @@ def test_a_trained_policy_is_that_of_a_gradient_study(there: Path, lab: Lab) -> 
 
 
 def test_plan_shows_the_settings_of_an_entry(there: Path, lab: Lab) -> None:
-    grid = "training.grid=[{estimator: maxk, baseline: centred, n: 4, k: 2}, {estimator: maxk, baseline: centred, n: 4, "
+    entry = "{estimator: maxk, baseline: centred, n: 4, k: "
+    grid = f"training.grid=[{entry}2}}, {entry}"
     both = [
         "taught.yaml",
         "--set",
-        f"{grid}k: [1, 2], with: {{reward_scale: 2.0}}}}, {{estimator: maxk, baseline: [rloo, none], n: 4, k: 2}}]",
+        f"{grid}[1, 2], with: {{reward_scale: 2.0}}}}, "
+        "{estimator: maxk, baseline: [rloo, none], n: 4, k: 2}]",
     ]
     text = lab("plan", *both).stdout
     assert "bandit arms=4 reward_shift=0.0 reward_scale=2.0" in text
@@ -152,7 +154,7 @@ def test_measuring_again_gives_the_same_metrics(there: Path, lab: Lab) -> None:
 def test_an_interrupted_training_goes_on_and_ends_with_the_same_metrics(
     taught: Path, tmp_path: Path
 ) -> None:
-    """Interrupted after its first checkpoint: what is measured then is what an undisturbed run measures."""
+    """A run interrupted after its first checkpoint measures what an undisturbed one measures."""
     sweep = TAUGHT.replace("steps: 4", "steps: 600\n  checkpoint_every: 20").replace(
         "every: 2", "every: 300"
     )

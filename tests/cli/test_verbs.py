@@ -1,4 +1,4 @@
-"""Verbs that measure nothing: plan, validate, list, run --dry-run; messages of the user's mistakes."""
+"""Verbs that measure nothing: plan, validate, list, run --dry-run; the user's mistakes."""
 
 from __future__ import annotations
 
@@ -203,7 +203,8 @@ def test_plan_tells_repeats_in_one_line_per_estimator(
     overrides = ["--set", "gradient.grid.estimator=[maxk, grpo]", "--set", "gradient.grid.k=[1, 2]"]
     told = lab("plan", sweep, *overrides)
     assert told.exit_code == 0
-    # 3 baselines × 2 n × 2 K for grpo, measured once per n; subloo at K = 1 makes no sense for maxk.
+    # 3 baselines × 2 n × 2 K for grpo, measured once per n; subloo at K = 1 makes no sense for
+    # maxk.
     assert "10 ×  repeats a point of grpo[0.0001] that is measured once" in told.output
     assert told.output.count("repeats") == 1
 
