@@ -1,1 +1,1 @@
-"""Studies: one folder per kind of study, each with the same file names; the frame loads them by name when they are used."""
+"""The kinds of studies, a folder each; the rows in `maxk_lab.sweeps.studies` tie them to the frame."""

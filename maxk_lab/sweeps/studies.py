@@ -1,21 +1,22 @@
 """The catalogue of study kinds: one row and one folder each. Imports nothing of the kinds themselves.
 
-A kind is a package that holds the same modules under the same names. Nothing outside it imports them by name: they are
-found through the row and loaded when they are used, so that planning imports no torch and reporting no trainer.
+A kind is a package that holds the same modules under the same names. Nothing outside imports them:
+they are found through the row and loaded when they are used, so that planning imports no torch and
+reporting no trainer. `maxk_lab.sweeps.parts` has the signatures.
 
-| module      | what the frame looks up in it                                                                   |
-|-------------|---------------------------------------------------------------------------------------------------|
-| `schema`    | `Study`, the pydantic model of the block in a sweep file                                           |
-| `plan`      | the units of work of a study, its grid points, and how much work a unit is                        |
-| `checks`    | what the block must satisfy beyond its shape                                                      |
-| `worker`    | `measure(unit, cells, *, cache, event)`: (cell id, metrics or exception) of every cell of a unit  |
-| `record`    | `Metrics`, the pydantic model of what a finished record holds, for reading                        |
-| `rows`      | records pooled to the rows of a report                                                            |
-| `columns`   | the columns of these rows, the same in every format                                               |
-| `section`   | the part of the report that the kind fills                                                        |
-| `figures`   | the figures that it draws                                                                         |
-| `claims`    | verdicts on the claims that speak of its rows                                                     |
-| `payload`   | what a tracker is told about its records                                                          |
+| module    | names that the frame looks up in it                                                  |
+|-----------|--------------------------------------------------------------------------------------|
+| `schema`  | `Study`, the pydantic model of the block in a sweep file, an `AnyStudy`              |
+| `plan`    | `units(study, seeds, found)`: the work; `left_out(study, environment)`               |
+| `checks`  | `check(block, resolved, found, source)`: conditions on the block beyond its shape    |
+| `worker`  | `measure(unit, cells, *, cache, event)`: the metrics or the exception of every cell  |
+| `record`  | `Metrics`, the pydantic model of the content of a finished record, for reading       |
+| `rows`    | records pooled to the rows of a report                                               |
+| `columns` | the columns of these rows, the same in every format                                  |
+| `section` | the part of the report that the kind fills                                           |
+| `figures` | the figures that it draws                                                            |
+| `claims`  | verdicts on the claims that speak of its rows                                        |
+| `payload` | the tables that a tracker is sent of its records                                     |
 """
 
 from __future__ import annotations
@@ -23,21 +24,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal, overload
 
 from maxk_lab.catalogue import Catalogue, Row
+from maxk_lab.sweeps import parts
 
 GRID_AXES = ("estimator", "baseline", "n", "k")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRow(Row):
-    """A kind of study. `name` is its key in a sweep file, `implementation` the package that holds its modules.
+    """A kind of study: `name` is its key in a sweep file, `implementation` its package.
 
-    `axes` are those of its grid points that claims may speak of; `varied` says whether it is made at every combination
-    of what a sweep varies. `claims` are the kinds of claims that speak of it unless their measure is of another kind.
-    `files` names the settings that are paths, such as `evaluate.data`, each with the `module:function` that hashes what
-    is there: a resolved sweep has {"path", "sha256"} in their place.
+    `axes` are those of its grid points that claims may speak of; `varied` says whether it is made at
+    every combination of what a sweep varies. `claims` are the kinds of claims that speak of it
+    unless their measure is of another kind. `files` names the settings that are paths, such as
+    `evaluate.data`, each with the `module:function` that hashes what is there for an environment: a
+    resolved sweep has {"path", "sha256"} in their place.
     """
 
     axes: tuple[str, ...] = GRID_AXES
@@ -45,8 +48,19 @@ class StudyRow(Row):
     claims: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
 
+    @overload
+    def part(self, module: Literal["schema"]) -> parts.Schema: ...
+    @overload
+    def part(self, module: Literal["plan"]) -> parts.Plan: ...
+    @overload
+    def part(self, module: Literal["checks"]) -> parts.Checks: ...
+    @overload
+    def part(self, module: Literal["worker"]) -> parts.Worker: ...
+    @overload
+    def part(self, module: str) -> Any: ...
+
     def part(self, module: str) -> Any:
-        """Load a module of the kind, e.g. `schema`. Raises `ModuleNotFoundError` if the package lacks it."""
+        """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it."""
         return import_module(f"{self.implementation}.{module}")
 
 
@@ -55,7 +69,8 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
     [
         StudyRow(
             name="gradient",
-            meaning="bias, variance and signal-to-noise ratio of gradient estimates at frozen policies",
+            meaning="bias, variance and signal-to-noise ratio of gradient estimates "
+            "at frozen policies",
             implementation="maxk_lab.studies.gradient",
             axes=(*GRID_AXES, "stage"),
             claims=("unbiased", "biased", "equals", "ratio", "order"),

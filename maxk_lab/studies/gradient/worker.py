@@ -1,9 +1,9 @@
-"""One unit of a gradient study in a worker: train the policy to its stage, draw the score pool, measure every cell."""
+"""The work of a gradient unit: train the policy to its stage, draw the score pool, measure the cells."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,20 +22,19 @@ from maxk_lab.gradients.scores.behaviour import perturbed
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
+from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash, without_paths
 from maxk_lab.sweeps.run.checkpoints import initial_policy
 from maxk_lab.training.warmup import WarmUp, train_until
 
-Event = Callable[[str, dict[str, Any]], None]
-
 
 def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
-) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
-    """(cell id, metrics or exception) of every cell of a unit: one environment, policy, stage and seed.
+) -> Iterator[Measured]:
+    """Yield (cell id, metrics or exception) of every cell of one environment, policy, stage and seed.
 
-    `cache` is a folder for trained policies and pools: adding a baseline to a sweep later costs no rollout. `event(name, payload)`
-    is told of the steps "warmup", "scores" and "cells".
+    `cache` is a folder for trained policies and pools: adding a baseline to a sweep later costs no
+    rollout. `event` is told of the steps "warmup", "scores" and "cells".
     """
     torch.set_num_threads(1)
     environment = make_environment(unit["environment"], unit["policy"])
@@ -48,7 +47,10 @@ def measure(
 
 
 def _objectives(cells: Sequence[Mapping[str, Any]]) -> dict[str, Objective]:
-    """The objectives of the cells by name. A cell without one fails when it is measured, and takes no other with it."""
+    """Return the objectives of the cells by name.
+
+    A cell without one fails when it is measured, and takes no other with it.
+    """
     found = {}
     for cell in cells:
         try:
@@ -94,7 +96,10 @@ def _pool(
 
 
 def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
-    """The policy that draws the trajectories, where it is not `policy`: all distances of a seed lie in one direction."""
+    """Return the policy that draws the trajectories, where it is not `policy`.
+
+    All distances of a seed lie in one direction.
+    """
     if "behaviour" not in unit:
         return None
     seed = derive_seed(
@@ -106,7 +111,7 @@ def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
 def _policy_at_stage(
     unit: Mapping[str, Any], environment: Environment, cache: Path | None, event: Event
 ) -> nn.Module:
-    """The policy after `stage` steps, going on from the latest saved earlier stage of the same training.
+    """Return the policy after `stage` steps, from the latest saved earlier stage of the training.
 
     Stage 0 is the fresh policy, or that of the checkpoint.
     """

@@ -1,4 +1,4 @@
-"""One unit of an objective study in a worker: exact objectives along one parameter, and where each is largest."""
+"""The work of an objective unit: exact objectives along one parameter, and where each is largest."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from maxk_lab.estimators.catalogue import objective
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import checked_probabilities, exact_value
 from maxk_lab.seeds import derive_seed
+from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.spec.environment import moved
 
-Event = Callable[[str, dict[str, Any]], None]
 CHUNK = 4096
 # Values closer than this share of their range are the same value.
 TIE = 1e-12
@@ -30,11 +30,11 @@ REFINEMENT = 1e-7
 
 def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
-) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
-    """(cell id, metrics or exception) of every cell of a unit: one environment and policy, one of whose parameters is moved.
+) -> Iterator[Measured]:
+    """Yield (cell id, metrics or exception) of every cell: one parameter of its environment is moved.
 
-    All points share one instance and, where the initial policy is random, its seed. `event("points", {"done", "of"})` is told of
-    every point; `cache` is not used.
+    All points share one instance and, where the initial policy is random, its seed. `event` is told
+    of every point, as "points"; `cache` is not used.
     """
     torch.set_num_threads(1)
     along = unit["objective"]
@@ -80,7 +80,7 @@ def _metrics(
 
 
 def _no_optimum(parameter: str, points: Sequence[float], values: Sequence[float]) -> str | None:
-    """Why the points do not show where the objective is largest, or None."""
+    """Return why the points do not show where the objective is largest, or None."""
     spread = max(values) - min(values)
     # Rounding alone makes values differ, too.
     if spread <= TIE * max(map(abs, values), default=0.0):
@@ -93,14 +93,15 @@ def _no_optimum(parameter: str, points: Sequence[float], values: Sequence[float]
             f"the largest value is at the edge, {parameter} = {edge:g}: the optimum may lie beyond"
         )
     if ties[-1] - ties[0] > 1:
-        return f"the largest value is not at one place: {parameter} = {points[ties[0]]:g} to {points[ties[-1]]:g} reach it"
+        ends = f"{points[ties[0]]:g} to {points[ties[-1]]:g}"
+        return f"the largest value is not at one place: {parameter} = {ends} reach it"
     return None
 
 
 def _refined(
     points: Sequence[float], values: Sequence[float], value: Callable[[float], float]
 ) -> float:
-    """The place of the largest value between the neighbours of the best point."""
+    """Return the place of the largest value between the neighbours of the best point."""
     from scipy.optimize import minimize_scalar
 
     best = int(np.argmax(values))
@@ -115,7 +116,7 @@ def _refined(
 
 
 def _exact_at(unit: Mapping[str, Any], x: float) -> Callable[[Objective], float]:
-    """The exact objective of the unit's environment with its parameter at `x`."""
+    """Return the exact objective of the unit's environment with its parameter at `x`."""
     environment, policy = _made(unit, x)
     data_seed = derive_seed("study", unit["environment"], unit["seed"])
     instance = environment.select(environment.instances(1, derive_seed("instances", data_seed)), 0)
@@ -145,7 +146,7 @@ def _made(unit: Mapping[str, Any], x: float) -> tuple[Environment, nn.Module]:
 def _listed(
     environment: Environment, policy: nn.Module, instance: Instances
 ) -> tuple[Tensor, Tensor]:
-    """Probabilities and rewards of every trajectory of an instance, [A] each, float64."""
+    """Return probabilities and rewards of every trajectory of an instance, [A] each, float64."""
     actions, rewards = environment.enumerate(instance)
     parts = [
         environment.log_probs(policy, instance, part.unsqueeze(0))[0]

@@ -17,6 +17,7 @@ from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.evaluation_set import evaluation_set
 from maxk_lab.studies.training.optima import optima_record
 from maxk_lab.studies.training.record import training_metrics
+from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.run.checkpoints import initial_policy
 from maxk_lab.training.evaluation import sample_rewards
@@ -26,12 +27,10 @@ from maxk_lab.training.settings import Settings
 from maxk_lab.training.step.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
-Event = Callable[[str, dict[str, Any]], None]
-
 
 def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
-) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
+) -> Iterator[Measured]:
     """Yield (cell id, metrics or exception) of every cell of a unit.
 
     The unit has one environment, policy, seed and set of training settings. All cells of a seed

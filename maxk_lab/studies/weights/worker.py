@@ -1,8 +1,8 @@
-"""One unit of a weights study in a worker: draw groups of rewards and show the weight that each cell gives to each of them."""
+"""The work of a weights unit: draw groups of rewards and show the weights that each cell gives them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache as remembered
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,17 @@ from maxk_lab.estimators import advantages
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
+from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.run.checkpoints import initial_policy
-
-Event = Callable[[str, dict[str, Any]], None]
 
 
 def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
-) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
-    """(cell id, metrics or exception) of every cell of a unit: one environment, its fresh policy or that of a checkpoint, and seed.
+) -> Iterator[Measured]:
+    """Yield (cell id, metrics or exception) of every cell of one environment, initial policy and seed.
 
-    All cells of one n see the same `groups` groups, one of each instance, which depend on no other cell. `event("cells", {"done",
-    "of"})` is told of every cell; `cache` is not used.
+    All cells of one n see the same `groups` groups, one of each instance, which depend on no other
+    cell. `event` is told of every cell, as "cells"; `cache` is not used.
     """
     torch.set_num_threads(1)
     rewards = remembered(lambda n: _groups(unit, n))
@@ -42,7 +41,7 @@ def measure(
 
 
 def _groups(unit: Mapping[str, Any], n: int) -> Tensor:
-    """The rewards of the groups in drawing order, [groups, n] float64."""
+    """Return the rewards of the groups in drawing order, [groups, n] float64."""
     environment = make_environment(unit["environment"], unit["policy"])
     policy = initial_policy(environment, unit)
     data_seed = derive_seed("study", unit["environment"], unit["seed"])
@@ -53,8 +52,8 @@ def _groups(unit: Mapping[str, Any], n: int) -> Tensor:
     missing = int(rewards.isnan().sum())
     if missing:
         raise LabError(
-            f"{missing} of {rewards.numel()} trajectories have no reward (a reward function returned None); a weights study needs "
-            "a reward for every trajectory"
+            f"{missing} of {rewards.numel()} trajectories have no reward (a reward function returned "
+            "None); a weights study needs a reward for every trajectory"
         )
     return rewards.double()
 

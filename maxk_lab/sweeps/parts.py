@@ -1,0 +1,79 @@
+"""The modules that the folder of a kind of study holds, as far as planning and running look them up.
+
+Each kind of the package names its modules as `Parts` for mypy, in its `__init__.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.plan.cells import Unit
+    from maxk_lab.sweeps.plan.grid import Skipped
+    from maxk_lab.sweeps.spec.blocks import Block
+    from maxk_lab.sweeps.spec.fields import AnyStudy
+    from maxk_lab.sweeps.spec.source import Source
+    from maxk_lab.sweeps.spec.variation import Resolved, Variant
+
+# The name of a step and how far it is, e.g. "cells", {"done": 1, "of": 4}.
+Event = Callable[[str, dict[str, Any]], None]
+# The id of a cell, and its metrics or the reason why there are none.
+Measured = tuple[str, dict[str, Any] | Exception]
+
+
+class Schema(Protocol):
+    """The shape of the block in a sweep file."""
+
+    @property
+    def Study(self) -> type[AnyStudy]:  # noqa: N802
+        """The pydantic model of the block; its field `grid` holds a tuple of models."""
+
+
+class Plan(Protocol):
+    """The units of work that a study consists of."""
+
+    def units(self, study: Any, seeds: Sequence[int], found: Sequence[Variant]) -> Iterable[Unit]:
+        """Return the units with their cells, in the order in which they are measured."""
+
+    def left_out(self, study: Any, environment: str) -> list[Skipped]:
+        """Return the points of the grid that are not measured in this environment, with why."""
+
+
+class Checks(Protocol):
+    """The conditions that a block must meet beyond its shape."""
+
+    def check(
+        self,
+        block: Block,
+        resolved: Resolved | None,
+        found: Sequence[Variant] | None,
+        source: Source,
+    ) -> None:
+        """Note in `source` all that is wrong, also where the block is sound only in part.
+
+        `resolved` is the environment with its policy, `found` the variants of what the sweep
+        varies; each is None where there is something wrong with it.
+        """
+
+
+class Worker(Protocol):
+    """The work of a unit, done in a worker process."""
+
+    def measure(
+        self,
+        unit: Mapping[str, Any],
+        cells: Sequence[Mapping[str, Any]],
+        *,
+        cache: Path | None,
+        event: Event,
+    ) -> Iterable[Measured]:
+        """Yield the result of every cell of a unit; both are given as their `as_dict()`.
+
+        `cache` is a folder for what later cells can use; `event` is told of the progress.
+        """
+
+
+# The modules of a kind, for mypy to compare with the protocols.
+Parts = tuple[Schema, Plan, Checks, Worker]

@@ -1,0 +1,9 @@
+"""A kind of study from outside the package: the largest of k dice, thrown in groups of n."""
+
+from maxk_lab.sweeps.studies import StudyRow
+
+ROW = StudyRow(
+    name="dice",
+    meaning="the largest of k dice, thrown in groups of n",
+    implementation="dice_study",
+)
