@@ -21,7 +21,7 @@ import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.estimators.catalogue import refusal
+from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool
 
@@ -48,7 +48,7 @@ def cells(extra: str) -> list[dict[str, object]]:
     for n, k in PAIRS:
         more = {"nothing": (), "cross_fit": CROSS_FITTED, "given": given(k)}[extra]
         for baseline in (*PLAIN, *more):
-            if refusal("maxk", baseline, n, k) is None:
+            if Method.parse("maxk", baseline, k).refusal(n) is None:
                 axes = {"estimator": "maxk", "baseline": baseline, "n": n, "k": k, "partitions": 8}
                 found.append({"id": f"{baseline}-{n}-{k}"} | axes)
     return found

@@ -13,7 +13,8 @@ import torch
 from timing import medians
 
 from maxk_lab.estimators import advantages
-from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_baseline, fit_of
+from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_baseline
+from maxk_lab.estimators.method import Method
 
 # Shape of the float32 rewards, K, rounds, and the largest allowed ratio to torch.sort.
 CASES = (((512, 64), 8, 200, 1.5), ((64, 65_536), 256, 7, 2.0))
@@ -22,7 +23,11 @@ CASES = (((512, 64), 8, 200, 1.5), ((64, 65_536), 256, 7, 2.0))
 def main() -> None:
     torch.set_num_threads(1)
     # Fitted baselines need the scores of the samples, too: bench_cross_fit.py times those.
-    rows = [row for row in BASELINES if not row.token_level and fit_of("maxk", row.name) is None]
+    rows = [
+        row
+        for row in BASELINES
+        if not row.token_level and Method.parse("maxk", row.name).fit is None
+    ]
     for shape, k, rounds, allowed in CASES:
         generator = torch.Generator().manual_seed(0)
         rewards = torch.randn(shape, generator=generator)

@@ -10,7 +10,8 @@ import time
 
 import torch
 
-from maxk_lab.estimators.catalogue import BASELINES, is_token_level, refusal
+from maxk_lab.estimators.catalogue import BASELINES, choose_baseline
+from maxk_lab.estimators.method import Method
 from maxk_lab.studies.gradient.worker import measure as measure_unit
 
 UNIT = {
@@ -63,7 +64,8 @@ def main() -> None:
         cell(b.name, n, k)
         for b in BASELINES
         for n, k in PAIRS
-        if refusal("maxk", b.name, n, k) is None and not is_token_level(b.name)
+        if Method.parse("maxk", b.name, k).refusal(n) is None
+        and not choose_baseline(b.name).row.token_level
     ]
     one = [cell("centred", 16, 4)]
     seconds(one)

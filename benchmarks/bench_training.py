@@ -24,16 +24,8 @@ import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.estimators.catalogue import (
-    BASELINES,
-    ESTIMATORS,
-    choose_baseline,
-    fit_of,
-    is_token_level,
-    needed_weight,
-    objective,
-    refusal,
-)
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline
+from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.scores.trajectories import trajectory_squared_norms
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
@@ -58,8 +50,12 @@ def weightings() -> list[Weighting]:
     baselines = list(dict.fromkeys(spellings))
     for estimator in ESTIMATORS:
         for baseline in baselines if estimator.takes_baseline else ["none"]:
-            usable = [k for k in (K, 1, N) if refusal(estimator.name, baseline, N, k) is None]
-            fitted = fit_of(estimator.name, baseline) is not None or estimator.needs_ratios
+            usable = [
+                k for k in (K, 1, N) if Method.parse(estimator.name, baseline, k).refusal(N) is None
+            ]
+            fitted = (
+                Method.parse(estimator.name, baseline).fit is not None or estimator.needs_ratios
+            )
             if usable and not estimator.binary_rewards and estimator.fixed_k is None and not fitted:
                 found.append(Weighting(estimator.name, baseline, N, usable[0]))
     return found
@@ -137,7 +133,7 @@ def measure(case: Case, *, exact_norms: bool) -> None:
     g["grad_norm"] = g["logit_proxy"]
 
     def weighting_alone(weighting: Weighting) -> Callable[[], object]:
-        if is_token_level(weighting.baseline):
+        if choose_baseline(weighting.baseline).row.token_level:
             arguments = (
                 rollouts.rewards,
                 usable,
@@ -150,8 +146,12 @@ def measure(case: Case, *, exact_norms: bool) -> None:
 
     everything = [case.plain, *weightings()]
     if case.maximum_only:
-        everything = [w for w in everything if objective(w.estimator, w.k).form == "max"]
-    free = [w for w in everything if needed_weight(w.estimator, w.baseline) != "grad_norm"]
+        everything = [
+            w for w in everything if Method.parse(w.estimator, k=w.k).objective.form == "max"
+        ]
+    free = [
+        w for w in everything if Method.parse(w.estimator, w.baseline).needed_weight != "grad_norm"
+    ]
     # The plain one comes twice, so that the ratio of the same thing to itself shows the noise.
     plain, *others = in_turns([step_of(w) for w in (case.plain, *free)], case.rounds)
     own_plain, *own = in_turns([weighting_alone(w) for w in (case.plain, *free)], 200)

@@ -101,17 +101,14 @@ def _verdict(answer: Recommendation) -> str:
 
 
 def _paste(best: Candidate) -> str:
-    from maxk_lab.estimators.catalogue import (
-        TRAJECTORY_WEIGHTS,
-        fit_of,
-        needed_weight,
-        needs_ratios,
-    )
+    from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS
+    from maxk_lab.estimators.method import Method
 
     key = best.row.key
     arguments = f'estimator="{key.estimator}", baseline="{key.baseline}", k={key.k}'
-    needed, notes = needed_weight(key.estimator, key.baseline), ""
-    if needs_ratios(key.estimator):
+    method = Method.parse(key.estimator, key.baseline, key.k)
+    needed, notes = method.needed_weight, ""
+    if method.needs_ratios:
         arguments += ", ratios=ratios"
         notes = (
             ", ratios the same: probability under the policy over that under the one that drew it"
@@ -119,7 +116,7 @@ def _paste(best: Candidate) -> str:
     if needed is not None:
         arguments += f', trajectory_weights={{"{needed}": g}}'
         notes = f", g the same: {TRAJECTORY_WEIGHTS[needed]}"
-    if fit_of(key.estimator, key.baseline) is not None:
+    if method.fit is not None:
         arguments += ", coefficients=coefficients"
         notes = ", coefficients: least squares on other instances (the training study does it)"
     return (

@@ -1,26 +1,221 @@
-"""Any estimator of the catalogue with any baseline of the catalogue, in one call."""
+"""An estimator with its baseline at a K, parsed once: where it runs, what it is for, what it needs, its weights.
+
+Imports torch only when weights are asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-
-from torch import Tensor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import load
 from maxk_lab.estimators.catalogue import (
+    BASELINES,
+    ESTIMATORS,
     BaselineRow,
     Choice,
     EstimatorRow,
     choose_baseline,
     choose_estimator,
-    effective_k,
-    refusal,
 )
 from maxk_lab.estimators.kinds import FittedRow
-from maxk_lab.estimators.methods.maxk import BaselineFunction
 from maxk_lab.estimators.normalization import normalize_weights, scale_by_gap
-from maxk_lab.estimators.validation import check_k, check_rewards
+from maxk_lab.estimators.objectives import Objective
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from maxk_lab.estimators.methods.maxk import BaselineFunction
+
+
+@dataclass(frozen=True)
+class Method:
+    """An estimator of the catalogue with a baseline of the catalogue at a K.
+
+    `k` is the K that counts: 1 for an estimator such as `reinforce`, whatever was asked for.
+    """
+
+    estimator: Choice[EstimatorRow]
+    baseline: Choice[BaselineRow]
+    k: int
+
+    @classmethod
+    def parse(cls, estimator: str, baseline: str = "none", k: int = 1) -> Method:
+        """The method of these spellings, `name` or `name[value]`. Raises `LabError` for an unknown one."""
+        chosen = choose_estimator(estimator)
+        fixed = chosen.row.fixed_k
+        return cls(chosen, choose_baseline(baseline), k if fixed is None else fixed)
+
+    @classmethod
+    def of(cls, point: Mapping[str, Any]) -> Method:
+        """The method of a cell or a point of a grid: its `estimator`, `baseline` and `k`."""
+        return cls.parse(point["estimator"], point["baseline"], point["k"])
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The objective whose gradient the estimator is for: the expected maximum of K for most.
+
+        Raises `LabError` where K rewards have no such statistic.
+        """
+        return self.estimator.row.objective_of(self.k, **self.estimator.params)
+
+    def refusal(self, n: int) -> str | None:
+        """The reason why the method cannot run with n samples, or None."""
+        chosen, base = self.estimator, self.baseline
+        return (
+            self.pair_refusal
+            or chosen.row.refusal(n, self.k, **chosen.params)
+            or base.row.refusal(n, self.k, **base.params)
+        )
+
+    @property
+    def pair_refusal(self) -> str | None:
+        """The reason why the estimator cannot take the baseline at any n and K, or None."""
+        return self.estimator.row.baseline_refusal(self.baseline.row, **self.baseline.params)
+
+    @property
+    def is_unbiased(self) -> bool:
+        """Whether the catalogue derives the estimate as unbiased for the gradient of the objective."""
+        rows = self.estimator, self.baseline
+        return all(choice.row.is_unbiased(**choice.params) for choice in rows)
+
+    def expected_scale(self, n: int) -> float:
+        """E[estimate] over the gradient of the objective; NaN where the direction is biased, too."""
+        chosen, base = self.estimator, self.baseline
+        return chosen.row.expected_scale(n, self.k, **chosen.params) * base.row.expected_scale(
+            n, self.k, **base.params
+        )
+
+    @property
+    def catalogue_order(self) -> tuple[int, int, str]:
+        """The places of estimator and baseline in the catalogue, then their spellings, to sort by."""
+        chosen, base = self.estimator, self.baseline
+        return (
+            ESTIMATORS.names().index(chosen.row.name),
+            BASELINES.names().index(base.row.name),
+            f"{chosen.name} {base.name}",
+        )
+
+    @property
+    def takes_baseline(self) -> bool:
+        """Whether the estimator takes a baseline other than `none`."""
+        return self.estimator.row.takes_baseline
+
+    @property
+    def needed_weight(self) -> str | None:
+        """The trajectory weight it needs: length, logit_proxy or grad_norm; None for none."""
+        return self.baseline.row.needs(**self.baseline.params) if self.takes_baseline else None
+
+    @property
+    def fit(self) -> str | None:
+        """How its coefficients are fitted: cross_fit, same_batch or oracle; None where it has none to fit."""
+        return self.baseline.row.fit(**self.baseline.params) if self.takes_baseline else None
+
+    @property
+    def needs_ratios(self) -> bool:
+        """Whether it needs the samples' importance ratios: it is for trajectories of another policy."""
+        return self.estimator.row.needs_ratios
+
+    @property
+    def needs_binary_rewards(self) -> bool:
+        """Whether it is defined for rewards 0 and 1 only."""
+        return self.estimator.row.binary_rewards or self.baseline.row.binary_rewards
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its weights depend on the order in which the samples were drawn."""
+        return self.estimator.row.ordered
+
+    @property
+    def is_token_level(self) -> bool:
+        """Whether it gives one weight per token, through `token_advantages`, not one per sample."""
+        return self.baseline.row.token_level
+
+    def weights(
+        self,
+        rewards: Tensor,
+        *,
+        stable_sort: bool = True,
+        trajectory_weights: Mapping[str, Tensor] | None = None,
+        weight_normalization: str = "none",
+        min_gap_scale: float | None = None,
+        ratios: Tensor | None = None,
+        coefficients: Tensor | None = None,
+    ) -> Tensor:
+        """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i) (a sum: w carries the factor 1/n).
+
+        rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[..., n]`. `trajectory_weights` holds, by kind
+        (length, logit_proxy, grad_norm: the *squared* score norm), what the baseline weights the samples with,
+        `[..., n]` each; only the kind that is `needed_weight` is used.
+
+        `ratios`, `[..., n]`, are the positive importance ratios pi / pi_old of whole trajectories, for a method that
+        `needs_ratios` and for no other. `coefficients`, `[..., D]` over the same leading dimensions or ones that
+        broadcast to them, are those of a method with a `fit`: D = 1 for `affine` and `constant`, K - 1 for `ladder`;
+        of `joint_optimum` the baseline b_i itself, D = n.
+
+        Two options bias every estimate: `min_gap_scale` divides the weights by the group's range of rewards, or by
+        this number if it is greater, and `weight_normalization` (a name of `WEIGHT_NORMALIZATIONS`) comes after it.
+
+        Raises `ValueError` where the method cannot run at this n, a reward is not finite, a trajectory weight, ratio
+        or coefficient is missing, wrong or not taken by the method, or the baseline is one of tokens.
+        """
+        from maxk_lab.estimators.validation import check_k, check_rewards
+
+        n = check_rewards(rewards)
+        k = check_k(self.k, n)
+        problem = self.refusal(n)
+        if problem is not None:
+            raise ValueError(problem)
+        if self.is_token_level:
+            raise ValueError(
+                f"{self.baseline.name} gives one weight per token, not one per sample: call "
+                "token_advantages(rewards, logit_proxies, mask)"
+            )
+        chosen = self.estimator
+        function = partial(load(chosen.row.implementation), **chosen.params)
+        weights: Tensor
+        if self.needs_ratios:
+            if ratios is None:
+                raise ValueError(
+                    f"{chosen.name} needs ratios, one positive number pi / pi_old per sample, got none"
+                )
+            weights = function(rewards, ratios, k, self.baseline.name, stable_sort=stable_sort)
+        else:
+            if ratios is not None:
+                raise ValueError(f"{chosen.name} takes no ratios: leave them out")
+            bound = (
+                self._baseline_function(trajectory_weights, coefficients)
+                if self.takes_baseline
+                else None
+            )
+            weights = function(rewards, k, bound, stable_sort=stable_sort)
+        if min_gap_scale is not None:
+            weights = scale_by_gap(weights, rewards, min_gap_scale)
+        return normalize_weights(weights, weight_normalization)
+
+    def _baseline_function(
+        self, trajectory_weights: Mapping[str, Tensor] | None, coefficients: Tensor | None
+    ) -> BaselineFunction:
+        """The baseline's function with all that is not rewards or K bound."""
+        base = self.baseline
+        if isinstance(base.row, FittedRow) and self.fit is not None:
+            if coefficients is None:
+                raise ValueError(f"{base.name} needs its fitted coefficients, [..., D], got none")
+            return partial(load(base.row.fitted), coefficients=coefficients)
+        if coefficients is not None:
+            raise ValueError(f"{base.name} takes no coefficients: leave them out")
+        params = dict(base.params)
+        needed = self.needed_weight
+        if needed is not None:
+            if trajectory_weights is None or needed not in trajectory_weights:
+                given = ", ".join(trajectory_weights or {}) or "none"
+                raise ValueError(
+                    f"{base.name} needs trajectory_weights[{needed!r}], one positive number per sample, got {given}"
+                )
+            params["g"] = trajectory_weights[needed]
+        return partial(load(base.row.implementation), **params)
 
 
 def advantages(
@@ -36,89 +231,42 @@ def advantages(
     ratios: Tensor | None = None,
     coefficients: Tensor | None = None,
 ) -> Tensor:
-    """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i) (a sum: w carries the factor 1/n).
+    """The weights `[..., n]` of any pair of the catalogue at K = `k`, for rewards `[..., n]`: see `Method.weights`.
 
-    rewards: `[..., n]`, i.i.d. along n, higher is better. `estimator` and `baseline` are catalogue names,
-    with a parameter in brackets where the row has one (`affine[0.5]`). `trajectory_weights` holds, by kind
-    (length, logit_proxy, grad_norm: the *squared* score norm), what the baseline weights the samples with,
-    `[..., n]` each; only the kind that `needed_weight` names is used. Returns `[..., n]`.
-
-    `ratios`, `[..., n]`, are the positive importance ratios pi / pi_old of whole trajectories, for the estimators
-    that `needs_ratios` names and for no other. `coefficients`, `[..., D]` over the same leading dimensions or ones
-    that broadcast to them, are the fitted coefficients of a baseline that `fit_of` names: D = 1 for `affine` and
-    `constant`, K - 1 for `ladder`; of `joint_optimum` the baseline b_i itself, D = n.
-
-    Two options bias every estimate: `min_gap_scale` divides the weights by the group's range of rewards, or by
-    this number if it is greater, and `weight_normalization` (a name of `WEIGHT_NORMALIZATIONS`) comes after it.
-
-    Raises `LabError` for an unknown name and `ValueError` where the pair cannot run at this (n, K), a reward is
-    not finite, a trajectory weight, ratio or coefficient is missing, wrong or not taken by the pair, or the baseline
-    is one of tokens.
+    `estimator` and `baseline` are catalogue names, with a parameter in brackets where the row has one
+    (`affine[0.5]`). Raises `LabError` for an unknown one, and what `Method.weights` raises.
     """
-    n = check_rewards(rewards)
-    chosen, base = choose_estimator(estimator), choose_baseline(baseline)
-    k = check_k(effective_k(chosen.name, k), n)
-    problem = refusal(chosen.name, base.name, n, k)
-    if problem is not None:
-        raise ValueError(problem)
-    if base.row.token_level:
-        raise ValueError(
-            f"{base.name} gives one weight per token, not one per sample: call "
-            "token_advantages(rewards, logit_proxies, mask)"
-        )
-    if chosen.row.needs_ratios:
-        weights = _off_policy(chosen, base, rewards, k, ratios, stable_sort=stable_sort)
-    else:
-        if ratios is not None:
-            raise ValueError(f"{chosen.name} takes no ratios: leave them out")
-        function = partial(load(chosen.row.implementation), **chosen.params)
-        takes = chosen.row.takes_baseline
-        baseline_function = (
-            _baseline_function(base, trajectory_weights, coefficients) if takes else None
-        )
-        weights = function(rewards, k, baseline_function, stable_sort=stable_sort)
-    if min_gap_scale is not None:
-        weights = scale_by_gap(weights, rewards, min_gap_scale)
-    return normalize_weights(weights, weight_normalization)
+    return Method.parse(estimator, baseline, k).weights(
+        rewards,
+        stable_sort=stable_sort,
+        trajectory_weights=trajectory_weights,
+        weight_normalization=weight_normalization,
+        min_gap_scale=min_gap_scale,
+        ratios=ratios,
+        coefficients=coefficients,
+    )
 
 
-def _off_policy(
-    chosen: Choice[EstimatorRow],
-    base: Choice[BaselineRow],
-    rewards: Tensor,
-    k: int,
-    ratios: Tensor | None,
-    *,
-    stable_sort: bool,
-) -> Tensor:
-    if ratios is None:
-        raise ValueError(
-            f"{chosen.name} needs ratios, one positive number pi / pi_old per sample, got none"
-        )
-    function = partial(load(chosen.row.implementation), **chosen.params)
-    weights: Tensor = function(rewards, ratios, k, base.name, stable_sort=stable_sort)
-    return weights
+def objective(estimator: str, k: int) -> Objective:
+    """The objective of the estimator at `k`, as `Method.objective`."""
+    return Method.parse(estimator, k=k).objective
 
 
-def _baseline_function(
-    base: Choice[BaselineRow],
-    trajectory_weights: Mapping[str, Tensor] | None,
-    coefficients: Tensor | None,
-) -> BaselineFunction:
-    """The row's function with all that is not rewards or K bound."""
-    if isinstance(base.row, FittedRow) and base.row.fit(**base.params) is not None:
-        if coefficients is None:
-            raise ValueError(f"{base.name} needs its fitted coefficients, [..., D], got none")
-        return partial(load(base.row.fitted), coefficients=coefficients)
-    if coefficients is not None:
-        raise ValueError(f"{base.name} takes no coefficients: leave them out")
-    params = dict(base.params)
-    needed = base.row.needs(**base.params)
-    if needed is not None:
-        if trajectory_weights is None or needed not in trajectory_weights:
-            given = ", ".join(trajectory_weights or {}) or "none"
-            raise ValueError(
-                f"{base.name} needs trajectory_weights[{needed!r}], one positive number per sample, got {given}"
-            )
-        params["g"] = trajectory_weights[needed]
-    return partial(load(base.row.implementation), **params)
+def needed_weight(estimator: str, baseline: str) -> str | None:
+    """The trajectory weight that the pair needs, as `Method.needed_weight`."""
+    return Method.parse(estimator, baseline).needed_weight
+
+
+def needs_ratios(estimator: str) -> bool:
+    """Whether the estimator needs importance ratios, as `Method.needs_ratios`."""
+    return Method.parse(estimator).needs_ratios
+
+
+def fit_of(estimator: str, baseline: str) -> str | None:
+    """How the pair's coefficients are fitted, as `Method.fit`."""
+    return Method.parse(estimator, baseline).fit
+
+
+def is_token_level(baseline: str) -> bool:
+    """Whether the baseline gives one weight per token, as `Method.is_token_level`."""
+    return Method.parse("maxk", baseline).is_token_level

@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import advantages
 from maxk_lab.estimators.baselines.families import family_terms
 from maxk_lab.estimators.baselines.least_squares import normal_equations, solve, sum_of_others
-from maxk_lab.estimators.catalogue import choose_baseline, effective_k, fit_of, refusal
+from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.moments import Classes, Outcomes, Weigh
 from maxk_lab.gradients.enumerated.oracle import joint_optimum
 
@@ -91,9 +90,10 @@ class SampledFits:
         `LabError` for what only complete enumeration gives (oracle), `ValueError` for a cross-fit of one instance and for a pair
         that cannot run at this (n, K).
         """
-        if fit_of(estimator, baseline) is None:
+        method = Method.parse(estimator, baseline, k)
+        if method.fit is None:
             return [None] * len(self._groups)
-        how, family, k = _checked(estimator, baseline, self._groups[0].rewards.shape[-1], k)
+        how, family, k = _checked(method, self._groups[0].rewards.shape[-1])
         if how == "oracle":
             raise LabError(
                 f"{baseline} needs every group to be enumerated: set complete: true, with an environment, n and so few "
@@ -117,16 +117,12 @@ class SampledFits:
         return Equations(a, torch.stack([part.c.sum((1, 2)) for part in parts]).sum(0))
 
 
-def _checked(estimator: str, baseline: str, n: int, k: int) -> tuple[str | None, str, int]:
-    """How the pair is fitted, its family, and its K. Raises `ValueError` where it cannot run."""
-    problem = refusal(estimator, baseline, n, k)
+def _checked(method: Method, n: int) -> tuple[str | None, str, int]:
+    """How the method is fitted, its family, and its K. Raises `ValueError` where it cannot run."""
+    problem = method.refusal(n)
     if problem is not None:
         raise ValueError(problem)
-    return (
-        fit_of(estimator, baseline),
-        choose_baseline(baseline).row.name,
-        effective_k(estimator, k),
-    )
+    return method.fit, method.baseline.row.name, method.k
 
 
 def _equations(groups: Groups, k: int, family: str) -> Equations:
@@ -187,7 +183,7 @@ def enumerated_fits(
     `ValueError` where the pair cannot run at this (n, K).
     """
     n = cell["n"]
-    how, family, k = _checked(cell["estimator"], cell["baseline"], n, cell["k"])
+    how, family, k = _checked(Method.of(cell), n)
     if how == "same_batch" or family == "joint_optimum":
         outcomes = [_each_apart(instance) for instance in outcomes]
     if not all(instance.enumerable(n) for instance in outcomes):
@@ -219,7 +215,7 @@ def _own_fit(outcomes: Outcomes, cell: Mapping[str, Any], family: str) -> Enumer
         gram = outcomes.gram[rows.unsqueeze(-1), rows.unsqueeze(-2)]
         return _weights(
             cell,
-            same_batch(rewards, gram, effective_k(cell["estimator"], cell["k"]), family),
+            same_batch(rewards, gram, Method.of(cell).k, family),
             rewards,
         )
 
@@ -238,10 +234,4 @@ def _joint_fit(outcomes: Outcomes, n: int, k: int) -> EnumeratedFit:
 
 
 def _weights(cell: Mapping[str, Any], coefficients: Tensor, rewards: Tensor) -> Tensor:
-    return advantages(
-        rewards,
-        estimator=cell["estimator"],
-        baseline=cell["baseline"],
-        k=cell["k"],
-        coefficients=coefficients,
-    )
+    return Method.of(cell).weights(rewards, coefficients=coefficients)

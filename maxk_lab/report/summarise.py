@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.estimators.catalogue import is_unbiased, needs_ratios
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.claims import judge_claims
 from maxk_lab.report.model import Failure, Header, RowKey, Summary, SummaryRow
 from maxk_lab.report.naming import DISTANCE, environment_label, setting_of
@@ -166,9 +166,8 @@ def _pooled_row(
 def _derived_unbiased(key: RowKey) -> bool:
     """By the catalogue; on trajectories of another policy, only what weighs them by their ratios."""
     off_policy = dict(key.setting).get(DISTANCE, 0) > 0
-    return is_unbiased(key.estimator, key.baseline) and (
-        not off_policy or needs_ratios(key.estimator)
-    )
+    method = Method.parse(key.estimator, key.baseline, key.k)
+    return method.is_unbiased and (not off_policy or method.needs_ratios)
 
 
 def _without_distance(count: int) -> dict[str, np.ndarray]:

@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.catalogue import (
-    choose_baseline,
-    choose_estimator,
-    effective_k,
-    fit_of,
-    is_token_level,
-    needs_ratios,
-    refusal,
-)
+from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
+from maxk_lab.estimators.method import Method
 from maxk_lab.training.schedule import scheduled_ks
 from maxk_lab.training.settings import KScheduleSettings, Settings, StepSettings
 
@@ -32,9 +26,14 @@ class Weighting:
     n: int
     k: int
 
+    @cached_property
+    def method(self) -> Method:
+        """The estimator with its baseline at K."""
+        return Method.parse(self.estimator, self.baseline, self.k)
+
     def refusal(self, n: int) -> str | None:
         """Return why this pair cannot weight `n` samples, or None."""
-        return refusal(self.estimator, self.baseline, n, self.k)
+        return self.method.refusal(n)
 
 
 def check(settings: Settings, weighting: Weighting) -> None:
@@ -66,7 +65,7 @@ def schedule_refusal(
     Estimators that take no K have no schedule.
     """
     k = weighting.k
-    if steps is None or effective_k(weighting.estimator, k + 1) != k + 1:
+    if steps is None or replace(weighting, k=k + 1).method.k != k + 1:
         return None
     for other in scheduled_ks(schedule, k, steps):
         reason = replace(weighting, k=other).refusal(weighting.n)
@@ -77,7 +76,7 @@ def schedule_refusal(
 
 def fit_refusal(weighting: Weighting, batch: int | None) -> str | None:
     """Return why the coefficients of a baseline cannot be fitted in a step, or None."""
-    baseline, fit = weighting.baseline, fit_of(weighting.estimator, weighting.baseline)
+    baseline, fit = weighting.baseline, weighting.method.fit
     if fit == "oracle":
         return (
             f"{baseline} is fitted by complete enumeration: "
@@ -133,12 +132,14 @@ def step_problems(
     """Yield the settings of a step that contradict each other or some weighting of a grid."""
     yield from _of_divisor(settings)
     yield from _of_normalization(settings, least_n)
-    yield from _of_tokens(settings, [name for name in baselines if is_token_level(name)])
+    yield from _of_tokens(
+        settings, [name for name in baselines if choose_baseline(name).row.token_level]
+    )
     binary = [name for name in estimators if choose_estimator(name).row.binary_rewards]
     binary += [name for name in baselines if choose_baseline(name).row.binary_rewards]
     if binary:
         yield from _of_binary_rewards(settings, ", ".join(binary))
-    ratios = [name for name in estimators if needs_ratios(name)]
+    ratios = [name for name in estimators if Method.parse(name).needs_ratios]
     if ratios:
         yield from _of_ratios(settings, ", ".join(ratios))
 

@@ -11,14 +11,8 @@ from maxk_lab.estimators.catalogue import (
     ESTIMATORS,
     choose_baseline,
     choose_estimator,
-    expected_scale,
-    fit_of,
-    is_token_level,
-    is_unbiased,
-    needs_binary_rewards,
-    needs_ratios,
-    refusal,
 )
+from maxk_lab.estimators.method import Method
 from maxk_lab.statistics.bias import bias_verdicts
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import measures_of
@@ -68,7 +62,7 @@ GRADED, BINARY = toy_llm("edit", 3, 2), toy_llm("hidden_target", 4, 3)
 def k_of(estimator, baseline, n):
     """A K at which the pair runs, else one at which the estimator runs at all, else 2."""
     tried = [(b, k) for b in (baseline, "none") for k in (2, 1, 3, 4)]
-    return next((k for b, k in tried if refusal(estimator, b, n, k) is None), 2)
+    return next((k for b, k in tried if Method.parse(estimator, b, k).refusal(n) is None), 2)
 
 
 def results(n, graded, **options):
@@ -86,7 +80,7 @@ def results(n, graded, **options):
             }
             | options
             for e, b in PAIRS
-            if needs_binary_rewards(e, b) == binary
+            if Method.parse(e, b).needs_binary_rewards == binary
         ]
         found |= dict(measure_unit(unit, cells, cache=None, event=lambda name, payload: None))
     return found
@@ -104,12 +98,14 @@ def enumerated():
 
 def reason(estimator, baseline, n, *, sampled):
     """Words that the failure of the pair must hold, or None where the pair runs."""
-    refused = refusal(estimator, baseline, n, k_of(estimator, baseline, n))
+    refused = Method.parse(estimator, baseline, k_of(estimator, baseline, n)).refusal(n)
     if refused is not None:
         return refused
-    if is_token_level(baseline):
+    if choose_baseline(baseline).row.token_level:
         return baseline
-    return "complete: true" if sampled and fit_of(estimator, baseline) == "oracle" else None
+    return (
+        "complete: true" if sampled and Method.parse(estimator, baseline).fit == "oracle" else None
+    )
 
 
 def running(n, *, sampled):
@@ -142,7 +138,7 @@ def test_a_sampled_pair_measures_everything_at_the_scale_of_the_catalogue(
     assert result["undefined"] == {}
     assert all(math.isfinite(result[name]) for name in OF_MOMENTS)
     assert set(result["measures"]) == ALWAYS
-    scale = expected_scale(estimator, baseline, 8, k_of(estimator, baseline, 8))
+    scale = Method.parse(estimator, baseline, k_of(estimator, baseline, 8)).expected_scale(8)
     if math.isfinite(scale):
         found = interval(Units.from_metrics(result), "scale", level=0.999)
         assert found.low <= scale <= found.high
@@ -157,10 +153,10 @@ def test_complete_enumeration_proves_what_the_catalogue_says_of_the_bias(
     assert set(result["measures"]) == ALWAYS | ANATOMY
     parts = [np.mean(result["measures"][name]) for name in sorted(ANATOMY)]
     assert sum(parts) == pytest.approx(result["variance"], rel=1e-9)
-    scale = expected_scale(estimator, baseline, 4, k_of(estimator, baseline, 4))
+    scale = Method.parse(estimator, baseline, k_of(estimator, baseline, 4)).expected_scale(4)
     verdict = bias_verdicts({0: Units.from_metrics(result)})[0].verdict
     # At ratios of one, as here, an estimator with importance ratios has no bias to see.
-    if is_unbiased(estimator, baseline) or needs_ratios(estimator):
+    if Method.parse(estimator, baseline).is_unbiased or Method.parse(estimator).needs_ratios:
         assert verdict == "unbiased"
     else:
         assert verdict == ("scale bias" if math.isfinite(scale) else "biased")
@@ -168,7 +164,11 @@ def test_complete_enumeration_proves_what_the_catalogue_says_of_the_bias(
         assert result["scale"] == pytest.approx(scale, rel=1e-9)
 
 
-WITH_RATIOS = [pair for pair in PAIRS if needs_ratios(pair[0]) and refusal(*pair, 4, 2) is None]
+WITH_RATIOS = [
+    pair
+    for pair in PAIRS
+    if Method.parse(pair[0]).needs_ratios and Method.parse(*pair, 2).refusal(4) is None
+]
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +195,6 @@ def off_policy():
 def test_under_another_policy_the_bias_is_as_catalogued(off_policy, estimator, baseline):
     result = off_policy[f"{estimator}-{baseline}"]
     verdict = bias_verdicts({0: Units.from_metrics(result)})[0].verdict
-    assert verdict == ("unbiased" if is_unbiased(estimator, baseline) else "biased")
+    assert verdict == ("unbiased" if Method.parse(estimator, baseline).is_unbiased else "biased")
     assert set(result["measures"]) == ALWAYS | ANATOMY | OF_RATIOS
     assert all(0 < share < 1 for share in result["measures"]["effective_sample_size"])

@@ -24,13 +24,10 @@ from maxk_lab.estimators.catalogue import (
     EstimatorRow,
     choose_baseline,
     choose_estimator,
-    fit_of,
-    needed_weight,
-    needs_ratios,
-    refusal,
 )
 from maxk_lab.estimators.check.twins import inputs
 from maxk_lab.estimators.kinds import FittedRow
+from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 
 SPELLINGS = [spelling for row in BASELINES for spelling in (row.name, *row.examples)]
@@ -57,10 +54,10 @@ def test_every_pair_runs_exactly_where_the_catalogue_says(estimator: str, baseli
         generator = torch.Generator().manual_seed(n)
         rewards = torch.randint(0, 2, (2, n), generator=generator).float()
         for k in range(1, n + 2):
-            target = catalogue.effective_k(estimator, k)
+            target = Method.parse(estimator, k=k).k
             given = inputs(estimator, baseline, rewards, target)
             call = direct_call(chosen, base, rewards, target, given)
-            if refusal(estimator, baseline, n, k) is None:
+            if Method.parse(estimator, baseline, k).refusal(n) is None:
                 weights = call(stable_sort=True)
                 assert weights.shape == rewards.shape
                 assert weights.dtype == rewards.dtype
@@ -94,7 +91,7 @@ def direct_call(
 
 
 def test_which_trajectory_weight_a_pair_needs() -> None:
-    needed = {spelling: needed_weight("maxk", spelling) for spelling in SPELLINGS}
+    needed = {spelling: Method.parse("maxk", spelling).needed_weight for spelling in SPELLINGS}
     assert {name: kind for name, kind in needed.items() if kind} == {
         "opo": "length",
         "opo_loo": "length",
@@ -106,8 +103,8 @@ def test_which_trajectory_weight_a_pair_needs() -> None:
         "optimal[length]": "length",
         "optimal[logit_proxy]": "logit_proxy",
     }
-    assert needed_weight("grpo", "none") is None
-    assert [name for name in SPELLINGS if catalogue.is_token_level(name)] == ["otb_token"]
+    assert Method.parse("grpo", "none").needed_weight is None
+    assert [name for name in SPELLINGS if choose_baseline(name).row.token_level] == ["otb_token"]
 
 
 @pytest.mark.parametrize(
@@ -123,18 +120,30 @@ def test_which_trajectory_weight_a_pair_needs() -> None:
 def test_bias_may_depend_on_the_parameter(
     spelling: str, unbiased: bool, scale: float | None
 ) -> None:
-    assert catalogue.is_unbiased(spelling, "none") is unbiased
-    found = catalogue.expected_scale(spelling, "none", 4, 4)
+    assert Method.parse(spelling, "none").is_unbiased is unbiased
+    found = Method.parse(spelling, "none", 4).expected_scale(4)
     assert found == scale if scale else math.isnan(found)
 
 
 def test_refusals_name_the_constraint() -> None:
-    assert refusal("maxk", "rloo", 4, 2) == "rloo needs K = 1 and n >= 2, got K = 2 and n = 4"
-    assert refusal("reinforce", "rloo", 4, 2) is None
-    assert refusal("reinforce", "opo", 1, 1) == "opo needs K = 1 and n >= 2, got K = 1 and n = 1"
-    assert refusal("grpo_passk", "none", 4, 2) == "grpo_passk needs K = n >= 2, got K = 2 and n = 4"
-    assert refusal("grpo", "none", 1, 1) == "grpo needs n >= 2, K counts as 1, got K = 1 and n = 1"
-    assert refusal("grpo", "rloo", 4, 1) == "grpo takes no baseline, got rloo"
+    assert (
+        Method.parse("maxk", "rloo", 2).refusal(4)
+        == "rloo needs K = 1 and n >= 2, got K = 2 and n = 4"
+    )
+    assert Method.parse("reinforce", "rloo", 2).refusal(4) is None
+    assert (
+        Method.parse("reinforce", "opo", 1).refusal(1)
+        == "opo needs K = 1 and n >= 2, got K = 1 and n = 1"
+    )
+    assert (
+        Method.parse("grpo_passk", "none", 2).refusal(4)
+        == "grpo_passk needs K = n >= 2, got K = 2 and n = 4"
+    )
+    assert (
+        Method.parse("grpo", "none", 1).refusal(1)
+        == "grpo needs n >= 2, K counts as 1, got K = 1 and n = 1"
+    )
+    assert Method.parse("grpo", "rloo", 1).refusal(4) == "grpo takes no baseline, got rloo"
 
 
 def test_every_row_says_what_it_is() -> None:
@@ -235,45 +244,55 @@ def test_bad_estimators(spelling: str, message: str) -> None:
 
 
 def test_refusals_of_objectives_and_fits() -> None:
-    assert refusal("top_m[9]", "none", 8, 8) == "the m of top_m must be at most K = 8, got 9"
     assert (
-        refusal("l_statistic[0.5 0.5]", "none", 8, 3)
+        Method.parse("top_m[9]", "none", 8).refusal(8)
+        == "the m of top_m must be at most K = 8, got 9"
+    )
+    assert (
+        Method.parse("l_statistic[0.5 0.5]", "none", 3).refusal(8)
         == "l_statistic must have as many weights as K = 3, got 2"
     )
     assert (
-        refusal("median", "rloo", 4, 1) == "median takes no baseline of the maximum alone, got rloo"
+        Method.parse("median", "rloo", 1).refusal(4)
+        == "median takes no baseline of the maximum alone, got rloo"
     )
-    assert refusal("median", "affine[oracle]", 4, 2) == (
+    assert Method.parse("median", "affine[oracle]", 2).refusal(4) == (
         "median takes no baseline of the maximum alone, got affine with fitted coefficients"
     )
-    assert refusal("median", "affine[0.3]", 4, 2) is None
-    assert refusal("median", "subloo", 4, 1) == "subloo needs 2 <= K <= n, got K = 1 and n = 4"
-    assert refusal("partitioned", "none", 6, 4) == (
+    assert Method.parse("median", "affine[0.3]", 2).refusal(4) is None
+    assert (
+        Method.parse("median", "subloo", 1).refusal(4)
+        == "subloo needs 2 <= K <= n, got K = 1 and n = 4"
+    )
+    assert Method.parse("partitioned", "none", 4).refusal(6) == (
         "partitioned needs K divides n; for loo also n >= 2 K, got K = 4 and n = 6"
     )
-    assert refusal("partitioned[none]", "none", 4, 4) is None
-    assert refusal("partitioned[loo]", "none", 4, 4) is not None
-    assert refusal("off_policy_maxk", "group_mean", 4, 2) == (
+    assert Method.parse("partitioned[none]", "none", 4).refusal(4) is None
+    assert Method.parse("partitioned[loo]", "none", 4).refusal(4) is not None
+    assert Method.parse("off_policy_maxk", "group_mean", 2).refusal(4) == (
         "off_policy_maxk takes only baselines for importance ratios (none, centred, subloo), got group_mean"
     )
-    assert refusal("maxk", "ladder", 4, 4) == "ladder needs 2 <= K < n, got K = 4 and n = 4"
     assert (
-        refusal("maxk", "ladder[0.5 0.5]", 4, 3)
+        Method.parse("maxk", "ladder", 4).refusal(4)
+        == "ladder needs 2 <= K < n, got K = 4 and n = 4"
+    )
+    assert (
+        Method.parse("maxk", "ladder[0.5 0.5]", 3).refusal(4)
         == "ladder needs one coefficient per rung 1..K, got 2 and K = 3"
     )
     assert (
-        refusal("maxk", "ladder[0.5 0.4]", 4, 2)
+        Method.parse("maxk", "ladder[0.5 0.4]", 2).refusal(4)
         == "ladder needs coefficients whose sum is 1, got 0.9"
     )
-    assert refusal("maxk", "constant", 4, 4) is None
+    assert Method.parse("maxk", "constant", 4).refusal(4) is None
     assert (
-        refusal("maxk", "joint_optimum", 1, 1)
+        Method.parse("maxk", "joint_optimum", 1).refusal(1)
         == "joint_optimum needs 1 <= K <= n and n >= 2, got K = 1 and n = 1"
     )
 
 
 def test_which_pairs_have_fitted_coefficients_or_ratios() -> None:
-    found = {spelling: fit_of("maxk", spelling) for spelling in SPELLINGS}
+    found = {spelling: Method.parse("maxk", spelling).fit for spelling in SPELLINGS}
     assert {name: fit for name, fit in found.items() if fit} == {
         "affine[cross_fit]": "cross_fit",
         "affine[same_batch]": "same_batch",
@@ -284,47 +303,47 @@ def test_which_pairs_have_fitted_coefficients_or_ratios() -> None:
         "constant": "oracle",
         "joint_optimum": "oracle",
     }
-    assert fit_of("grpo", "none") is None
+    assert Method.parse("grpo", "none").fit is None
     biased = [name for name in found if "same_batch" in name]
-    assert not any(catalogue.is_unbiased("maxk", name) for name in biased)
-    assert all(math.isnan(catalogue.expected_scale("maxk", name, 8, 2)) for name in biased)
+    assert not any(Method.parse("maxk", name).is_unbiased for name in biased)
+    assert all(math.isnan(Method.parse("maxk", name, 2).expected_scale(8)) for name in biased)
     assert all(
-        catalogue.is_unbiased("maxk", name)
+        Method.parse("maxk", name).is_unbiased
         for name, fit in found.items()
         if fit in ("cross_fit", "oracle")
     )
-    assert [row.name for row in ESTIMATORS if needs_ratios(row.name)] == [
+    assert [row.name for row in ESTIMATORS if Method.parse(row.name).needs_ratios] == [
         "off_policy_maxk",
         "off_policy_first_order",
     ]
 
 
 def test_objectives_of_estimators() -> None:
-    assert catalogue.objective("maxk", 8) == Objective("max", 8)
-    assert catalogue.objective("reinforce", 8) == Objective("max", 1)
-    assert catalogue.objective("grpo", 8) == Objective("max", 1)
-    assert catalogue.objective("off_policy_maxk", 4) == Objective("max", 4)
-    assert catalogue.objective("partitioned[loo]", 4) == Objective("max", 4)
-    assert catalogue.objective("top_m", 4).name == "top_m[2]@4"
-    assert catalogue.objective("cvar_lower[.5]", 4).name == "cvar_lower[0.5]@4"
+    assert Method.parse("maxk", k=8).objective == Objective("max", 8)
+    assert Method.parse("reinforce", k=8).objective == Objective("max", 1)
+    assert Method.parse("grpo", k=8).objective == Objective("max", 1)
+    assert Method.parse("off_policy_maxk", k=4).objective == Objective("max", 4)
+    assert Method.parse("partitioned[loo]", k=4).objective == Objective("max", 4)
+    assert Method.parse("top_m", k=4).objective.name == "top_m[2]@4"
+    assert Method.parse("cvar_lower[.5]", k=4).objective.name == "cvar_lower[0.5]@4"
     with pytest.raises(LabError, match="must be at most K = 1"):
-        catalogue.objective("top_m", 1)
+        _ = Method.parse("top_m", k=1).objective
 
 
 def test_effective_k_and_scale() -> None:
-    assert catalogue.effective_k("reinforce", 8) == 1
-    assert catalogue.effective_k("maxk", 8) == 8
-    assert catalogue.expected_scale("maxk", "group_mean", 8, 2) == pytest.approx(0.75)
-    assert catalogue.expected_scale("reinforce", "group_mean", 8, 2) == pytest.approx(0.875)
-    assert catalogue.expected_scale("maxk", "subloo", 8, 8) == 1.0
-    assert not catalogue.is_unbiased("maxk", "group_mean")
-    assert catalogue.is_unbiased("reinforce", "centred")
+    assert Method.parse("reinforce", k=8).k == 1
+    assert Method.parse("maxk", k=8).k == 8
+    assert Method.parse("maxk", "group_mean", 2).expected_scale(8) == pytest.approx(0.75)
+    assert Method.parse("reinforce", "group_mean", 2).expected_scale(8) == pytest.approx(0.875)
+    assert Method.parse("maxk", "subloo", 8).expected_scale(8) == 1.0
+    assert not Method.parse("maxk", "group_mean").is_unbiased
+    assert Method.parse("reinforce", "centred").is_unbiased
 
 
 def test_catalogue_imports_no_torch() -> None:
     program = (
-        "import sys, maxk_lab.estimators, maxk_lab.estimators.catalogue as c, maxk_lab.estimators.normalization;"
-        "c.refusal('maxk', 'affine', 4, 2); list(c.ESTIMATORS); sys.exit('torch' in sys.modules)"
+        "import sys; from maxk_lab.estimators import ESTIMATORS, Method, WEIGHT_NORMALIZATIONS;"
+        "Method.parse('maxk', 'affine', 2).refusal(4); list(ESTIMATORS); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

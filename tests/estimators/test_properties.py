@@ -8,14 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxk_lab import estimators
-from maxk_lab.estimators.catalogue import (
-    BASELINES,
-    TRAJECTORY_WEIGHTS,
-    choose_baseline,
-    fit_of,
-    needed_weight,
-)
+from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_baseline
 from maxk_lab.estimators.check.bandit import some_coefficients
+from maxk_lab.estimators.method import Method
 
 # A baseline that is given as numbers in units of reward is not homogeneous in the rewards: see test_fitted.
 NUMBERS = ("constant", "joint_optimum")
@@ -40,7 +35,7 @@ def advantages(
     row = choose_baseline(baseline).row
     if g is None:
         g = (10.0 ** torch.arange(rewards.shape[-1])).expand(rewards.shape).to(rewards.device)
-    if fit_of("maxk", baseline) is not None:
+    if Method.parse("maxk", baseline).fit is not None:
         options["coefficients"] = some_coefficients(k - 1).to(rewards.device)
     return estimators.advantages(
         rewards,
@@ -95,7 +90,7 @@ def test_equal_rewards_get_equal_weights(case: tuple[str, torch.Tensor, int]) ->
     weights = advantages(rewards, baseline=name, k=k, g=torch.ones_like(rewards))
     for reward in rewards.unique():
         found = weights[rewards == reward]
-        if needed_weight("maxk", name) is None:
+        if Method.parse("maxk", name).needed_weight is None:
             assert found.unique().numel() == 1
         else:  # summed in the samples' order
             torch.testing.assert_close(found, found[:1].expand_as(found), rtol=0.0, atol=1e-13)

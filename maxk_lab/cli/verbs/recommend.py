@@ -102,7 +102,7 @@ def _budget(loaded: SweepSpec, given: int | None) -> int:
 
 
 def _objective(plan: Plan, given: str | None) -> str:
-    from maxk_lab.estimators.catalogue import objective as objective_of
+    from maxk_lab.estimators import objective as objective_of
     from maxk_lab.estimators.objectives import Objective
 
     known = list(
@@ -138,7 +138,7 @@ def _stage(loaded: SweepSpec, given: int | None) -> int:
 
 
 def _candidates(plan: Plan, objective: str, stage: int, budget: int) -> list[Cell]:
-    from maxk_lab.estimators.catalogue import objective as objective_of
+    from maxk_lab.estimators import objective as objective_of
 
     met = [
         cell

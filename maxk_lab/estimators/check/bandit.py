@@ -13,8 +13,8 @@ from torch import Tensor
 
 from maxk_lab.estimators.baselines.families import family_terms
 from maxk_lab.estimators.baselines.least_squares import normal_equations, solve
-from maxk_lab.estimators.catalogue import choose_baseline, fit_of, needed_weight, needs_ratios
-from maxk_lab.estimators.method import advantages
+from maxk_lab.estimators.catalogue import choose_baseline
+from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 
 
@@ -121,25 +121,17 @@ class TinyBandit:
     def _weights(
         self, k: int, estimator: str, baseline: str, options: dict[str, Any]
     ) -> Callable[[Tensor, Tensor], Tensor]:
-        kind = needed_weight(estimator, baseline)
+        method = Method.parse(estimator, baseline, k)
+        kind, fit = method.needed_weight, method.fit
         by_arm = {} if kind is None else {kind: self.trajectory_weight(kind)}
-        ratios = self.ratios() if needs_ratios(estimator) else None
-        fit = fit_of(estimator, baseline)
+        ratios = self.ratios() if method.needs_ratios else None
 
         def weights(arms: Tensor, rewards: Tensor) -> Tensor:
             g = {name: table[arms] for name, table in by_arm.items()}
             own: dict[str, Any] = {} if ratios is None else {"ratios": ratios[arms]}
             if fit is not None:
                 own["coefficients"] = self.coefficients(arms, rewards, k, baseline, fit)
-            return advantages(
-                rewards,
-                estimator=estimator,
-                baseline=baseline,
-                k=k,
-                trajectory_weights=g,
-                **own,
-                **options,
-            )
+            return method.weights(rewards, trajectory_weights=g, **own, **options)
 
         return weights
 

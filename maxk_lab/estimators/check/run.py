@@ -12,20 +12,7 @@ from torch import Tensor
 
 from maxk_lab.estimators import reference
 from maxk_lab.estimators.baselines.tokens import token_advantages
-from maxk_lab.estimators.catalogue import (
-    BASELINES,
-    ESTIMATORS,
-    choose_baseline,
-    choose_estimator,
-    effective_k,
-    expected_scale,
-    is_token_level,
-    is_unbiased,
-    needs_binary_rewards,
-    needs_ratios,
-    objective,
-    refusal,
-)
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.result import (
     EXACT,
@@ -38,7 +25,7 @@ from maxk_lab.estimators.check.result import (
 from maxk_lab.estimators.check.shared import check_functions, check_identities
 from maxk_lab.estimators.check.twins import inputs, slow_twin
 from maxk_lab.estimators.kinds import ObjectiveRow
-from maxk_lab.estimators.method import advantages
+from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
 
 __all__ = ["CheckResult", "check_options", "check_pair", "check_tokens", "run_checks"]
@@ -88,16 +75,17 @@ def _existing(estimator: str, baseline: str) -> list[str]:
 
 def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
     """Fast against slow (where there is a twin) and exact unbiasedness, or the catalogued bias."""
-    row = f"{choose_estimator(estimator).name} / {choose_baseline(baseline).name}"
+    method = Method.parse(estimator, baseline)
+    row = f"{method.estimator.name} / {method.baseline.name}"
     results = []
     checks: list[tuple[str, Callable[[], Iterator[tuple[str, float]]]]] = []
     if slow_twin(estimator, baseline) is not None:
         checks.append(("fast = slow", lambda: _pair_errors(estimator, baseline)))
-    if is_unbiased(estimator, baseline):
+    if method.is_unbiased:
         checks.append(("unbiased", lambda: _bias(estimator, baseline, scaled=False)))
     else:
         checks.append(("bias seen", lambda: _bias(estimator, baseline, scaled=False)))
-        if not math.isnan(expected_scale(estimator, baseline, 4, 2)):
+        if not math.isnan(Method.parse(estimator, baseline, 2).expected_scale(4)):
             checks.append(
                 ("unbiased but for scale", lambda: _bias(estimator, baseline, scaled=True))
             )
@@ -169,28 +157,31 @@ def _baselines(estimator: str) -> list[str]:
 
 def _exists(estimator: str, baseline: str) -> bool:
     """Whether the pair gives weights per sample for any (n, K): `reinforce / subloo`, K = 1 against K >= 2, does not."""
-    alone = not choose_estimator(estimator).row.takes_baseline
-    if is_token_level(baseline) or (alone and baseline != "none"):
+    method = Method.parse(estimator, baseline)
+    if method.is_token_level or (not method.takes_baseline and baseline != "none"):
         return False
     return any(
-        refusal(estimator, baseline, n, k) is None for n in range(1, 33) for k in range(1, n + 1)
+        Method.parse(estimator, baseline, k).refusal(n) is None
+        for n in range(1, 33)
+        for k in range(1, n + 1)
     )
 
 
 def _ks(estimator: str, n: int) -> list[int]:
     """The K that make a difference: 1 alone where K counts as 1."""
-    return sorted({effective_k(estimator, k) for k in range(1, n + 1)})
+    return sorted({Method.parse(estimator, k=k).k for k in range(1, n + 1)})
 
 
 def _pair_errors(estimator: str, baseline: str) -> Iterator[tuple[str, float]]:
     twin = slow_twin(estimator, baseline)
     assert twin is not None
-    for group in settings(binary=needs_binary_rewards(estimator, baseline)):
+    for group in settings(binary=Method.parse(estimator, baseline).needs_binary_rewards):
         n = group.shape[-1]
         for k in _ks(estimator, n):
-            if refusal(estimator, baseline, n, k) is None:
+            method = Method.parse(estimator, baseline, k)
+            if method.refusal(n) is None:
                 given = inputs(estimator, baseline, group, k)
-                fast = advantages(group, estimator=estimator, baseline=baseline, k=k, **given)
+                fast = method.weights(group, **given)
                 yield name_of(group, k), error_of(fast, twin(group, k, **given))
 
 
@@ -215,14 +206,16 @@ def _bias(
     estimator: str, baseline: str, *, scaled: bool, **options: Any
 ) -> Iterator[tuple[str, float]]:
     """Norm of E[estimate] - scale * gradient, relative to the gradient's norm, over bandits, n and K."""
-    bandits = _BINARY if needs_binary_rewards(estimator, baseline) else BANDITS
-    for bandit, sizes in _OFF_POLICY if needs_ratios(estimator) else bandits:
+    pair = Method.parse(estimator, baseline)
+    bandits = _BINARY if pair.needs_binary_rewards else BANDITS
+    for bandit, sizes in _OFF_POLICY if pair.needs_ratios else bandits:
         for n in sizes:
             for k in _ks(estimator, n):
-                if refusal(estimator, baseline, n, k) is not None:
+                method = Method.parse(estimator, baseline, k)
+                if method.refusal(n) is not None:
                     continue
-                truth = bandit.gradient(objective(estimator, k))
-                scale = expected_scale(estimator, baseline, n, k) if scaled else 1.0
+                truth = bandit.gradient(method.objective)
+                scale = method.expected_scale(n) if scaled else 1.0
                 estimate = bandit.mean_estimate(
                     n, k, estimator=estimator, baseline=baseline, **options
                 )

@@ -8,17 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from maxk_lab.estimators import reference
-from maxk_lab.estimators.catalogue import (
-    choose_baseline,
-    choose_estimator,
-    fit_of,
-    needed_weight,
-    needs_ratios,
-    objective,
-)
+from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.estimators.check.bandit import some_coefficients
 from maxk_lab.estimators.check.result import importance_ratios, trajectory_weights
 from maxk_lab.estimators.kinds import ObjectiveRow
+from maxk_lab.estimators.method import Method
 
 
 def slow_twin(estimator: str, baseline: str) -> Callable[..., Tensor] | None:
@@ -33,7 +27,7 @@ def slow_twin(estimator: str, baseline: str) -> Callable[..., Tensor] | None:
     twin_k = reference.TWIN_K.get(chosen.row.name)
     if twin_k is None:
         return None
-    if fit_of(estimator, baseline) is not None:
+    if Method.parse(estimator, baseline).fit is not None:
         fitted = reference.FITTED_TWINS.get(base.row.name)
         return fitted and (
             lambda rewards, k, coefficients: fitted(rewards, twin_k(k), coefficients)
@@ -41,7 +35,7 @@ def slow_twin(estimator: str, baseline: str) -> Callable[..., Tensor] | None:
     twin = reference.TWINS.get(base.row.name)
     if twin is None:
         return None
-    kind = needed_weight(estimator, baseline)
+    kind = Method.parse(estimator, baseline).needed_weight
 
     def slow(
         rewards: Tensor, k: int, trajectory_weights: Mapping[str, Tensor] | None = None
@@ -50,7 +44,7 @@ def slow_twin(estimator: str, baseline: str) -> Callable[..., Tensor] | None:
         if trajectory_weights is not None and kind is not None:
             own["g"] = trajectory_weights[kind]
         if isinstance(chosen.row, ObjectiveRow):
-            own["objective"] = objective(chosen.name, k)
+            own["objective"] = Method.parse(chosen.name, k=k).objective
         return twin(rewards, twin_k(k), **base.params, **own)
 
     return slow
@@ -59,11 +53,11 @@ def slow_twin(estimator: str, baseline: str) -> Callable[..., Tensor] | None:
 def inputs(estimator: str, baseline: str, group: Tensor, k: int) -> dict[str, Any]:
     """What `advantages` needs for the pair besides the rewards `[..., n]` of `group` and K, by argument."""
     found: dict[str, Any] = {}
-    if needed_weight(estimator, baseline) is not None:
+    if Method.parse(estimator, baseline).needed_weight is not None:
         found["trajectory_weights"] = trajectory_weights(group)
-    if needs_ratios(estimator):
+    if Method.parse(estimator).needs_ratios:
         found["ratios"] = importance_ratios(group)
-    if fit_of(estimator, baseline) is not None:
+    if Method.parse(estimator, baseline).fit is not None:
         family = choose_baseline(baseline).row.name
         # The baseline itself, or D numbers.
         count = k - 1 if family == "ladder" else 1

@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 
 from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
-from maxk_lab.estimators.catalogue import (
-    fit_of,
-    is_ordered,
-    needed_weight,
-    needs_ratios,
-    objective,
-)
+from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.anatomy import Anatomy, AnatomySums
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights, exact_value
@@ -62,10 +56,11 @@ class Enumeration:
         if planned is None:
             return None
         outcomes, weighs, coefficients = planned
-        ordered = is_ordered(cell["estimator"])
+        method = Method.of(cell)
+        ordered = method.is_ordered
         if not all(instance.enumerable(cell["n"], ordered=ordered) for instance in outcomes):
             return None
-        target = objective(cell["estimator"], cell["k"])
+        target = method.objective
         plain = plain_weigh_of(cell)
         exact, measured = [], []
         for instance, weigh in zip(outcomes, weighs, strict=True):
@@ -78,9 +73,10 @@ class Enumeration:
         self, cell: Mapping[str, Any]
     ) -> tuple[list[Outcomes], list[Weigh], list[list[float] | None]] | None:
         """Outcomes, weights and fitted coefficients of every instance; None where a fit would take too many groups."""
-        kind = needed_weight(cell["estimator"], cell["baseline"])
+        method = Method.of(cell)
+        kind = method.needed_weight
         outcomes = [self._outcomes(i, kind) for i in range(len(self._pool.rewards))]
-        if fit_of(cell["estimator"], cell["baseline"]) is None:
+        if method.fit is None:
             return outcomes, [weigh_of(cell, kind)] * len(outcomes), [None] * len(outcomes)
         fits = enumerated_fits(
             outcomes, cell, partial(self._sampled, cell["n"], cell["partitions"])
@@ -143,7 +139,7 @@ class Enumeration:
     ) -> dict[str, Array]:
         """One value per instance of every measure beside the moments; NaN where undefined."""
         n, instances = int(cell["n"]), range(len(exact))
-        by_ratios = self._off_policy and needs_ratios(cell["estimator"])
+        by_ratios = self._off_policy and Method.of(cell).needs_ratios
         columns: dict[str, Sequence[float]] = {
             "objective": [unit.value for unit in exact],
             "value_variance": [self._value_variance(i, target, n, by_ratios) for i in instances],

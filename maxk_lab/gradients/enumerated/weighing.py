@@ -8,22 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import advantages
-from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator, needs_ratios
+from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.moments import Weigh
 
 
 def weigh_of(cell: Mapping[str, Any], kind: str | None, baseline: str | None = None) -> Weigh:
     """The weights of the cell's estimator, with its own baseline or this one."""
+    own = cell["baseline"] if baseline is None else baseline
+    method = Method.parse(cell["estimator"], own, cell["k"])
 
     def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
-        return advantages(
+        return method.weights(
             rewards,
-            estimator=cell["estimator"],
-            baseline=cell["baseline"] if baseline is None else baseline,
-            k=cell["k"],
             trajectory_weights={} if kind is None or g is None else {kind: g},
-            ratios=_ratios(rewards, ratios) if needs_ratios(cell["estimator"]) else None,
+            ratios=_ratios(rewards, ratios) if method.needs_ratios else None,
         )
 
     return weigh
@@ -35,9 +33,9 @@ def _ratios(rewards: Tensor, ratios: Tensor | None) -> Tensor:
 
 def plain_weigh_of(cell: Mapping[str, Any]) -> Weigh | None:
     """The same estimator without its baseline; None where it has none."""
-    takes = choose_estimator(cell["estimator"]).row.takes_baseline
+    method = Method.of(cell)
     return (
         weigh_of(cell, None, "none")
-        if takes and choose_baseline(cell["baseline"]).name != "none"
+        if method.takes_baseline and method.baseline.name != "none"
         else None
     )

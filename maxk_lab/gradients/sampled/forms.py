@@ -7,8 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import advantages
-from maxk_lab.estimators.catalogue import needed_weight, needs_ratios
+from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.scores.pool import ScorePool
 
 
@@ -27,17 +26,15 @@ class GroupedForms(ABC):
         self, estimator: str, baseline: str, k: int, coefficients: Tensor | None = None
     ) -> Tensor:
         """The weights of every group, [I, U, Rep, n]; `coefficients` are the pair's fitted ones."""
-        kind = needed_weight(estimator, baseline)
+        method = Method.parse(estimator, baseline, k)
+        kind = method.needed_weight
         g = {} if kind is None else {kind: self._pool.trajectory_weight(kind).gather(1, self._flat)}
-        return advantages(
+        return method.weights(
             self.rewards,
-            estimator=estimator,
-            baseline=baseline,
-            k=k,
             trajectory_weights={
                 kind: values.view(self.rewards.shape) for kind, values in g.items()
             },
-            ratios=self.ratios if needs_ratios(estimator) else None,
+            ratios=self.ratios if method.needs_ratios else None,
             coefficients=coefficients,
         )
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
-from maxk_lab.estimators.catalogue import needs_ratios, objective
+from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.measures import Enumeration
 from maxk_lab.gradients.fitting import SampledFits
@@ -101,7 +101,8 @@ def _measure(
     fits: SampledFits,
     cell: Mapping[str, Any],
 ) -> dict[str, Any]:
-    wanted = objective(cell["estimator"], cell["k"])
+    method = Method.of(cell)
+    wanted = method.objective
     position = pool.objectives.index(wanted.name) if pool.exact else None
     stand_in = None if pool.exact else StandIn.of(wanted, cell["n"], off_policy=pool.off_policy)
     coefficients = fits.coefficients(cell["estimator"], cell["baseline"], cell["k"])
@@ -115,7 +116,7 @@ def _measure(
             for form, w in zip(forms, weights, strict=True)
         ]
     ).mean(0)
-    by_ratios = pool.off_policy and needs_ratios(cell["estimator"])
+    by_ratios = pool.off_policy and method.needs_ratios
     values = [_values(form, wanted, by_ratios=by_ratios) for form in forms]
     m2, mean_square, inner, truth = columns.double().numpy()
     units = Units(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from maxk_lab.estimators.catalogue import needs_ratios
+from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 
 
@@ -20,7 +20,7 @@ class StandIn:
         """The name in records: the baseline, for rows of its own estimator; with ratios, both."""
         return (
             f"{self.estimator} with {self.baseline}"
-            if needs_ratios(self.estimator)
+            if Method.parse(self.estimator).needs_ratios
             else self.baseline
         )
 

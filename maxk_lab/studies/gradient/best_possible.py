@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from maxk_lab.estimators.catalogue import choose_baseline, objective
+from maxk_lab.estimators.catalogue import choose_baseline
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
@@ -36,7 +37,8 @@ def with_over_best(rows: Sequence[SummaryRow], level: float) -> list[SummaryRow]
 
 def _place(row: SummaryRow) -> tuple[Any, ...]:
     key = row.key
-    return key.environment, key.setting, key.stage, key.n, objective(key.estimator, key.k).name
+    objective = Method.parse(key.estimator, k=key.k).objective
+    return key.environment, key.setting, key.stage, key.n, objective.name
 
 
 def _ratio(row: SummaryRow, optimum: SummaryRow, level: float) -> Interval:

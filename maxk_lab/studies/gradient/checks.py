@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.estimators.catalogue import objective
+from maxk_lab.estimators.method import Method
 from maxk_lab.studies.gradient.plan import conditions
 from maxk_lab.studies.gradient.schema import Study
 from maxk_lab.sweeps.plan.grid import points_of
@@ -72,7 +72,7 @@ def _check_behaviour(study: Study, variant: Variant, source: Source) -> None:
     others = dict.fromkeys(
         point["estimator"]
         for point in points
-        if not objective(point["estimator"], point["k"]).is_max
+        if not Method.parse(point["estimator"], k=point["k"]).objective.is_max
     )
     if others:
         row = ENVIRONMENTS.get(environment["name"])

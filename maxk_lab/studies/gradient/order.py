@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxk_lab.estimators.catalogue import (
-    BASELINES,
-    ESTIMATORS,
-    choose_baseline,
-    choose_estimator,
-    fit_of,
-)
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.model import SummaryRow
 
 # The family of the estimators that take no baseline: they stand in one table, and are told apart by their names.
@@ -40,7 +34,7 @@ def sorted_rows(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
 
 def family(row: SummaryRow) -> str:
     """The estimator whose baselines are compared with each other, or `ALONE`."""
-    takes = choose_estimator(row.key.estimator).row.takes_baseline
+    takes = Method.parse(row.key.estimator).takes_baseline
     return row.key.estimator if takes else ALONE
 
 
@@ -51,17 +45,8 @@ def method(row: SummaryRow) -> str:
 
 def method_order(row: SummaryRow) -> tuple[int, int, str]:
     """Sorts the methods of a family as the catalogue lists them."""
-    return (*catalogue_order(row.key.estimator, row.key.baseline)[:2], method(row))
-
-
-def catalogue_order(estimator: str, baseline: str) -> tuple[int, int, str]:
-    """Sorts estimators with baselines as the catalogue lists them, then by their parameters."""
-    rows = choose_estimator(estimator).row, choose_baseline(baseline).row
-    return (
-        ESTIMATORS.names().index(rows[0].name),
-        BASELINES.names().index(rows[1].name),
-        f"{estimator} {baseline}",
-    )
+    estimator, baseline, _ = Method.parse(row.key.estimator, row.key.baseline).catalogue_order
+    return estimator, baseline, method(row)
 
 
 def table(row: SummaryRow) -> tuple[str, int, str]:
@@ -71,7 +56,7 @@ def table(row: SummaryRow) -> tuple[str, int, str]:
 
 def is_oracle(row: SummaryRow) -> bool:
     """Its baseline is fitted to every possible group of samples: what a report compares with, and no training can have."""
-    return fit_of(row.key.estimator, row.key.baseline) == "oracle"
+    return Method.parse(row.key.estimator, row.key.baseline).fit == "oracle"
 
 
 def who(row: SummaryRow) -> str:

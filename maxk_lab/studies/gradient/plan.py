@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
-from maxk_lab.estimators.catalogue import fit_of
+from maxk_lab.estimators.method import Method
 from maxk_lab.studies.gradient.schema import Study
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
@@ -89,7 +89,7 @@ class GradientConditions(Conditions):
 
     def _refused_fit(self, point: Point) -> Refusal | None:
         """Return why the coefficients of a fitted baseline cannot be fitted."""
-        baseline, fit = point["baseline"], fit_of(point["estimator"], point["baseline"])
+        baseline, fit = point["baseline"], Method.of(point).fit
         if fit == "oracle" and self.complete is False:
             return "baseline", (
                 f"{baseline} is fitted by complete enumeration: "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from maxk_lab.estimators.catalogue import fit_of, objective
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.model import SummaryRow
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
@@ -70,7 +70,9 @@ def recommend(
     are. The comparisons with the best are at `alpha`, Bonferroni over all of them.
     """
     fitting = [
-        row for row in rows if objective(row.key.estimator, row.key.k).name == objective_name
+        row
+        for row in rows
+        if Method.parse(row.key.estimator, k=row.key.k).objective.name == objective_name
     ]
     left_out = [(row, reason) for row in fitting if (reason := _unfit(row, budget, biased))]
     refused = {row.key for row, _ in left_out}
@@ -85,7 +87,7 @@ def recommend(
 
 
 def _unfit(row: SummaryRow, budget: int, biased: bool) -> str:
-    fit = fit_of(row.key.estimator, row.key.baseline)
+    fit = Method.parse(row.key.estimator, row.key.baseline).fit
     if fit == "oracle":
         return "an oracle: it knows every trajectory"
     if not row.catalogued_unbiased and not biased:

@@ -14,7 +14,7 @@ from torch import nn
 
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.catalogue import objective
+from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.files import save_atomically
 from maxk_lab.gradients.sampled.measures import measure_cells
@@ -54,7 +54,7 @@ def _objectives(cells: Sequence[Mapping[str, Any]]) -> dict[str, Objective]:
     found = {}
     for cell in cells:
         try:
-            one = objective(cell["estimator"], cell["k"])
+            one = Method.parse(cell["estimator"], k=cell["k"]).objective
         except LabError:
             continue
         found[one.name] = one

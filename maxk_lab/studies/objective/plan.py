@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, ClassVar
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.catalogue import objective
+from maxk_lab.estimators.method import Method
 from maxk_lab.studies.objective.schema import ObjectiveGrid, Study
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, describe, points_of
@@ -57,7 +57,7 @@ class ObjectiveConditions(Conditions):
     def refusal(self, point: Point) -> Refusal | None:
         """Return why no objective is estimated at this K, or None."""
         try:
-            objective(point["estimator"], point["k"])
+            _ = Method.parse(point["estimator"], k=point["k"]).objective
         except LabError as error:
             return "k", str(error)
         return None
@@ -71,7 +71,7 @@ class ObjectiveConditions(Conditions):
             if (refused := self.refusal(asked)) is not None:
                 skipped.append(Skipped(asked, refused[1], self.study))
                 continue
-            at = objective(estimator, k).k
+            at = Method.parse(estimator, k=k).objective.k
             if (estimator, at) in points:
                 same = {"estimator": estimator, "k": at}
                 reason = f"repeats {describe(same)}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.estimators.catalogue import objective
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import environment_label, row_path
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class ObjectiveKey:
     @property
     def objective(self) -> str:
         """What the estimator is for: `max@8`."""
-        return objective(self.estimator, self.k).name
+        return Method.parse(self.estimator, k=self.k).objective.name
 
 
 @dataclass(frozen=True)

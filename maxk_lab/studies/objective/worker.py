@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from maxk_lab.environments.capabilities import ExactEnvironment
 from maxk_lab.environments.environment import Environment, Instances, make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.catalogue import objective
+from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import checked_probabilities, exact_value
 from maxk_lab.seeds import derive_seed
@@ -47,7 +47,7 @@ def measure(
             event("points", {"done": before + done, "of": total})
 
         try:
-            wanted = objective(cell["estimator"], cell["k"])
+            wanted = Method.parse(cell["estimator"], k=cell["k"]).objective
             result: dict[str, Any] | Exception = _metrics(
                 along["parameter"], points, at, wanted, tell
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
-from maxk_lab.estimators.catalogue import is_ordered, needs_ratios
+from maxk_lab.estimators.method import Method
 from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
 from maxk_lab.studies.weights.schema import Study
 from maxk_lab.sweeps.plan.cells import Point, Unit
@@ -50,16 +50,16 @@ class WeightsConditions(Conditions):
 
     def refusal(self, point: Point) -> Refusal | None:
         """Return the axis that is at fault and why the point cannot run, or None."""
-        estimator, baseline = point["estimator"], point["baseline"]
-        if is_ordered(estimator):
+        method = Method.of(point)
+        if method.is_ordered:
             return "estimator", (
-                f"the weights of {estimator} depend on the order of drawing, and the rewards are "
+                f"the weights of {method.estimator.name} depend on the order of drawing, and the rewards are "
                 "shown in theirs"
             )
         if (refused := refused_tokens(point)) is not None:
             return refused
-        if (reason := rewards_only_refusal(estimator, baseline)) is not None:
-            return ("estimator" if needs_ratios(estimator) else "baseline"), reason
+        if (reason := rewards_only_refusal(method)) is not None:
+            return ("estimator" if method.needs_ratios else "baseline"), reason
         return refused_k(point)
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from maxk_lab.estimators.catalogue import fit_of, is_token_level, needed_weight, needs_ratios
+from maxk_lab.estimators.method import Method
 
 
-def rewards_only_refusal(estimator: str, baseline: str) -> str | None:
-    """Return why the weights of this pair need more than rewards, or None.
-
-    Raises `LabError` for unknown names.
-    """
-    if is_token_level(baseline):
+def rewards_only_refusal(method: Method) -> str | None:
+    """Return why the weights of this method need more than rewards, or None."""
+    estimator, baseline = method.estimator.name, method.baseline.name
+    if method.is_token_level:
         return f"{baseline} gives one weight per token, which rewards alone do not determine"
-    if needs_ratios(estimator):
+    if method.needs_ratios:
         return (
             f"{estimator} needs the probability ratios of two policies, "
             "which rewards alone do not determine"
         )
-    if fit_of(estimator, baseline) is not None:
+    if method.fit is not None:
         return f"{baseline} is fitted to gradients, which rewards alone do not determine"
-    kind = needed_weight(estimator, baseline)
+    kind = method.needed_weight
     if kind is not None:
         return (
             f"{baseline} needs the trajectory weight {kind}, which rewards alone do not determine"

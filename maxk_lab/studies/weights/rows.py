@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.estimators.catalogue import choose_estimator, is_unbiased
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import Setting, environment_label, row_path, setting_of, setting_words
 from maxk_lab.statistics.measures import measures_of
-from maxk_lab.studies.gradient.order import catalogue_order
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
@@ -41,7 +40,7 @@ class WeightsKey:
     @property
     def method(self) -> str:
         """Estimator and baseline, if it takes one."""
-        takes = choose_estimator(self.estimator).row.takes_baseline
+        takes = Method.parse(self.estimator).takes_baseline
         return f"{self.estimator} {self.baseline}" if takes else self.estimator
 
 
@@ -100,7 +99,7 @@ def weights_rows(
         WeightsRow(
             key=key,
             cells={cell["seed"]: cell["id"] for cell in members},
-            catalogued_unbiased=is_unbiased(key.estimator, key.baseline),
+            catalogued_unbiased=Method.parse(key.estimator, key.baseline).is_unbiased,
             by_seed={
                 cell["seed"]: _weighed(done[cell["id"]].metrics or {})
                 for cell in members
@@ -117,7 +116,7 @@ def weights_rows(
             settings.index(row.key.setting),
             row.key.n,
             row.key.k,
-            catalogue_order(row.key.estimator, row.key.baseline),
+            Method.parse(row.key.estimator, row.key.baseline).catalogue_order,
         ),
     )
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from maxk_lab.catalogue import load
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import advantages
+from maxk_lab.estimators.method import Method
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
@@ -59,11 +59,10 @@ def _groups(unit: Mapping[str, Any], n: int) -> Tensor:
 
 
 def _measure(rewards: Tensor, cell: Mapping[str, Any]) -> dict[str, Any]:
-    refused = rewards_only_refusal(cell["estimator"], cell["baseline"])
+    method = Method.of(cell)
+    refused = rewards_only_refusal(method)
     if refused is not None:
         raise LabError(refused)
-    weights = advantages(
-        rewards, estimator=cell["estimator"], baseline=cell["baseline"], k=cell["k"]
-    )
+    weights = method.weights(rewards)
     numbers = {row.name: load(row.implementation)(weights) for row in measures_of("weights")}
     return {"rewards": rewards.tolist(), "weights": weights.tolist()} | numbers

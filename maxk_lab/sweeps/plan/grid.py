@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, ClassVar
 
-from maxk_lab.estimators.catalogue import choose_estimator, effective_k
+from maxk_lab.estimators.method import Method
 from maxk_lab.sweeps.plan.cells import Point
 from maxk_lab.sweeps.studies import GRID_AXES
 
@@ -90,11 +90,11 @@ def _points(grid: Any, conditions: Conditions) -> tuple[tuple[Point, ...], tuple
         asked: Point = dict(zip(GRID_AXES, values, strict=True))
         refused = conditions.refusal(asked)
         # An estimator that takes no baseline runs once, whatever the others are compared with.
-        takes_none = not choose_estimator(asked["estimator"]).row.takes_baseline
-        alone = takes_none and "none" in grid.baseline
+        method = Method.of(asked)
+        alone = not method.takes_baseline and "none" in grid.baseline
         point = asked | {"baseline": "none"} if alone else asked
         if refused is None or alone:
-            point = point | {"k": effective_k(point["estimator"], point["k"])}
+            point = point | {"k": method.k}
             refused = conditions.refusal(point) if alone else None
         if refused is not None:
             skipped.append(Skipped(asked, refused[1], study, axis=refused[0]))

@@ -9,18 +9,11 @@ from torch import Tensor
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import advantages, objective_estimate
+from maxk_lab.estimators import objective_estimate
 from maxk_lab.estimators.catalogue import (
     choose_baseline,
-    choose_estimator,
-    fit_of,
-    is_token_level,
-    is_unbiased,
-    needed_weight,
-    needs_ratios,
-    objective,
-    refusal,
 )
+from maxk_lab.estimators.method import Method
 from maxk_lab.fields import AtLeastOne, Model, Positive
 from maxk_lab.training.schedule import scheduled_k, scheduled_ks
 from maxk_lab.training.settings import KScheduleSettings, WeightNormalization
@@ -52,12 +45,12 @@ class PomoWeighting(Model):
     def unbiased(self) -> bool:
         """Whether the catalogue has the weights of i.i.d. samples as unbiased, none rescaled."""
         plain = self.weight_normalization == "none" and self.min_gap_scale is None
-        return plain and is_unbiased(self.estimator, self.baseline)
+        return plain and self.method_at(self.k).is_unbiased
 
     @property
     def needs_lengths(self) -> bool:
         """Whether the baseline weights the samples with their lengths."""
-        return needed_weight(self.estimator, self.baseline) == "length"
+        return self.method_at(self.k).needed_weight == "length"
 
     def check(self) -> None:
         """Raise one `LabError` with everything that the pair needs and RL4CO lacks."""
@@ -68,9 +61,13 @@ class PomoWeighting(Model):
     def check_size(self, n: int) -> None:
         """Raise `ValueError` where n samples are too few for the pair at a K of the schedule."""
         for k in self.ks:
-            problem = refusal(self.estimator, self.baseline, n, k)
+            problem = self.method_at(k).refusal(n)
             if problem is not None:
                 raise ValueError(problem)
+
+    def method_at(self, k: int) -> Method:
+        """Return the estimator with its baseline at this K."""
+        return Method.parse(self.estimator, self.baseline, k)
 
     def k_at(self, step: int) -> int:
         """The K of optimisation step `step`, which counts from 0."""
@@ -79,13 +76,10 @@ class PomoWeighting(Model):
     def weights(self, rewards: Tensor, k: int, trajectory_weights: Mapping[str, Tensor]) -> Tensor:
         """Return the weights [B, n] of rewards [B, n] at this K.
 
-        They are those of the sum Σ_i w_i ∇log π_i and carry 1/n. Raises as `advantages`.
+        They are those of the sum Σ_i w_i ∇log π_i and carry 1/n. Raises as `Method.weights`.
         """
-        return advantages(
+        return self.method_at(k).weights(
             rewards,
-            estimator=self.estimator,
-            baseline=self.baseline,
-            k=k,
             stable_sort=self.stable_sort,
             trajectory_weights=trajectory_weights,
             weight_normalization=self.weight_normalization,
@@ -97,9 +91,8 @@ class PomoWeighting(Model):
 
         For an estimator of the maximum that is ρ(K).
         """
-        return objective_estimate(
-            rewards, objective(self.estimator, k), stable_sort=self.stable_sort
-        )
+        objective = self.method_at(k).objective
+        return objective_estimate(rewards, objective, stable_sort=self.stable_sort)
 
 
 def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | None) -> str:
@@ -109,7 +102,7 @@ def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | 
     `centred`, and `none` for an estimator that takes none. Raises `LabError` for unknown names, and
     if both are given.
     """
-    takes = choose_estimator(estimator).row.takes_baseline
+    takes = Method.parse(estimator).takes_baseline
     if variance_reduction is not None:
         if variance_reduction not in VARIANCE_REDUCTIONS:
             also = did_you_mean(str(variance_reduction), VARIANCE_REDUCTIONS)
@@ -130,17 +123,18 @@ def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | 
 
 def _not_supplied(estimator: str, baseline: str) -> Iterator[str]:
     """Yield all that the pair needs and RL4CO's training step does not have."""
-    if needs_ratios(estimator):
+    method = Method.parse(estimator, baseline)
+    if method.needs_ratios:
         yield (
             f"{estimator} weights samples of an older policy: "
             "RL4CO takes one step per batch, where every ratio is 1; use estimator maxk"
         )
-    if is_token_level(baseline):
+    if method.is_token_level:
         yield (
             f"{baseline} gives one weight per token: "
             f"RL4CO's step adds up the log-probabilities of a trajectory; {INSTEAD}"
         )
-    fit = fit_of(estimator, baseline)
+    fit = method.fit
     if fit == "oracle":
         yield (
             f"{baseline} is computed from the whole policy by complete enumeration "
@@ -152,7 +146,7 @@ def _not_supplied(estimator: str, baseline: str) -> Iterator[str]:
             "RL4CO's step has only that of the batch; "
             f"give numbers in place of {fit}, or {INSTEAD}"
         )
-    kind = needed_weight(estimator, baseline)
+    kind = method.needed_weight
     if kind == "grad_norm":
         yield (
             f"{baseline} needs the gradient of every trajectory: "

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from maxk_lab.estimators.baselines.families import coefficient_count, family_terms
 from maxk_lab.estimators.baselines.least_squares import normal_equations, solve, sum_of_others
-from maxk_lab.estimators.catalogue import choose_baseline, effective_k, fit_of
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.step.weights import groups_by_size
 
@@ -22,8 +21,8 @@ def fitted_coefficients(
     the group itself, which biases it. Groups that the pair cannot weight count for nothing; where
     nothing is left the coefficients are 0.
     """
-    family = choose_baseline(weighting.baseline).row.name
-    k = effective_k(weighting.estimator, weighting.k)
+    method = weighting.method
+    family, k = method.baseline.row.name, method.k
     count = coefficient_count(family, k)
     a = torch.zeros(len(rewards), count, count, dtype=torch.float64)
     c = torch.zeros(len(rewards), count, dtype=torch.float64)
@@ -32,6 +31,6 @@ def fitted_coefficients(
         start, directions = family_terms(rewards[of, columns], k, family)
         own = grams[of.unsqueeze(2), columns.unsqueeze(2), columns.unsqueeze(1)]
         a[rows], c[rows] = normal_equations(start, directions, own)
-    if fit_of(weighting.estimator, weighting.baseline) == "cross_fit":
+    if method.fit == "cross_fit":
         a, c = sum_of_others(a), sum_of_others(c)
     return solve(a, c)

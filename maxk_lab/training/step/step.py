@@ -14,7 +14,6 @@ from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.environments.rollouts import TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size
-from maxk_lab.estimators.catalogue import fit_of, is_token_level, needed_weight, needs_ratios
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
 from maxk_lab.training.step.batch import Batch, draw, tokens_of
@@ -106,7 +105,7 @@ class Step:
 
     def _ratios(self, batch: Batch, tokens: TokenStatistics) -> Tensor | None:
         """Return the ratios of the batch where the estimator needs them."""
-        return batch.ratios(tokens) if needs_ratios(self.weighting.estimator) else None
+        return batch.ratios(tokens) if self.weighting.method.needs_ratios else None
 
     def _weights(
         self,
@@ -117,7 +116,7 @@ class Step:
         ratios: Tensor | None,
     ) -> GroupWeights:
         settings, weighting, tokens = self.settings, self.weighting, batch.numbers
-        if is_token_level(weighting.baseline):
+        if weighting.method.is_token_level:
             found = token_weights(rewards, usable, weighting, tokens.logit_proxy, tokens.mask)
             counted = tokens.mask & usable.unsqueeze(-1) & ~found.unusable[:, None, None]
         else:
@@ -137,7 +136,7 @@ class Step:
         return found
 
     def _trajectory_weights(self, policy: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        needed = needed_weight(self.weighting.estimator, self.weighting.baseline)
+        needed = self.weighting.method.needed_weight
         if needed == "length":
             return {needed: batch.rollouts.lengths.to(batch.rollouts.rewards)}
         if needed == "logit_proxy":
@@ -154,7 +153,7 @@ class Step:
     def _coefficients(
         self, policy: nn.Module, batch: Batch, rewards: Tensor, usable: Tensor
     ) -> Tensor | None:
-        if fit_of(self.weighting.estimator, self.weighting.baseline) is None:
+        if self.weighting.method.fit is None:
             return None
         if self.grams is None:
             raise ValueError(f"{self.weighting.baseline} needs grams, got None")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import advantages, token_advantages
+from maxk_lab.estimators import token_advantages
 from maxk_lab.training.refusals import Weighting
 
 
@@ -49,11 +49,8 @@ def group_weights(
     def weigh(rows: Tensor, columns: Tensor) -> Tensor:
         at = rows.unsqueeze(1), columns
         chosen = {name: g[at] for name, g in (trajectory_weights or {}).items()}
-        return advantages(
+        return weighting.method.weights(
             rewards[at],
-            estimator=weighting.estimator,
-            baseline=weighting.baseline,
-            k=weighting.k,
             trajectory_weights=chosen,
             ratios=None if ratios is None else ratios[at],
             coefficients=None if coefficients is None else coefficients[rows],

@@ -11,14 +11,10 @@ import torch
 
 from maxk_lab import estimators
 from maxk_lab.estimators import advantages, reference
-from maxk_lab.estimators.catalogue import (
-    BASELINES,
-    ESTIMATORS,
-    choose_estimator,
-    refusal,
-)
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_estimator
 from maxk_lab.estimators.check.result import settings
 from maxk_lab.estimators.check.twins import inputs, slow_twin
+from maxk_lab.estimators.method import Method
 
 SPELLINGS = [
     spelling for row in BASELINES if not row.token_level for spelling in (row.name, *row.examples)
@@ -44,7 +40,7 @@ def test_weights(spelling: str, n: int) -> None:
     slow = slow_twin("maxk", spelling)
     assert slow is not None
     for k in range(1, n + 1):
-        if refusal("maxk", spelling, n, k) is None:
+        if Method.parse("maxk", spelling, k).refusal(n) is None:
             given = inputs("maxk", spelling, groups(n), k)
             fast = advantages(groups(n), baseline=spelling, k=k, **given)
             torch.testing.assert_close(fast, slow(groups(n), k, **given), rtol=1e-12, atol=1e-14)
@@ -57,7 +53,7 @@ def test_estimators_without_baseline(spelling: str) -> None:
     for rewards in settings(binary=choice.row.binary_rewards):
         n = rewards.shape[-1]
         for k in range(1, n + 1):
-            if refusal(spelling, "none", n, k) is None:
+            if Method.parse(spelling, "none", k).refusal(n) is None:
                 slow = reference.ESTIMATOR_TWINS[choice.row.name](rewards, k, **choice.params)
                 fast = advantages(rewards, estimator=spelling, baseline="none", k=k)
                 torch.testing.assert_close(fast, slow, rtol=1e-12, atol=1e-14)

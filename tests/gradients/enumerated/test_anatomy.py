@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from maxk_lab.estimators import advantages
-from maxk_lab.estimators.catalogue import is_ordered, needed_weight
+from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.anatomy import Anatomy, AnatomySums
 from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes
 
@@ -87,7 +87,10 @@ def test_the_parts_are_the_hoeffding_terms_over_all_tuples(
     estimator, baseline, k, rewards, n, behaviour
 ):
     p, rewards, lengths, scores, drawn = table(rewards, behaviour=behaviour)
-    kind, ordered = needed_weight(estimator, baseline), is_ordered(estimator)
+    kind, ordered = (
+        Method.parse(estimator, baseline).needed_weight,
+        Method.parse(estimator).is_ordered,
+    )
     lengths = scores.square().sum(1) if kind == "grad_norm" else lengths
     own, plain = weigh(estimator, baseline, k, kind), weigh(estimator, "none", k, None)
     outcomes = Outcomes.of(

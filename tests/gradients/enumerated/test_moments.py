@@ -9,8 +9,8 @@ import torch
 from scipy import stats
 
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.estimators import advantages, maxk_reward_estimate, objective
-from maxk_lab.estimators.catalogue import needed_weight
+from maxk_lab.estimators import advantages, maxk_reward_estimate
+from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.moments import Outcomes, complete_moments
 from maxk_lab.gradients.enumerated.multisets import _long_multisets, multisets
 from maxk_lab.gradients.sampled.measures import measure_cells
@@ -86,7 +86,7 @@ def outcomes_and_scores(rewards, lengths, seed):
 @pytest.mark.parametrize(("estimator", "baseline", "k"), PAIRS)
 def test_moments_equal_the_sum_over_all_tuples(estimator, baseline, k, rewards, n):
     p, rewards, g, gram, scores = outcomes_and_scores(rewards, [1.0, 3.0, 3.0, 1.0], seed=n)
-    kind = needed_weight(estimator, baseline)
+    kind = Method.parse(estimator, baseline).needed_weight
 
     def weigh(rewards, g, ratios):
         weights = {} if kind is None else {kind: g}
@@ -248,7 +248,7 @@ def test_every_objective_is_proven_unbiased(estimator):
         environment.instances(12, 1),
         12,
         64,
-        objectives=[objective(estimator, 3)],
+        objectives=[Method.parse(estimator, k=3).objective],
         seed=3,
     )
     found = dict(measure_cells(pool, cells, seed=0))

@@ -11,7 +11,8 @@ import torch
 from maxk_lab.environments.bandit.environment import Bandit
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.estimators import Objective, advantages, objective
+from maxk_lab.estimators import Objective, advantages
+from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.gradients.sampled.measures import measure_cells, pool_layout
 from maxk_lab.gradients.scores.draw import draw_pool
@@ -287,7 +288,7 @@ def test_an_integrated_gradient_is_the_enumerated_one():
 def test_an_objective_without_the_exact_gradient_is_judged_against_its_own_centred_row(estimator):
     environment = integrated_bandit()
     policy, instances = environment.policy(0), environment.instances(12, 1)
-    objectives = [objective(estimator, 3)]
+    objectives = [Method.parse(estimator, k=3).objective]
     exact = draw_pool(environment, policy, instances, 12, 20_000, objectives=objectives, seed=3)
     environment.has_exact = False
     blind = draw_pool(environment, policy, instances, 12, 20_000, objectives=objectives, seed=3)

@@ -9,6 +9,7 @@ import torch
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
+from maxk_lab.estimators.method import Method
 from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
 from maxk_lab.studies.weights.worker import measure as measure_weights
 
@@ -91,7 +92,7 @@ def test_groups_are_in_drawing_order() -> None:
 def test_pairs_that_need_more_than_rewards_are_refused(
     estimator: str, baseline: str, reason: str | None
 ) -> None:
-    refused = rewards_only_refusal(estimator, baseline)
+    refused = rewards_only_refusal(Method.parse(estimator, baseline))
     (result,) = measured(cell(baseline, estimator=estimator))
     if reason is None:
         assert refused is None
@@ -104,6 +105,6 @@ def test_pairs_that_need_more_than_rewards_are_refused(
 
 
 def test_a_baseline_of_tokens_is_refused() -> None:
-    reason = rewards_only_refusal("reinforce", "otb_token")
+    reason = rewards_only_refusal(Method.parse("reinforce", "otb_token"))
     assert reason is not None
     assert "one weight per token" in reason

@@ -20,7 +20,8 @@ from rl4co.utils.trainer import RL4COTrainer
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages, maxk_reward_estimate
-from maxk_lab.estimators.catalogue import BASELINES, choose_baseline, refusal
+from maxk_lab.estimators.catalogue import BASELINES, choose_baseline
+from maxk_lab.estimators.method import Method
 from maxk_lab.training import LeaderRewardPOMO, MaxKPOMO
 from maxk_lab.training.rl4co.checkpoints import plain
 
@@ -197,7 +198,7 @@ def test_every_baseline_trains_or_says_what_rl4co_cannot_supply(tsp, baseline):
         with pytest.raises(LabError, match=r"RL4CO's step|complete enumeration"):
             make(tsp, baseline=baseline, k=k)
         return
-    assert refusal("maxk", baseline, 6, k) is None
+    assert Method.parse("maxk", baseline, k).refusal(6) is None
     model = make(tsp, baseline=baseline, k=k)
     td, batch, out, rewards, log_likelihood = rollouts(model)
     given = {}

@@ -7,16 +7,8 @@ import pytest
 import torch
 
 from maxk_lab.estimators import advantages, off_policy_weights, token_advantages
-from maxk_lab.estimators.catalogue import (
-    BASELINES,
-    ESTIMATORS,
-    choose_baseline,
-    choose_estimator,
-    fit_of,
-    is_token_level,
-    needs_ratios,
-    refusal,
-)
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator
+from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.refusals import Weighting
@@ -89,9 +81,9 @@ def binary(actions):
 PAIRS = [
     (estimator.name, baseline.name, k)
     for estimator, baseline, k in product(ESTIMATORS, BASELINES, (1, 2, N))
-    if refusal(estimator.name, baseline.name, N, k) is None
-    and not needs_ratios(estimator.name)
-    and fit_of(estimator.name, baseline.name) is None
+    if Method.parse(estimator.name, baseline.name, k).refusal(N) is None
+    and not Method.parse(estimator.name).needs_ratios
+    and Method.parse(estimator.name, baseline.name).fit is None
 ]
 
 
@@ -106,7 +98,7 @@ def test_at_ratio_one_the_step_follows_the_weighted_scores(
     )
     policy = environment.policy(0)
     instances, rollouts = drawn(environment, policy)
-    if is_token_level(baseline):
+    if choose_baseline(baseline).row.token_level:
         tokens = environment.tokens(policy, instances, rollouts.actions)
         weights = token_advantages(rollouts.rewards, tokens.logit_proxy, tokens.mask)
     else:

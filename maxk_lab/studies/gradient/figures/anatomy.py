@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxk_lab.estimators.catalogue import objective
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.document import number
 from maxk_lab.report.drawing import finish, panels
 from maxk_lab.report.model import SummaryRow
@@ -156,7 +156,7 @@ def _least(row: SummaryRow, rows: Sequence[SummaryRow]) -> float:
 
 
 def _objective(row: SummaryRow) -> str:
-    return objective(row.key.estimator, row.key.k).name
+    return Method.parse(row.key.estimator, k=row.key.k).objective.name
 
 
 def _multiples(row: SummaryRow, least: float) -> dict[str, float]:

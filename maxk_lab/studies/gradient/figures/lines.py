@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.estimators.catalogue import choose_estimator
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.axes import number_axis, plain_ticks
 from maxk_lab.report.drawing import bars, finish, legend_width, look, looks, panels
 from maxk_lab.report.model import SummaryRow
@@ -189,7 +189,7 @@ def _label(
     for i in varying or range(len(axes)):
         if (
             axes[i] == "baseline"
-            and not choose_estimator(row.key.estimator).row.takes_baseline
+            and not Method.parse(row.key.estimator).takes_baseline
             and varying[1:]
         ):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from maxk_lab.estimators.catalogue import effective_k
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.document import Block, Sheet
 from maxk_lab.report.model import Summary
 from maxk_lab.statistics.intervals import Interval
@@ -72,7 +72,7 @@ def shown_gaps(rows: Sequence[TrainingRow]) -> list[str]:
     """The gaps in the table: at K = 1, at the K that were trained for, at all samples, and of the extras."""
     ks = {
         1,
-        *(effective_k(row.key.estimator, row.key.k) for row in rows),
+        *(Method.parse(row.key.estimator, k=row.key.k).k for row in rows),
         *(row.ks[-1] for row in rows if row.ks),
     }
     found = {at: None for row in rows if row.measures for at in row.measures.gaps}
@@ -85,7 +85,7 @@ def shown_gaps(rows: Sequence[TrainingRow]) -> list[str]:
 
 def rules(rows: Sequence[TrainingRow]) -> tuple[int, ...]:
     """Above each n and each K."""
-    groups = [(row.key.n, effective_k(row.key.estimator, row.key.k)) for row in rows]
+    groups = [(row.key.n, Method.parse(row.key.estimator, k=row.key.k).k) for row in rows]
     return tuple(i for i in range(1, len(rows)) if groups[i] != groups[i - 1])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxk_lab.estimators.catalogue import effective_k
+from maxk_lab.estimators.method import Method
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.over_seeds import over_instances, over_seeds
 from maxk_lab.studies.training.rows.model import Trained, TrainingRow
@@ -97,7 +97,7 @@ def _start(row: TrainingRow) -> Any:
 
 def _is_plain(row: TrainingRow) -> bool:
     unbiased = row.key.baseline in _PLAIN and row.catalogued_unbiased
-    return unbiased and effective_k(row.key.estimator, row.key.k) == 1
+    return unbiased and Method.parse(row.key.estimator, k=row.key.k).k == 1
 
 
 def _odd(row: TrainingRow) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.estimators.catalogue import choose_estimator
+from maxk_lab.estimators.method import Method
 from maxk_lab.fields import Model
 from maxk_lab.report.naming import Setting, short_names, spelled
 from maxk_lab.training.settings import StepSettings
@@ -97,7 +97,7 @@ def pair(row: TrainingRow) -> str:
     """Estimator and baseline; `reinforce` with `group_mean` is POMO's loss and says so."""
     if is_pomo(row):
         return f"POMO ({' '.join(_POMO)})"
-    takes = choose_estimator(row.key.estimator).row.takes_baseline
+    takes = Method.parse(row.key.estimator).takes_baseline
     return f"{row.key.estimator} {row.key.baseline}" if takes else row.key.estimator
 
 

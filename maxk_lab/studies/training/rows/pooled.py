@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.estimators.catalogue import (
-    BASELINES,
-    ESTIMATORS,
-    choose_baseline,
-    choose_estimator,
-    effective_k,
-    is_unbiased,
-)
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import Setting, environment_label, setting_of
 from maxk_lab.statistics.over_seeds import floats, of_records, reach
 from maxk_lab.studies.training.ending.measures import measures, trained
@@ -50,16 +43,17 @@ def training_key(cell: Mapping[str, Any]) -> TrainingKey:
 def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
     """By environment, n, K and the catalogue; settings as the sweep file has them."""
     places = list(dict.fromkeys(map(place_setting, settings)))
-    estimator, baseline = choose_estimator(row.key.estimator), choose_baseline(row.key.baseline)
+    method = Method.parse(row.key.estimator, row.key.baseline, row.key.k)
+    estimator, baseline, _ = method.catalogue_order
     return (
         row.key.environment,
         places.index(place_setting(row.key.setting)),
         row.key.n,
-        effective_k(row.key.estimator, row.key.k),
-        ESTIMATORS.names().index(estimator.row.name),
-        estimator.name,
-        BASELINES.names().index(baseline.row.name),
-        baseline.name,
+        method.k,
+        estimator,
+        method.estimator.name,
+        baseline,
+        method.baseline.name,
         settings.index(row.key.setting),
     )
 
@@ -73,7 +67,7 @@ def _pooled(
         key=key,
         cells={cell["seed"]: cell["id"] for cell in cells},
         finished=tuple(finished),
-        catalogued_unbiased=is_unbiased(key.estimator, key.baseline),
+        catalogued_unbiased=Method.parse(key.estimator, key.baseline).is_unbiased,
         settings=cells[0].get("training", {}),
     )
     if not row.complete:
