@@ -18,7 +18,7 @@ ALLOWED = {
     "environments": {"policies", "estimators"},
     "gradients": {"environments", "estimators", "statistics"},
     "training": {"environments", "estimators"},
-    "sweeps": {"environments", "estimators", "statistics"},
+    "sweeps": {"environments", "policies", "estimators", "statistics"},
     "report": {"studies", "sweeps", "gradients", "estimators", "statistics"},
     "tracking": {"studies", "report", "sweeps", "gradients", "estimators", "statistics"},
     "studies": {
@@ -39,6 +39,7 @@ ALLOWED = {
         "training",
         "gradients",
         "environments",
+        "policies",
         "estimators",
         "statistics",
     },
@@ -54,7 +55,11 @@ SHARED = (
     "studies/weights/section.py",
 )
 # Where a library may be imported at all; the rest of the package talks to that room instead.
-HOMES = {"rl4co": {"environments", "training"}, "wandb": {"tracking"}, "typer": {"cli"}}
+HOMES = {
+    "rl4co": {"environments", "policies", "training"},
+    "wandb": {"tracking"},
+    "typer": {"cli"},
+}
 
 
 def modules() -> list[Path]:

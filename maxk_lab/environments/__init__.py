@@ -1,4 +1,4 @@
-"""Environments: what draws i.i.d. trajectories from a policy, and lists them all where that is possible."""
+"""Environments draw i.i.d. trajectories from a policy, and list them all where they can."""
 
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from maxk_lab.environments.language.toy_llm import ToyLLM as ToyLLM
     from maxk_lab.environments.rollouts import Rollouts as Rollouts
     from maxk_lab.environments.rollouts import TokenStatistics as TokenStatistics
+    from maxk_lab.environments.rollouts import token_statistics as token_statistics
     from maxk_lab.environments.routing.adapter import RL4COEnvironment as RL4COEnvironment
+    from maxk_lab.environments.rows import FileFormat as FileFormat
     from maxk_lab.policies.transformer import CausalTransformer as CausalTransformer
 else:
     __getattr__, __dir__ = lazy_exports(__name__)

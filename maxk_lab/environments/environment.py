@@ -64,9 +64,11 @@ class Environment(Protocol):
 def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> Environment:
     """The environment `parameters["name"]`, with its own and its policy's parameters.
 
-    Both hold all parameters of their catalogue rows but optional ones. `policy["checkpoint"]`, where
-    a policy's weights come from, is no matter of the environment, whose policies are fresh.
+    Both hold all parameters of their catalogue rows but optional ones; the environment is given the
+    name of its own policy where `policy` has none. `policy["checkpoint"]`, where a policy's weights
+    come from, is no matter of the environment, whose policies are fresh.
     """
     row = ENVIRONMENTS.get(parameters["name"])
     fresh = {name: value for name, value in policy.items() if name != "checkpoint"}
-    return cast(Environment, load(row.implementation)(row, parameters, fresh))
+    named = {"name": row.policies[0], **fresh}
+    return cast(Environment, load(row.implementation)(row, parameters, named))

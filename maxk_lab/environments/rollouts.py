@@ -9,6 +9,22 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
+class TokenStatistics:
+    """The statistics of every decision of n trajectories per instance.
+
+    T is the width of the actions asked about. log_probs, entropy, logit_proxy: [B, n, T] floating,
+    zero after the end; log_probs and entropy are differentiable. mask: [B, n, T] bool, whether the
+    trajectory still took a decision there. Sums over T are the fields of `Rollouts` of the same
+    name.
+    """
+
+    log_probs: Tensor
+    entropy: Tensor
+    logit_proxy: Tensor
+    mask: Tensor
+
+
+@dataclass(frozen=True)
 class Rollouts:
     """n trajectories per instance, i.i.d. along n given the instance.
 
@@ -32,21 +48,20 @@ class Rollouts:
     truncated: Tensor | None = None
     reward_parts: Tensor | None = None
 
-
-@dataclass(frozen=True)
-class TokenStatistics:
-    """The statistics of every decision of n trajectories per instance.
-
-    T is the width of the actions asked about. log_probs, entropy, logit_proxy: [B, n, T] floating,
-    zero after the end; log_probs and entropy are differentiable. mask: [B, n, T] bool, whether the
-    trajectory still took a decision there. Sums over T are the fields of `Rollouts` of the same
-    name.
-    """
-
-    log_probs: Tensor
-    entropy: Tensor
-    logit_proxy: Tensor
-    mask: Tensor
+    @classmethod
+    def of_tokens(
+        cls, tokens: TokenStatistics, *, actions: Tensor, rewards: Tensor, **known: Tensor
+    ) -> Rollouts:
+        """Rollouts whose sums are those of their tokens; `known` are the fields that may be None."""
+        return cls(
+            rewards=rewards,
+            log_probs=tokens.log_probs.sum(-1),
+            actions=actions,
+            lengths=tokens.mask.sum(-1),
+            logit_proxy=tokens.logit_proxy.sum(-1),
+            entropy=tokens.entropy.sum(-1),
+            **known,
+        )
 
 
 def logit_proxy(log_policy: Tensor, actions: Tensor) -> Tensor:

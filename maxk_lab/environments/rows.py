@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxk_lab.catalogue import Parameter, Row
-
-DTYPES = ("float32", "float64")
+from maxk_lab.catalogue import Parameter, Row, did_you_mean
+from maxk_lab.errors import LabError
+from maxk_lab.policies.catalogue import POLICIES, PolicyRow
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class EnvironmentRow(Row):
 
     reward: str
     parameters: tuple[Parameter, ...]
-    policy_parameters: tuple[Parameter, ...]
+    # The policies of the catalogue that it takes; its own, which need not be named, first.
+    policies: tuple[str, ...]
     exact_when: str
     small: Mapping[str, Any] = field(default_factory=dict)
     size_parameter: str = ""
@@ -87,13 +88,35 @@ class EnvironmentRow(Row):
         """Why this machine cannot find an optimum that `optima` declares; None where it can."""
         return None
 
+    @property
+    def policy_parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of its own policy."""
+        return self.parameters_of({})
+
+    def parameters_of(self, policy: Mapping[str, Any]) -> tuple[Parameter, ...]:
+        """The parameters of the policy that `policy` names. Raises `LabError` as `policy_row`."""
+        return self.policy_row(policy).parameters
+
+    def policy_row(self, policy: Mapping[str, Any]) -> PolicyRow:
+        """The row of the policy that `policy` names, or of its own.
+
+        Raises `LabError` for a policy that cannot act here.
+        """
+        name = policy.get("name", self.policies[0])
+        if name not in self.accepted_policies:
+            also, known = (
+                did_you_mean(name, self.accepted_policies),
+                ", ".join(self.accepted_policies),
+            )
+            raise LabError(f"{self.name} takes no policy {name!r}{also}; known: {known}")
+        return POLICIES.get(name)
+
+    @property
+    def accepted_policies(self) -> tuple[str, ...]:
+        """The policies that can act here, its own first, those that name this environment last."""
+        others = (row.name for row in POLICIES if self.name in row.environments)
+        return tuple(dict.fromkeys((*self.policies, *others)))
+
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         """Why these parameters cannot be run together, or None."""
-        if "num_heads" in policy:
-            head = policy["embed_dim"] / policy["num_heads"]
-            if head % 8 != 0:
-                return (
-                    f"embed_dim / num_heads must be a multiple of 8, got {policy['embed_dim']} / "
-                    f"{policy['num_heads']}"
-                )
-        return None
+        return self.policy_row(policy).refusal(policy)

@@ -1,1 +1,12 @@
-"""Policies: what acts in an environment, as torch modules."""
+"""Policies act in an environment: torch modules, and the catalogue that names them."""
+
+from typing import TYPE_CHECKING
+
+from maxk_lab.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from maxk_lab.policies.catalogue import POLICIES as POLICIES
+    from maxk_lab.policies.catalogue import PolicyRow as PolicyRow
+    from maxk_lab.policies.fresh import fresh_policy as fresh_policy
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -85,3 +85,11 @@ class CausalTransformer(nn.Module):
             x, own = block(x, hidden, None if memory is None else memory[number])
             extended.append(own)
         return self.head(self.norm(x)), extended
+
+
+def fresh_transformer(
+    *, inputs: int, outputs: int, positions: int, init_std: float, dtype: str, **sizes: int
+) -> CausalTransformer:
+    """Random weights; those of a seed are the same in float32 and float64, up to rounding."""
+    transformer = CausalTransformer(inputs, outputs, positions, **sizes)
+    return transformer.initialise(init_std).to(getattr(torch, dtype))

@@ -15,7 +15,7 @@ from maxk_lab.environments.capabilities import (
 )
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.environments.optima import optima
+from maxk_lab.environments.optima import method_for, optima
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.objectives import Objective
@@ -243,10 +243,14 @@ def test_a_row_declares_what_its_environment_can_do(row):
     if row.files:
         assert environment.name == row.name
     for asked, method in (("exact", "milp"), ("pyvrp", "pyvrp")):
-        if asked in row.optima:
-            assert isinstance(environment, KnownOptima)
-        else:
+        if asked not in row.optima:
             assert refused(optima, environment, instances, method)
+    if "exact" in row.optima:
+        assert isinstance(environment, KnownOptima)
+        best = optima(environment, instances, method_for(environment, instances, "exact"))
+        drawn_rewards = environment.rollout(environment.policy(0), instances, 50, seed=1).rewards
+        assert best.exact
+        assert (drawn_rewards <= best.values.unsqueeze(1) + 1e-9).all()
     if row.greedy:
         assert environment.greedy(environment.policy(0), instances).shape == (1,)
 

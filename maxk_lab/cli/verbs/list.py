@@ -22,6 +22,7 @@ class What(StrEnum):
     estimators = "estimators"
     baselines = "baselines"
     environments = "environments"
+    policies = "policies"
     tasks = "tasks"
     rewards = "rewards"
     gaussian_rewards = "gaussian_rewards"
@@ -43,6 +44,8 @@ def list_(
         rows = _runs(results)
     elif what is What.environments:
         rows = _environments()
+    elif what is What.policies:
+        rows = _policies()
     elif what in (What.tasks, What.rewards, What.gaussian_rewards):
         rows = _plain(what)
     else:
@@ -135,6 +138,25 @@ def _environments() -> list[dict[str, Any]]:
             "citation": row.citation,
         }
         for row in ENVIRONMENTS
+    ]
+
+
+def _policies() -> list[dict[str, Any]]:
+    from maxk_lab.environments.catalogue import ENVIRONMENTS
+    from maxk_lab.policies.catalogue import POLICIES
+
+    return [
+        {
+            "name": row.name,
+            "meaning": row.meaning,
+            "parameters": [_parameter(parameter) for parameter in row.parameters],
+            "acts in": tuple(
+                place.name for place in ENVIRONMENTS if row.name in place.accepted_policies
+            ),
+            "computed by": row.implementation,
+            "citation": row.citation,
+        }
+        for row in POLICIES
     ]
 
 

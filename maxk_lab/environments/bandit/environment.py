@@ -12,19 +12,8 @@ from torch import Tensor, nn
 from maxk_lab.environments.bandit.rows import EXPONENTIAL_RATE
 from maxk_lab.environments.catalogue import EnvironmentRow
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, logit_proxy, token_statistics
+from maxk_lab.policies.fresh import fresh_policy
 from maxk_lab.random_state import isolated_rng
-
-
-class SoftmaxTable(nn.Module):
-    """One vector of logits, shared by all instances; the score of arm a is e_a − π."""
-
-    def __init__(self, logits: Tensor) -> None:
-        super().__init__()
-        self.logits = nn.Parameter(logits)
-
-    def forward(self) -> Tensor:
-        """Log-probabilities [arms]."""
-        return torch.log_softmax(self.logits, dim=-1)
 
 
 class Bandit:
@@ -36,17 +25,11 @@ class Bandit:
         self.arms: int = parameters["arms"]
         self.reward_shift: float = parameters["reward_shift"]
         self.rewards: str = parameters.get("rewards", "gaussian")
-        self.init_std: float = policy["init_std"]
-        self.success_probability: float = policy.get("success_probability", 0.0)
-        self.dtype: torch.dtype = getattr(torch, policy["dtype"])
+        self.policy_parameters = dict(policy)
         self.enumerable = row.enumerable(parameters)
 
     def policy(self, seed: int) -> nn.Module:
-        """Random logits; the same for every seed where the last arm has a given probability."""
-        if self.success_probability > 0:
-            return SoftmaxTable(_logits(self.arms, self.success_probability).to(self.dtype)).eval()
-        with isolated_rng(seed):
-            return SoftmaxTable(self.init_std * torch.randn(self.arms, dtype=self.dtype)).eval()
+        return fresh_policy(self.policy_parameters, seed, arms=self.arms)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
         """Gaussian tables are drawn, the others are the same for every seed and instance."""
@@ -103,12 +86,3 @@ def _table(name: str, arms: int) -> Tensor:
     if name == "exponential":
         return torch.expm1(EXPONENTIAL_RATE * position) / math.expm1(EXPONENTIAL_RATE)
     return (position == 1).double()
-
-
-def _logits(arms: int, success_probability: float) -> Tensor:
-    """Logarithms of probabilities: this one for the last arm, the rest evenly over the others."""
-    logits = torch.full(
-        (arms,), math.log1p(-success_probability) - math.log(arms - 1), dtype=torch.float64
-    )
-    logits[-1] = math.log(success_probability)
-    return logits

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
-from maxk_lab.environments.rows import DTYPES, EnvironmentRow
+from maxk_lab.environments.rows import EnvironmentRow
 
 BANDIT_LIMIT = 2_000
 EXPONENTIAL_RATE = 5.0
@@ -34,11 +34,6 @@ class BanditRow(EnvironmentRow):
             return None
         return f"those of {self.name} are {REWARD_TABLES[table]}, plus reward_shift"
 
-    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        if policy.get("success_probability", 0.0) >= 1:
-            return f"success_probability must be less than 1, got {policy['success_probability']}"
-        return None
-
 
 BANDIT = BanditRow(
     name="bandit",
@@ -57,23 +52,7 @@ BANDIT = BanditRow(
             meaning="; ".join(f"{name}: {meaning}" for name, meaning in REWARD_TABLES.items()),
         ),
     ),
-    policy_parameters=(
-        Parameter(
-            "init_std", float, 1.0, low=0.0, meaning="standard deviation of the initial logits"
-        ),
-        Parameter(
-            "dtype", str, "float64", choices=DTYPES, meaning="floating-point type of the logits"
-        ),
-        Parameter(
-            "success_probability",
-            float,
-            0.0,
-            low=0.0,
-            high=1.0,
-            optional=True,
-            meaning="initial probability of the last arm, below 1; the others share the rest evenly; 0: random logits",
-        ),
-    ),
+    policies=("tabular",),
     exact_when=f"arms ≤ {BANDIT_LIMIT}",
     small={"arms": 6},
     size_parameter="arms",

@@ -1,4 +1,4 @@
-"""The Gaussian policy without context: the smallest continuous one, with exact objectives where it has one dimension."""
+"""Draws from a Gaussian policy without context, with exact objectives in one dimension."""
 
 from __future__ import annotations
 
@@ -20,28 +20,13 @@ from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.distribution import distribution_value
 from maxk_lab.estimators.objectives import Objective
+from maxk_lab.policies.fresh import fresh_policy
 from maxk_lab.random_state import isolated_rng
 
 CELLS = 20_000
 # Halving the cells may move J by this share of the range of rewards: more is a jump inside a cell.
 LARGEST_MOVE = 1e-5
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
-
-
-class DiagonalGaussian(nn.Module):
-    """Mean and logarithm of the scale of every coordinate; the latter a parameter only where the scale is learned."""
-
-    def __init__(self, mean: Tensor, log_scale: Tensor, *, learn_scale: bool) -> None:
-        super().__init__()
-        self.mean = nn.Parameter(mean)
-        if learn_scale:
-            self.log_scale = nn.Parameter(log_scale)
-        else:
-            self.register_buffer("log_scale", log_scale)
-
-    def forward(self) -> Tensor:
-        """[2, dim]: the mean, then the logarithm of the scale."""
-        return torch.stack([self.mean, self.log_scale])
 
 
 class Gaussian:
@@ -59,15 +44,10 @@ class Gaussian:
         self.has_exact = row.integrable(parameters)
         self.reward_name: str = parameters["reward"]
         self.reward, self.breakpoints = load_gaussian_reward(self.reward_name)
-        self.mean: float = policy["mean"]
-        self.scale: float = policy["scale"]
-        self.learn_scale: bool = policy["learn_scale"]
+        self.policy_parameters = dict(policy)
 
     def policy(self, seed: int) -> nn.Module:
-        """The initial mean and scale, whatever the seed."""
-        mean = torch.full((self.dim,), self.mean, dtype=torch.float64)
-        log_scale = torch.full((self.dim,), math.log(self.scale), dtype=torch.float64)
-        return DiagonalGaussian(mean, log_scale, learn_scale=self.learn_scale).eval()
+        return fresh_policy(self.policy_parameters, seed, dim=self.dim)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
         return torch.empty(count, 0, dtype=torch.float64)

@@ -122,7 +122,7 @@ class GaussianRow(EnvironmentRow):
                 GAUSSIAN_REWARDS.get(name)
         except LabError as error:
             return str(error)
-        return None
+        return EnvironmentRow.refusal(self, parameters, policy)
 
 
 GAUSSIAN = GaussianRow(
@@ -141,18 +141,7 @@ GAUSSIAN = GaussianRow(
             "x [..., dim] → [...]",
         ),
     ),
-    policy_parameters=(
-        Parameter("mean", float, 0.0, meaning="initial mean of every coordinate"),
-        Parameter(
-            "scale", float, 0.1, low=1e-6, meaning="initial standard deviation of every coordinate"
-        ),
-        Parameter(
-            "learn_scale",
-            bool,
-            False,
-            meaning="whether the logarithms of the scales are learned, too",
-        ),
-    ),
+    policies=("gaussian",),
     exact_when="dim = 1, by quadrature",
     listable=False,
     small={"dim": 1},

@@ -89,15 +89,8 @@ class LanguageEnvironment(ABC):
         ).view(len(instances), n, -1)
         tokens = self.tokens(policy, instances, actions)
         rewards, parts, truncated = self._score(instances, actions)
-        return Rollouts(
-            rewards=rewards,
-            log_probs=tokens.log_probs.sum(-1),
-            actions=actions,
-            lengths=tokens.mask.sum(-1),
-            logit_proxy=tokens.logit_proxy.sum(-1),
-            entropy=tokens.entropy.sum(-1),
-            truncated=truncated,
-            reward_parts=parts,
+        return Rollouts.of_tokens(
+            tokens, actions=actions, rewards=rewards, truncated=truncated, reward_parts=parts
         )
 
     def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:

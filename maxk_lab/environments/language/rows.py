@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
@@ -13,8 +11,9 @@ from maxk_lab.environments.language.reward_rows import REWARDS, load_reward_obje
 from maxk_lab.environments.language.task_rows import TASKS
 from maxk_lab.environments.language.tasks import can_be_split
 from maxk_lab.environments.language.vocabulary import MAX_VOCABULARY, symbols_of
-from maxk_lab.environments.rows import DTYPES, EnvironmentRow
+from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError
+from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER, PolicyRow
 
 MAX_SEQUENCES = 20_000
 
@@ -56,8 +55,20 @@ class LanguageRow(EnvironmentRow):
         return None
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        reasons = [*_language_problems(parameters), *_policy_problems(policy)]
+        of_policy = EnvironmentRow.refusal(self, parameters, policy)
+        reasons = [*_language_problems(parameters), *([of_policy] if of_policy else [])]
         return "; ".join(reasons) or None
+
+    def parameters_of(self, policy: Mapping[str, Any]) -> tuple[Parameter, ...]:
+        """Its own policy gives way to the pretrained one where `pretrained` is given, too."""
+        row = EnvironmentRow.policy_row(self, policy)
+        is_own = row.name == self.policies[0]
+        return (*row.parameters, PRETRAINED_FOLDER) if is_own else row.parameters
+
+    def policy_row(self, policy: Mapping[str, Any]) -> PolicyRow:
+        row = EnvironmentRow.policy_row(self, policy)
+        gives_way = row.name == self.policies[0] and policy.get("pretrained")
+        return POLICIES.get("pretrained") if gives_way else row
 
 
 def _language_problems(parameters: Mapping[str, Any]) -> list[str]:
@@ -91,23 +102,6 @@ def _reward_problems(names: Sequence[str], weights: Sequence[float]) -> list[str
             f"got {len(weights)}"
         )
     return problems
-
-
-def _policy_problems(policy: Mapping[str, Any]) -> list[str]:
-    if not policy["pretrained"]:
-        if policy["embed_dim"] % policy["num_heads"]:
-            return [
-                f"embed_dim must be a multiple of num_heads, got {policy['embed_dim']} and {policy['num_heads']}"
-            ]
-        return []
-    folder = Path(policy["pretrained"])
-    if not (folder / "config.json").is_file():
-        return [
-            f"pretrained: {str(folder)!r} is no folder of a saved model (it has no config.json)"
-        ]
-    if importlib.util.find_spec("transformers") is None:
-        return ["pretrained needs the optional extra: pip install 'maxk-lab[llm]'"]
-    return []
 
 
 TOY_LLM = LanguageRow(
@@ -146,27 +140,5 @@ TOY_LLM = LanguageRow(
             "reward_weights", float, (), many=True, meaning="one per reward function; none: all 1"
         ),
     ),
-    policy_parameters=(
-        Parameter(
-            "embed_dim", int, 32, low=2, meaning="width of the transformer, a multiple of num_heads"
-        ),
-        Parameter("num_layers", int, 2, low=1),
-        Parameter("num_heads", int, 4, low=1),
-        Parameter(
-            "init_std", float, 0.1, low=0.0, meaning="standard deviation of the initial weights"
-        ),
-        Parameter(
-            "dtype",
-            str,
-            "float32",
-            choices=DTYPES,
-            meaning="floating-point type of the policy",
-        ),
-        Parameter(
-            "pretrained",
-            str,
-            "",
-            meaning="folder of a causal language model, loaded with transformers in place of the small one (extra llm)",
-        ),
-    ),
+    policies=("transformer", "pretrained"),
 )

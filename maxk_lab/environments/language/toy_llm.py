@@ -14,8 +14,8 @@ from maxk_lab.environments.language.rows import MAX_SEQUENCES, LanguageRow
 from maxk_lab.environments.language.sampling import RememberedLogits, next_token_log_policy
 from maxk_lab.environments.language.vocabulary import END, spell
 from maxk_lab.errors import LabError
+from maxk_lab.policies.fresh import fresh_policy
 from maxk_lab.policies.transformer import CausalTransformer
-from maxk_lab.random_state import isolated_rng
 
 
 class ToyLLM(LanguageEnvironment):
@@ -30,20 +30,18 @@ class ToyLLM(LanguageEnvironment):
         self.separator = (self.vocab_size,)
         self.end = END
         self.enumerable = row.enumerable(parameters)
-        self.sizes = {name: policy[name] for name in ("embed_dim", "num_layers", "num_heads")}
-        self.init_std: float = policy["init_std"]
-        self.dtype: torch.dtype = getattr(torch, policy["dtype"])
+        self.policy_parameters = {
+            name: value for name, value in policy.items() if name != "pretrained"
+        }
 
     def policy(self, seed: int) -> nn.Module:
-        """The initial weights of a seed are the same in float32 and float64, up to rounding."""
-        with isolated_rng(seed):
-            transformer = CausalTransformer(
-                self.vocab_size + 1,
-                self.vocab_size,
-                self.prompt_length + self.max_length,
-                **self.sizes,
-            ).initialise(self.init_std)
-        return transformer.to(self.dtype).eval()
+        return fresh_policy(
+            self.policy_parameters,
+            seed,
+            inputs=self.vocab_size + 1,
+            outputs=self.vocab_size,
+            positions=self.prompt_length + self.max_length,
+        )
 
     def texts(self, completions: Sequence[Sequence[int]]) -> list[str]:
         return spell(completions, self.symbols)
@@ -84,7 +82,7 @@ def make_language_environment(
     row: LanguageRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
 ) -> LanguageEnvironment:
     """The toy transformer, or the pretrained model of the folder that the policy's `pretrained` names."""
-    if policy["pretrained"]:
+    if policy.get("pretrained"):
         from maxk_lab.environments.language.pretrained import PretrainedLLM
 
         return PretrainedLLM(parameters, policy)

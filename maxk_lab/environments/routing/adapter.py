@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 # Before RL4CO itself: it readies the import.
-from maxk_lab.environments.routing.setup import draw_instances, make_policy, make_rl4co  # isort: skip
+from maxk_lab.environments.routing.setup import draw_instances, make_rl4co  # isort: skip
 
 import torch
 from rl4co.utils.ops import unbatchify
@@ -33,6 +33,7 @@ from maxk_lab.environments.routing.decoding import (
 from maxk_lab.environments.routing.parallel import is_parallel
 from maxk_lab.environments.routing.passes import Pass, mapped, parallel, sequential, unrecorded
 from maxk_lab.errors import LabError
+from maxk_lab.policies.fresh import fresh_policy
 
 MAX_TRAJECTORIES = 50_000
 # Where a step with gradient through the decoding loop is faster than with parallel teacher forcing: on a CPU, by the timings of
@@ -51,13 +52,13 @@ class RL4COEnvironment:
         self.multistart = row.multistart
         self.solved = row.optima
         self.forced = False
-        self.policy_parameters = {key: value for key, value in policy.items() if key != "dtype"}
-        self.dtype: torch.dtype = getattr(torch, policy["dtype"])
+        self.policy_parameters = dict(policy)
+        self.dtype: torch.dtype = getattr(torch, policy.get("dtype", "float32"))
         self.enumerable = row.enumerable(parameters)
         self.env = make_rl4co(row, parameters)
 
     def policy(self, seed: int) -> nn.Module:
-        return make_policy(self.name, self.policy_parameters, self.dtype, seed)
+        return fresh_policy(self.policy_parameters, seed, environment=self.name)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> TensorDict:
         return draw_instances(self.env, count, seed, self.dtype)

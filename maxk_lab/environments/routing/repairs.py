@@ -1,4 +1,4 @@
-"""RL4CO's environments and embeddings whose defects would stop a run or falsify it, repaired; nothing else of them changes."""
+"""RL4CO's environments whose defects would stop a run or falsify it, repaired."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from typing import Any
 import torch
 from rl4co.envs import MCPEnv, MTSPEnv, MTVRPEnv, RL4COEnvBase
 from rl4co.envs.graph.mcp.generator import MCPGenerator, remove_repeat
-from rl4co.models.nn.env_embeddings.context import MCPContext, MTSPContext, PDPContext
-from rl4co.models.nn.env_embeddings.init import MCPInitEmbedding
-from rl4co.utils.ops import gather_by_index
 from tensordict import TensorDict
-from torch import Tensor, nn
+from torch import Tensor
 
 
 class RepairedMTVRP(MTVRPEnv):
@@ -82,63 +79,8 @@ class RepairedMCP(MCPEnv):
         return state.set("n_sets_to_choose", state["n_sets_to_choose"].reshape(state.batch_size))
 
 
-class RepairedPDPContext(PDPContext):
-    """RL4CO's drops every dimension of length one, the batch among them."""
-
-    def forward(self, embeddings: Tensor, td: TensorDict) -> Tensor:
-        return self.project_context(gather_by_index(embeddings, td["current_node"]))
-
-
-class RepairedMTSPContext(MTSPContext):
-    """RL4CO's drops every dimension of length one, the batch among them."""
-
-    def _cur_node_embedding(self, embeddings: Tensor, td: TensorDict) -> Tensor:
-        return gather_by_index(embeddings, td["current_node"])
-
-
-class RepairedMCPInit(MCPInitEmbedding):
-    """In the policy's own floating-point type: RL4CO's sums are always float32."""
-
-    def forward(self, td: TensorDict) -> Tensor:
-        return _sum_of_members(self.projection_items(td["weights"].unsqueeze(-1)), td["membership"])
-
-
-class RepairedMCPContext(MCPContext):
-    """In the policy's own floating-point type: RL4CO's sums are always float32."""
-
-    def forward(self, embeddings: Tensor, td: TensorDict) -> Tensor:
-        weight = _sum_of_members(td["weights"].unsqueeze(-1), td["membership"])
-        return self.project_context((weight.softmax(1) * embeddings).sum(1))
-
-
-def _sum_of_members(values: Tensor, membership: Tensor) -> Tensor:
-    """Sums over the members of each set: values [B, items, h], membership [B, sets, size], from 1, 0 for none → [B, sets, h]."""
-    padded = nn.functional.pad(values, (0, 0, 1, 0))
-    batch, sets, size = membership.shape
-    members = gather_by_index(padded, membership.long().reshape(batch, -1), squeeze=False)
-    return members.reshape(batch, sets, size, -1).sum(-2)
-
-
 ENVIRONMENTS: dict[str, Callable[..., RL4COEnvBase]] = {
     "mtvrp": RepairedMTVRP,
     "mtsp": RepairedMTSP,
     "mcp": RepairedMCP,
 }
-CONTEXTS: dict[str, Callable[[int], nn.Module]] = {
-    "pdp": RepairedPDPContext,
-    "mtsp": RepairedMTSPContext,
-    "mcp": RepairedMCPContext,
-}
-INITIALS: dict[str, Callable[[int], nn.Module]] = {"mcp": RepairedMCPInit}
-
-
-def repair_policy(policy: nn.Module, name: str, embed_dim: int) -> None:
-    """Put repaired embeddings in the place of RL4CO's in an attention model for environment `name`, with the same weights."""
-    for owner, attribute, repaired in (
-        (policy.encoder, "init_embedding", INITIALS.get(name)),
-        (policy.decoder, "context_embedding", CONTEXTS.get(name)),
-    ):
-        if repaired is not None:
-            embedding = repaired(embed_dim)
-            embedding.load_state_dict(getattr(owner, attribute).state_dict())
-            setattr(owner, attribute, embedding)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
-from maxk_lab.environments.rows import DTYPES, EnvironmentRow, FileFormat
+from maxk_lab.environments.rows import EnvironmentRow, FileFormat
 
 # The most trajectories that are ever listed.
 MAX_TRAJECTORIES = 50_000
@@ -39,14 +39,6 @@ MTVRP_PRESETS = (
     *("ovrpl", "vrpbl", "vrpbtw", "vrpltw", "ovrpbl", "ovrpbtw", "ovrpltw", "vrpbltw", "ovrpbltw"),
 )
 
-ATTENTION_POLICY = (
-    Parameter("embed_dim", int, 64, low=8, meaning="width of the attention model"),
-    Parameter("num_encoder_layers", int, 2, low=1),
-    Parameter("num_heads", int, 8, low=1, meaning="embed_dim / num_heads must be a multiple of 8"),
-    Parameter("feedforward_hidden", int, 128, low=1),
-    Parameter("dtype", str, "float32", choices=DTYPES, meaning="floating-point type of the policy"),
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RoutingRow(EnvironmentRow):
@@ -59,7 +51,7 @@ class RoutingRow(EnvironmentRow):
 
     implementation: str = "maxk_lab.environments.routing.adapter:RL4COEnvironment"
     citation: str = "RL4CO, arXiv 2306.17100"
-    policy_parameters: tuple[Parameter, ...] = ATTENTION_POLICY
+    policies: tuple[str, ...] = ("attention",)
     graded: bool = True
     greedy: bool = True
     cuda: bool = True

@@ -47,7 +47,7 @@ def _check_along(
         return
     known = {
         key: parameter
-        for key, parameter in parameters_of(row.name).items()
+        for key, parameter in parameters_of(row.name, policy).items()
         if parameter.kind is float and not parameter.many
     }
     if study.parameter not in known:

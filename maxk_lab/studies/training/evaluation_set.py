@@ -8,7 +8,7 @@ from typing import Any
 
 from maxk_lab.environments.capabilities import InstanceFiles
 from maxk_lab.environments.environment import Environment, Instances
-from maxk_lab.environments.instance_files import hash_of_data
+from maxk_lab.environments.instance_files import formats_of, hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.seeds import derive_seed
@@ -58,12 +58,17 @@ def _stem(count: int, seed: int) -> str:
     return f"instances-{seed:016x}-{count}"
 
 
+def _suffix(environment: InstanceFiles) -> str:
+    """The suffix of the first format that the environment declares: .npz for those of RL4CO."""
+    return formats_of(environment.name)[0].suffix
+
+
 def _kept(
     environment: InstanceFiles, count: int, seed: int, cache: Path | None
 ) -> Instances | None:
     if cache is None:
         return None
-    for path in sorted(cache.glob(f"{_stem(count, seed)}-*.npz")):
+    for path in sorted(cache.glob(f"{_stem(count, seed)}-*{_suffix(environment)}")):
         try:
             instances = environment.read_instances(path)
         except Exception:  # whatever is wrong with the file, the instances can be drawn again
@@ -78,7 +83,8 @@ def _kept(
 
 def _keep(environment: InstanceFiles, instances: Instances, stem: str, cache: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "instances.npz"
+        path = Path(folder) / f"instances{_suffix(environment)}"
         environment.write_instances(instances, path)
         content = path.read_bytes()
-    write_atomically(cache / f"{stem}-{environment.instances_hash(instances)}.npz", content)
+    name = f"{stem}-{environment.instances_hash(instances)}{_suffix(environment)}"
+    write_atomically(cache / name, content)

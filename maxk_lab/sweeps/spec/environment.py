@@ -7,45 +7,37 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
-from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.catalogue import ENVIRONMENTS, EnvironmentRow
 from maxk_lab.errors import LabError
 from maxk_lab.findings import unknown_key
+from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
-# The key by which a sweep varies the environment itself.
+# The key by which a sweep varies the environment itself, and the one that names the policy.
 NAME = "environment.name"
+POLICY_NAME = "policy.name"
 
 
 def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """(environment, policy) with all parameters parsed or defaulted, optional ones only where they are not at their default.
+    """(environment, policy) with all parameters parsed or defaulted; None if there are problems.
 
-    Where the sweep varies the environment's name, only those that are given: `completed` adds the rest, which depend on the
-    name. `checkpoint` of the policy is its path and hash. None if there are problems.
+    Optional parameters are there only where they are not at their default, and the policy's name
+    only where it is not the environment's own. `checkpoint` of the policy is its path and hash.
+    Where the sweep varies the environment's name, only what is given is there: `completed` adds the
+    rest, which depends on the name.
     """
     environment, policy = source.tree.get("environment"), source.tree.get("policy", {})
     if not isinstance(environment, dict) or not isinstance(policy, dict):
         return None
-    path: TreePath = ("environment", "name")
-    name = environment.get("name")
-    if name is None:
-        source.add(path, f"is missing; one of {', '.join(ENVIRONMENTS.names())}")
-        return None
-    if not isinstance(name, str):
-        source.add(path, f"must be a text, got {name!r}")
-        return None
-    try:
-        row = ENVIRONMENTS.get(name)
-    except LabError as error:
-        source.add(path, str(error))
+    row = _row(environment.get("name"), source)
+    if row is None:
         return None
     before = len(source.problems)
     given = {key: value for key, value in environment.items() if key != "name"}
     parameters = _parse(given, row.parameters, ("environment",), source)
     own = {key: value for key, value in policy.items() if key != "checkpoint"}
-    policy_parameters = _parse(
-        own, row.policy_parameters, ("policy",), source, also=("checkpoint",)
-    )
+    policy_parameters = _policy(own, row, source)
     checkpoint = _checkpoint(policy, source)
     if len(source.problems) > before:
         return None
@@ -53,12 +45,48 @@ def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]]
     if isinstance(vary, Mapping) and NAME in vary:
         parameters = {key: value for key, value in parameters.items() if key in given}
         policy_parameters = {key: value for key, value in policy_parameters.items() if key in own}
-        return {"name": name, **parameters}, policy_parameters | checkpoint
+        # Its own policy may be another environment's second choice.
+        policy_parameters |= {key: value for key, value in own.items() if key == "name"}
+        return {"name": row.name, **parameters}, policy_parameters | checkpoint
     reason = row.refusal(parameters, policy_parameters)
     if reason is not None:
         source.add(_culprit(reason, parameters, policy_parameters), reason)
         return None
-    return {"name": name, **parameters}, policy_parameters | checkpoint
+    return {"name": row.name, **parameters}, policy_parameters | checkpoint
+
+
+def _row(name: Any, source: Source) -> EnvironmentRow | None:
+    path: TreePath = ("environment", "name")
+    if name is None:
+        source.add(path, f"is missing; one of {', '.join(ENVIRONMENTS.names())}")
+        return None
+    if not isinstance(name, str):
+        source.add(path, f"must be a text, got {name!r}")
+        return None
+    try:
+        return ENVIRONMENTS.get(name)
+    except LabError as error:
+        source.add(path, str(error))
+        return None
+
+
+def _policy(given: Mapping[str, Any], row: EnvironmentRow, source: Source) -> dict[str, Any]:
+    """The policy's parameters, parsed or defaulted, and its name if it is not the row's own."""
+    try:
+        known = row.parameters_of(given)
+    except LabError as error:
+        source.add(("policy", "name"), str(error))
+        return {}
+    own = {key: value for key, value in given.items() if key != "name"}
+    parsed = _parse(own, known, ("policy",), source, also=("checkpoint",))
+    name = {key: value for key, value in given.items() if key == "name"}
+    return _without_own_name(name | parsed, row)
+
+
+def _without_own_name(policy: Mapping[str, Any], row: EnvironmentRow) -> dict[str, Any]:
+    """A policy without the name that it has anyway, so that naming it changes no identity."""
+    own = row.policies[0]
+    return {key: value for key, value in policy.items() if key != "name" or value != own}
 
 
 def _checkpoint(policy: Mapping[str, Any], source: Source) -> dict[str, Any]:
@@ -71,14 +99,20 @@ def _checkpoint(policy: Mapping[str, Any], source: Source) -> dict[str, Any]:
         return {}
 
 
+def is_known(environment: str, policy: Mapping[str, Any]) -> bool:
+    """Whether the catalogues have both; where a run is only reported, they may not."""
+    return environment in ENVIRONMENTS and ("name" not in policy or policy["name"] in POLICIES)
+
+
 def completed(
     environment: Mapping[str, Any], policy: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """An environment and policy with the defaults of what is not given; as they are where the catalogue lacks the name.
+    """An environment and policy with the defaults of what is not given.
 
-    Raises `LabError` for a value that the environment of this name does not take.
+    They stay as they are where they are not known. Raises `LabError` for a value or a
+    policy that the environment of this name does not take.
     """
-    if environment["name"] not in ENVIRONMENTS:
+    if not is_known(environment["name"], policy):
         return dict(environment), dict(policy)
     row = ENVIRONMENTS.get(environment["name"])
 
@@ -90,7 +124,8 @@ def completed(
             if not p.optional or value != p.parse(p.default)
         }
 
-    return filled(environment, row.parameters), filled(policy, row.policy_parameters)
+    named = _without_own_name(policy, row)
+    return filled(environment, row.parameters), filled(named, row.parameters_of(policy))
 
 
 def moved(
@@ -98,13 +133,13 @@ def moved(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """A resolved environment and policy with one parameter, such as `policy.mean`, at another value.
 
-    Raises `LabError` for a value that the parameter or the environment refuses, and for the default of an optional parameter, which
-    stands for a setting of another kind than its other values.
+    Raises `LabError` for a value that the parameter or the environment refuses, and for the default
+    of an optional parameter, which stands for a setting of another kind than its other values.
     """
     row = ENVIRONMENTS.get(environment["name"])
     block, _, name = key.partition(".")
     blocks = {"environment": dict(environment), "policy": dict(policy)}
-    known = {"environment": row.parameters, "policy": row.policy_parameters}
+    known = {"environment": row.parameters, "policy": row.parameters_of(policy)}
     parameter = next((p for p in known.get(block, ()) if p.name == name), None)
     if parameter is None:
         raise LabError(f"{row.name} has no {key}")
@@ -123,8 +158,8 @@ def moved(
 def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that tell a resolved environment from others of its name, by name.
 
-    Those that are empty or as the catalogue has them by default stay out, but for its size and its task. Of an
-    environment that the catalogue does not know, all that are not empty.
+    Those that are empty or as the catalogue has them by default stay out, but for its size and its
+    task. For an environment that the catalogue does not know, all that are not empty are there.
     """
     given = {name: value for name, value in sorted(environment.items()) if name != "name"}
     filled = {name: value for name, value in given.items() if value not in ([], "", None)}
@@ -140,7 +175,7 @@ def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _culprit(reason: str, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> TreePath:
-    """Where to point for a refusal: at the value that it quotes, or else at the first parameter that it names."""
+    """The place of a refusal: the value that it quotes, or else the first parameter it names."""
     blocks = {"environment": parameters, "policy": policy}
     for block, given in blocks.items():
         for name, value in given.items():

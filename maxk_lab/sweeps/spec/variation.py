@@ -1,4 +1,4 @@
-"""What a sweep varies: its environment, parameters of it and of the policy, every combination of values a variant."""
+"""The variants of a sweep: every combination of what it varies of its environment and policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from maxk_lab.catalogue import Parameter, did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.fields import as_tuple
-from maxk_lab.sweeps.spec.environment import NAME, completed
+from maxk_lab.sweeps.spec.environment import NAME, POLICY_NAME, completed, is_known
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
@@ -23,7 +23,10 @@ CHECKPOINT = "policy.checkpoint"
 
 @dataclass(frozen=True)
 class Variant:
-    """One combination: the varied values by key, the environment and policy they give, and why these cannot run."""
+    """One combination: the varied values by key, and the environment and policy that they give.
+
+    `refusal` says why these cannot run, if they cannot.
+    """
 
     setting: dict[str, Any]
     environment: dict[str, Any]
@@ -34,9 +37,12 @@ class Variant:
 def variants(
     environment: Mapping[str, Any], policy: Mapping[str, Any], vary: Vary
 ) -> Iterator[Variant]:
-    """Every combination of parsed values, the last key running fastest; the environment as it is where nothing varies."""
-    # What is refused with nothing varied was sound when the run was made: a reward function that is not at hand where
-    # the run is reported. It says nothing of the combinations.
+    """Every combination of parsed values, the last key running fastest.
+
+    Where nothing varies, it is the environment as it is.
+    """
+    # What is refused with nothing varied was sound when the run was made: a reward function that is
+    # not at hand where the run is reported. It says nothing of the combinations.
     always = _refusal(*completed(environment, policy)) if vary else None
     for values in product(*vary.values()):
         chosen = dict(zip(vary, values, strict=True))
@@ -47,7 +53,7 @@ def variants(
             )
         for key, value in chosen.items():
             block, _, name = key.partition(".")
-            parameter = parameters_of(blocks["environment"]["name"]).get(key)
+            parameter = parameters_of(blocks["environment"]["name"], blocks["policy"]).get(key)
             # At its default an optional parameter stays out, here as in a sweep that does not vary it.
             if (
                 parameter is not None
@@ -67,12 +73,15 @@ def variants(
         )
 
 
-def parameters_of(environment: str) -> dict[str, Parameter]:
-    """The parameters of an environment and its policy, by keys such as `policy.mean`; none of an unknown one."""
-    if environment not in ENVIRONMENTS:
+def parameters_of(environment: str, policy: Mapping[str, Any]) -> dict[str, Parameter]:
+    """The parameters of an environment and of the policy named, by keys such as `policy.mean`.
+
+    There are none where either is unknown. Raises `LabError` for a policy that does not fit.
+    """
+    if not is_known(environment, policy):
         return {}
     row = ENVIRONMENTS.get(environment)
-    blocks = {"environment": row.parameters, "policy": row.policy_parameters}
+    blocks = {"environment": row.parameters, "policy": row.parameters_of(policy)}
     return {f"{block}.{p.name}": p for block, parameters in blocks.items() for p in parameters}
 
 
@@ -93,12 +102,13 @@ def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...
         if key == CHECKPOINT:
             parsed[key] = _checkpoints(values, source)
             continue
-        known = _shared(names)
+        known = _shared(names, resolved[1])
         if key not in known:
             keys = [NAME, *known, CHECKPOINT]
             also = did_you_mean(key, keys)
             lacking = next(
-                (name for name in names if key not in parameters_of(name)), resolved[0]["name"]
+                (name for name in names if key not in parameters_of(name, resolved[1])),
+                resolved[0]["name"],
             )
             source.add(path, f"{lacking} has no {key}{also}; known: {', '.join(keys)}", key=True)
         elif known[key][0].many:
@@ -119,9 +129,9 @@ def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...
     return parsed
 
 
-def _shared(names: Sequence[str]) -> dict[str, list[Parameter]]:
-    """The parameters that environments of all these names have, with what each of them says of it."""
-    rows = [parameters_of(name) for name in names]
+def _shared(names: Sequence[str], policy: Mapping[str, Any]) -> dict[str, list[Parameter]]:
+    """The parameters that environments of all these names have, as each of them declares it."""
+    rows = [parameters_of(name, policy) for name in names]
     return {key: [row[key] for row in rows] for key in rows[0] if all(key in row for row in rows)}
 
 
@@ -129,12 +139,18 @@ def _names(values: Any, resolved: Resolved, source: Source) -> tuple[str, ...]:
     """The names of varied environments; what is given of their parameters must fit each of them."""
     choice = Parameter(NAME, str, "", choices=ENVIRONMENTS.names())
     names = _parse([choice], values, ("vary", NAME), source)
+    fitting = []
     for name in names:
-        known = parameters_of(name)
+        try:
+            known = parameters_of(name, resolved[1])
+        except LabError as error:
+            source.add(("policy", "name"), f"{error}, and {NAME} takes {name} too")
+            continue
+        fitting.append(name)
         for block, given in zip(("environment", "policy"), resolved, strict=True):
             for key, value in given.items():
                 parameter = known.get(f"{block}.{key}")
-                if f"{block}.{key}" in (NAME, CHECKPOINT):
+                if f"{block}.{key}" in (NAME, POLICY_NAME, CHECKPOINT):
                     continue
                 if parameter is None:
                     source.add(
@@ -145,7 +161,7 @@ def _names(values: Any, resolved: Resolved, source: Source) -> tuple[str, ...]:
                     parameter.parse(value)
                 except LabError as error:
                     source.add((block, key), f"{name}, which {NAME} takes too: {error}")
-    return names or (resolved[0]["name"],)
+    return tuple(fitting) or (resolved[0]["name"],)
 
 
 def _checkpoints(values: Any, source: Source) -> tuple[dict[str, str], ...]:
@@ -184,7 +200,7 @@ def _parse(
 
 
 def _refusal(environment: dict[str, Any], policy: dict[str, Any]) -> str | None:
-    if environment["name"] not in ENVIRONMENTS:
+    if not is_known(environment["name"], policy):
         return None
     parameters = {name: value for name, value in environment.items() if name != "name"}
     own = {name: value for name, value in policy.items() if name != "checkpoint"}

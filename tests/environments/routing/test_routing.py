@@ -8,8 +8,9 @@ import torch
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
-from maxk_lab.environments.routing.setup import draw_instances, make_policy, make_rl4co
+from maxk_lab.environments.routing.setup import draw_instances, make_rl4co
 from maxk_lab.gradients.scores.trajectories import trajectory_grams
+from maxk_lab.policies.fresh import fresh_policy
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
 from maxk_lab.training.step.step import Step
@@ -162,7 +163,7 @@ def test_repaired_policies_are_those_of_rl4co(name):
     theirs = AttentionModelPolicy(
         env_name=name, normalization="instance", use_graph_context=False, **POLICY
     )
-    ours = make_policy(name, POLICY, torch.float32, 5)
+    ours = environment.policy(5)
     assert list(ours.state_dict()) == list(theirs.state_dict())
     for a, b in zip(ours.state_dict().values(), theirs.state_dict().values()):
         assert torch.equal(a, b)
@@ -227,7 +228,7 @@ def test_forced_starts_are_feasible_where_the_row_says_so(row):
 @every_row
 def test_an_environment_and_its_policy_are_made_without_a_word(row, capsys, caplog):
     env = make_rl4co(row, parameters_of(row, **row.small))
-    make_policy(row.name, POLICY, torch.float32, 0)
+    fresh_policy({"name": "attention", "dtype": "float32"} | POLICY, 0, environment=row.name)
     draw_instances(env, 2, 0, torch.float32)
     assert not caplog.records
     assert capsys.readouterr() == ("", "")

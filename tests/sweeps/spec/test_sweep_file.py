@@ -130,6 +130,27 @@ FOLDER = (
         ),
         (
             4,
+            "policy: {name: tabular, z: 4}",
+            "4:25: policy.z: unknown key 'z'; known: init_std, dtype, "
+            "success_probability, checkpoint",
+        ),
+        (
+            4,
+            "policy: {name: tabula}",
+            "4:16: policy.name: bandit takes no policy 'tabula' (did you mean tabular?); known: tabular",
+        ),
+        (
+            4,
+            "policy: {name: attention}",
+            "4:16: policy.name: bandit takes no policy 'attention'; known: tabular",
+        ),
+        (
+            4,
+            "policy: {name: [tabular]}",
+            "4:16: policy.name: bandit takes no policy ['tabular']; known: tabular",
+        ),
+        (
+            4,
             "policy: {dtype: float46}",
             "4:17: policy.dtype: dtype must be one of float32, float64, got 'float46' "
             "(did you mean float64?)",

@@ -340,3 +340,46 @@ def test_objectives_that_nothing_could_judge_under_a_behaviour_policy(
 def test_distances_that_are_none(write: Write, distance: str, expected: str) -> None:
     text = SWEEP.replace("VARY", "{}")
     assert problems(write, text, f"gradient.behaviour.distance={distance}") == [expected]
+
+
+def test_naming_the_policy_that_acts_anyway_changes_no_cell(write: Write) -> None:
+    def ids(text: str, policy: str) -> list[str]:
+        return [cell.id for cell in make_plan(load_spec(write(text), [f"policy={policy}"])).cells]
+
+    bandit = SWEEP.replace("VARY", BOTH)
+    assert ids(bandit, "{name: tabular}") == ids(bandit, "{}")
+    places = SWEEP.replace("VARY", "{environment.name: [tsp, cvrp]}").replace(
+        "name: bandit, arms: 4", "name: tsp"
+    )
+    sizes = "embed_dim: 16, num_heads: 2"
+    assert ids(places, f"{{name: attention, {sizes}}}") == ids(places, f"{{{sizes}}}")
+
+
+def test_a_named_policy_must_fit_every_environment_that_is_varied(write: Write) -> None:
+    text = SWEEP.replace("VARY", "{environment.name: [bandit, tsp, gaussian]}").replace(
+        ", arms: 4}", "}\npolicy: {name: tabular, init_std: 2}"
+    )
+    assert problems(write, text) == [
+        f"sweep.yaml:4:16: policy.name: {name} takes no policy 'tabular'; known: {known}, and "
+        f"environment.name takes {name} too"
+        for name, known in (("gaussian", "gaussian"), ("tsp", "attention"))
+    ]
+
+
+def test_a_pretrained_policy_has_a_name_and_parameters_of_its_own(
+    write: Write, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    text = SWEEP.replace("name: bandit, arms: 4", "name: toy_llm").replace("vary: VARY\n", "")
+    by_name = load_spec(
+        write(text), [f"policy={{name: pretrained, pretrained: {tmp_path}}}"]
+    ).policy
+    assert by_name == {"name": "pretrained", "dtype": "float32", "pretrained": str(tmp_path)}
+    short = load_spec(write(text), [f"policy.pretrained={tmp_path}"]).policy
+    assert short["pretrained"] == str(tmp_path)
+    assert "name" not in short
+    assert "pretrained is missing" in problems(write, text, "policy.name=pretrained")[0]
+    assert (
+        "unknown key 'embed_dim'"
+        in problems(write, text, "policy={name: pretrained, embed_dim: 4}")[0]
+    )

@@ -1,0 +1,201 @@
+"""The catalogue of policies: their parameters and where they can act. Imports no torch."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maxk_lab.catalogue import Catalogue, Parameter, Row
+
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyRow(Row):
+    """A policy: what a sweep may set about it, and where it can act.
+
+    `implementation` is a class or function that makes a fresh torch module. It is called with the
+    row's parameters and with what the environment says of its problem, all by keyword, while the
+    global random state is seeded. `environments` are those that the policy can act in besides the
+    ones whose rows name it.
+    """
+
+    parameters: tuple[Parameter, ...] = ()
+    environments: tuple[str, ...] = ()
+
+    def refusal(self, policy: Mapping[str, Any]) -> str | None:
+        """Why these parameters cannot be run together, or None."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionRow(PolicyRow):
+    """The attention model, whose heads have widths that RL4CO's kernels take."""
+
+    def refusal(self, policy: Mapping[str, Any]) -> str | None:
+        width, heads = policy["embed_dim"], policy["num_heads"]
+        if width / heads % 8 == 0:
+            return None
+        return f"embed_dim / num_heads must be a multiple of 8, got {width} / {heads}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerRow(PolicyRow):
+    """The causal transformer, whose heads share its width."""
+
+    def refusal(self, policy: Mapping[str, Any]) -> str | None:
+        width, heads = policy["embed_dim"], policy["num_heads"]
+        if width % heads == 0:
+            return None
+        return f"embed_dim must be a multiple of num_heads, got {width} and {heads}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TabularRow(PolicyRow):
+    """A table of logits."""
+
+    def refusal(self, policy: Mapping[str, Any]) -> str | None:
+        probability = policy.get("success_probability", 0.0)
+        if probability < 1:
+            return None
+        return f"success_probability must be less than 1, got {probability}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainedRow(PolicyRow):
+    """A saved language model, which must be there and readable."""
+
+    def refusal(self, policy: Mapping[str, Any]) -> str | None:
+        if not policy["pretrained"]:
+            return "pretrained is missing: the folder of a causal language model"
+        folder = Path(policy["pretrained"])
+        if not (folder / "config.json").is_file():
+            return (
+                f"pretrained: {str(folder)!r} is no folder of a saved model (it has no config.json)"
+            )
+        if importlib.util.find_spec("transformers") is None:
+            return "pretrained needs the optional extra: pip install 'maxk-lab[llm]'"
+        return None
+
+
+_DTYPE = Parameter(
+    "dtype", str, "float32", choices=DTYPES, meaning="floating-point type of the policy"
+)
+PRETRAINED_FOLDER = Parameter(
+    "pretrained",
+    str,
+    "",
+    meaning="folder of a causal language model, loaded with transformers in place of the small one "
+    "(extra llm)",
+)
+
+POLICIES: Catalogue[PolicyRow] = Catalogue(
+    "policy",
+    [
+        AttentionRow(
+            name="attention",
+            meaning="attention model (RL4CO) with instance normalisation, one node at a time",
+            implementation="maxk_lab.policies.attention:attention_model",
+            citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
+            parameters=(
+                Parameter("embed_dim", int, 64, low=8, meaning="width of the attention model"),
+                Parameter("num_encoder_layers", int, 2, low=1),
+                Parameter(
+                    "num_heads",
+                    int,
+                    8,
+                    low=1,
+                    meaning="embed_dim / num_heads must be a multiple of 8",
+                ),
+                Parameter("feedforward_hidden", int, 128, low=1),
+                _DTYPE,
+            ),
+        ),
+        TabularRow(
+            name="tabular",
+            meaning="one logit per action, shared by all instances",
+            implementation="maxk_lab.policies.tabular:softmax_table",
+            parameters=(
+                Parameter(
+                    "init_std",
+                    float,
+                    1.0,
+                    low=0.0,
+                    meaning="standard deviation of the initial logits",
+                ),
+                Parameter(
+                    "dtype",
+                    str,
+                    "float64",
+                    choices=DTYPES,
+                    meaning="floating-point type of the logits",
+                ),
+                Parameter(
+                    "success_probability",
+                    float,
+                    0.0,
+                    low=0.0,
+                    high=1.0,
+                    optional=True,
+                    meaning="initial probability of the last arm, below 1; the others share the "
+                    "rest evenly; 0: random logits",
+                ),
+            ),
+        ),
+        PolicyRow(
+            name="gaussian",
+            meaning="diagonal Gaussian with learnable mean, and learnable scale if wanted",
+            implementation="maxk_lab.policies.gaussian:diagonal_gaussian",
+            parameters=(
+                Parameter("mean", float, 0.0, meaning="initial mean of every coordinate"),
+                Parameter(
+                    "scale",
+                    float,
+                    0.1,
+                    low=1e-6,
+                    meaning="initial standard deviation of every coordinate",
+                ),
+                Parameter(
+                    "learn_scale",
+                    bool,
+                    False,
+                    meaning="whether the logarithms of the scales are learned, too",
+                ),
+            ),
+        ),
+        TransformerRow(
+            name="transformer",
+            meaning="small causal transformer, one token at a time",
+            implementation="maxk_lab.policies.transformer:fresh_transformer",
+            parameters=(
+                Parameter(
+                    "embed_dim",
+                    int,
+                    32,
+                    low=2,
+                    meaning="width of the transformer, a multiple of num_heads",
+                ),
+                Parameter("num_layers", int, 2, low=1),
+                Parameter("num_heads", int, 4, low=1),
+                Parameter(
+                    "init_std",
+                    float,
+                    0.1,
+                    low=0.0,
+                    meaning="standard deviation of the initial weights",
+                ),
+                _DTYPE,
+            ),
+        ),
+        PretrainedRow(
+            name="pretrained",
+            meaning="a causal language model of a local folder (extra llm), one token at a time",
+            implementation="maxk_lab.policies.pretrained:pretrained_model",
+            parameters=(_DTYPE, PRETRAINED_FOLDER),
+        ),
+    ],
+    "maxk_lab.policies",
+)

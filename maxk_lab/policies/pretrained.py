@@ -1,0 +1,76 @@
+"""Pretrained causal language models from a local folder, through transformers, offline."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.errors import LabError
+from maxk_lab.random_state import isolated_rng
+
+
+class PretrainedPolicy(nn.Module):
+    """The model of transformers as a function of tokens alone; `unwritable` tokens get probability zero."""
+
+    def __init__(self, model: nn.Module, unwritable: tuple[int, ...]) -> None:
+        super().__init__()
+        self.model = model
+        self.unwritable = unwritable
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens [N, L] → logits [N, L, V]."""
+        logits: Tensor = self.model(input_ids=tokens, use_cache=False).logits
+        if not self.unwritable:
+            return logits
+        return logits.index_fill(
+            -1, torch.tensor(self.unwritable, device=logits.device), -torch.inf
+        )
+
+
+def pretrained_model(
+    *,
+    pretrained: str,
+    dtype: str,
+    prompt_length: int,
+    max_length: int,
+    separator: tuple[int, ...],
+) -> PretrainedPolicy:
+    """The model of the folder `pretrained`, the same for every seed; it never writes `separator`.
+
+    Raises `LabError` where the model cannot read prompt, separator and completion.
+    """
+    model = load_pretrained("AutoModelForCausalLM", pretrained)
+    limit = getattr(model.config, "max_position_embeddings", None)
+    longest = prompt_length + len(separator) + max_length - 1
+    if limit is not None and longest > limit:
+        raise LabError(
+            f"the model of {pretrained!r} reads at most {limit} tokens; prompt_length "
+            f"{prompt_length} and max_length {max_length} take {longest}"
+        )
+    return PretrainedPolicy(model.to(getattr(torch, dtype)), separator)
+
+
+def load_pretrained(kind: str, folder: str) -> Any:
+    """`transformers.<kind>` of a local folder; nothing is ever downloaded."""
+    try:
+        transformers = import_module("transformers")
+    except ImportError:
+        raise LabError(
+            "a pretrained policy needs the optional extra: pip install 'maxk-lab[llm]'"
+        ) from None
+    bars = transformers.utils.logging
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        with isolated_rng(0):  # weights that the folder lacks are drawn from the global generator
+            return getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # transformers raises many kinds for a folder it cannot read
+        raise LabError(
+            f"{folder!r} holds no causal language model with its tokenizer: {error}"
+        ) from error
+    finally:
+        if shown:
+            bars.enable_progress_bar()

@@ -1,0 +1,24 @@
+"""RL4CO without its noise: to be imported before it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# RL4CO imports matplotlib, which complains on stderr when it cannot write its cache.
+os.environ.setdefault("MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), "maxk-lab-matplotlib"))
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Run a block in which RL4CO logs errors only."""
+    logger = logging.getLogger("rl4co")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,39 @@
+"""The tabular softmax policy: the smallest policy on which everything is known exactly."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class SoftmaxTable(nn.Module):
+    """One vector of logits, shared by all instances; the score of action a is e_a − π."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(logits)
+
+    def forward(self) -> Tensor:
+        """Log-probabilities [actions]."""
+        return torch.log_softmax(self.logits, dim=-1)
+
+
+def softmax_table(
+    *, arms: int, init_std: float, dtype: str, success_probability: float = 0.0
+) -> SoftmaxTable:
+    """Random logits; the same for every seed where the last arm has a given probability."""
+    kind: torch.dtype = getattr(torch, dtype)
+    if success_probability > 0:
+        return SoftmaxTable(_logits(arms, success_probability).to(kind))
+    return SoftmaxTable(init_std * torch.randn(arms, dtype=kind))
+
+
+def _logits(arms: int, success_probability: float) -> Tensor:
+    """Logarithms of probabilities: this one for the last arm, the rest evenly over the others."""
+    logits = torch.full(
+        (arms,), math.log1p(-success_probability) - math.log(arms - 1), dtype=torch.float64
+    )
+    logits[-1] = math.log(success_probability)
+    return logits

@@ -1,0 +1,141 @@
+"""Environments and policies of other packages, by entry point: declared, validated, run, reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+CONTRACT = Path(__file__).parents[1] / "contract" / "test_environments.py"
+ENTRY_POINTS = """\
+[maxk_lab.environments]
+lock = lock:LOCK
+[maxk_lab.policies]
+perceptron = perceptron:PERCEPTRON
+"""
+TRAINING = """\
+name: locks
+seeds: [0]
+environment: {name: lock, wheels: 3, digits: 4}
+training:
+  steps: 40
+  batch: 32
+  learning_rate: 0.1
+  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+  evaluate: {every: 40, instances: 8, samples: 8, extras: [greedy], reference: exact, data: codes.json}
+tracking: {wandb: disabled}
+"""
+GRADIENT = """\
+name: hidden
+seeds: [0]
+environment: {name: bandit, arms: 4}
+policy: {name: perceptron, hidden: 3}
+gradient:
+  instances: 2
+  pool: 64
+  grid: {estimator: maxk, baseline: [none, subloo], n: 4, k: 2}
+tracking: {wandb: disabled}
+"""
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Run:
+    """Runs Python in a folder where the two packages are installed."""
+    installed = tmp_path / "site" / "others-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(ENTRY_POINTS)
+    path = os.pathsep.join([str(installed.parent), str(FIXTURES), *sys.path])
+
+    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def lab(python: Run) -> Run:
+    """Runs `maxk-lab` there."""
+    program = "from maxk_lab.cli import main\nif __name__ == '__main__':\n    main()"
+    return lambda *arguments, code=0: python("-c", program, *arguments, code=code)
+
+
+def records(folder: Path) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("cells/*.json"))]
+
+
+def test_an_environment_of_another_package_is_decoded_read_from_a_file_and_solved(
+    lab: Run, tmp_path: Path
+) -> None:
+    """As its row declares, so that validation accepts what the run then does."""
+    (tmp_path / "locks.yaml").write_text(TRAINING)
+    codes = [[0, 1, 2], [2, 2, 2], [0, 3, 2], [2, 3, 2]]
+    (tmp_path / "codes.json").write_text(json.dumps(codes))
+    lab("run", "locks.yaml", "--jobs", "1")
+    (record,) = records(tmp_path / "results" / "locks")
+    metrics = record["metrics"]
+    assert metrics["data"]["source"] == "codes.json"
+    assert metrics["reference"] == {"kind": "the_code", "exact": True, "per_instance": [1.0] * 4}
+    # The most likely digit on every wheel.
+    shares = [[code.count(digit) / 3 for code in codes] for digit in range(4)]
+    assert metrics["extras"]["greedy"]["per_instance"] in shares
+    assert "optimum by the\\_code (exact)" in lab("report", "locks", "--format", "markdown").stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "training.device=cuda",
+            "cuda: lock stays on the CPU; allowed: auto, cpu, or one of these",
+        ),
+        ("training.start=multistart", "multistart: lock has no forced first actions"),
+        ("training.evaluate.reference=pyvrp", "pyvrp solves tsp, cvrp, pdp, cvrptw, not lock"),
+        ("training.evaluate.data=codes.npz", "codes.npz is no file of instances; allowed: a .json"),
+    ],
+)
+def test_what_it_does_not_declare_is_refused(
+    lab: Run, tmp_path: Path, setting: str, message: str
+) -> None:
+    (tmp_path / "locks.yaml").write_text(TRAINING)
+    for name in ("codes.json", "codes.npz"):
+        (tmp_path / name).write_text("[[0, 1, 2]]")
+    assert message in " ".join(
+        lab("validate", "locks.yaml", "--set", setting, code=2).stderr.split()
+    )
+
+
+def test_it_keeps_the_contract_of_every_environment(python: Run) -> None:
+    """pytest ends with an error where no law is asked of it."""
+    python("-m", "pytest", "-p", "no:cacheprovider", str(CONTRACT), "-k", "lock")
+
+
+def test_a_policy_of_another_package_runs_through_a_gradient_study(
+    lab: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "hidden.yaml").write_text(GRADIENT)
+    lab("run", "hidden.yaml", "--jobs", "1")
+    found = records(tmp_path / "results" / "hidden")
+    assert [record["status"] for record in found] == ["done", "done"]
+    for record in found:
+        assert record["cell"]["policy"] == {"name": "perceptron", "hidden": 3}
+    assert "subloo" in lab("report", "hidden").stdout
+    listed = {row["name"]: row for row in json.loads(lab("list", "policies", "--json").stdout)}
+    assert listed["perceptron"]["acts in"] == ["bandit"]
+    assert listed["tabular"]["acts in"] == ["bandit", "lock"]
