@@ -17,7 +17,7 @@ ALLOWED = {
     "policies": set(),
     "environments": {"policies", "estimators"},
     "gradients": {"environments", "estimators", "statistics"},
-    "training": {"environments", "estimators"},
+    "training": {"environments", "policies", "estimators"},
     "sweeps": {"environments", "policies", "estimators", "statistics"},
     "report": {"studies", "sweeps", "gradients", "estimators", "statistics"},
     "tracking": {"studies", "report", "sweeps", "gradients", "estimators", "statistics"},

@@ -5,13 +5,8 @@ The same Lightning module has another loss, truly i.i.d. samples and a Max@K val
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any
-
-# RL4CO imports matplotlib, which complains on stderr when it cannot write its cache.
-os.environ.setdefault("MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), "maxk-lab-matplotlib"))
 
 import torch
 from rl4co.envs import RL4COEnvBase
