@@ -1,4 +1,4 @@
-"""Fields of pydantic models: strict numbers, one value or several, and models with no unknown key.
+"""Fields of pydantic models: strict numbers, one value or several; models of settings and records.
 
 Imports no torch.
 """
@@ -37,6 +37,8 @@ AtLeastTwo = Annotated[int, Field(ge=2, lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Undefined is None in JSON.
+Numbers = list[float | None]
 OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Different = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), AfterValidator(distinct)]
 
@@ -56,3 +58,22 @@ class Model(BaseModel):
             return cls.model_validate(dict(mapping))
         except ValidationError as error:
             raise LabError("; ".join(findings(error, cls))) from None
+
+
+class Recorded(BaseModel):
+    """A part of what a finished record holds, for reading: keys that nothing reads are passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    @classmethod
+    def of(cls, record: Any) -> Self:
+        """Return what a finished record holds. Raises `LabError` that says what is missing in it."""
+        try:
+            return cls.model_validate(record.metrics)
+        except ValidationError as error:
+            found = list(findings(error, cls))
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            raise LabError(
+                f"the record of cell {record.cell['id']} does not hold what a {record.cell['study']} "
+                f"study measures: {'; '.join(found[:3])}{more}; run it again with --force"
+            ) from None

@@ -1,4 +1,4 @@
-"""Resampling units: what a cell measured on each instance, or on each block of an instance's pool."""
+"""Resampling units: the instances of a cell, or blocks of their pools, with their estimates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,36 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+
+from maxk_lab.fields import Numbers, Recorded
 
 Array = NDArray[np.float64]
 FIELDS = ("m2", "mean_square", "inner", "truth")
+
+
+class _Columns(Recorded):
+    stratum: list[int]
+    m2: Numbers
+    mean_square: Numbers
+    inner: Numbers
+    truth: Numbers
+
+
+class _Bias(Recorded):
+    squared: list[float]
+    off_direction: list[float]
+
+
+class RecordedUnits(Recorded):
+    """The units as a record holds them; see `Units`. `replicates` groups of n are drawn from each."""
+
+    units: _Columns
+    replicates: int
+    measures: dict[str, Numbers] = Field(default_factory=dict)
+    # Where every group was enumerated.
+    bias: _Bias | None = None
+    tolerance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -37,33 +64,37 @@ class Units:
 
     @classmethod
     def from_metrics(cls, metrics: Mapping[str, Any]) -> Units:
-        """The units a finished record carries."""
-        units, bias = metrics["units"], metrics.get("bias")
-        m2, mean_square, inner, truth = (np.asarray(units[name], dtype=float) for name in FIELDS)
+        """The units that the metrics of a finished cell carry."""
+        return cls.of(RecordedUnits.model_validate(metrics))
+
+    @classmethod
+    def of(cls, recorded: RecordedUnits) -> Units:
+        """The units of a record."""
         # None becomes NaN.
-        measures = {
-            name: np.asarray(values, dtype=float)
-            for name, values in metrics.get("measures", {}).items()
-        }
+        m2, mean_square, inner, truth = (
+            np.asarray(getattr(recorded.units, name), dtype=float) for name in FIELDS
+        )
         found = cls(
-            np.asarray(units["stratum"], dtype=np.int64),
+            np.asarray(recorded.units.stratum, dtype=np.int64),
             m2,
             mean_square,
             inner,
             truth,
-            measures=measures,
+            measures={
+                name: np.asarray(values, dtype=float) for name, values in recorded.measures.items()
+            },
         )
-        if bias is None:
-            return replace(found, groups=len(m2) * int(metrics["replicates"]))
+        if recorded.bias is None:
+            return replace(found, groups=len(m2) * recorded.replicates)
         return replace(
             found,
-            squared_bias=np.asarray(bias["squared"], dtype=float),
-            off_direction=np.asarray(bias["off_direction"], dtype=float),
-            tolerance=float(metrics["tolerance"]),
+            squared_bias=np.asarray(recorded.bias.squared, dtype=float),
+            off_direction=np.asarray(recorded.bias.off_direction, dtype=float),
+            tolerance=recorded.tolerance,
         )
 
     def as_record(self) -> dict[str, Any]:
-        """The units as a record carries them, for `from_metrics`; a measure is None where undefined."""
+        """The units as a record holds them, for `of`; a measure is None where undefined."""
         found: dict[str, Any] = {
             "units": {"stratum": self.stratum.tolist()}
             | {name: getattr(self, name).tolist() for name in FIELDS},

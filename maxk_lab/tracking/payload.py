@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from maxk_lab.sweeps.plan.identity import content_hash
 from maxk_lab.sweeps.studies import STUDIES
@@ -12,6 +12,16 @@ from maxk_lab.tracking.table import Metrics, PayloadTable
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
+
+
+class PayloadPart(Protocol):
+    """The module `payload` of a kind of study."""
+
+    def metrics(self, record: Record) -> Metrics:
+        """Return the numbers of one cell by their names; of a failed one its status only."""
+
+    def tables(self, records: Sequence[Record]) -> dict[str, PayloadTable]:
+        """Return the tables of all cells of a seed."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ def _payload(
         "cells_done": sum(record.status == "done" for record in records),
         "cells_failed": sum(record.status == "failed" for record in records),
     }
-    kind = STUDIES.get(study).part("payload")
+    kind: PayloadPart = STUDIES.get(study).part("payload")
     for record in records:
         metrics |= kind.metrics(record)
     return Payload(

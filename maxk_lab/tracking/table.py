@@ -1,17 +1,19 @@
-"""A table of a payload, and what the records that did not finish say in it: nothing."""
+"""Parts of a payload that every kind of study has: tables, names of rows and of settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from maxk_lab.fields import Recorded
 from maxk_lab.report.naming import row_path
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
 Metrics = dict[str, float | int | str]
+Kind = TypeVar("Kind", bound=Recorded)
 
 
 @dataclass(frozen=True)
@@ -22,13 +24,20 @@ class PayloadTable:
     lines: Sequence[Sequence[Any]]
 
 
-def finished(record: Record) -> Mapping[str, Any]:
-    """The metrics of a record that is done; empty of any other."""
-    return (record.metrics if record.status == "done" else None) or {}
+def finished(record: Record, kind: type[Kind]) -> Kind | None:
+    """The content of a record that is done; None for any other."""
+    return kind.of(record) if record.status == "done" else None
+
+
+def told(path: str, record: Record, values: Mapping[str, Any]) -> Metrics:
+    """The status of the record and every value that is there, each under its path."""
+    return {f"{path}/status": record.status} | {
+        f"{path}/{name}": value for name, value in values.items() if value is not None
+    }
 
 
 def setting_of(record: Record) -> dict[str, Any]:
-    """What the sweep varies, with its values in this record."""
+    """The settings that the sweep varies, with their values in this record."""
     return dict(record.cell.get("setting", {}))
 
 

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from maxk_lab.statistics.units import FIELDS
 from maxk_lab.tracking.payload import payloads
 
 
@@ -31,10 +32,19 @@ def sent(*records):
     return payload, tables
 
 
+def measured(**points):
+    """Metrics of a gradient cell of two units."""
+    columns = {name: [1.0, 1.0] for name in FIELDS}
+    units = {"stratum": [0, 0], **columns}
+    return {"against": "exact", "unit": "instance", "replicates": 2, "units": units, **points}
+
+
 def test_settings_and_further_measures_of_a_gradient_study():
     payload, tables = sent(
-        record("gradient", {"variance": 1.0, "kl": 0.1}, stage=0, setting={"environment.arms": 8}),
-        record("gradient", {"variance": 2.0}, stage=0, setting={"environment.arms": 16}),
+        record(
+            "gradient", measured(variance=1.0, kl=0.1), stage=0, setting={"environment.arms": 8}
+        ),
+        record("gradient", measured(variance=2.0), stage=0, setting={"environment.arms": 16}),
         record("gradient", {"kl": 9.0}, stage=0, setting={"environment.arms": 32}, status="failed"),
     )
     assert payload.metrics["stage0/arms=8/maxk/none/n4/k2/kl"] == 0.1
@@ -52,7 +62,7 @@ def test_settings_and_further_measures_of_a_gradient_study():
 
 
 def test_a_study_that_varies_nothing_has_the_columns_it_always_had():
-    payload, tables = sent(record("gradient", {"variance": 1.0}, stage=5))
+    payload, tables = sent(record("gradient", measured(variance=1.0), stage=5))
     assert payload.metrics["stage5/maxk/none/n4/k2/variance"] == 1.0
     assert list(tables["cells"][0])[-2:] == ["scale", "cosine"]
 
@@ -99,6 +109,14 @@ def trained(**more):
     return {
         "steps": 10,
         "rollouts": 40,
+        "evaluations": {
+            "step": [],
+            "rollouts": [],
+            "ks": [1, 2],
+            "value": [],
+            "low": [],
+            "high": [],
+        },
         "final": {**lists, "ks": [1, 2], "per_instance": [[-6.0, -4.0], [-5.0, -4.0]]},
         **more,
     }

@@ -46,7 +46,15 @@ def run(tmp_path):
                 Record(cell.as_dict(), "failed", stray, error="Traceback\nMemoryError: no room")
             )
         else:
-            metrics = {"variance": float(number), "scale": None, "against": "exact", "value": -1.5}
+            metrics = {
+                "variance": float(number),
+                "scale": None,
+                "against": "exact",
+                "value": -1.5,
+                "unit": "instance",
+                "replicates": 4,
+                "units": {"stratum": [], "m2": [], "mean_square": [], "inner": [], "truth": []},
+            }
             directory.write(Record(cell.as_dict(), "done", metrics, provenance={"host": "here"}))
     return directory
 

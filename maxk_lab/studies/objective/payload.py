@@ -1,4 +1,4 @@
-"""What W&B is told about an objective study: the optimum of every cell, and its curve."""
+"""The optimum of every cell of an objective study, and its curve, for a tracker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from maxk_lab.report.naming import row_path
 from maxk_lab.statistics.measures import measures_of
-from maxk_lab.tracking.table import Metrics, PayloadTable, finished
+from maxk_lab.studies.objective import record as content
+from maxk_lab.tracking.table import Metrics, PayloadTable, finished, told
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
@@ -19,24 +20,23 @@ CURVE_COLUMNS = (*_AXES, "parameter", "point", "value")
 
 
 def metrics(record: Record) -> Metrics:
-    """`objective/maxk/k8/optimum` and the value there; of a failed cell only its status."""
+    """`objective/maxk/k8/optimum` and the value there; a failed cell has its status only."""
     path = row_path("objective", "", estimator=record.cell["estimator"], k=record.cell["k"])
-    values = {name: finished(record).get(name) for name in _TRACKED}
-    return {f"{path}/status": record.status} | {
-        f"{path}/{name}": value for name, value in values.items() if value is not None
-    }
+    found = finished(record, content.Metrics)
+    return told(path, record, {name: getattr(found, name, None) for name in _TRACKED})
 
 
 def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
     """The optimum of every cell, and its curve point by point."""
     cells, curves = [], []
     for record in records:
-        found = finished(record)
+        found = finished(record, content.Metrics)
         place = [record.cell[axis] for axis in ("id", "seed", "estimator", "k")]
-        numbers = [found.get(name) for name in ("parameter", *_TRACKED)]
+        numbers = [getattr(found, name, None) for name in ("parameter", *_TRACKED)]
         cells.append([*place, record.status, *numbers])
-        points = zip(found.get("points", ()), found.get("values", ()), strict=True)
-        curves += [[*place, found["parameter"], point, value] for point, value in points]
+        if found is not None:
+            points = zip(found.points, found.values, strict=True)
+            curves += [[*place, found.parameter, point, value] for point, value in points]
     return {
         "cells": PayloadTable(COLUMNS, cells),
         "curves": PayloadTable(CURVE_COLUMNS, curves),

@@ -1,132 +1,92 @@
-"""The record of a trained policy: Max@K curves with intervals, quantiles, extras, a thinned log."""
+"""What a finished record of the training study holds; undefined numbers are None."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-import numpy as np
-from torch import Tensor
+from pydantic import ConfigDict, Field
 
-from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
-from maxk_lab.statistics.two_level import QUANTILES
-from maxk_lab.studies.training.schema import evaluated_ks
-from maxk_lab.training.evaluation import reward_quantiles
-from maxk_lab.training.trainer import Trainer
-
-LEVEL = 0.95
-LOG_POINTS = 200
-DIGITS = 6
-ENDS = ("value", "low", "high")
+from maxk_lab.fields import Numbers, Recorded
 
 
-def training_metrics(
-    trainer: Trainer, k: int, extras: Iterable[tuple[str, Tensor | str]]
-) -> dict[str, Any]:
-    """Return the measures of a finished training for K = k; `extras` are those of `measure_extras`.
+class Ends(Recorded):
+    """A mean over held-out instances with its interval over these; with the reason if undefined."""
 
-    Intervals are bootstrapped over the held-out instances. JSON has no NaN: what is undefined is
-    None, with its reason under `undefined`.
-    """
-    samples = trainer.evaluations[-1].rewards.shape[1]
-    ks = list(evaluated_ks(samples, k))
-    reasons: dict[str, str] = {}
-    series = [
-        [_of_curve(evaluation.curves, at, reasons) for at in ks]
-        for evaluation in trainer.evaluations
-    ]
-    last = trainer.evaluations[-1]
-    final = [_of_curve(last.curves, at, reasons) for at in range(1, samples + 1)]
-    batch = trainer.one_step.settings.batch
-    return {
-        "steps": trainer.steps,
-        "rollouts": trainer.steps * batch,
-        "evaluations": {
-            "step": [evaluation.step for evaluation in trainer.evaluations],
-            "rollouts": [evaluation.step * batch for evaluation in trainer.evaluations],
-            "ks": ks,
-        }
-        | {end: [_ends(row, end) for row in series] for end in ENDS},
-        "final": {end: _ends(final, end) for end in ENDS}
-        | {"ks": ks, "per_instance": [_plain_all(last.curves[:, at - 1]) for at in ks]},
-        "quantiles": {
-            name: _as_mapping(_mean(reward_quantiles(last.rewards, fraction)))
-            for name, fraction in QUANTILES.items()
-        },
-        "extras": {name: _of_extra(found) for name, found in extras},
-        "log": _thinned(trainer.log, trainer.steps),
-        "undefined": reasons,
-        "timings": {"evaluations_seconds": [round(e.seconds, 6) for e in trainer.evaluations]},
-    }
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
 
 
-def _of_curve(curves: Tensor, k: int, reasons: dict[str, str]) -> Interval:
-    """Return the mean over instances of ρ̂(samples, k), curves [I, samples].
+class Extra(Ends):
+    """A way of decoding besides i.i.d. samples: the best reward on each instance, and their mean."""
 
-    `reasons` gets the reason of a missing value or end.
-    """
-    values = curves[:, k - 1]
-    missing = values.isnan()
-    if missing.any():
-        # K = 1 comes first.
-        none = k == 1 and bool(missing.all())
-        reasons.setdefault(
-            "value",
-            "no sample of the held-out instances can be scored"
-            if none
-            else "at the larger K, held-out instances with fewer than K scorable samples "
-            "are left out",
-        )
-    found = _mean(values)
-    if found.reason and not missing.all():
-        reasons["low"] = reasons["high"] = found.reason
-    return found
+    per_instance: Numbers = Field(default_factory=list)
 
 
-def _mean(values: Tensor) -> Interval:
-    """Return the mean of the [I] values that are defined, with its bootstrap interval."""
-    defined = values[~values.isnan()].numpy()
-    if len(defined) == 0:
-        return undefined(LEVEL, "no instance has K scorable samples")
-    members = [np.arange(len(defined))]
-    return bootstrap(defined[None], members, lambda means: means[0], level=LEVEL, seed=0)
+class Final(Recorded):
+    """The curve of Max@K at the end, K = 1 … samples, and its values per instance at the `ks`."""
+
+    value: Numbers
+    low: Numbers
+    high: Numbers
+    ks: list[int]
+    per_instance: list[Numbers]
 
 
-def _of_extra(found: Tensor | str) -> dict[str, Any]:
-    if isinstance(found, str):
-        return {"value": None, "reason": found}
-    return _as_mapping(_mean(found)) | {"per_instance": _plain_all(found)}
+class Evaluations(Recorded):
+    """Max@K at the `ks` after some steps of training: [evaluations, K]."""
+
+    step: list[int]
+    rollouts: list[int]
+    ks: list[int]
+    value: list[Numbers]
+    low: list[Numbers]
+    high: list[Numbers]
 
 
-def _as_mapping(interval: Interval) -> dict[str, float | None]:
-    return {end: _plain(getattr(interval, end)) for end in ENDS}
+class Log(Recorded):
+    """What was logged at the `step`s that were kept, by name."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Numbers] = Field(init=False)
+
+    step: list[int] = Field(default_factory=list)
+
+    @property
+    def series(self) -> Mapping[str, Numbers]:
+        """The values of each quantity at these steps."""
+        return self.__pydantic_extra__
 
 
-def _ends(intervals: Sequence[Interval], name: str) -> list[float | None]:
-    return [_plain(getattr(interval, name)) for interval in intervals]
+class Optima(Recorded):
+    """How the best reward of each held-out instance is known; "none", with the reason, if it is not."""
+
+    kind: str = "none"
+    reason: str = "not asked for"
+    exact: bool = False
+    per_instance: Numbers = Field(default_factory=list)
 
 
-def _plain_all(values: Tensor) -> list[float | None]:
-    return [_plain(value) for value in values.tolist()]
+class Data(Recorded):
+    """The hash of the held-out instances, and where they are from."""
+
+    instances: str | None = ""
+    source: str = ""
 
 
-def _plain(value: float) -> float | None:
-    """Return None for NaN, which JSON does not have."""
-    return None if math.isnan(value) else value
+class Metrics(Recorded):
+    """A training from its start to its end."""
 
+    model_config = ConfigDict(validate_by_alias=True, validate_by_name=False)
 
-def _thinned(log: Mapping[str, Sequence[float]], steps: int) -> dict[str, list[Any]]:
-    """Return at most `LOG_POINTS` evenly spaced steps of the log, its first and last included.
-
-    Floats are rounded to `DIGITS` digits.
-    """
-    kept = (
-        sorted({round(i) for i in np.linspace(0, steps - 1, min(steps, LOG_POINTS))})
-        if steps
-        else []
-    )
-    return {"step": kept} | {
-        name: [_plain(float(f"{values[i]:.{DIGITS}g}")) for i in kept]
-        for name, values in log.items()
-    }
+    steps: int
+    rollouts: int
+    evaluations: Evaluations
+    final: Final
+    quantiles: dict[str, Ends] | None = None
+    extras: dict[str, Extra] = Field(default_factory=dict)
+    log: Log = Log()
+    optima: Optima = Field(default=Optima(), alias="reference")
+    data: Data = Data()
+    undefined: dict[str, str] = Field(default_factory=dict)

@@ -16,7 +16,7 @@ from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.evaluation_set import evaluation_set
 from maxk_lab.studies.training.optima import optima_record
-from maxk_lab.studies.training.record import training_metrics
+from maxk_lab.studies.training.outcome import training_metrics
 from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.run.checkpoints import initial_policy

@@ -1,4 +1,4 @@
-"""What W&B is told about a weights study: the measures of every cell, and the weight of every sample."""
+"""The measures of every cell of a weights study, and the weight of every sample, for a tracker."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from maxk_lab.statistics.measures import measures_of
+from maxk_lab.studies.weights import record as content
 from maxk_lab.tracking.table import (
     Metrics,
     PayloadTable,
@@ -13,6 +14,7 @@ from maxk_lab.tracking.table import (
     record_path,
     setting_names,
     setting_of,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -26,12 +28,11 @@ SAMPLE_COLUMNS = ("cell", "seed", *_AXES, "group", "reward", "weight")
 
 
 def metrics(record: Record) -> Metrics:
-    """`weights/maxk/centred/n16/k8/zero_share` and the like; of a failed cell only its status."""
-    path = record_path(record, "weights")
-    values = {name: finished(record).get(name) for name in _TRACKED}
-    return {f"{path}/status": record.status} | {
-        f"{path}/{name}": value for name, value in values.items() if value is not None
-    }
+    """`weights/maxk/centred/n16/k8/zero_share` and the like; a failed cell has its status only."""
+    found = finished(record, content.Metrics)
+    points = found.points if found else {}
+    values = {name: points.get(name) for name in _TRACKED}
+    return told(record_path(record, "weights"), record, values)
 
 
 def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
@@ -39,11 +40,12 @@ def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
     settings = setting_names(records)
     cells, samples = [], []
     for record in records:
-        found = finished(record)
+        found = finished(record, content.Metrics)
+        points = found.points if found else {}
         place = [record.cell[axis] for axis in ("id", "seed", *_AXES)]
         varied = [setting_of(record).get(name) for name in settings]
-        cells.append([*place, record.status, *(found.get(name) for name in _TRACKED), *varied])
-        groups = zip(found.get("rewards", ()), found.get("weights", ()), strict=True)
+        cells.append([*place, record.status, *(points.get(name) for name in _TRACKED), *varied])
+        groups = zip(found.rewards, found.weights, strict=True) if found else ()
         samples += [
             [*place, number, reward, weight, *varied]
             for number, (rewards, weights) in enumerate(groups)

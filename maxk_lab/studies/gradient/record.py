@@ -1,0 +1,34 @@
+"""What a finished record of the gradient study holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import ConfigDict, Field
+
+from maxk_lab.fields import Numbers
+from maxk_lab.statistics.units import RecordedUnits
+
+
+class Metrics(RecordedUnits):
+    """The units of a cell, how it was measured, and its value of every measure.
+
+    `against` tells what the bias is judged against: "exact", "reference:" with the name of the
+    stand-in, or "complete" where every group was enumerated. `proxies` has the correlation of each
+    proxy with ‖ψ‖² on every instance, `coefficients` those of a fitted baseline.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float | None] = Field(init=False)
+
+    against: str
+    unit: str
+    is_reference: bool = False
+    undefined: dict[str, str] = Field(default_factory=dict)
+    proxies: dict[str, Numbers] = Field(default_factory=dict)
+    coefficients: list[float | None] | list[list[float] | None] | None = None
+
+    @property
+    def points(self) -> Mapping[str, float | None]:
+        """The value of every measure by its name, None where it is undefined."""
+        return self.__pydantic_extra__
