@@ -1,0 +1,106 @@
+"""Every kind of study reads back all that it writes: the model of a record and its writer agree."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from maxk_lab.errors import LabError
+from maxk_lab.statistics.measures import MEASURES, measures_of
+from maxk_lab.sweeps import load_spec, make_plan
+from maxk_lab.sweeps.studies import STUDIES
+
+GRADIENT = "gradient: {instances: 2, pool: 32, partitions: 2, "
+TINY = "environment: {name: tsp, num_loc: 4}\npolicy: {embed_dim: 16, num_encoder_layers: 1, num_heads: 2}\n"
+TRAINING = "training: {steps: 2, batch: 8, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}, "
+SWEEPS = {
+    "sampled": "environment: {name: bandit, arms: 3}\n"
+    + GRADIENT
+    + "grid: {estimator: [maxk, reinforce], "
+    "baseline: [none, centred, 'affine[cross_fit]'], n: 4, k: [1, 2]}}",
+    "sampled, judged by a stand-in": TINY
+    + GRADIENT
+    + "grid: {estimator: maxk, baseline: [centred, none], "
+    "n: 4, k: 2}}",
+    "sampled, from a behaviour policy": "environment: {name: bandit, arms: 3}\n"
+    + GRADIENT
+    + "behaviour: {distance: [0, 0.5]}, grid: {estimator: [maxk, off_policy_maxk], baseline: none, n: 4, k: 2}}",
+    "enumerated": "environment: {name: bandit, arms: 3}\n" + GRADIENT + "complete: true, "
+    "behaviour: {distance: [0, 0.5]}, grid: {estimator: [maxk, off_policy_maxk], baseline: [none, centred], n: 3, k: 2}}",
+    "enumerated, fitted": "environment: {name: bandit, arms: 3}\n" + GRADIENT + "complete: true, "
+    "grid: {estimator: maxk, baseline: ['affine[oracle]', 'ladder[same_batch]'], n: 3, k: 2}}",
+    "trained": "environment: {name: toy_llm, max_length: 2, prompt_length: 2}\npolicy: {embed_dim: 8, num_layers: 1}\n"
+    + TRAINING
+    + "evaluate: {instances: 2, samples: 4}}",
+    "trained, with extras and optima": TINY + TRAINING + "evaluate: {instances: 2, samples: 4, "
+    "reference: exact, extras: [greedy, augmentation, multistart]}}",
+    "objective": "environment: {name: gaussian}\nobjective: {parameter: policy.mean, from: -1, to: 3, points: 5, "
+    "grid: {estimator: [maxk, reinforce], k: [1, 4]}}",
+    "objective without an optimum": "environment: {name: gaussian}\nobjective: {parameter: policy.mean, from: 8, "
+    "to: 9, points: 3, grid: {estimator: maxk, k: 2}}",
+    "weights": "environment: {name: bandit}\nweights: {groups: 3, grid: {estimator: maxk, baseline: [none, centred], "
+    "n: 4, k: 2}}",
+}
+
+
+@pytest.fixture(scope="module", params=SWEEPS, ids=lambda name: name)
+def records(request, tmp_path_factory):
+    """The records of a small sweep as they come back from a file: (study, cell, metrics)."""
+    path = tmp_path_factory.mktemp("sweep") / "sweep.yaml"
+    path.write_text(f"name: small\nseeds: [0]\n{SWEEPS[request.param]}\n")
+    found = []
+    for unit in make_plan(load_spec(path)).units:
+        cells = [cell.as_dict() for cell in unit.cells]
+        by_id = {cell["id"]: cell for cell in cells}
+        measure = STUDIES.get(unit.study).part("worker").measure
+        for cell, metrics in measure(unit.as_dict(), cells, cache=None, event=lambda *_: None):
+            if isinstance(metrics, Exception):
+                raise metrics
+            metrics.pop("timings", None)  # a worker puts them beside the metrics
+            found.append(
+                (unit.study, by_id[cell], json.loads(json.dumps(metrics, allow_nan=False)))
+            )
+    assert found
+    return found
+
+
+def model_of(study):
+    return STUDIES.get(study).part("record").Metrics
+
+
+def test_all_that_is_written_is_read(records):
+    for study, _, metrics in records:
+        read = model_of(study).model_validate(metrics)
+        assert read.model_dump(by_alias=True, exclude_unset=True) == metrics
+
+
+def test_a_record_has_the_measures_of_the_table(records):
+    for study, cell, metrics in records:
+        read = model_of(study).model_validate(metrics)
+        has = {"enumerated": bool(getattr(read, "bias", None)), "off_policy": "behaviour" in cell}
+        expected = {row.name for row in measures_of(study) if row.measured(**has)}
+        assert expected <= set(metrics)
+        assert set(getattr(read, "points", ())) <= {*MEASURES.names()} or study == "objective"
+        if study == "gradient":
+            of_units = {row.name for row in measures_of(study) if row.of_units}
+            assert set(read.measures) == expected & of_units
+
+
+def test_what_is_missing_is_told(records):
+    study, cell, metrics = records[0]
+    whole = SimpleNamespace(cell=cell, metrics=metrics)
+    fields = model_of(study).model_fields
+    required = [field.alias or name for name, field in fields.items() if field.is_required()]
+    for key in required:
+        broken = {name: value for name, value in metrics.items() if name != key}
+        with pytest.raises(LabError, match=f"cell {cell['id']} .*: {key} is missing; run it again"):
+            model_of(study).of(SimpleNamespace(cell=cell, metrics=broken))
+    assert model_of(study).of(whole) == model_of(study).model_validate(metrics)
+
+
+def test_a_number_that_is_none_is_told(records):
+    study, cell, metrics = records[0]
+    key = {"training": "steps", "objective": "parameter", "gradient": "unit", "weights": "rewards"}
+    broken = SimpleNamespace(cell=cell, metrics=metrics | {key[study]: {"no": "number"}})
+    with pytest.raises(LabError, match=f": {key[study]} .* got "):
+        model_of(study).of(broken)
