@@ -13,7 +13,7 @@ FIRST_GUESS = 1.5e-4
 
 
 def seconds_left(plan: Plan, run: RunDirectory, jobs: int) -> tuple[float, bool]:
-    """Return the seconds for the missing cells with `jobs` processes, and whether units were timed."""
+    """Return the seconds that the missing cells take, and whether units of this run were timed."""
     from maxk_lab.sweeps.run.progress import estimate_seconds, statuses
 
     state = statuses(plan, run)

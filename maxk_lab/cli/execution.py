@@ -1,4 +1,4 @@
-"""Executing a plan from the command line: a display, orderly interruption, and the command that goes on from there."""
+"""The execution of a plan from the command line, with a display and orderly interruption."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 
 def execute_plan(plan: Plan, directory: RunDirectory, *, resume: str, **settings: Any) -> Outcome:
-    """Execute with a display; on Ctrl-C or SIGTERM the last line is the command `resume`, and the exit code 130."""
+    """Execute with a display; if interrupted, end with the command `resume` and exit code 130."""
     from maxk_lab.cli.progress import Bar, Lines
     from maxk_lab.cli.tracker import Tracker
     from maxk_lab.sweeps.run.execute import execute

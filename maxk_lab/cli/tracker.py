@@ -1,4 +1,4 @@
-"""How far a run is and how long the rest takes, from its events; knows nothing of how that is shown."""
+"""The progress of a run and the time that is left, from its events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PHASES = {"warmup": "warm-up"}
 
 @dataclass
 class UnitState:
-    """How far one unit is: its work per phase in their order, and the share of each phase that is done."""
+    """The progress of one unit: its work per phase in order, and the share of each that is done."""
 
     work: Mapping[str, float]
     shares: dict[str, float] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class UnitState:
 
     @property
     def done(self) -> float:
-        """The work done. A later phase means that the earlier ones are done, or were in the cache."""
+        """The work done; a later phase means that the earlier ones are done or were cached."""
         # Cells are measured when all the work that counts is done.
         later = self.finished or "cells" in self.shares
         done = 0.0
@@ -56,7 +56,7 @@ class Tracker:
         self.current = ""
 
     def event(self, name: str, payload: Mapping[str, Any]) -> None:
-        """One event of `sweeps.execute`; those that say nothing about progress are passed over."""
+        """Take in one event of a run; those that say nothing about progress are passed over."""
         if name == "run_started":
             to_do = set(payload["cell_ids"])
             self.cells = len(to_do)

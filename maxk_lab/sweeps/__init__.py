@@ -1,4 +1,4 @@
-"""Sweeps: a YAML file becomes a validated spec, a plan of cells, worker processes and records on disk."""
+"""Sweeps: a YAML file becomes a validated spec, a plan of cells, worker processes and records."""
 
 from typing import TYPE_CHECKING
 

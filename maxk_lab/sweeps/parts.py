@@ -1,4 +1,4 @@
-"""The modules that the folder of a kind of study holds, as far as planning and running look them up.
+"""The modules in the folder of a kind of study, as far as planning and running look them up.
 
 Each kind of the package names its modules as `Parts` for mypy, in its `__init__.py`.
 """

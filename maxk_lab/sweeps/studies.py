@@ -1,4 +1,4 @@
-"""The catalogue of study kinds: one row and one folder each. Imports nothing of the kinds themselves.
+"""The catalogue of study kinds: one row and one folder each. Imports none of the kinds.
 
 A kind is a package that holds the same modules under the same names. Nothing outside imports them:
 they are found through the row and loaded when they are used, so that planning imports no torch and
@@ -36,11 +36,11 @@ GRID_AXES = ("estimator", "baseline", "n", "k")
 class StudyRow(Row):
     """A kind of study: `name` is its key in a sweep file, `implementation` its package.
 
-    `axes` are those of its grid points that claims may speak of; `varied` says whether it is made at
-    every combination of what a sweep varies. `claims` are the kinds of claims that speak of it
+    `axes` are those of its grid points that claims may speak of; `varied` says whether it is made
+    at every combination of what a sweep varies. `claims` are the kinds of claims that speak of it
     unless their measure is of another kind. `files` names the settings that are paths, such as
-    `evaluate.data`, each with the `module:function` that hashes what is there for an environment: a
-    resolved sweep has {"path", "sha256"} in their place.
+    `evaluate.data`, each with the `module:function` that hashes what is there for an environment:
+    a resolved sweep has {"path", "sha256"} in their place.
     """
 
     axes: tuple[str, ...] = GRID_AXES

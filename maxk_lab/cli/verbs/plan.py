@@ -1,4 +1,4 @@
-"""`maxk-lab plan`: the cells of a sweep, what is done, what is skipped and why, how long it takes."""
+"""`maxk-lab plan`: the cells of a sweep, the done and the skipped ones, the time they take."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _print_units(planned: Plan, state: dict[str, str]) -> None:
     from rich.table import Table
 
     table = Table("environment", "stage", "seed", "cells", *STATUSES, box=None, pad_edge=False)
-    # Each cell of a training study is a unit of its own: those of a seed share a line.
+    # Units of one seed share a line, where each cell is a unit of its own.
     lines: dict[tuple[str, str, str], list[Unit]] = {}
     for unit in planned.units:
         stage = unit.study if unit.stage is None else str(unit.stage)
@@ -138,12 +138,13 @@ def _print_skipped(planned: Plan) -> None:
     out.print(f"\nskipped: {len(planned.skipped)} grid points that make no sense or repeat another")
     for reason, count in Counter(s.reason for s in planned.skipped if s.repeats is None).items():
         out.print(f"  {count} ×  {reason}", markup=False)
-    # One line per estimator: a grid of many baselines repeats those that take none at every one of them.
+    # One line per estimator: a grid of many baselines repeats those that take none at every one.
     for estimator, count in Counter(
         s.point["estimator"] for s in planned.skipped if s.repeats
     ).items():
         out.print(
-            f"  {count} ×  repeats a point of {estimator} that is measured once (--json lists them)",
+            f"  {count} ×  repeats a point of {estimator} that is measured once "
+            "(--json lists them)",
             markup=False,
         )
 
@@ -166,7 +167,7 @@ def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory,
 
 
 def _describe(unit: Unit) -> str:
-    """`tsp num_loc=20`, with what is varied of the policy; settings that are empty say nothing."""
+    """Return a text such as `tsp num_loc=20`, with what is varied of the policy."""
     settings = [
         f"{key}={value}"
         for key, value in unit.environment.items()

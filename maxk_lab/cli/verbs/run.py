@@ -98,7 +98,8 @@ def _track(loaded: SweepSpec, directory: RunDirectory) -> list[str]:
             places: list[str] = track(directory, loaded.tracking.wandb, loaded.tracking.project)
     except Exception as error:
         warn(
-            f"not tracked: {error}; try again with: maxk-lab track {shlex.quote(str(directory.root))}"
+            f"not tracked: {error}; "
+            f"try again with: maxk-lab track {shlex.quote(str(directory.root))}"
         )
         return []
     for warning in caught:
@@ -108,13 +109,14 @@ def _track(loaded: SweepSpec, directory: RunDirectory) -> list[str]:
 
 
 def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, retry: str) -> None:
-    """What was done, then the next command as the last line. Exits with 1 when cells failed."""
+    """Say what was done, then the next command. Exits with 1 when cells failed."""
     counts = [f"{len(outcome.done)} measured", f"{len(outcome.reused)} already done"]
     counts.append(f"{len(outcome.failed)} failed")
     if outcome.skipped:
         counts.append(f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)")
     say(
-        f"{directory.name}: {', '.join(counts)}; {duration(outcome.seconds)}; records in {directory.root}"
+        f"{directory.name}: {', '.join(counts)}; {duration(outcome.seconds)}; "
+        f"records in {directory.root}"
     )
     if outcome.failed:
         say(
@@ -128,7 +130,7 @@ def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, retry: s
 def _command(
     spec: Path, overrides: list[str] | None, jobs: int, only: str | None, results: Path
 ) -> str:
-    """The command line of this run, without what must not be repeated."""
+    """Return the command line of this run, without what must not be repeated."""
     words = ["maxk-lab", "run", str(spec)]
     for item in overrides or []:
         words += ["--set", item]

@@ -18,7 +18,7 @@ from maxk_lab.sweeps.spec.variation import Resolved, Variant
 def check(
     block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
 ) -> None:
-    """Note grids that cannot run, too small a pool, and settings that the environment cannot serve."""
+    """Note grids that cannot run, too small a pool, and settings that the environment refuses."""
     check_entries(block, found, source, lambda _, name: conditions(block.study, name))
     _check_pool(block, source)
     study: Study | None = block.study
@@ -62,8 +62,8 @@ def _check_complete(study: Study, variant: Variant, source: Source) -> None:
 def _check_behaviour(study: Study, variant: Variant, source: Source) -> None:
     """Note objectives under a behaviour policy whose gradient nothing can stand in for.
 
-    Importance ratios give an unbiased estimate of the gradient of the maximum alone, which can stand
-    in for the exact one; the other objectives need the exact one.
+    Importance ratios give an unbiased estimate of the gradient of the maximum alone, which can
+    stand in for the exact one; the other objectives need the exact one.
     """
     environment = variant.environment
     if not any(study.behaviour.distance) or is_exact(environment, variant.policy):

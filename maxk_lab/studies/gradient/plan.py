@@ -1,4 +1,4 @@
-"""The units of a gradient study: all cells of an environment, stage and seed share one score pool."""
+"""The units of a gradient study: the cells of a place, stage and seed share one score pool."""
 
 from __future__ import annotations
 

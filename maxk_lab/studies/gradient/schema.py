@@ -17,7 +17,7 @@ from maxk_lab.sweeps.spec.fields import (
 
 
 class WarmUp(Model):
-    """Plain policy gradient that takes a policy to later stages: `batch` instances, n each, a step."""
+    """Plain policy gradient that takes a policy to later stages, a batch of instances a step."""
 
     batch: AtLeastOne = 32
     n: AtLeastTwo = 16
@@ -57,7 +57,7 @@ class Study(AnyStudy):
 
     @property
     def off_policy(self) -> bool:
-        """Whether distances of a behaviour policy are compared, or one other than 0 is asked for."""
+        """Whether there is a behaviour policy, at several distances or one other than 0."""
         return self.behaviour.distance != (0.0,)
 
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:

@@ -1,4 +1,4 @@
-"""The work of a gradient unit: train the policy to its stage, draw the score pool, measure the cells."""
+"""The work of a gradient unit: train the policy to its stage, draw the pool, measure the cells."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from maxk_lab.training.warmup import WarmUp, train_until
 def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
 ) -> Iterator[Measured]:
-    """Yield (cell id, metrics or exception) of every cell of one environment, policy, stage and seed.
+    """Yield (cell id, metrics or exception) of every cell of a unit.
 
     `cache` is a folder for trained policies and pools: adding a baseline to a sweep later costs no
     rollout. `event` is told of the steps "warmup", "scores" and "cells".
@@ -69,7 +69,7 @@ def _pool(
     event: Event,
 ) -> ScorePool:
     objectives = _objectives(cells)
-    # How a pool is cut into groups, or whether groups are enumerated instead, does not change the pool.
+    # The cutting of a pool into groups, or their enumeration instead, does not change the pool.
     axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
     meaning = axes | {"policy": without_paths(unit["policy"]), "version": IDENTITY_VERSION}
     path = None if cache is None else cache / f"pool-{content_hash(meaning)}.npz"

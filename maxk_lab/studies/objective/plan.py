@@ -50,7 +50,7 @@ class ObjectiveUnit(Unit):
 
 @dataclass(frozen=True)
 class ObjectiveConditions(Conditions):
-    """The grid of an objective study alone decides: its points have no baseline, and their K for an n."""
+    """The estimator and K of a point alone decide; it has no baseline, and its K for an n."""
 
     study: ClassVar[str] = "objective"
 

@@ -18,7 +18,7 @@ class ObjectiveGrid(Model):
 
 
 class Study(AnyStudy):
-    """The exact objective at `points` values of one parameter between `from` and `to`, and its optimum.
+    """The exact objective at `points` values of a parameter, from `from` to `to`, and its optimum.
 
     The values are evenly spaced. `parameter` is a number of the environment or of its policy, as in
     `policy.mean`.

@@ -1,4 +1,4 @@
-"""The work of an objective unit: exact objectives along one parameter, and where each is largest."""
+"""The work of an objective unit: exact objectives along one parameter, and their optima."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REFINEMENT = 1e-7
 def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
 ) -> Iterator[Measured]:
-    """Yield (cell id, metrics or exception) of every cell: one parameter of its environment is moved.
+    """Yield (cell id, metrics or exception) of every cell, moving one parameter.
 
     All points share one instance and, where the initial policy is random, its seed. `event` is told
     of every point, as "points"; `cache` is not used.

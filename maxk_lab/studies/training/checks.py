@@ -81,7 +81,7 @@ def _as_far_as_valid(written: Any) -> Study | None:
 
 @dataclass(frozen=True)
 class _Entry:
-    """An entry of the grid, the study with the settings that hold for it, and its place in the file."""
+    """An entry of the grid, the study with the settings that hold for it, and its place."""
 
     grid: TrainingGrid
     study: Study
@@ -196,7 +196,7 @@ def _check_evaluation(
 
 
 def _check_schedule(entry: _Entry, source: Source) -> None:
-    """Note ends of a schedule where the same place says that K is fixed, so that nothing reads them."""
+    """Note ends of a schedule, which nothing reads, where the same place says that K is fixed."""
     given: Any = entry.grid.overrides.given()
     block = given["k_schedule"] if "k_schedule" in given else entry.study.k_schedule.model_dump()
     if entry.study.k_schedule.kind != "fixed":

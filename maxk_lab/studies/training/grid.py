@@ -74,7 +74,7 @@ def meaning_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 def training_points(
     study: Study, environment: str
 ) -> tuple[tuple[Training, ...], tuple[Skipped, ...]]:
-    """Return the trainings of a study in the environment of this name, and what is left out, with why."""
+    """Return the trainings of a study in this environment, and the points left out with why."""
     found: dict[str, Training] = {}
     skipped: list[Skipped] = []
     keys = varied_settings(study)

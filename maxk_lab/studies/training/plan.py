@@ -1,4 +1,4 @@
-"""The units of a training study: one policy to train each, so that workers train them side by side."""
+"""The units of a training study: one policy each, so that workers train them side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of a training study in a sweep file: the settings of every step, their defaults unbiased."""
+"""The shape of a training study in a sweep file: its settings and its grid."""
 
 from __future__ import annotations
 

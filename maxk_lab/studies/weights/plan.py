@@ -44,7 +44,7 @@ class WeightsUnit(Unit):
 
 @dataclass(frozen=True)
 class WeightsConditions(Conditions):
-    """The rewards of a group, in the order of their size, are all that the weights may depend on."""
+    """The rewards of a group, ordered by size, are all that the weights may depend on."""
 
     study: ClassVar[str] = "weights"
 
@@ -53,8 +53,8 @@ class WeightsConditions(Conditions):
         method = Method.of(point)
         if method.is_ordered:
             return "estimator", (
-                f"the weights of {method.estimator.name} depend on the order of drawing, and the rewards are "
-                "shown in theirs"
+                f"the weights of {method.estimator.name} depend on the order of drawing, "
+                "and the rewards are shown in theirs"
             )
         if (refused := refused_tokens(point)) is not None:
             return refused

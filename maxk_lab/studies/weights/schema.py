@@ -10,7 +10,7 @@ from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy, Grid
 
 
 class Study(AnyStudy):
-    """The weights that estimators give the rewards of `groups` groups, drawn by the initial policy."""
+    """The weights that estimators give the rewards of `groups` groups of the initial policy."""
 
     misplaced: ClassVar[Mapping[str, str]] = {"start": NOT_IID}
 

@@ -1,4 +1,4 @@
-"""The work of a weights unit: draw groups of rewards and show the weights that each cell gives them."""
+"""The work of a weights unit: draw groups of rewards and give them the weights of each cell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from maxk_lab.sweeps.run.checkpoints import initial_policy
 def measure(
     unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
 ) -> Iterator[Measured]:
-    """Yield (cell id, metrics or exception) of every cell of one environment, initial policy and seed.
+    """Yield (cell id, metrics or exception) of every cell of a unit.
 
     All cells of one n see the same `groups` groups, one of each instance, which depend on no other
     cell. `event` is told of every cell, as "cells"; `cache` is not used.
@@ -52,8 +52,8 @@ def _groups(unit: Mapping[str, Any], n: int) -> Tensor:
     missing = int(rewards.isnan().sum())
     if missing:
         raise LabError(
-            f"{missing} of {rewards.numel()} trajectories have no reward (a reward function returned "
-            "None); a weights study needs a reward for every trajectory"
+            f"{missing} of {rewards.numel()} trajectories have no reward "
+            "(a reward function returned None); a weights study needs a reward for every trajectory"
         )
     return rewards.double()
 

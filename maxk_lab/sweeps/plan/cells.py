@@ -1,4 +1,4 @@
-"""Cells, the points of a sweep that each get a record, and the units that a worker measures at once."""
+"""Cells, points of a sweep with a record each, and the units that a worker measures at once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Unit(ABC):
         return told
 
     def check_machine(self) -> None:  # noqa: B027
-        """Raise `LabError` where this machine lacks what the unit asks for; most ask for nothing."""
+        """Raise `LabError` where this machine lacks what the unit asks for."""
 
     def with_points(self, points: Iterable[Point]) -> Self:
         """Return the unit with a cell for each of these grid points."""
@@ -78,7 +78,7 @@ class Unit(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One point of a grid at one seed, and stage where there are any; equal and hashed by its `id`."""
+    """A point of a grid at one seed, and stage if there are any; equal and hashed by its `id`."""
 
     unit: Unit = field(repr=False)
     estimator: str

@@ -1,4 +1,4 @@
-"""Grids of studies: which of their points are measured, and why the others are not."""
+"""Grids of studies: the points that are measured, and the others with the reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Conditions(ABC):
-    """All that decides, besides a point itself, whether it can run, in one kind of study.
+    """The settings that decide, besides a point itself, whether it can run in a kind of study.
 
     None stands for what is not known and refuses nothing.
     """

@@ -1,4 +1,4 @@
-"""Identity of cells: a versioned hash of their resolved meaning, so equal work has one name anywhere."""
+"""The identity of cells: a versioned hash of their resolved meaning, one name for equal work."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def without_defaults(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -
 
 
 def without_paths(obj: Any) -> Any:
-    """Return `obj` with the hash alone of every file in it: the content is what tells files apart."""
+    """Return `obj` with the hash alone of every file in it: its content tells a file apart."""
     if not isinstance(obj, Mapping):
         return obj
     if set(obj) == FILE_KEYS:

@@ -1,4 +1,4 @@
-"""The plan of a sweep: which cells to measure, which of them share their samples, what to skip and why."""
+"""The plan of a sweep: its cells by the units that share their samples, and the points left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Plan", "Skipped", "make_plan"]
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a sweep measures, in the order in which it does, and what it leaves out."""
+    """The work of a sweep in the order in which it is done, and the points that it leaves out."""
 
     spec: SweepSpec
     units: tuple[Unit, ...]

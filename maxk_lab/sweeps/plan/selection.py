@@ -1,4 +1,4 @@
-"""`--only baseline=subloo,k=8`: which cells of a plan to run now."""
+"""The cells of a plan that an option such as `--only baseline=subloo,k=8` selects."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ AXES = ("estimator", "baseline", "n", "k", "stage", "seed", "study")
 
 
 def select(plan: Plan, only: str | None) -> frozenset[str]:
-    """The ids of the plan's cells that `only` names; all if None.
+    """Return the ids of the plan's cells that `only` names; all if None.
 
-    `axis=value` pairs joined by commas: different axes must all hold, values of one axis are alternatives. Keys of
-    what the sweep varies are axes too, as in `environment.arms=8`.
-    Raises `LabError` for unknown axes, for values that the sweep does not have and if no cell is left.
+    `only` has `axis=value` pairs joined by commas: different axes must all hold, values of one axis
+    are alternatives. Keys of `vary` are axes too, as in `environment.arms=8`. Raises `LabError` for
+    unknown axes, for values that the sweep does not have and if no cell is left.
     """
     if only is None:
         return frozenset(cell.id for cell in plan.cells)

@@ -16,21 +16,22 @@ from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.spec.named_files import resolved_file
 
-# Most differences that a message lists.
+# The most differences that a message lists.
 LISTED = 4
-# What Lightning calls the policy within the state of its module.
+# The name of the policy within the state of a module of Lightning's.
 PREFIX = "policy."
 
 
 def policy_seed(unit: Mapping[str, Any]) -> int:
-    """The seed of a unit's fresh policy, which does not depend on where a checkpoint lies."""
+    """Return the seed of a unit's fresh policy, which no path of a checkpoint changes."""
     return derive_seed("policy", unit["environment"], without_paths(unit["policy"]), unit["seed"])
 
 
 def initial_policy(environment: Environment, unit: Mapping[str, Any]) -> nn.Module:
-    """The policy that a unit (as sent to a worker) begins with: fresh from its seed, or that of its checkpoint.
+    """Return the policy that a unit (as sent to a worker) begins with: fresh, or of its checkpoint.
 
-    Raises `LabError` where the checkpoint is not there, is no longer the file that was planned with, or does not fit.
+    Raises `LabError` where the checkpoint is not there, is no longer the file that was planned
+    with, or does not fit.
     """
     policy = environment.policy(policy_seed(unit))
     checkpoint = unit["policy"].get("checkpoint")
@@ -41,12 +42,15 @@ def initial_policy(environment: Environment, unit: Mapping[str, Any]) -> nn.Modu
 
 
 def check_checkpoint(environment: Mapping[str, Any], policy: Mapping[str, Any]) -> None:
-    """Raise `LabError` where the checkpoint of a resolved policy is none, or does not fit the policy's parameters."""
+    """Raise `LabError` where the checkpoint of a resolved policy is none, or does not fit it."""
     load_policy(make_environment(environment, policy).policy(0), policy["checkpoint"]["path"])
 
 
 def load_policy(policy: nn.Module, path: str | Path) -> None:
-    """Give `policy` the parameters in a checkpoint. Raises `LabError` that names those that do not fit."""
+    """Give `policy` the parameters in a checkpoint.
+
+    Raises `LabError` that names those that do not fit.
+    """
     given, wanted = policy_state(path), policy.state_dict()
     differences = [
         *(f"no {name}" for name in wanted if name not in given),
@@ -60,16 +64,17 @@ def load_policy(policy: nn.Module, path: str | Path) -> None:
     if differences:
         more = f"; and {len(differences) - LISTED} more" if len(differences) > LISTED else ""
         raise LabError(
-            f"{path} does not fit the policy that environment and policy describe: the checkpoint has "
-            f"{'; '.join(differences[:LISTED])}{more}"
+            f"{path} does not fit the policy that environment and policy describe: "
+            f"the checkpoint has {'; '.join(differences[:LISTED])}{more}"
         )
     policy.load_state_dict(given)
 
 
 def policy_state(path: str | Path) -> dict[str, Tensor]:
-    """The parameters of the policy in a checkpoint, by name: under `policy`, or under `state_dict` beginning with `policy.`.
+    """Return the parameters of the policy in a checkpoint, by name.
 
-    Raises `LabError` where there is no readable file, where it is no checkpoint that torch loads safely, or has no policy.
+    They are under `policy`, or under `state_dict` with names that begin with `policy.`. Raises
+    `LabError` where there is no readable file, no checkpoint that torch loads safely, or no policy.
     """
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
@@ -77,7 +82,8 @@ def policy_state(path: str | Path) -> dict[str, Tensor]:
         raise LabError(f"{path} does not exist") from None
     except pickle.UnpicklingError:
         raise LabError(
-            f"{path} is no checkpoint that can be loaded safely: it is damaged, or holds more than tensors, as RL4CO's own do"
+            f"{path} is no checkpoint that can be loaded safely: "
+            "it is damaged, or holds more than tensors, as RL4CO's own do"
         ) from None
     except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
         raise LabError(f"{path} is no checkpoint: {str(error).strip().splitlines()[0]}") from None
@@ -95,7 +101,7 @@ def policy_state(path: str | Path) -> dict[str, Tensor]:
         isinstance(value, Tensor) for value in state.values()
     ):
         raise LabError(
-            f"{path} holds no policy: it must have parameters under policy, as the lab's own checkpoints, or under "
-            "state_dict with names beginning with policy., as Lightning's"
+            f"{path} holds no policy: it must have parameters under policy, as the lab's own "
+            "checkpoints, or under state_dict with names beginning with policy., as Lightning's"
         )
     return dict(state)

@@ -1,4 +1,4 @@
-"""Events of a run: one JSON line each, appended by the workers, followed by the process that runs them."""
+"""Events of a run: a JSON line each, appended by the workers, followed by their parent process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OnEvent = Callable[[str, dict[str, Any]], None]
 
 
 def append_event(path: Path, name: str, payload: Mapping[str, Any]) -> None:
-    """Append one event: one write to a file opened for appending, so lines of several workers never mix."""
+    """Append one event by one write to a file opened for appending, so that lines never mix."""
     line = json.dumps({"time": round(time.time(), 3), "event": name, **payload}, default=str) + "\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
@@ -32,7 +32,7 @@ class Follower:
         self._rest = b""
 
     def new(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(name, payload) of each complete line since the last call; what is no event is passed over."""
+        """Yield (name, payload) of each complete line since the last call that is an event."""
         with self._path.open("rb") as file:
             file.seek(self._position)
             data = self._rest + file.read()

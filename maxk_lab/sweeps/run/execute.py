@@ -1,4 +1,4 @@
-"""Execution: the missing cells, in worker processes, with every failure kept to the cells it belongs to."""
+"""Execution: the missing cells in worker processes, every failure kept to the cells it concerns."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def execute(
     on_event: OnEvent = _ignore,
     measure: str | None = None,
 ) -> Outcome:
-    """Measure the cells of `plan` that `run` lacks, in `jobs` worker processes; keep each as it finishes.
+    """Measure the cells of `plan` that `run` lacks in `jobs` worker processes, and keep each.
 
     Records are reused, failed ones too unless `retry_failed`; `force` measures everything that
     `only` selects again and replaces each record once its successor is there. `measure` names the

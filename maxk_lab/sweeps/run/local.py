@@ -1,4 +1,4 @@
-"""Worker processes: each unit in one of them; a worker that dies takes only its own unit's cells with it."""
+"""Worker processes, one for each unit; one that dies takes only its own unit's cells with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Events = list[tuple[str, dict[str, Any]]]
 
 
 class Teller(Protocol):
-    """Tells an event of this process, and passes on those of the workers."""
+    """The teller of events: those of this process and, passed on, those of the workers."""
 
     def __call__(self, name: str, **payload: Any) -> None: ...
 
@@ -28,10 +28,10 @@ class Teller(Protocol):
 
 
 def run_tasks(tasks: Sequence[Task], run: RunDirectory, *, jobs: int, tell: Teller) -> None:
-    """Run every task in `jobs` worker processes. Whatever happens, each cell has a record when this returns.
+    """Run every task in `jobs` worker processes; each cell has a record when this returns.
 
-    One dead worker breaks a whole pool, so what was running then is run again one by one, each in a pool of
-    its own: the task that breaks that one, too, has its open cells recorded as failed.
+    One dead worker breaks a whole pool, so what was running then is run again one by one, each in a
+    pool of its own: the task that breaks that one, too, has its open cells recorded as failed.
     """
     log = _Log(tell)
     waiting = list(tasks)
@@ -55,7 +55,7 @@ def run_tasks(tasks: Sequence[Task], run: RunDirectory, *, jobs: int, tell: Tell
 
 
 class _Log:
-    """What the events of the workers say: which tasks began and ended, and which cells have their record."""
+    """The tasks that began and ended, and the cells with a record, from the workers' events."""
 
     def __init__(self, tell: Teller) -> None:
         self._tell = tell
@@ -73,16 +73,16 @@ class _Log:
                 self.recorded.add(payload["cell"])
 
     def remaining(self, task: Task) -> Task:
-        """The task without the cells that have their record already."""
+        """Return the task without the cells that have their record already."""
         return replace(
             task, cells=tuple(cell for cell in task.cells if cell["id"] not in self.recorded)
         )
 
 
 def _run_pool(tasks: Sequence[Task], jobs: int, log: _Log) -> bool:
-    """Run tasks in one pool of workers; whether it broke. An exception here stops the workers at once."""
+    """Run tasks in one pool of workers and return whether it broke; exceptions stop the workers."""
     context = multiprocessing.get_context("spawn")
-    # Workers hold the reading end and leave at end of file: when this process closes its end, or dies.
+    # Workers hold the reading end and leave at end of file: when this process closes or dies.
     reading, writing = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(
         min(jobs, len(tasks)), mp_context=context, initializer=start_worker, initargs=(reading,)
@@ -105,7 +105,7 @@ def _run_pool(tasks: Sequence[Task], jobs: int, log: _Log) -> bool:
 
 
 def _wait(futures: Sequence[Future[None]], log: _Log) -> bool:
-    """Follow the events until all futures are done; whether a worker died."""
+    """Follow the events until all futures are done, and return whether a worker died."""
     pending, broken = set(futures), False
     while pending:
         done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
@@ -121,7 +121,7 @@ def _wait(futures: Sequence[Future[None]], log: _Log) -> bool:
 
 @contextmanager
 def _sigint_blocked() -> Iterator[None]:
-    """Processes that start in here inherit the block: Ctrl-C reaches only this one, and only afterwards."""
+    """Block Ctrl-C for the processes that start in here; this one gets it afterwards."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

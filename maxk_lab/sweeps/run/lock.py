@@ -1,4 +1,4 @@
-"""One process at a time writes a run directory; a second one is refused, a killed one leaves no lock."""
+"""The lock of a run directory: one process writes at a time, and a killed one leaves no lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a run is and how long the rest takes, from its records."""
+"""The progress of a run and the time that the rest takes, from its records."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Kind = tuple[str, int | None]
 
 
 def statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
-    """Cell id → state, in the order of the plan."""
+    """Return the state of every cell by its id, in the order of the plan."""
     found: dict[str, State] = {record.cell["id"]: record.status for record in run.records(plan)}
     return {cell.id: found.get(cell.id, "missing") for cell in plan.cells}
 
 
 def estimate_seconds(plan: Plan, run: RunDirectory) -> float | None:
-    """Seconds that one worker needs for the missing cells; None as long as nothing has been measured.
+    """Return the seconds that one worker needs for the missing cells; None where none was timed.
 
-    Cells of a unit share the pool, which dominates: a unit with anything missing counts as a whole one,
-    at the mean time of the units of its study and stage, or of all units where its own have none.
+    Cells of a unit share the work that dominates: a unit with anything missing counts as a whole
+    one, at the mean time of the units of its study and stage, or of all where these have none.
     """
     seconds = {
         record.cell["id"]: float(record.timings["seconds"])

@@ -1,4 +1,4 @@
-"""Provenance: which code, versions, command and machine a record comes from."""
+"""Provenance: the code, versions, command and machine that a record comes from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGES = ("torch", "rl4co", "tensordict", "numpy", "scipy")
 
 
 def collect_provenance() -> dict[str, Any]:
-    """JSON of git commit and dirty flag, versions, command line, host, platform and the time now (UTC)."""
+    """Return git commit and dirty flag, versions, command line, host, platform and time (UTC)."""
     return {
         "git": _git(Path(maxk_lab.__file__).parent),
         "versions": {
@@ -40,8 +40,8 @@ def _version(package: str) -> str | None:
 
 
 def _git(package: Path) -> dict[str, Any] | None:
-    """{"commit", "dirty"} of the checkout that the package belongs to; None for an installed copy."""
-    # A copy installed inside somebody's own repository is not tracked by it: that commit would say nothing.
+    """Return {"commit", "dirty"} of the package's checkout; None for an installed copy."""
+    # A copy installed inside somebody's own repository is not tracked by it.
     if _run_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None
     commit, status = (

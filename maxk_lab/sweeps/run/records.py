@@ -22,7 +22,7 @@ Status = Literal["done", "failed"]
 
 @dataclass(frozen=True)
 class Record:
-    """What measuring a cell gave: its metrics if done, the traceback if failed, and how it came about."""
+    """The outcome of a cell: its metrics if done, the traceback if failed, and its provenance."""
 
     cell: dict[str, Any]
     status: Status
@@ -32,14 +32,17 @@ class Record:
     timings: dict[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The record as JSON with its checksum; ValueError or TypeError for what JSON cannot hold."""
+        """Return the record as JSON with its checksum.
+
+        Raises `ValueError` or `TypeError` for what JSON cannot hold.
+        """
         body = asdict(self)
         content = {"checksum": _checksum(body), **body}
         return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:
-        """The record in `data`. Raises ValueError that says what is damaged."""
+        """Return the record in `data`. Raises `ValueError` that says what is damaged."""
         try:
             content = json.loads(data)
         except ValueError:
@@ -56,7 +59,7 @@ class Record:
 
 
 def _as_planned(record: Record, cell: Cell) -> Record:
-    """The record with what the plan varies: an earlier spec may have come to the same cell without, or by another way."""
+    """Return the record with the plan's setting: an earlier spec may have varied something else."""
     if record.cell.get("setting", {}) == cell.setting:
         return record
     bare = {key: value for key, value in record.cell.items() if key != "setting"}
@@ -95,7 +98,7 @@ class RunDirectory:
         return list(self._problems.values())
 
     def spec(self) -> SweepSpec:
-        """The resolved spec of the latest run. Raises `LabError` when there is none."""
+        """Return the resolved spec of the latest run. Raises `LabError` when there is none."""
         from maxk_lab.sweeps.spec.load import read_spec
 
         return read_spec(self.spec_path)
@@ -107,11 +110,11 @@ class RunDirectory:
         write_atomically(self.spec_path, spec_to_yaml(spec).encode())
 
     def write(self, record: Record) -> None:
-        """Write a record, all or nothing. Raises ValueError or TypeError when it cannot be JSON."""
+        """Write a record, all or nothing. Raises as `Record.to_bytes` does."""
         write_atomically(self._path(record.cell["id"]), record.to_bytes())
 
     def read(self, cell_id: str) -> Record | None:
-        """The record of a cell; None if absent, damaged (see `problems`) or of another identity version."""
+        """Return the record of a cell; None if absent, damaged or of another identity version."""
         record = self._read(cell_id)
         return (
             record
@@ -120,22 +123,22 @@ class RunDirectory:
         )
 
     def records(self, plan: Plan) -> list[Record]:
-        """The records of the plan's cells, in the plan's order, failed ones included, each with the plan's setting."""
+        """Return the records of the plan's cells in its order, failed too, with its setting."""
         found = ((self.read(cell.id), cell) for cell in plan.cells)
         return [_as_planned(record, cell) for record, cell in found if record is not None]
 
     def all_records(self) -> Iterator[Record]:
-        """Every sound record of this identity version, whether or not the present spec asks for it."""
+        """Yield every sound record of this identity version, also where no plan asks for it."""
         return (record for cell_id in self.ids() if (record := self.read(cell_id)) is not None)
 
     def ids(self) -> list[str]:
-        """The ids of all cells with a file, sorted."""
+        """Return the ids of all cells with a file, sorted."""
         return sorted(
             path.stem for path in self.cells_path.glob("*.json") if not path.name.startswith(".")
         )
 
     def stale(self, plan: Plan) -> list[str]:
-        """Cells with a record that the plan does not reuse: of another spec or another identity version."""
+        """Return cells with a record that the plan does not reuse: of another spec or version."""
         planned = {cell.id for cell in plan.cells}
         return [
             cell_id
@@ -151,7 +154,7 @@ class RunDirectory:
         path = self._path(cell_id)
         try:
             status = path.stat()
-            # Records are replaced, never edited: a file of the same identity need not be read twice.
+            # Records are replaced, never edited: the same file need not be read twice.
             stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
             known = self._known.get(cell_id)
             if known is not None and known[0] == stamp:
@@ -177,7 +180,7 @@ class RunDirectory:
 
 
 def find_runs(results: str | Path = "results") -> list[RunDirectory]:
-    """Every run under `results`, the one that ran last first."""
+    """Return every run under `results`, the one that ran last first."""
     found = [RunDirectory(path.parent) for path in Path(results).glob("*/spec.yaml")]
     return sorted(found, key=lambda run: (-_last_change(run), run.name))
 
@@ -185,7 +188,10 @@ def find_runs(results: str | Path = "results") -> list[RunDirectory]:
 def find_run(
     name_or_path: str | Path | None = None, results: str | Path = "results"
 ) -> RunDirectory:
-    """The run of that name under `results` or in that folder; the latest if None. `LabError` if none."""
+    """Return the run of that name under `results` or in that folder; the latest if None.
+
+    Raises `LabError` where there is none.
+    """
     if name_or_path is not None:
         for root in (Path(results) / name_or_path, Path(name_or_path)):
             if (root / "spec.yaml").is_file():

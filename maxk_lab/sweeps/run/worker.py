@@ -1,4 +1,4 @@
-"""What a worker process does: measure the cells of one unit and write each record the moment it is there."""
+"""The work of a worker process: measure the cells of a unit and write each record at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from maxk_lab.catalogue import load
 from maxk_lab.files import WRITING
 from maxk_lab.sweeps.run.events import append_event
-from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.run.records import Record, RunDirectory, Status
 
 # Progress of one kind is reported at most this often, or the log would outgrow the records.
 SECONDS_BETWEEN_EVENTS = 0.5
@@ -48,7 +48,7 @@ def start_worker(stop: Connection) -> None:
 
 
 def _leave_with_parent(stop: Connection) -> None:
-    """Wait for the end of the pipe, whose other end only the parent holds, then leave between two files."""
+    """Wait for the end of the pipe, which only the parent holds, then leave between two files."""
     try:
         stop.recv_bytes()
     except (EOFError, OSError):
@@ -57,7 +57,7 @@ def _leave_with_parent(stop: Connection) -> None:
 
 
 def run_unit(task: Task) -> None:
-    """Measure the cells of a task. What goes wrong with a cell becomes its record and is not raised."""
+    """Measure the cells of a task; an error with a cell becomes its record and is not raised."""
     run = RunDirectory(task.root)
     reporter = _Reporter(run, task)
     reporter.tell("unit_started", pid=os.getpid())
@@ -101,7 +101,8 @@ class _Measuring:
         for cell_id, result in results:
             if cell_id not in self._open:
                 raise ValueError(
-                    f"{self._task.measure} gave a result for {cell_id!r}, which was not asked for or is done"
+                    f"{self._task.measure} gave a result for {cell_id!r}, "
+                    "which was not asked for or is done"
                 )
             if isinstance(result, Exception):
                 self._write(cell_id, error="".join(traceback.format_exception(result)))
@@ -116,7 +117,7 @@ class _Measuring:
         self, cell_id: str, *, metrics: dict[str, Any] | None = None, error: str | None = None
     ) -> None:
         now = time.monotonic()
-        # The first cell of a unit carries the time of the pool that all share: they add up to the unit.
+        # The first cell of a unit carries the time of what all share: they add up to the unit.
         timings: dict[str, Any] = {
             "seconds": round(now - self._since, 6),
             "finished": round(time.time(), 3),
@@ -128,8 +129,8 @@ class _Measuring:
         self._since = now
         cell, provenance = self._open[cell_id], self._task.provenance
         try:
-            status = "failed" if metrics is None else "done"
-            self._run.write(Record(cell, status, metrics, error, provenance, timings))  # type: ignore[arg-type]
+            status: Status = "failed" if metrics is None else "done"
+            self._run.write(Record(cell, status, metrics, error, provenance, timings))
         except (TypeError, ValueError):
             error = f"the metrics are not JSON: {traceback.format_exc()}"
             self._run.write(Record(cell, "failed", None, error, provenance, timings))

@@ -1,4 +1,4 @@
-"""The parts of a sweep file, each validated once and under its path, and the spec that they make."""
+"""The parts of a sweep file, each validated once, under its path, and the spec that they make."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Parts:
-    """All that is sound in a sweep file: its blocks, its lists, and the spec if nothing is wrong."""
+    """The sound parts of a sweep file: blocks, lists, and the spec where nothing is wrong."""
 
     blocks: dict[str, Block]
     lists: dict[str, tuple[Any, ...]]

@@ -1,4 +1,4 @@
-"""The checkpoints that a sweep file names: each must be there and fit its policy before anything runs."""
+"""The checkpoints that a sweep file names: each must fit its policy before anything runs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The environment of a sweep file and its policy: known parameters, allowed values, defaults filled in."""
+"""The environment of a sweep file and its policy: parameters parsed, defaults filled in."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
@@ -11,6 +11,7 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS, EnvironmentRow
 from maxk_lab.errors import LabError
 from maxk_lab.findings import unknown_key
 from maxk_lab.policies.catalogue import POLICIES
+from maxk_lab.sweeps.plan.identity import without_defaults
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
@@ -20,7 +21,7 @@ POLICY_NAME = "policy.name"
 
 
 def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """(environment, policy) with all parameters parsed or defaulted; None if there are problems.
+    """Return (environment, policy), all parameters parsed or defaulted; None if there are problems.
 
     Optional parameters are there only where they are not at their default, and the policy's name
     only where it is not the environment's own. `checkpoint` of the policy is its path and hash.
@@ -71,7 +72,7 @@ def _row(name: Any, source: Source) -> EnvironmentRow | None:
 
 
 def _policy(given: Mapping[str, Any], row: EnvironmentRow, source: Source) -> dict[str, Any]:
-    """The policy's parameters, parsed or defaulted, and its name if it is not the row's own."""
+    """Return the policy's parameters, parsed or defaulted, and its name if not the row's own."""
     try:
         known = row.parameters_of(given)
     except LabError as error:
@@ -84,9 +85,8 @@ def _policy(given: Mapping[str, Any], row: EnvironmentRow, source: Source) -> di
 
 
 def _without_own_name(policy: Mapping[str, Any], row: EnvironmentRow) -> dict[str, Any]:
-    """A policy without the name that it has anyway, so that naming it changes no identity."""
-    own = row.policies[0]
-    return {key: value for key, value in policy.items() if key != "name" or value != own}
+    """Return a policy without the name that it has anyway: naming it changes no identity."""
+    return without_defaults(policy, {"name": row.policies[0]})
 
 
 def _checkpoint(policy: Mapping[str, Any], source: Source) -> dict[str, Any]:
@@ -100,14 +100,14 @@ def _checkpoint(policy: Mapping[str, Any], source: Source) -> dict[str, Any]:
 
 
 def is_known(environment: str, policy: Mapping[str, Any]) -> bool:
-    """Whether the catalogues have both; where a run is only reported, they may not."""
+    """Return whether the catalogues have both; where a run is only reported, they may not."""
     return environment in ENVIRONMENTS and ("name" not in policy or policy["name"] in POLICIES)
 
 
 def completed(
     environment: Mapping[str, Any], policy: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """An environment and policy with the defaults of what is not given.
+    """Return an environment and policy with the defaults of what is not given.
 
     They stay as they are where they are not known. Raises `LabError` for a value or a
     policy that the environment of this name does not take.
@@ -116,22 +116,23 @@ def completed(
         return dict(environment), dict(policy)
     row = ENVIRONMENTS.get(environment["name"])
 
-    def filled(given: Mapping[str, Any], known: Iterable[Parameter]) -> dict[str, Any]:
-        parsed = {p.name: (p, p.parse(given.get(p.name, p.default))) for p in known}
-        return dict(given) | {
-            name: value
-            for name, (p, value) in parsed.items()
-            if not p.optional or value != p.parse(p.default)
-        }
+    def filled(given: Mapping[str, Any], known: Sequence[Parameter]) -> dict[str, Any]:
+        parsed = {p.name: p.parse(given.get(p.name, p.default)) for p in known}
+        return dict(given) | without_defaults(parsed, later_defaults(known))
 
     named = _without_own_name(policy, row)
     return filled(environment, row.parameters), filled(named, row.parameters_of(policy))
 
 
+def later_defaults(known: Iterable[Parameter]) -> dict[str, Any]:
+    """Return the defaults of the optional parameters, which came later than the first records."""
+    return {one.name: one.parse(one.default) for one in known if one.optional}
+
+
 def moved(
     environment: Mapping[str, Any], policy: Mapping[str, Any], key: str, value: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A resolved environment and policy with one parameter, such as `policy.mean`, at another value.
+    """Return a resolved environment and policy with one parameter, by its key, at another value.
 
     Raises `LabError` for a value that the parameter or the environment refuses, and for the default
     of an optional parameter, which stands for a setting of another kind than its other values.
@@ -156,7 +157,7 @@ def moved(
 
 
 def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that tell a resolved environment from others of its name, by name.
+    """Return the parameters that tell a resolved environment from others of its name, by name.
 
     Those that are empty or as the catalogue has them by default stay out, but for its size and its
     task. For an environment that the catalogue does not know, all that are not empty are there.
@@ -175,7 +176,7 @@ def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _culprit(reason: str, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> TreePath:
-    """The place of a refusal: the value that it quotes, or else the first parameter it names."""
+    """Return the place of a refusal: the value that it quotes, or the first parameter it names."""
     blocks = {"environment": parameters, "policy": policy}
     for block, given in blocks.items():
         for name, value in given.items():
@@ -199,7 +200,7 @@ def _parse(
     source: Source,
     also: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """All parameters, parsed or defaulted; problems name the keys that are `also` there as known."""
+    """Return all parameters, parsed or defaulted; unknown keys are told with those known."""
     parameters = {parameter.name: parameter for parameter in known}
     for key in given:
         if key not in parameters:
@@ -207,10 +208,7 @@ def _parse(
     parsed: dict[str, Any] = {}
     for name, parameter in parameters.items():
         try:
-            value = parameter.parse(given.get(name, parameter.default))
+            parsed[name] = parameter.parse(given.get(name, parameter.default))
         except LabError as error:
             source.add((*path, name), str(error))
-            continue
-        if not parameter.optional or value != parameter.parse(parameter.default):
-            parsed[name] = value
-    return parsed
+    return without_defaults(parsed, later_defaults(parameters.values()))

@@ -59,7 +59,7 @@ EstimatorName = Annotated[str, AfterValidator(_canonical(choose_estimator))]
 BaselineName = Annotated[str, AfterValidator(_canonical(choose_baseline))]
 Distinct = Annotated[OneOrMore[WholeNumber], AfterValidator(distinct)]
 Distances = Annotated[OneOrMore[NotNegative], AfterValidator(distinct)]
-# What a YAML file can give a parameter: true and false are no numbers.
+# A value that a YAML file can give a parameter: true and false are no numbers.
 Value = Annotated[
     bool | int | float | str, Field(union_mode="left_to_right"), BeforeValidator(_single)
 ]
@@ -67,7 +67,7 @@ DistinctAscending = Annotated[Distinct, AfterValidator(_ascending)]
 
 
 class Grid(Model):
-    """What is compared; every combination is a point of the grid."""
+    """The methods that are compared; every combination is a point of the grid."""
 
     estimator: OneOrMore[EstimatorName]
     baseline: OneOrMore[BaselineName]

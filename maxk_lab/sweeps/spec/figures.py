@@ -1,4 +1,4 @@
-"""Line figures that a sweep file declares: one measure of its gradient study against one thing that it varies."""
+"""Line figures that a sweep file declares: one measure against one thing that it varies."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from maxk_lab.sweeps.spec.source import Source, TreePath
 def _file_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name) is None:
         raise ValueError(
-            "names the figure's file: at most 100 letters, digits, '_' and '-', beginning with a letter or digit, "
-            f"got {name!r}"
+            "names the figure's file: at most 100 letters, digits, '_' and '-', "
+            f"beginning with a letter or digit, got {name!r}"
         )
     return name
 
 
 class Figure(Model):
-    """`metric` against `against`, a line for each combination of what `lines` names, a panel for each value of `panels`.
+    """A figure of `metric` against `against`, with a line for each combination of `lines`.
 
-    `against`, `lines` and `panels` are axes of the grid (estimator, baseline, n, k, stage), keys of `vary`, or
-    behaviour.distance. What none of them names must have one value. `scale` is that of the metric's axis.
+    There is a panel for each value of `panels`. `against`, `lines` and `panels` name axes of the
+    grid (estimator, baseline, n, k, stage), keys of `vary`, or behaviour.distance; all else must
+    have one value. `scale` is that of the metric's axis.
     """
 
     name: Annotated[str, AfterValidator(_file_name)]

@@ -1,4 +1,4 @@
-"""The way from a sweep file to a validated spec, with all problems told at once, before anything runs."""
+"""The way from a sweep file to a validated spec, with all problems told at once."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
 
 
 def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> SweepSpec:
-    """Return the spec in the YAML file `path`, with `overrides` such as `gradient.pool=64` set over it.
+    """Return the spec in the YAML file `path`, with `overrides` set over it.
 
-    Raises `SpecError` with every problem as `file:line:column: path: message`, and `LabError` if
-    there is no readable file. Problems of overrides carry the file `--set` and the number of the
-    option as line.
+    An override is as in `gradient.pool=64`. Raises `SpecError` with every problem as
+    `file:line:column: path: message`, and `LabError` if there is no readable file. Problems of
+    overrides carry the file `--set` and the number of the option as line.
     """
     source = read_source(path)
     apply_overrides(source, list(overrides))

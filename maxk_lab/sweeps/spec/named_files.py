@@ -1,4 +1,4 @@
-"""Files that a sweep file names: resolved to their path and the hash of their content, their meaning."""
+"""Files that a sweep file names, resolved to their path and the hash of their content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxk_lab.sweeps.studies import STUDIES
 
 
 def hash_of_file(path: str | Path) -> str:
-    """Return the SHA-256 of a file, 64 hex digits. Raises `LabError` where there is no readable file."""
+    """Return the SHA-256 of a file, 64 hex digits. Raises `LabError` where it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -44,7 +44,7 @@ def resolved_file(
 
 
 def resolve_files(source: Source) -> None:
-    """Resolve the files that settings of studies name; one that is not there is noted and left out."""
+    """Resolve the files that settings of studies name; a missing one is noted and left out."""
     environment = source.tree.get("environment")
     name = str(environment.get("name")) if isinstance(environment, Mapping) else ""
     for row in STUDIES:

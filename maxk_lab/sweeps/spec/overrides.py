@@ -1,4 +1,4 @@
-"""`--set a.b=1`: values of the command line over those of the file, with OmegaConf's rules."""
+"""Values of the command line, as in `--set a.b=1`, over those of the file, by OmegaConf's rules."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ FILE = "--set"
 
 
 def apply_overrides(source: Source, overrides: Sequence[str]) -> None:
-    """Set each `key=value` in the tree of `source`; problems have file `--set` and the option's number.
+    """Set each `key=value` in the tree of `source`.
 
-    Mappings merge into mappings, all else replaces; `a.0` and `a[0]` are the first entry of the list `a`.
+    Problems have the file `--set` and the option's number. Mappings merge into mappings, all else
+    replaces; `a.0` and `a[0]` are the first entry of the list `a`.
     """
     if not overrides and not _has_interpolation(source.tree):
         return
@@ -90,7 +91,7 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
 
 
 def _path(key: str) -> TreePath:
-    """Where a key such as `gradient.stages[0]` points; keys of `vary`, such as `environment.arms`, have a dot in them."""
+    """Return the place that a key such as `gradient.stages[0]` names; keys of `vary` have a dot."""
     path = tuple(part for part in re.split(r"[.\[\]]+", key) if part)
     if path[:1] == ("vary",) and len(path) > 2:
         return ("vary", ".".join(path[1:3]), *path[3:])
@@ -98,7 +99,7 @@ def _path(key: str) -> TreePath:
 
 
 def _no_entry(tree: Any, path: TreePath) -> str | None:
-    """What to say of a path that leads into a list but names none of its entries."""
+    """Return the words for a path that leads into a list but names none of its entries."""
     for depth, step in enumerate(path):
         if isinstance(tree, list) and not step.isdigit():
             before, rest = ".".join(path[:depth]), ".".join(path[depth:])
@@ -111,7 +112,7 @@ def _no_entry(tree: Any, path: TreePath) -> str | None:
 
 
 def _mark_under(source: Source, path: TreePath, value: Any, mark: Mark) -> None:
-    """Marks for what the option itself says; what a mapping leaves as it was keeps its place in the file."""
+    """Mark what the option itself says; what a mapping leaves as it was keeps its place."""
     if not isinstance(value, dict):
         source.forget(path)
         return

@@ -36,9 +36,8 @@ def _folder_name(name: str) -> str:
 
 def _is_mapping(value: Any) -> Any:
     if not isinstance(value, dict):
-        raise ValueError(
-            f"must be a mapping of keys to values, got {'nothing' if value is None else repr(value)}"
-        )
+        given = "nothing" if value is None else repr(value)
+        raise ValueError(f"must be a mapping of keys to values, got {given}")
     return value
 
 
@@ -78,7 +77,7 @@ class SweepSpec(Model):
 
     @classmethod
     def keys(cls) -> list[str]:
-        """Return the keys of a sweep file: the fields, with the kinds of studies in place of `studies`."""
+        """Return the keys of a sweep file: the fields, with the kinds in place of `studies`."""
         keys = list(cls.model_fields)
         at = keys.index("studies")
         return [*keys[:at], *STUDIES.names(), *keys[at + 1 :]]

@@ -1,4 +1,4 @@
-"""A sweep file as text: YAML and `--set` values as one tree that still knows where each value was written."""
+"""A sweep file as a tree of YAML and `--set` values that knows where each value was written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _Loader.add_implicit_resolver(
 
 @dataclass(frozen=True)
 class Mark:
-    """Where something is written; lines and columns count from 1."""
+    """The place where something is written; lines and columns count from 1."""
 
     file: str
     line: int
@@ -57,7 +57,7 @@ class Source:
     problems: list[Problem] = field(default_factory=list)
 
     def problem(self, path: TreePath, message: str, *, key: bool = False) -> Problem:
-        """A problem at the value at `path` (or its key); if that is absent, at the nearest around it."""
+        """Return a problem at the value at `path` (or its key), or at the nearest around it."""
         mark = self.keys.get(path) if key else None
         for end in range(len(path), -1, -1):
             mark = mark or self.values.get(path[:end])
@@ -78,7 +78,7 @@ class Source:
 
 
 def entry_path(source: Source, study: str, number: int) -> TreePath:
-    """Where entry `number` of a study's grid is written; a grid of one entry need not be a list."""
+    """Return the place of an entry of a study's grid; a grid of one entry need not be a list."""
     grid = source.tree[study]["grid"]
     return (study, "grid", str(number)) if isinstance(grid, list) else (study, "grid")
 

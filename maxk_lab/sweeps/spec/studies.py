@@ -1,4 +1,4 @@
-"""The studies of a sweep file with its figures and claims: all that only their parts together can get wrong."""
+"""The checks of a sweep file's studies, figures and claims that concern more than their shape."""
 
 from __future__ import annotations
 

@@ -11,13 +11,14 @@ from maxk_lab.catalogue import Parameter, did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.fields import as_tuple
-from maxk_lab.sweeps.spec.environment import NAME, POLICY_NAME, completed, is_known
+from maxk_lab.sweeps.plan.identity import without_defaults
+from maxk_lab.sweeps.spec.environment import NAME, POLICY_NAME, completed, is_known, later_defaults
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
 Resolved = tuple[dict[str, Any], dict[str, Any]]
 Vary = Mapping[str, Sequence[Any]]
-# The key by which a sweep varies where its policies come from; its values are paths.
+# The key by which a sweep varies the origin of its policies; its values are paths.
 CHECKPOINT = "policy.checkpoint"
 
 
@@ -37,7 +38,7 @@ class Variant:
 def variants(
     environment: Mapping[str, Any], policy: Mapping[str, Any], vary: Vary
 ) -> Iterator[Variant]:
-    """Every combination of parsed values, the last key running fastest.
+    """Yield every combination of parsed values, the last key running fastest.
 
     Where nothing varies, it is the environment as it is.
     """
@@ -53,16 +54,9 @@ def variants(
             )
         for key, value in chosen.items():
             block, _, name = key.partition(".")
-            parameter = parameters_of(blocks["environment"]["name"], blocks["policy"]).get(key)
-            # At its default an optional parameter stays out, here as in a sweep that does not vary it.
-            if (
-                parameter is not None
-                and parameter.optional
-                and value == parameter.parse(parameter.default)
-            ):
-                blocks[block].pop(name, None)
-            else:
-                blocks[block][name] = value
+            known = parameters_of(blocks["environment"]["name"], blocks["policy"])
+            later = later_defaults([known[key]] if key in known else [])
+            blocks[block] = without_defaults({**blocks[block], name: value}, later)
         refused = _refusal(**blocks) if vary else None
         # A checkpoint is known by its path; its hash is for the worker.
         setting = {
@@ -74,7 +68,7 @@ def variants(
 
 
 def parameters_of(environment: str, policy: Mapping[str, Any]) -> dict[str, Parameter]:
-    """The parameters of an environment and of the policy named, by keys such as `policy.mean`.
+    """Return the parameters of an environment and of the policy named, by keys as `policy.mean`.
 
     There are none where either is unknown. Raises `LabError` for a policy that does not fit.
     """
@@ -86,7 +80,7 @@ def parameters_of(environment: str, policy: Mapping[str, Any]) -> dict[str, Para
 
 
 def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...]] | None:
-    """`vary` with every value parsed; None if it has problems, which are noted."""
+    """Return `vary` with every value parsed; None if it has problems, which are noted."""
     written = source.tree.get("vary", {})
     if not isinstance(written, Mapping):
         return None
@@ -165,7 +159,7 @@ def _names(values: Any, resolved: Resolved, source: Source) -> tuple[str, ...]:
 
 
 def _checkpoints(values: Any, source: Source) -> tuple[dict[str, str], ...]:
-    """The checkpoints of a varied policy, each with its path and hash; two of one content would be one policy."""
+    """Return the checkpoints of a varied policy, each with its path and hash, none twice."""
     parsed: list[dict[str, str]] = []
     for number, value in enumerate(as_tuple(values)):
         at = ("vary", CHECKPOINT, *([str(number)] if isinstance(values, list) else []))

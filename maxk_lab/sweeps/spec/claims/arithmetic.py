@@ -1,4 +1,4 @@
-"""The values of claims: numbers, or arithmetic in n, k and the varied settings, evaluated without running any code."""
+"""The values of claims: numbers, or arithmetic in n, k and varied settings; no code is run."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
 def evaluate_value(
     value: float | str, n: int, k: int, setting: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()
 ) -> float:
-    """The number that a claim names: a number, or arithmetic (+ - * / ** and brackets) in n and k, as `1 - k/n`.
+    """Return the number that a claim names, itself or by arithmetic such as `1 - k/n`.
 
-    A varied setting that is a number goes by the last word of its key: `arms` for `environment.arms`. Raises
-    `LabError` for anything else, for a division by zero and for a result that is not a finite real number.
+    Arithmetic is + - * / ** and brackets in n, k and varied settings that are numbers, which go by
+    the last word of their key: `arms` for `environment.arms`. Raises `LabError` for anything else,
+    for a division by zero and for a result that is not a finite real number.
     """
     names = numbers_of(setting) | {"n": n, "k": k}
     place = ", ".join(f"{name} = {number}" for name, number in {"n": n, "k": k, **names}.items())
@@ -48,7 +49,7 @@ def evaluate_value(
 
 
 def check_arithmetic(value: Any) -> Any:
-    """`value` if it is a number or arithmetic in some names. Raises `ValueError` that says what it must be."""
+    """Return `value`. Raises `ValueError` where it is no number and no arithmetic in some names."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(_words(value, ()))
     try:
@@ -82,7 +83,7 @@ def _parse(value: float | str) -> ast.AST:
 
 
 def _check(node: ast.AST) -> None:
-    """Every part of the expression is one that `_evaluate` knows, whatever its names stand for."""
+    """Check that `_evaluate` knows every part of the expression, whatever its names stand for."""
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         _check(node.left)
         _check(node.right)

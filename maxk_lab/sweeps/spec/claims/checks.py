@@ -24,7 +24,7 @@ Points = Mapping[str, Sequence[Mapping[str, Any]]]
 def check_claims(
     claims: Iterable[Any], points: Points, studies: Mapping[str, Any], source: Source
 ) -> None:
-    """Note claims of equal names, that match no point of their study, or whose value is undefined at a point.
+    """Note claims of equal names, of points that are not there, and of undefined values.
 
     `points` holds the points that each of `studies` measures, with their stage and setting.
     """

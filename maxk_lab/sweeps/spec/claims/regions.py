@@ -1,4 +1,4 @@
-"""Regions of a sweep's grid, as claims name them, and grid points that differ in given axes only."""
+"""Regions of a sweep's grid as claims name them, and points that differ in given axes only."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Point = Mapping[str, Any]
 
 
 def settings_of(point: Point) -> dict[str, Any]:
-    """The varied settings of a grid point: what is under its key `setting`, a mapping or pairs."""
+    """Return the varied settings of a grid point, under its key `setting`, a mapping or pairs."""
     return dict(point.get("setting") or ())
 
 
 class Where(Model):
-    """A region of the grid: each axis that is given equals the value, or one of the values, given for it.
+    """A region of the grid: each axis that is given has the value, or one of the values, given.
 
     `setting` gives values of what the sweep varies, by its key: `{environment.arms: [4, 8]}`.
     """
@@ -33,12 +33,12 @@ class Where(Model):
     setting: dict[str, OneOrMore[Value]] | None = None
 
     def given(self) -> dict[str, tuple[Any, ...]]:
-        """The axes and the settings that are given, with their values."""
+        """Return the axes and the settings that are given, with their values."""
         axes = {axis: values for axis in AXES if (values := getattr(self, axis)) is not None}
         return axes | (self.setting or {})
 
     def contains(self, point: Point) -> bool:
-        """Whether a grid point (a mapping with every axis) lies in the region."""
+        """Return whether a grid point (a mapping with every axis) lies in the region."""
         known = {**point, **settings_of(point)}
         return all(axis in known and known[axis] in values for axis, values in self.given().items())
 
@@ -46,10 +46,12 @@ class Where(Model):
 def aligned(
     points: Sequence[Point], regions: Sequence[Where], where: Where, axes: Sequence[str]
 ) -> Iterator[tuple[Point, ...]]:
-    """For each point of the first region one of each region, all equal in the axes and settings that no region gives.
+    """Yield, for each point of the first region, a row of points with one of each region.
 
-    All but the first region give one value of each of their axes, and each gives all that the first does. Tuples that
-    would lack a point, or have one twice, are left out; `where` holds for the first, in the axes that it does not give.
+    They are equal in the axes and settings that no region gives. All but the first region give one
+    value of each of their axes, and each gives all that the first does. Rows that would lack a
+    point, or have one twice, are left out; `where` holds for the first, in the axes that it does
+    not give.
     """
     swapped = {axis for region in regions for axis in region.given()}
     settings = dict.fromkeys(key for point in points for key in settings_of(point))

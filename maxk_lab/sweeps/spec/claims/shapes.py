@@ -1,4 +1,4 @@
-"""Claims: the falsifiable statements of a sweep file, checked for sense before anything is measured."""
+"""Claims: the falsifiable statements of a sweep file, checked before anything is measured."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Claim(Model):
         return STUDIES.get(self.study).axes
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """The grid points, or pairs or rows of them, that the claim speaks of."""
+        """Yield the grid points, or pairs or rows of them, that the claim speaks of."""
         return ((point,) for point in points if self.where.contains(point))
 
 
@@ -79,7 +79,7 @@ class BiasedClaim(_Claim):
 
 
 class EqualsClaim(_Claim):
-    """A measure, or a number of a weights study, equals a value within a tolerance, absolute or relative to the value."""
+    """A measure equals a value within a tolerance, absolute or relative to the value."""
 
     kind: Literal["equals"]
     metric: EqualMeasure
@@ -93,7 +93,7 @@ class EqualsClaim(_Claim):
         return MEASURES.get(self.metric).study
 
     def slack(self, value: float) -> float:
-        """How far from `value`, the number that the claim names at a point, the measure may be."""
+        """Return how far the measure may be from `value`, that of the claim at a point."""
         if self.tolerance is not None:
             return self.tolerance
         assert self.relative_tolerance is not None
@@ -107,7 +107,7 @@ class EqualsClaim(_Claim):
 
 
 class OrderClaim(_Claim):
-    """A measure, or the optimum of an objective study, strictly increases along a list of regions, all else equal."""
+    """A measure strictly increases along a list of regions, all else equal."""
 
     kind: Literal["order"]
     metric: OrderedMeasure
@@ -123,14 +123,15 @@ class OrderClaim(_Claim):
         given = [region.given() for region in self.along]
         if not given[0] or any(set(values) != set(given[0]) for values in given):
             raise ValueError(
-                "the regions of along must give the same axes, e.g. [{baseline: subloo}, {baseline: none}]"
+                "the regions of along must give the same axes, "
+                "e.g. [{baseline: subloo}, {baseline: none}]"
             )
         if any(len(values) > 1 for region in given for values in region.values()):
             raise ValueError("the regions of along must give one value per axis")
         return self
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """Rows of points, one of each region in the order of `along`, that differ only in the axes these give."""
+        """Yield rows of points, one of each region of `along`, that differ only in its axes."""
         return aligned(points, self.along, self.where, self.axes)
 
 
@@ -144,14 +145,15 @@ class _PairClaim(_Claim):
     def _two_sides(self) -> Self:
         if not self.of.given() or not set(self.of.given()) <= set(self.over.given()):
             raise ValueError(
-                "over must give every axis that of gives, e.g. of: {baseline: subloo}, over: {baseline: none}"
+                "over must give every axis that of gives, "
+                "e.g. of: {baseline: subloo}, over: {baseline: none}"
             )
         if any(len(values) > 1 for values in self.over.given().values()):
             raise ValueError("over must give one value per axis")
         return self
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """Pairs (of, over) that differ only in the axes that `over` gives."""
+        """Yield pairs (of, over) that differ only in the axes that `over` gives."""
         return aligned(points, (self.of, self.over), self.where, self.axes)
 
 
@@ -161,7 +163,7 @@ def _one_bound(claim: RatioClaim | DifferenceClaim) -> None:
 
 
 class RatioClaim(_PairClaim):
-    """A measure at `of` is at least, or at most, so many times that at `over`, all other axes equal."""
+    """A measure at `of` is at least, or at most, so many times that at `over`, all else equal."""
 
     kind: Literal["ratio"]
     metric: GradientMeasure
@@ -181,10 +183,10 @@ def _check_final(metric: str) -> str:
 
 
 class DifferenceClaim(_PairClaim):
-    """The trained policy's Max@K (or mean reward) at `of` less that at `over` is at least, or at most, a number.
+    """The Max@K (or mean) of the policy of `of` less that of `over` is at least, or most, a number.
 
-    Policies are compared in pairs: of the same seed, on the same held-out instances. Where the estimator of `over` takes
-    no K, the K of `of` may be any.
+    Policies are compared in pairs: of the same seed, on the same held-out instances. Where the
+    estimator of `over` takes no K, the K of `of` may be any.
     """
 
     kind: Literal["difference"]
@@ -198,7 +200,7 @@ class DifferenceClaim(_PairClaim):
         return 1 if self.metric == "mean" else int(self.metric.removeprefix("max@"))
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """Pairs (of, over) that differ only in the axes that `over` gives, or that its estimator fixes."""
+        """Yield pairs (of, over) that differ only in axes that `over` or its estimator gives."""
         fixed = {choose_estimator(name).row.fixed_k for name in self.over.estimator or ()}
         implied = (
             {"k": tuple(fixed)}
