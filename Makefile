@@ -12,7 +12,7 @@ STAMP := .venv/.installed
 # What mypy holds to the strict rules: everything but the code that talks to RL4CO.
 TYPED := maxk_lab --exclude '^maxk_lab/environments/routing/(adapter|decoding|greedy|parallel|passes|repairs|setup)\.py$$|^maxk_lab/policies/attention\.py$$'
 
-# One thread per process: the sweeps use processes, and more threads only make the timings and the sums wander.
+# One thread per process: sweeps and tests use processes, and more threads only make the timings and the sums wander.
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
@@ -20,7 +20,7 @@ export MKL_NUM_THREADS := 1
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
-	@echo "make test        run the tests"
+	@echo "make test        run the tests; while you work: .venv/bin/python -m pytest -m fast"
 	@echo "make reproduce   run the sweeps of experiments/ci, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make lint        ruff, format check, mypy"
 	@echo "make bench       time the weights, a sweep and the command line"
@@ -55,7 +55,7 @@ lint: $(STAMP)
 	$(BIN)/mypy $(TYPED)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Every sweep is run and reported even when an earlier one failed; the summary and the exit code come at the end.
 reproduce: $(STAMP)
