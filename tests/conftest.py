@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
+
+# One thread per process, however the tests are started: more only get in each other's way.
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
 # Modules of tests/fixtures whose fixtures several rooms use.
 pytest_plugins = ["sweep_files", "synthetic_records"]
