@@ -143,7 +143,11 @@ def test_records_carry_their_provenance(go: Go, run: RunDirectory, plan: Plan) -
     assert run.spec() == load_spec("sweep.yaml")
 
 
-def test_workers_are_limited_to_one_thread(go: Go, run: RunDirectory, plan: Plan) -> None:
+def test_workers_are_limited_to_one_thread(
+    go: Go, run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name)
     go("threads", only="seed=0,n=4,baseline=none")
     assert run.records(plan)[0].metrics == {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
