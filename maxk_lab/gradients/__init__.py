@@ -1,4 +1,4 @@
-"""Gradients: trajectories → scores → Gram matrix → variance, bias and signal-to-noise ratio, with their statistics."""
+"""Gradients: trajectories → scores → Gram matrix → variance, bias and signal-to-noise ratio."""
 
 from typing import TYPE_CHECKING
 

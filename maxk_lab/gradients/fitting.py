@@ -1,8 +1,9 @@
-"""Baselines whose coefficients are fitted: by least squares on Gram products, on other instances, on the own group, or exactly.
+"""Baselines whose coefficients are fitted: on other instances, on the own group, or exactly.
 
-A family's weights are w0 + D α with directions D, so ‖ĝ‖² of a group is a quadratic form in α and its mean over groups has a least
-value: the estimate's variance, as no α moves its mean. Where α comes from *other* instances (cross_fit) or from the policy itself
-(oracle) it does not depend on the group, and the estimate stays unbiased; fitted on the own group (same_batch) it is biased.
+A family's weights are w0 + D α with directions D, so ‖ĝ‖² of a group is a quadratic form in α and
+its mean over groups has a least value: the estimate's variance, as no α moves its mean. Where α
+comes from *other* instances (cross_fit) or from the policy itself (oracle) it does not depend on
+the group, and the estimate stays unbiased; fitted on the own group (same_batch) it is biased.
 """
 
 from __future__ import annotations
@@ -24,12 +25,18 @@ from maxk_lab.gradients.enumerated.oracle import joint_optimum
 
 
 class Groups(Protocol):
-    """Groups of n trajectories: of I instances, U units each, Rep groups a unit; rewards [I, U, Rep, n] float64."""
+    """Groups of n trajectories of I instances, U units each, Rep groups a unit.
+
+    Their rewards are [I, U, Rep, n] float64.
+    """
 
     rewards: Tensor
 
     def products(self, a: Tensor, b: Tensor) -> Tensor:
-        """⟨Σ_i a_i ψ_i, Σ_i b_i ψ_i⟩ of every group: [I, U, Rep, n, P] and [I, U, Rep, n, Q] → [I, U, Rep, P, Q]."""
+        """Return ⟨Σ_i a_i ψ_i, Σ_i b_i ψ_i⟩ of every group, [I, U, Rep, P, Q].
+
+        a is [I, U, Rep, n, P] and b [I, U, Rep, n, Q].
+        """
         ...
 
 
@@ -50,18 +57,25 @@ class Equations:
         return solve(self.a, self.c)
 
     def of_others(self) -> Equations:
-        """Of each of I instances, the sum over all other instances: [I, ...]. Raises `ValueError` for fewer than two instances."""
+        """Return for each of I instances the sum over all others: [I, ...].
+
+        Raises `ValueError` for fewer than two instances.
+        """
         if len(self.a) < 2:
             raise ValueError(
-                f"a cross-fit takes its coefficients from the other instances: it needs at least 2, got {len(self.a)}"
+                "a cross-fit takes its coefficients from the other instances: it needs at least "
+                f"2, got {len(self.a)}"
             )
         return Equations(sum_of_others(self.a), sum_of_others(self.c))
 
 
 def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
-    """The coefficients for each of I instances from the groups of all others: rewards [I, ..., n], gram [I, ..., n, n] → [I, D].
+    """Return the coefficients for each of I instances from the groups of all others, [I, D].
 
-    `family` is affine or ladder. Raises `ValueError` for fewer than two instances and where the family does not take (n, k).
+    rewards are [I, ..., n], gram [I, ..., n, n].
+
+    `family` is affine or ladder. Raises `ValueError` for fewer than two instances and where the
+    family does not take (n, k).
     """
     a, c = normal_equations(*family_terms(rewards, k, family), gram)
     shape = a.shape[-1]
@@ -72,23 +86,29 @@ def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
 
 
 def same_batch(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
-    """The coefficients of each group from itself, which biases it: rewards [..., n], gram [..., n, n] → [..., D]."""
+    """Return the coefficients of each group from itself, which biases it: [..., D].
+
+    rewards are [..., n], gram [..., n, n].
+    """
     return solve(*normal_equations(*family_terms(rewards, k, family), gram))
 
 
 class SampledFits:
-    """The coefficients that sampled groups give: `groups` are those of several partitions of the same trajectories."""
+    """The coefficients that sampled groups give.
+
+    `groups` are those of several partitions of the same trajectories.
+    """
 
     def __init__(self, groups: Sequence[Groups]) -> None:
         self._groups = groups
         self._by_instance = cache(self._by_instance_of)
 
     def coefficients(self, estimator: str, baseline: str, k: int) -> list[Tensor] | list[None]:
-        """The pair's coefficients for each partition, as `advantages` takes them; None where it has none to fit.
+        """Return the pair's coefficients per partition, as `advantages` takes them, or None.
 
-        cross_fit: [I, 1, 1, D], the same for every partition; same_batch: [I, U, Rep, D], of every group from itself. Raises
-        `LabError` for what only complete enumeration gives (oracle), `ValueError` for a cross-fit of one instance and for a pair
-        that cannot run at this (n, K).
+        cross_fit: [I, 1, 1, D], the same for every partition; same_batch: [I, U, Rep, D], of every
+        group from itself. Raises `LabError` for what only complete enumeration gives (oracle),
+        `ValueError` for a cross-fit of one instance and for a pair that cannot run at this (n, K).
         """
         method = Method.parse(estimator, baseline, k)
         if method.fit is None:
@@ -96,7 +116,8 @@ class SampledFits:
         how, family, k = _checked(method, self._groups[0].rewards.shape[-1])
         if how == "oracle":
             raise LabError(
-                f"{baseline} needs every group to be enumerated: set complete: true, with an environment, n and so few "
+                f"{baseline} needs every group to be enumerated: set complete: true, "
+                "with an environment, n and so few "
                 "trajectories that this can be done"
             )
         if how == "same_batch":
@@ -104,7 +125,10 @@ class SampledFits:
         return [self.cross_fit(k, family)[:, None, None]] * len(self._groups)
 
     def cross_fit(self, k: int, family: str) -> Tensor:
-        """The coefficients for each instance from all partitions of all other instances, [I, D]; `family` is affine or ladder."""
+        """Return the coefficients for each instance from all partitions of all others, [I, D].
+
+        `family` is affine or ladder.
+        """
         found = self._by_instance(k)
         if family == "affine":  # its one direction is the ladder's last
             found = Equations(found.a[..., -1:, -1:], found.c[..., -1:])
@@ -132,10 +156,12 @@ def _equations(groups: Groups, k: int, family: str) -> Equations:
 
 
 def oracle_coefficients(outcomes: Outcomes, n: int, k: int, family: str) -> Tensor:
-    """The coefficients of least variance under the policy itself, by the normal equations over every group of n: [D].
+    """Return the coefficients of least variance under the policy itself: [D].
 
-    `family` is affine, ladder or constant. Raises `LabError` for trajectories of another policy, whose estimate the coefficients
-    would move.
+    They solve the normal equations over every group of n.
+
+    `family` is affine, ladder or constant. Raises `LabError` for trajectories of another policy,
+    whose estimate the coefficients would move.
     """
     _check_on_policy(outcomes)
     classes = Classes.of(outcomes)
@@ -156,7 +182,8 @@ def oracle_coefficients(outcomes: Outcomes, n: int, k: int, family: str) -> Tens
 def _check_on_policy(outcomes: Outcomes) -> None:
     if outcomes.behaviour is not None:
         raise LabError(
-            "the oracle's baseline is that of trajectories of the policy itself: leave out gradient.behaviour"
+            "the oracle's baseline is that of trajectories of the policy itself: leave out "
+            "gradient.behaviour"
         )
 
 
@@ -164,9 +191,10 @@ def _check_on_policy(outcomes: Outcomes) -> None:
 class EnumeratedFit:
     """How one instance is enumerated under a fitted baseline.
 
-    outcomes: classes as fine as the weights need: where these see more than rewards, `outcomes.g` is the trajectory's number and
-    every trajectory is a class of its own. weigh: the weights from what `Classes.arguments` gives of groups.
-    coefficients: the D fixed numbers, or None where every group has its own.
+    outcomes: classes as fine as the weights need: where these see more than rewards, `outcomes.g`
+    is the trajectory's number and every trajectory is a class of its own. weigh: the weights from
+    what `Classes.arguments` gives of groups. coefficients: the D fixed numbers, or None where every
+    group has its own.
     """
 
     outcomes: Outcomes
@@ -177,10 +205,12 @@ class EnumeratedFit:
 def enumerated_fits(
     outcomes: Sequence[Outcomes], cell: Mapping[str, Any], sampled: Callable[[], SampledFits]
 ) -> list[EnumeratedFit] | None:
-    """The fit of every instance for `cell` (estimator, baseline, n, k), whose baseline `fit_of` names; None for too many groups.
+    """Return the fit of every instance for `cell`, whose baseline `fit_of` names.
 
-    `sampled` gives the fits of the pool's groups, where cross_fit takes its coefficients from; it is called for that alone. Raises
-    `ValueError` where the pair cannot run at this (n, K).
+    A cell has estimator, baseline, n and k. None is for too many groups.
+
+    `sampled` gives the fits of the pool's groups, where cross_fit takes its coefficients from; it
+    is called for that alone. Raises `ValueError` where the pair cannot run at this (n, K).
     """
     n = cell["n"]
     how, family, k = _checked(Method.of(cell), n)

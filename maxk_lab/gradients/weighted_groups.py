@@ -1,4 +1,4 @@
-"""Measures of single groups of n and their means: how few samples carry the weight, and if any does."""
+"""Measures of single groups of n and their means: how few samples carry the weight, if any."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Variance anatomy: what of tr Cov ĝ single trajectories cause, what several together, and what the baseline adds.
+"""Variance anatomy: the shares of tr Cov ĝ of single trajectories, of several, of the baseline.
 
-Every function of n i.i.d. trajectories is its mean plus uncorrelated terms of one, two, … trajectories (Hoeffding 1948). The first
-of them has the variance n · tr Cov E[ĝ|τ_1]; the rest of ĝ = Σ s_i ψ_i − Σ b_i ψ_i are the higher terms of the two sums. With s the
-same estimator's weights without a baseline and b = s − w whatever the baseline takes off, be it a function of the others or of
-sample i as well, the four parts sum to tr Cov ĝ for biased estimators, too.
+Every function of n i.i.d. trajectories is its mean plus uncorrelated terms of one, two, …
+trajectories (Hoeffding 1948). The first of them has the variance n · tr Cov E[ĝ|τ_1]; the rest of ĝ
+= Σ s_i ψ_i − Σ b_i ψ_i are the higher terms of the two sums. With s the same estimator's weights
+without a baseline and b = s − w whatever the baseline takes off, be it a function of the others or
+of sample i as well, the four parts sum to tr Cov ĝ for biased estimators, too.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from maxk_lab.gradients.enumerated.moments import Classes, CompleteMoments, Form
 class Anatomy:
     """The parts of tr Cov ĝ, which they sum to.
 
-    variance_first: the first Hoeffding term of ĝ. variance_cross: the higher terms of Σ s_i ψ_i. variance_baseline: those of
-    Σ b_i ψ_i. variance_interaction: −2 times the covariance of these two, of any sign.
+    variance_first: the first Hoeffding term of ĝ. variance_cross: the higher terms of Σ s_i ψ_i.
+    variance_baseline: those of Σ b_i ψ_i. variance_interaction: −2 times the covariance of these
+    two, of any sign.
     """
 
     variance_first: float
@@ -46,7 +48,9 @@ class AnatomySums:
     def add(
         self, rows: Tensor, chance: Tensor, weights: Tensor, plain: Tensor | None, form: Form
     ) -> None:
-        """Groups of classes [S, n] of probability [S], with their weights and those without baseline (None: the same) [S, n].
+        """Add groups of classes [S, n] of probability [S], with their weights [S, n].
+
+        `plain` are the weights without the baseline, None where they are the same.
 
         `form` is `Classes.forms` of the groups.
         """
@@ -59,7 +63,7 @@ class AnatomySums:
         self._mixed_second += float(chance @ form(plain, weights))
 
     def anatomy(self, outcomes: Outcomes, moments: CompleteMoments) -> Anatomy:
-        """Of the groups added, which are to be all there are; `moments` are those of the weights."""
+        """Return the anatomy of all groups, all of them added; `moments` are of the weights."""
         first = self._first("own", "own")
         mean = outcomes.centred(moments.coefficients)
         own = moments.second - outcomes.inner(mean, mean) - first
@@ -77,7 +81,10 @@ class AnatomySums:
         return Anatomy(first, plain, plain - 2 * mixed + own, 2 * (mixed - plain))
 
     def _collect(self, name: str, rows: Tensor, chance: Tensor, weights: Tensor) -> None:
-        """Add to E Σ_{i in d} w_i of each class d, [C], and to E[m_c Σ_{i in d} w_i], m_c the members of class c, [C, C]."""
+        """Add to E Σ_{i in d} w_i of each class d, [C], and to E[m_c Σ_{i in d} w_i], [C, C].
+
+        m_c is the number of members of class c.
+        """
         classes, size = self._classes, len(self._classes)
         weighted = chance.unsqueeze(1) * weights
         self._totals[name].index_add_(0, rows.flatten(), weighted.flatten())
@@ -92,8 +99,9 @@ class AnatomySums:
     def _first(self, a: str, b: str) -> float:
         """n · tr Cov of the conditional means given τ_1.
 
-        P(τ_1 in c | the group) = m_c/n by exchangeability, so E[Σ w_i ψ_i | τ_1] = u_c (ψ_1 − μ_c) + Σ_d Q_cd μ_d with
-        Q_cd = E[m_c Σ_{i in d} w_i] / (n P_c) and u_c the mean weight of a member of c.
+        P(τ_1 in c | the group) = m_c/n by exchangeability, so E[Σ w_i ψ_i | τ_1] = u_c (ψ_1 − μ_c)
+        + Σ_d Q_cd μ_d with Q_cd = E[m_c Σ_{i in d} w_i] / (n P_c) and u_c the mean weight of a
+        member of c.
         """
         classes = self._classes
         scale = self._n * classes.mass

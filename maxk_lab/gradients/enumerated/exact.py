@@ -1,4 +1,4 @@
-"""Exact J_K and ∇J_K of a policy whose trajectories are all listed (estimators.md §7): no sampling."""
+"""Exact J_K and ∇J_K of a policy whose trajectories are all listed: no sampling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ TOTAL_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
 
 
 def exact_value(probabilities: Tensor, rewards: Tensor, objective: Objective | int) -> Tensor:
-    """J of an objective (an int K means max@K): probabilities [A], rewards [A] → scalar, differentiable in the probabilities."""
+    """Return J of an objective (an int K means max@K): probabilities [A], rewards [A] → scalar.
+
+    It is differentiable in the probabilities.
+    """
     wanted = Objective("max", objective) if isinstance(objective, int) else objective
     return distribution_value(probabilities, rewards, wanted)
 
@@ -23,7 +26,10 @@ def exact_value(probabilities: Tensor, rewards: Tensor, objective: Objective | i
 def exact_gradient_weights(
     probabilities: Tensor, rewards: Tensor, objective: Objective | int
 ) -> Tensor:
-    """The weights c [A] with ∇J = Σ_a c_a ψ_a, that is c_a = p_a ∂J/∂p_a. The constant part is dropped: Σ_a p_a ψ_a = 0."""
+    """The weights c [A] with ∇J = Σ_a c_a ψ_a, that is c_a = p_a ∂J/∂p_a.
+
+    The constant part is dropped: Σ_a p_a ψ_a = 0.
+    """
     leaf = probabilities.detach().double().requires_grad_()
     (slope,) = torch.autograd.grad(
         exact_value(leaf, rewards.double() - rewards.double().max(), objective), leaf
@@ -32,12 +38,16 @@ def exact_gradient_weights(
 
 
 def checked_probabilities(log_probs: Tensor) -> Tensor:
-    """exp(log_probs) [A] in float64. Raises `ValueError` when they do not sum to one: the enumeration is then wrong."""
+    """exp(log_probs) [A] in float64.
+
+    Raises `ValueError` when they do not sum to one: the enumeration is then wrong.
+    """
     probabilities = log_probs.detach().double().exp()
     off = abs(float(probabilities.sum()) - 1.0)
     if not off <= TOTAL_TOLERANCE[log_probs.dtype]:
         raise ValueError(
-            f"the enumerated probabilities sum to 1 {off:+.2e}; the enumeration misses or repeats trajectories"
+            f"the enumerated probabilities sum to 1 {off:+.2e}; "
+            "the enumeration misses or repeats trajectories"
         )
     return probabilities
 
@@ -49,7 +59,7 @@ def exact_gradient(
     *,
     chunk: int = 2048,
 ) -> Tensor:
-    """The vector Σ_a c_a ψ_a for weights c [A] → [P] float64, one backward pass per chunk of trajectories."""
+    """Return Σ_a c_a ψ_a for weights c [A] → [P] float64, by a backward pass per chunk."""
     total = torch.zeros(sum(p.numel() for p in parameters), dtype=torch.float64)
     for i in range(0, len(weights), chunk):
         values = log_probs(i, min(i + chunk, len(weights)))

@@ -1,4 +1,4 @@
-"""The metrics of a cell whose every possible group is enumerated: exact moments, bias and anatomy, per instance."""
+"""The metrics of a cell whose groups are all enumerated: moments, bias, anatomy, per instance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from maxk_lab.statistics.units import Array, Units
 
 @dataclass(frozen=True)
 class ExactUnit:
-    """One instance: E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩, ‖∇J‖², J, ‖E ĝ − ∇J‖² and the least ‖E ĝ − s∇J‖² over s, all exact."""
+    """The exact numbers of one instance.
+
+    They are E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩, ‖∇J‖², J, ‖E ĝ − ∇J‖² and the least ‖E ĝ − s∇J‖² over s.
+    """
 
     m2: float
     mean_square: float
@@ -38,7 +41,7 @@ class ExactUnit:
 
 
 class Enumeration:
-    """Every cell of one pool by complete enumeration; what several cells share is worked out once."""
+    """The cells of one pool by enumeration; what several share is worked out once."""
 
     def __init__(self, pool: ScorePool, sampled: Callable[[int, int], SampledFits]) -> None:
         """`sampled` gives what the pool's groups of n fit, under so many partitions."""
@@ -49,7 +52,10 @@ class Enumeration:
         self._relative_sample_size = cache(self._relative_sample_size_of)
 
     def measure(self, cell: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The metrics, or None where the pool does not list every trajectory or there are too many groups to enumerate."""
+        """Return the metrics, or None.
+
+        None is for a pool that does not list every trajectory and for too many groups.
+        """
         if not self._pool.listed:
             return None
         planned = self._plan(cell)
@@ -72,7 +78,10 @@ class Enumeration:
     def _plan(
         self, cell: Mapping[str, Any]
     ) -> tuple[list[Outcomes], list[Weigh], list[list[float] | None]] | None:
-        """Outcomes, weights and fitted coefficients of every instance; None where a fit would take too many groups."""
+        """Return outcomes, weights and fitted coefficients of every instance.
+
+        None is for a fit that would take too many groups.
+        """
         method = Method.of(cell)
         kind = method.needed_weight
         outcomes = [self._outcomes(i, kind) for i in range(len(self._pool.rewards))]
@@ -155,7 +164,7 @@ class Enumeration:
         return {name: np.array(column, dtype=float) for name, column in columns.items()}
 
     def _value_variance_of(self, i: int, target: Objective, n: int, by_ratios: bool) -> float:
-        """Var of the objective's estimate over groups of n; `by_ratios`: of the one with importance ratios."""
+        """Return Var of the objective's estimate over groups of n; `by_ratios`: with ratios."""
         outcomes = self._outcomes(i, None)
         chances = outcomes.probabilities if by_ratios else outcomes.drawn
         if not by_ratios:  # the fewest classes that the estimate can tell apart

@@ -1,8 +1,9 @@
-"""Mean and trace variance of an estimator over every group of n (estimators.md §7): complete enumeration, no sampling.
+"""Mean and trace variance of an estimator over every group of n, enumerated: no sampling.
 
-A group's weights depend on its rewards, trajectory weights and importance ratios only, and treat equal arguments alike. So
-trajectories that share all of them form a class, and a sum over all A^n groups becomes one over the multisets of n classes, with
-multinomial probabilities. Where weights depend on the order of drawing, too, it is one over all ordered groups of n classes.
+A group's weights depend on its rewards, trajectory weights and importance ratios only, and treat
+equal arguments alike. So trajectories that share all of them form a class, and a sum over all A^n
+groups becomes one over the multisets of n classes, with multinomial probabilities. Where weights
+depend on the order of drawing, too, it is one over all ordered groups of n classes.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from maxk_lab.gradients.enumerated.multisets import multisets, ordered_groups
 # More groups than this are not enumerated, nor more members of all of them together.
 MULTISETS = 400_000
 MEMBERS = 2**25
-# Elements of the largest tensor held at a time, and the groups handled together whatever their size.
+# Elements of the largest tensor held at a time, and the groups handled together whatever their
+# size.
 CHUNK_ELEMENTS = 2**21
 LEAST_CHUNK = 64
 
-# rewards [S, n], trajectory weights g [S, n] (or None), importance ratios [S, n] (or None) → weights w [S, n].
+# rewards [S, n], trajectory weights g [S, n] (or None), importance ratios [S, n] (or None) →
+# weights w [S, n].
 Weigh = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
 # weights a, b [S, n] → E⟨Σ a_i ψ_i, Σ b_i ψ_i⟩ [S] of groups whose classes are known.
 Form = Callable[[Tensor, Tensor], Tensor]
@@ -32,10 +35,12 @@ Form = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Every trajectory of one instance: probabilities [A], rewards [A], g [A] (or None) and gram [A, A]; all float64.
+    """The trajectories of one instance: probabilities, rewards, g (or None), gram [A, A]; float64.
 
-    probabilities and gram are those of the policy π. Where another policy draws the trajectories: `behaviour` [A] are its
-    probabilities and `ratios` [A] those of π over them; else both are None.
+    All but gram are [A].
+
+    probabilities and gram are those of the policy π. Where another policy draws the trajectories:
+    `behaviour` [A] are its probabilities and `ratios` [A] those of π over them; else both are None.
     """
 
     probabilities: Tensor
@@ -55,7 +60,7 @@ class Outcomes:
         ratios: Tensor | None = None,
         behaviour: Tensor | None = None,
     ) -> Outcomes:
-        """Those of positive probability to be drawn; probabilities are made to sum to one exactly."""
+        """Return the outcomes that can be drawn; probabilities are made to sum to one exactly."""
         (kept,) = (probabilities if behaviour is None else behaviour).nonzero(as_tuple=True)
         p = probabilities[kept]
         b = None if behaviour is None else behaviour[kept]
@@ -74,7 +79,10 @@ class Outcomes:
         return self.probabilities if self.behaviour is None else self.behaviour
 
     def classes(self) -> tuple[Tensor, Tensor]:
-        """What no weight can tell apart: (reward, g, ratio) of each class [C, 1 to 3], and the class of each trajectory [A]."""
+        """Return the classes that no weight can tell apart, and the class of each trajectory [A].
+
+        A class is its (reward, g, ratio), as far as there are such: [C, 1 to 3].
+        """
         return self._classes
 
     @cached_property
@@ -85,7 +93,7 @@ class Outcomes:
 
     @cached_property
     def table(self) -> Classes:
-        """What enumerating needs to know of the classes."""
+        """The table of the classes that enumeration reads."""
         return Classes.of(self)
 
     def multisets(self, n: int) -> int:
@@ -100,7 +108,8 @@ class Outcomes:
     def centred(self, coefficients: Tensor) -> Tensor:
         """The coefficients c [..., A] of Σ_a c_a ψ_a that sum to zero.
 
-        Σ_a p_a ψ_a = 0, so c may be moved along p: a constant added to all rewards then leaves no rounding behind.
+        Σ_a p_a ψ_a = 0, so c may be moved along p: a constant added to all rewards then leaves no
+        rounding behind.
         """
         return coefficients - coefficients.sum(-1, keepdim=True) * self.probabilities
 
@@ -113,9 +122,9 @@ class Outcomes:
 class Classes:
     """The C classes of an instance's trajectories.
 
-    rewards, g, ratios [C] (the latter two or None); mass [C], the probability of each to be drawn; label [A], the class of each
-    trajectory, and within [A], its probability inside it; products [C, C], ⟨μ_c, μ_d⟩ of the mean scores; spread [C],
-    E‖ψ − μ_c‖² inside the class.
+    rewards, g, ratios [C] (the latter two or None); mass [C], the probability of each to be drawn;
+    label [A], the class of each trajectory, and within [A], its probability inside it; products [C,
+    C], ⟨μ_c, μ_d⟩ of the mean scores; spread [C], E‖ψ − μ_c‖² inside the class.
     """
 
     rewards: Tensor
@@ -147,7 +156,10 @@ class Classes:
         return len(self.mass)
 
     def groups(self, n: int, *, ordered: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-        """(classes [S, n], probability [S]) of chunks of all groups of n: multisets, or all ordered ones if `ordered`."""
+        """Yield (classes [S, n], probability [S]) of chunks of all groups of n.
+
+        Groups are multisets, or all ordered ones if `ordered`.
+        """
         members, log_count = ordered_groups(len(self), n) if ordered else multisets(len(self), n)
         size = max(LEAST_CHUNK, CHUNK_ELEMENTS // n**2)
         for i in range(0, len(members), size):
@@ -157,7 +169,7 @@ class Classes:
             yield (rows, chance) if possible.all() else (rows[possible], chance[possible])
 
     def arguments(self, rows: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """What `Weigh` takes, for groups of classes [S, n]."""
+        """Return the arguments of `Weigh` for groups of classes [S, n]."""
         g = None if self.g is None else self.g[rows]
         return self.rewards[rows], g, None if self.ratios is None else self.ratios[rows]
 
@@ -166,7 +178,7 @@ class Classes:
         return weights.new_zeros(len(weights), len(self)).scatter_add_(1, rows, weights)
 
     def centred(self, coefficients: Tensor) -> Tensor:
-        """As `Outcomes.centred`, of the coefficients c [..., C] of Σ_c c_c μ_c."""
+        """Return `Outcomes.centred` of the coefficients c [..., C] of Σ_c c_c μ_c."""
         # E ψ is zero under π; a class has one ratio.
         null = self.mass if self.ratios is None else self.mass * self.ratios
         return coefficients - coefficients.sum(-1, keepdim=True) * (null / null.sum())
@@ -174,7 +186,8 @@ class Classes:
     def forms(self, rows: Tensor) -> Form:
         """a, b [S, n] → E⟨Σ a_i ψ_i, Σ b_i ψ_i⟩ [S] of each group, given its classes `rows` [S, n].
 
-        Given their classes the scores are independent: Σ_ij a_i b_j ⟨μ_i, μ_j⟩ + Σ_i a_i b_i E‖ψ_i − μ_i‖².
+        Given their classes the scores are independent: Σ_ij a_i b_j ⟨μ_i, μ_j⟩ + Σ_i a_i b_i E‖ψ_i
+        − μ_i‖².
         """
         spread = self.spread[rows]
         few = rows.shape[1] <= len(self)
@@ -209,12 +222,12 @@ class MomentSums:
         self._totals, self._second = torch.zeros_like(classes.mass), 0.0
 
     def add(self, rows: Tensor, chance: Tensor, weights: Tensor, form: Form) -> None:
-        """Groups of classes [S, n] of probability [S] with their weights [S, n]; `form` is `Classes.forms` of them."""
+        """Add groups of classes [S, n] of probability [S] with their weights [S, n] and `forms`."""
         self._totals.index_add_(0, rows.flatten(), (chance.unsqueeze(1) * weights).flatten())
         self._second += float(chance @ form(weights, weights))
 
     def moments(self) -> CompleteMoments:
-        """Of the groups added, which are to be all there are."""
+        """Return the moments. All groups must have been added first."""
         return CompleteMoments(
             self._second, self._totals[self._classes.label] * self._classes.within
         )
@@ -223,7 +236,7 @@ class MomentSums:
 def complete_moments(
     outcomes: Outcomes, n: int, weigh: Weigh, *, ordered: bool = False
 ) -> CompleteMoments:
-    """The first two moments of ĝ = Σ_i w_i ψ_i over groups of n i.i.d. trajectories, without sampling.
+    """Return the first two moments of ĝ = Σ_i w_i ψ_i over groups of n i.i.d. trajectories.
 
     `ordered`: the weights depend on the order of drawing, too.
     """

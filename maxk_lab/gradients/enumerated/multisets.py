@@ -1,4 +1,4 @@
-"""All groups of n classes there are: the multisets, with how many orders each has, and the ordered groups."""
+"""Enumeration of groups of n classes: the multisets with their orders, and the ordered groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ LONG = 128
 
 @lru_cache(maxsize=4)
 def multisets(kinds: int, n: int) -> tuple[Tensor, Tensor]:
-    """Every multiset of n out of `kinds` classes, [S, n] ascending, and the logarithm of how many orders each has, [S]."""
+    """Return the multisets of n out of `kinds` classes and how many orders each has.
+
+    The multisets are [S, n], each ascending; the logarithms of their numbers of orders are [S].
+    """
     count = math.comb(kinds + n - 1, n)
     if n > LONG:
         return _long_multisets(kinds, n)
@@ -33,7 +36,7 @@ def multisets(kinds: int, n: int) -> tuple[Tensor, Tensor]:
 
 
 def _long_multisets(kinds: int, n: int) -> tuple[Tensor, Tensor]:
-    """As `multisets`, by the number of members of each class: faster where these are many."""
+    """Return `multisets` by the number of members of each class: faster where these are many."""
     counts = _counts(kinds, n)
     members = (
         torch.arange(kinds).repeat(len(counts)).repeat_interleave(counts.flatten()).view(-1, n)
@@ -42,7 +45,7 @@ def _long_multisets(kinds: int, n: int) -> tuple[Tensor, Tensor]:
 
 
 def _counts(kinds: int, n: int) -> Tensor:
-    """How often each class is in each multiset of n, [S, kinds], in the order of ascending members."""
+    """Return how often each class is in each multiset of n, [S, kinds], in their order."""
     counts, left = torch.zeros(1, 0, dtype=torch.int64), torch.tensor([n])
     for _ in range(kinds - 1):
         ways = left + 1
@@ -57,6 +60,9 @@ def _counts(kinds: int, n: int) -> Tensor:
 
 @lru_cache(maxsize=4)
 def ordered_groups(kinds: int, n: int) -> tuple[Tensor, Tensor]:
-    """Every ordered group of n out of `kinds` classes, [S, n], and the logarithm of how many orders each stands for: 0, [S]."""
+    """Return the ordered groups of n out of `kinds` classes, [S, n], and zeros [S].
+
+    The zeros are the logarithms of how many orders each stands for.
+    """
     members = torch.cartesian_prod(*[torch.arange(kinds)] * n).view(-1, n)
     return members, torch.zeros(len(members), dtype=torch.float64)

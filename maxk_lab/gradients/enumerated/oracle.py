@@ -1,7 +1,8 @@
-"""The best baselines there are, on a policy whose trajectories are all listed: the best constant, and the best symmetric one.
+"""The best constant and the best symmetric baseline, where all trajectories are listed.
 
-Symmetric leave-one-out baselines b_i are any function of the multiset of the n − 1 other trajectories: every unbiased baseline of
-the catalogue is one of them, so the variance that the best of them leaves is what the others are to be measured against.
+Symmetric leave-one-out baselines b_i are any function of the multiset of the n − 1 other
+trajectories: every unbiased baseline of the catalogue is one of them, so the variance that the best
+of them leaves is what the others are to be measured against.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from maxk_lab.gradients.enumerated.multisets import multisets
 
 # More multisets of the n − 1 others than this are not solved for.
 UNKNOWNS = 100_000
-# Conjugate gradients end here, at the rounding of float64: the condition number is at most n, so some tens of steps do.
+# Conjugate gradients end here, at the rounding of float64: the condition number is at most n, so
+# some tens of steps do.
 LEAST_RESIDUAL, MOST_STEPS = 1e-15, 500
 
 
 def constant_level(outcomes: Outcomes, k: int) -> float:
-    """The c of the constant baseline b_i = (K/n) c with the least variance; it is the same for every n >= K.
+    """Return the c of the constant baseline b_i = (K/n) c of least variance, for all n >= K alike.
 
-    c* = { E[‖ψ‖² q(R)] − (K−1) ∫ ‖∇F(t)‖² F(t)^(K−2) dt } / E‖ψ‖², with F the distribution function of the reward under the
-    policy and q(r) the expected maximum of r and K − 1 further rewards. Raises `ValueError` for k < 1.
+    c* = { E[‖ψ‖² q(R)] − (K−1) ∫ ‖∇F(t)‖² F(t)^(K−2) dt } / E‖ψ‖², with F the distribution function
+    of the reward under the policy and q(r) the expected maximum of r and K − 1 further rewards.
+    Raises `ValueError` for k < 1.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
@@ -48,10 +51,10 @@ def constant_level(outcomes: Outcomes, k: int) -> float:
 
 @dataclass(frozen=True)
 class JointOptimum:
-    """The symmetric leave-one-out baseline of least variance for groups of n, as a correction of a plain one.
+    """The symmetric leave-one-out baseline of least variance for groups of n, as a correction.
 
-    values: [C(A+n−2, n−1)], what is taken off the weights of `plain` for each multiset of n − 1 others; `reduction` is how much
-    that takes off E‖ĝ‖².
+    values: [C(A+n−2, n−1)], what is taken off the weights of `plain` for each multiset of n − 1
+    others; `reduction` is how much that takes off E‖ĝ‖².
     """
 
     n: int
@@ -62,11 +65,14 @@ class JointOptimum:
 
     @property
     def plain(self) -> str:
-        """The baseline that is corrected; shift-invariant, so that no offset of the rewards enters the values."""
+        """Return the baseline that is corrected.
+
+        It is shift-invariant, so that no offset of the rewards enters the values.
+        """
         return _plain(self.n, self.k)
 
     def weights(self, rewards: Tensor, rows: Tensor) -> Tensor:
-        """The weights [S, n] of groups: their rewards and the outcomes they are of, both [S, n], in any order."""
+        """Return the weights [S, n] of groups by rewards and outcomes, [S, n] in any order."""
         plain = advantages(rewards, estimator="maxk", baseline=self.plain, k=self.k)
         ascending, order = rows.sort(dim=1)
         found = self.values[_index(self.kinds, self.n - 1)[_ranks_without(ascending, self.kinds)]]
@@ -74,13 +80,16 @@ class JointOptimum:
 
 
 def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) -> JointOptimum:
-    """The best of all symmetric leave-one-out baselines for max@K: min E‖Σ_i (s_i − b_i) ψ_i‖² over every b(multiset of n − 1).
+    """Return the best of all symmetric leave-one-out baselines for max@K.
 
-    At the minimum E[ψ_1 · ĝ | the n − 1 others] = 0. With the ψ of the others independent of one another this says, of each
-    multiset m that holds m_a times outcome a,
+    It is the least E‖Σ_i (s_i − b_i) ψ_i‖² over every b(multiset of n − 1).
+
+    At the minimum E[ψ_1 · ĝ | the n − 1 others] = 0. With the ψ of the others independent of one
+    another this says, of each multiset m that holds m_a times outcome a,
         E‖ψ‖² b(m) + Σ_a m_a Σ_c p_c ⟨ψ_a, ψ_c⟩ b(m − a + c) = E[ψ_1 · ĝ_0 | m],
-    ĝ_0 the estimate without b: a system whose condition number is at most n, solved by conjugate gradients. Raises `ValueError`
-    unless 1 <= k <= n and n >= 2, and where there are more than `limit` multisets.
+    ĝ_0 the estimate without b: a system whose condition number is at most n, solved by conjugate
+    gradients. Raises `ValueError` unless 1 <= k <= n and n >= 2, and where there are more than
+    `limit` multisets.
     """
     if not (1 <= k <= n and n >= 2):
         raise ValueError(f"the joint optimum needs 1 <= K <= n and n >= 2, got n = {n} and K = {k}")
@@ -89,7 +98,8 @@ def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) 
     if unknowns > limit:
         fits = max(m for m in range(1, n) if m == 1 or math.comb(kinds + m - 2, m - 1) <= limit)
         raise ValueError(
-            f"the joint optimum of {kinds} outcomes in groups of n = {n} has {unknowns} unknowns, at most {limit} are solved for; "
+            f"the joint optimum of {kinds} outcomes in groups of n = {n} has {unknowns} "
+            f"unknowns, at most {limit} are solved for; "
             + (f"n <= {fits} fits" if fits > 1 else "no n fits so many outcomes")
         )
     members, log_count = multisets(kinds, n - 1)
@@ -101,7 +111,10 @@ def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) 
 
 
 class _Curvature:
-    """b → E‖ψ‖² b(m) + Σ_a m_a Σ_c p_c ⟨ψ_a, ψ_c⟩ b(m − a + c), by way of the multisets of n − 2 that m − a is of."""
+    """Return the map b → E‖ψ‖² b(m) + Σ_a m_a Σ_c p_c ⟨ψ_a, ψ_c⟩ b(m − a + c).
+
+    It goes by way of the multisets of n − 2 that m − a is of.
+    """
 
     def __init__(self, outcomes: Outcomes, n: int) -> None:
         kinds = len(outcomes.probabilities)
@@ -118,7 +131,10 @@ class _Curvature:
 
 
 def _conjugate_gradients(curvature: _Curvature, right: Tensor, chance: Tensor) -> Tensor:
-    """The solution of curvature(b) = right, which is symmetric in the inner product weighted by the multisets' chances."""
+    """Solve curvature(b) = right.
+
+    The map is symmetric in the inner product weighted by the chances of the multisets.
+    """
     values, residual = torch.zeros_like(right), right.clone()
     direction, size = residual, float(chance @ residual.square())
     enough = LEAST_RESIDUAL**2 * size
@@ -159,13 +175,16 @@ def _with(rows: Tensor, a: int) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _binomials(kinds: int, size: int) -> Tensor:
-    """C(c + i, i + 1) of class c as the member at position i of an ascending multiset: [size, kinds]."""
+    """Return C(c + i, i + 1) of class c at position i of an ascending multiset: [size, kinds]."""
     table = [[math.comb(c + i, i + 1) for c in range(kinds)] for i in range(size)]
     return torch.tensor(table, dtype=torch.long).view(size, kinds)
 
 
 def _ranks(rows: Tensor, kinds: int) -> Tensor:
-    """The number of each ascending multiset [..., m] in the order of its largest members, [...]: 0, 1, 2, … without a gap."""
+    """Return the number of each ascending multiset [..., m]: 0, 1, 2, … without a gap, [...].
+
+    They are numbered in the order of their largest members.
+    """
     size = rows.shape[-1]
     terms = _binomials(kinds, size)[torch.arange(size), rows]
     return terms.sum(-1)

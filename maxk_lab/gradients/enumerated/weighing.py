@@ -1,4 +1,4 @@
-"""How the groups of a cell are weighed where every group is enumerated: by its estimator, with and without its baseline."""
+"""The score weights of enumerated groups: by a cell's method, with and without its baseline."""
 
 from __future__ import annotations
 

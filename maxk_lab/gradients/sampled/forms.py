@@ -1,4 +1,4 @@
-"""Quadratic forms of weights on groups of n: through the Gram matrix, or through the gradient estimates where these are short."""
+"""Quadratic forms of score weights on groups of n, by the Gram matrix or by the gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from maxk_lab.gradients.scores.pool import ScorePool
 
 
 class GroupedForms(ABC):
-    """Groups of n under one partition of the pool, `order` [I, U, Rep, n]: their rewards and ratios, of that shape, and forms."""
+    """Groups of n under one partition of the pool, `order` [I, U, Rep, n].
+
+    Rewards and ratios have this shape, too.
+    """
 
     def __init__(self, pool: ScorePool, order: Tensor) -> None:
         self.instances, self.blocks, self.replicates, self.n = order.shape
@@ -40,7 +43,10 @@ class GroupedForms(ABC):
 
     @abstractmethod
     def products(self, a: Tensor, b: Tensor) -> Tensor:
-        """⟨Σ_i a_i ψ_i, Σ_i b_i ψ_i⟩ of every group: [I, U, Rep, n, P] and [I, U, Rep, n, Q] → [I, U, Rep, P, Q]."""
+        """Return ⟨Σ_i a_i ψ_i, Σ_i b_i ψ_i⟩ of every group, [I, U, Rep, P, Q].
+
+        a is [I, U, Rep, n, P] and b [I, U, Rep, n, Q].
+        """
 
     @abstractmethod
     def within(self, a: Tensor, b: Tensor) -> Tensor:
@@ -60,7 +66,7 @@ class GroupedForms(ABC):
 
 
 class GramForms(GroupedForms):
-    """By the Gram matrix of the pool."""
+    """Forms by the Gram matrix of the pool."""
 
     def __init__(self, pool: ScorePool, order: Tensor) -> None:
         super().__init__(pool, order)
@@ -78,7 +84,7 @@ class GramForms(GroupedForms):
         return torch.einsum("iurm,iurmk,iurk->iu", a, self.gram, b)
 
     def totals(self, weights: Tensor) -> Tensor:
-        """As weights on the distinct trajectories: [I, U, A]."""
+        """Return the estimates as weights on the distinct trajectories: [I, U, A]."""
         sums = weights.new_zeros(len(weights), self.blocks, self.table.shape[1])
         return sums.scatter_add_(2, self.rows.flatten(2), weights.flatten(2))
 
@@ -91,7 +97,10 @@ class GramForms(GroupedForms):
 
 
 class ScoreForms(GroupedForms):
-    """By the gradient estimates themselves, P numbers each: for policies of few parameters, any number of trajectories."""
+    """Forms by the gradient estimates, P numbers each: for policies of few parameters.
+
+    The number of trajectories does not matter.
+    """
 
     def __init__(self, pool: ScorePool, order: Tensor) -> None:
         super().__init__(pool, order)
@@ -110,7 +119,7 @@ class ScoreForms(GroupedForms):
         return (self.estimates(a) * self.estimates(b)).sum((2, 3))
 
     def totals(self, weights: Tensor) -> Tensor:
-        """As vectors: [I, U, P]."""
+        """Return the estimates as vectors: [I, U, P]."""
         return self.estimates(weights).sum(2)
 
     def across(self, total_a: Tensor, total_b: Tensor, within: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Everything the lab says about an estimator's gradient, as quadratic forms of its weights (estimators.md §8)."""
+"""The measures of a gradient estimator, as quadratic forms of its score weights."""
 
 from __future__ import annotations
 
@@ -33,9 +33,12 @@ MAX_BLOCKS = 16
 
 @dataclass(frozen=True)
 class Layout:
-    """The pool cut for one n: `units` equal, disjoint parts (instances, or blocks of them), each into groups of n.
+    """The pool cut for one n into `units` equal, disjoint parts, each into groups of n.
 
-    order [S, I, U, Rep, n]: for each of S random partitions, positions in the pool of the members of each group.
+    A part is an instance, or a block of one.
+
+    order [S, I, U, Rep, n]: for each of S random partitions, positions in the pool of the members
+    of each group.
     """
 
     order: Tensor
@@ -44,9 +47,10 @@ class Layout:
 
 
 def pool_layout(pool: ScorePool, n: int, partitions: int, seed: int) -> Layout:
-    """Random disjoint groups of n. Raises `ValueError` when a unit has fewer than two groups.
+    """Return random disjoint groups of n. Raises `ValueError` when a unit has fewer than two groups.
 
-    The pool is i.i.d., so its blocks are cut in drawing order; only the grouping inside a unit is random.
+    The pool is i.i.d., so its blocks are cut in drawing order; only the grouping inside a unit is
+    random.
     """
     instances, size = pool.rewards.shape
     blocks = 1 if instances >= MIN_INSTANCES else max(1, min(MAX_BLOCKS, size // (4 * n)))
@@ -74,7 +78,10 @@ def pool_layout(pool: ScorePool, n: int, partitions: int, seed: int) -> Layout:
 def measure_cells(
     pool: ScorePool, cells: Sequence[Mapping[str, Any]], *, seed: int
 ) -> Iterator[tuple[str, dict[str, Any] | Exception]]:
-    """(id, metrics) of every cell, or (id, exception) of one that failed; all cells of one n share groups and gathered products."""
+    """Yield (id, metrics) of every cell, or (id, exception) of one that failed.
+
+    All cells of one n share groups and gathered products.
+    """
     proxies = proxy_correlations(pool)
 
     @lru_cache(maxsize=1)
@@ -172,7 +179,10 @@ def _unit_columns(
 
 
 def _values(form: GroupedForms, wanted: Objective, *, by_ratios: bool) -> Tensor:
-    """The unbiased estimate of the objective from every group, [I, U, Rep]; `by_ratios`: of the policy that did not draw it."""
+    """Return the objective's unbiased estimate from every group, [I, U, Rep].
+
+    `by_ratios` is for the policy that did not draw the groups.
+    """
     values: Tensor = (
         off_policy_value(form.rewards, form.ratios, wanted.k)
         if by_ratios

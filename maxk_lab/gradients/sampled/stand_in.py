@@ -36,6 +36,7 @@ class StandIn:
         if not wanted.is_max:
             raise ValueError(
                 f"{wanted.name} under a behaviour policy needs the exact gradient to be judged "
-                "against: only the expected maximum has an unbiased estimator with importance ratios"
+                "against: only the expected maximum has an unbiased estimator with importance "
+                "ratios"
             )
         return cls("off_policy_maxk", baseline)

@@ -1,1 +1,1 @@
-"""Scores: trajectories drawn from a policy, the gradients of their log-probabilities, and the products of these."""
+"""Scores: the gradients of log-probabilities of drawn trajectories, and their products."""

@@ -1,4 +1,4 @@
-"""Behaviour policies: what draws the trajectories where that is not the policy whose gradient is estimated."""
+"""Behaviour policies: they draw trajectories in place of the policy whose gradient is estimated."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from maxk_lab.random_state import isolated_rng
 
 
 def perturbed(policy: nn.Module, distance: float, seed: int) -> nn.Module:
-    """A copy of `policy` whose trainable parameters, taken as one vector, are moved by `distance` (Euclidean).
+    """Return a copy of `policy` whose trainable parameters are moved by `distance` (Euclidean).
 
-    The direction is uniformly random and depends on `seed` only, not on the distance: growing distances walk along one line.
-    Raises `ValueError` for a negative distance.
+    They are taken as one vector.
+
+    The direction is uniformly random and depends on `seed` only, not on the distance: growing
+    distances walk along one line. Raises `ValueError` for a negative distance.
     """
     if not distance >= 0:
         raise ValueError(f"distance must be at least 0, got {distance!r}")
@@ -30,10 +32,16 @@ def perturbed(policy: nn.Module, distance: float, seed: int) -> nn.Module:
 
 
 def divergence(behaviour: Tensor, ratios: Tensor) -> Tensor:
-    """KL(behaviour ‖ π) = −E log r: `behaviour` [..., A] the probability of each trajectory, ratios [..., A] π over it → [...]."""
+    """Return KL(behaviour ‖ π) = −E log r, [...].
+
+    `behaviour` [..., A] is the probability of each trajectory, ratios [..., A] are π over it.
+    """
     return -(behaviour * ratios.masked_fill(behaviour == 0, 1.0).log()).sum(-1)
 
 
 def ratio_std(behaviour: Tensor, ratios: Tensor) -> Tensor:
-    """√E(r − 1)², arguments as in `divergence`: the standard deviation of the ratios, whose mean is 1 over all trajectories."""
+    """Return √E(r − 1)², the standard deviation of the ratios; arguments as in `divergence`.
+
+    Over all trajectories the mean of the ratios is 1.
+    """
     return (behaviour * (ratios - 1).square()).sum(-1).sqrt()

@@ -30,11 +30,12 @@ def draw_pool(
     behaviour: nn.Module | None = None,
     on_instance: Callable[[int, int], None] = lambda done, of: None,
 ) -> ScorePool:
-    """Draw `size` i.i.d. trajectories of each of `count` instances and reduce their scores to what measures need.
+    """Draw `size` i.i.d. trajectories of each of `count` instances; keep what measures need.
 
-    `objectives` (an int K is max@K) are those whose exact gradient is worked out where the environment can be enumerated or
-    integrated. The trajectories are drawn from `behaviour` where that is given; scores and gradients are those of `policy`. The
-    trajectories of an instance depend on `seed` and on that instance's number only.
+    `objectives` (an int K is max@K) are those whose exact gradient is worked out where the
+    environment can be enumerated or integrated. The trajectories are drawn from `behaviour` where
+    that is given; scores and gradients are those of `policy`. The trajectories of an instance
+    depend on `seed` and on that instance's number only.
     """
     parameters: list[Tensor] = [p for p in policy.parameters() if p.requires_grad]
     integrable = isinstance(environment, ExactEnvironment) and environment.has_exact

@@ -1,4 +1,4 @@
-"""One instance's part of a score pool: its trajectories sampled, its objectives integrated, or every trajectory enumerated."""
+"""One instance's part of a score pool: trajectories drawn or enumerated, objectives integrated."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from maxk_lab.gradients.enumerated.exact import (
 from maxk_lab.gradients.scores.per_trajectory import score_gram
 from maxk_lab.gradients.scores.trajectories import VectorisedScores, instance_scores
 
-# Up to this many trajectories the Gram matrix is made over all of them, and a pool of any size costs no further backward pass.
+# Up to this many trajectories the Gram matrix is made over all of them, and a pool of any size
+# costs no further backward pass.
 TABLE_LIMIT = 1500
-# Scores of up to this many parameters are kept as they are where the trajectories cannot be listed, made this many bytes at a time.
+# Scores of up to this many parameters are kept as they are where the trajectories cannot be listed,
+# made this many bytes at a time.
 FEW_PARAMETERS = 64
 FEW_BYTES = 2**20
 # Trajectories whose log-probability is worked out together.
@@ -33,7 +35,7 @@ LOG_PROBS = 4096
 
 @dataclass(frozen=True)
 class Source:
-    """One instance, the policy of its scores and the one that draws its trajectories (None for the same)."""
+    """One instance, the policy of its scores, and the one that draws (None: the same)."""
 
     environment: Environment
     policy: nn.Module
@@ -68,7 +70,8 @@ class Source:
         """The scores themselves, [A, P] float64."""
         make = instance_scores(self.environment, self.policy, self.instance, actions)
         width = sum(p.numel() for p in self.parameters) + actions.shape[1]
-        # A batched backward pass costs the square of its chunk; scores mapped over trajectories do not.
+        # A batched backward pass costs the square of its chunk; scores mapped over trajectories do
+        # not.
         chunk = (
             max(make.chunk, FEW_BYTES // (8 * width))
             if isinstance(make, VectorisedScores)
@@ -125,7 +128,10 @@ class Part:
 
 
 def sampled(source: Source, rollouts: Rollouts, directions: Tensor | None = None) -> Part:
-    """`directions` [D, P] are the exact gradients; the trajectories of policies of few parameters keep a row of scores each."""
+    """Return the part of a sampled instance; `directions` [D, P] are the exact gradients.
+
+    Trajectories of policies of few parameters keep a row of scores each.
+    """
     actions = rollouts.actions[0]
     logit_proxy = rollouts.logit_proxy[0].double()
     if source.behaviour is not None:
@@ -153,7 +159,7 @@ def sampled(source: Source, rollouts: Rollouts, directions: Tensor | None = None
 
 
 def integrated(source: Source, rollouts: Rollouts, objectives: tuple[Objective, ...]) -> Part:
-    """With the exact gradients of an environment that knows its objectives without listing trajectories."""
+    """Return a sampled part with exact gradients of an environment that integrates objectives."""
     environment = source.environment
     assert isinstance(environment, ExactEnvironment)
     values, gradients = [], []
@@ -190,7 +196,8 @@ def enumerated(
             sampled(source, rollouts, gradients), norm=gradients.square().sum(1), value=value
         )
     gram, _ = source.gram(listed)
-    # One product per objective: the numbers of one must not depend on which others are asked for, down to the last bit.
+    # One product per objective: the numbers of one must not depend on which others are asked for,
+    # down to the last bit.
     products = torch.stack([gram @ weight for weight in weights], 1)
     norm = torch.stack(
         [weight @ product for weight, product in zip(weights, products.T.contiguous(), strict=True)]
@@ -233,6 +240,7 @@ def check_scorable(rewards: Tensor, index: int) -> None:
     missing = int(rewards.isnan().sum())
     if missing:
         raise LabError(
-            f"{missing} of {rewards.numel()} trajectories of instance {index} have no reward (a reward function returned None); "
+            f"{missing} of {rewards.numel()} trajectories of instance {index} "
+            "have no reward (a reward function returned None); "
             "a gradient study needs a reward for every trajectory"
         )

@@ -1,4 +1,4 @@
-"""Per-trajectory scores ψ_i = ∇_θ log π_θ(τ_i) of any torch policy, and their Gram matrix in bounded memory."""
+"""Per-trajectory scores ψ_i = ∇_θ log π_θ(τ_i) of a torch policy and their products, in chunks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ class Scores(Protocol):
         ...
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
-        """The scores of trajectories i..j−1, a tensor [j − i, elements] for each parameter of `block`."""
+        """Return the scores of trajectories i..j−1: [j − i, elements] per parameter of `block`."""
         ...
 
 
 @dataclass(frozen=True)
 class BatchedScores:
-    """Scores by one batched backward pass per chunk; `log_probs(i, j)` returns log π of trajectories i..j−1 with its graph."""
+    """Scores by a batched backward pass per chunk.
+
+    `log_probs(i, j)` returns log π of trajectories i..j−1 with its graph.
+    """
 
     log_probs: Callable[[int, int], Tensor]
     chunk: int = CHUNK
@@ -38,9 +41,12 @@ class BatchedScores:
 
 
 def trajectory_scores(log_probs: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """The scores of c trajectories: log_probs [c] (with graph) → [c, P], P the number of elements of `parameters`.
+    """Return the scores of c trajectories: log_probs [c] (with graph) → [c, P].
 
-    One backward pass batched over the c trajectories. A parameter that log_probs does not depend on has score zero.
+    P is the number of elements of `parameters`.
+
+    One backward pass batched over the c trajectories. A parameter that log_probs does not depend on
+    has score zero.
     """
     return torch.cat(_scores_by_parameter(log_probs, parameters), dim=1)
 
@@ -65,10 +71,13 @@ def score_gram(
     directions: Tensor | None = None,
     memory_bytes: int = MEMORY_BYTES,
 ) -> tuple[Tensor, Tensor]:
-    """Gram matrix Ψ Ψᵀ [M, M] and products with given directions Ψ Dᵀ [M, D], both float64; Ψ [M, P] is never held whole.
+    """Return Ψ Ψᵀ [M, M] and products with given directions Ψ Dᵀ [M, D], both float64.
 
-    `directions` is [D, P] or None (D = 0). The scores of the `count` = M trajectories are held for one block of parameters at a
-    time, as many as fit `memory_bytes` (at least one parameter tensor), and every block costs one more pass over the trajectories.
+    Ψ [M, P] is never held whole.
+
+    `directions` is [D, P] or None (D = 0). The scores of the `count` = M trajectories are held for
+    one block of parameters at a time, as many as fit `memory_bytes` (at least one parameter
+    tensor), and every block costs one more pass over the trajectories.
     """
     blocks = list(_blocks(parameters, max(1, memory_bytes // (8 * max(count, 1)))))
     gram: Tensor | None = None
@@ -95,7 +104,10 @@ def squared_norms(
     *,
     chunk: int = CHUNK,
 ) -> Tensor:
-    """‖ψ_i‖² of M trajectories of any torch policy, exact: [M] float64; `log_probs` as in `BatchedScores`, `count` is M."""
+    """Return ‖ψ_i‖² of M trajectories of any torch policy, exact: [M] float64.
+
+    `log_probs` is as in `BatchedScores`, `count` is M.
+    """
     return norms_of_scores(BatchedScores(log_probs, chunk), count, parameters)
 
 
@@ -118,9 +130,12 @@ def grams_of_scores(
     *,
     memory_bytes: int = MEMORY_BYTES,
 ) -> Tensor:
-    """The Gram matrix of each of `groups` consecutive groups of n trajectories, [groups, n, n] float64; no product across groups.
+    """Return the Gram matrices of `groups` consecutive groups of n trajectories.
 
-    The scores of as many whole groups as fit `memory_bytes` are held at a time, of one group at least.
+    They are [groups, n, n] float64; there are no products across groups.
+
+    The scores of as many whole groups as fit `memory_bytes` are held at a time, of one group at
+    least.
     """
     width = sum(p.numel() for p in parameters)
     size = n * max(1, memory_bytes // (8 * max(n * width, 1)))
@@ -146,7 +161,7 @@ def _block_scores(scores: Scores, count: int, block: Sequence[Tensor], first: in
 
 
 def _blocks(parameters: Sequence[Tensor], columns: int) -> Iterator[list[Tensor]]:
-    """Consecutive parameters, at most `columns` elements together (or one parameter that alone is larger)."""
+    """Yield consecutive parameters, at most `columns` elements together, or a larger one alone."""
     block: list[Tensor] = []
     size = 0
     for parameter in parameters:

@@ -1,4 +1,4 @@
-"""The score pool: rewards and score products of M trajectories per instance, from which every cell of a study is measured."""
+"""The score pool: rewards and score products of M trajectories per instance, for all cells."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class ScorePool:
-    """M i.i.d. trajectories of each of I instances, and everything about their scores that a measure needs.
+    """M i.i.d. trajectories of each of I instances, and all that measures need of their scores.
 
-    rewards, lengths, logit_proxy [I, M]; rows [I, M], the row of `gram` or `scores` of each trajectory (equal ones may share one);
-    gram [I, A, A], ψ·ψ of the distinct trajectories, zero-padded, or for policies of few parameters scores [I, A, P], ψ itself;
-    the other one is [I, 0, 0]. Where the exact gradient is known, for each objective named in `objectives`: inner [I, A, D] =
-    ψ·∇J, norm [I, D] = ‖∇J‖², value [I, D] = J; else D = 0. Where the rows of `gram` are all the trajectories there are, of each:
-    probabilities, listed_rewards, listed_lengths, listed_logit_proxy [I, A], zero-padded; else [I, 0].
+    rewards, lengths, logit_proxy [I, M]; rows [I, M], the row of `gram` or `scores` of each
+    trajectory (equal ones may share one); gram [I, A, A], ψ·ψ of the distinct trajectories,
+    zero-padded, or for policies of few parameters scores [I, A, P], ψ itself; the other one is [I,
+    0, 0]. Where the exact gradient is known, for each objective named in `objectives`: inner [I, A,
+    D] = ψ·∇J, norm [I, D] = ‖∇J‖², value [I, D] = J; else D = 0. Where the rows of `gram` are all
+    the trajectories there are, of each: probabilities, listed_rewards, listed_lengths,
+    listed_logit_proxy [I, A], zero-padded; else [I, 0].
 
-    Scores, gradients and probabilities are those of the policy π. The trajectories may have been drawn from another, the
-    behaviour policy: then ratios [I, M] and listed_ratios [I, A] are π over it, and behaviour [I, A] are its probabilities. Else
-    the ratios are exactly 1. All floats are float64; `tolerance` is the relative bias that the policy's own precision explains.
+    Scores, gradients and probabilities are those of the policy π. The trajectories may have been
+    drawn from another, the behaviour policy: then ratios [I, M] and listed_ratios [I, A] are π over
+    it, and behaviour [I, A] are its probabilities. Else the ratios are exactly 1. All floats are
+    float64; `tolerance` is the relative bias that the policy's own precision explains.
     """
 
     rewards: Tensor
@@ -67,7 +70,7 @@ class ScorePool:
         )
 
     def trajectory_weight(self, kind: str) -> Tensor:
-        """g of the drawn trajectories, [I, M]; `kind` is length, logit_proxy or grad_norm (‖ψ‖²)."""
+        """Return g of the drawn trajectories, [I, M]: length, logit_proxy or grad_norm (‖ψ‖²)."""
         if kind == "grad_norm":
             return self.squared_norms().gather(1, self.rows)
         return {"length": self.lengths, "logit_proxy": self.logit_proxy}[kind]

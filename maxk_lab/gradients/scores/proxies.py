@@ -1,4 +1,4 @@
-"""How well the cheap trajectory weights track the squared norm ‖ψ‖² that they stand in for: Pearson correlations per instance."""
+"""Correlations per instance of the cheap trajectory weights with ‖ψ‖², which they replace."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ ROUNDING = 1e-12
 
 
 def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
-    """Correlation of each of `PROXIES` with ‖ψ‖², a number per instance; None where one of the two does not vary or does not exist.
+    """Return the correlation of each of `PROXIES` with ‖ψ‖², a number per instance.
 
-    Exact, under the policy's own probabilities, where the pool lists every trajectory; over the drawn trajectories elsewhere.
+    It is None where one of the two does not vary or does not exist.
+
+    Exact, under the policy's own probabilities, where the pool lists every trajectory; over the
+    drawn trajectories elsewhere.
     """
     found: dict[str, list[float | None]] = {name: [] for name in PROXIES}
     for i in range(len(pool.rewards)):
@@ -34,7 +37,10 @@ def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
 
 
 def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:
-    """Pearson correlation of x and y [A] under the probabilities `chance` [A]; None where one of them does not vary or is NaN."""
+    """Return the Pearson correlation of x and y [A] under the probabilities `chance` [A].
+
+    It is None where one of them does not vary or is NaN.
+    """
     chance = chance / chance.sum()
     centred, spreads = [], []
     for values in (x.double(), y.double()):

@@ -1,4 +1,4 @@
-"""The scores of an environment's trajectories, by the fastest exact way that the environment allows."""
+"""The scores of trajectories, by the fastest exact way that their environment allows."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def _batched_scores(
 def trajectory_squared_norms(
     environment: Environment, policy: nn.Module, instances: Instances, actions: Tensor
 ) -> Tensor:
-    """‖∇_θ log π_θ(τ)‖² of every trajectory, exact: actions [B, n, T] of B instances → [B, n] float64.
+    """Return ‖∇_θ log π_θ(τ)‖² of every trajectory, exact: actions [B, n, T] → [B, n] float64.
 
-    θ are the parameters of `policy` that require a gradient; the policy may be any torch module. Where the environment is
-    vectorised and torch.func can map the policy this costs about as much as two or three backward passes of the whole batch,
-    elsewhere as many as trajectories.
+    θ are the parameters of `policy` that require a gradient; the policy may be any torch module.
+    Where the environment is vectorised and torch.func can map the policy this costs about as much
+    as two or three backward passes of the whole batch, elsewhere as many as trajectories.
     """
 
     def norms(scores: Scores, groups: int, n: int, parameters: list[nn.Parameter]) -> Tensor:
@@ -60,7 +60,7 @@ def trajectory_squared_norms(
 def trajectory_grams(
     environment: Environment, policy: nn.Module, instances: Instances, actions: Tensor
 ) -> Tensor:
-    """The Gram matrix Ψ Ψᵀ of each instance's trajectories: actions [B, n, T] of B instances → [B, n, n] float64, exact.
+    """Return the exact Gram matrix Ψ Ψᵀ of each instance: actions [B, n, T] → [B, n, n] float64.
 
     Parameters and cost are those of `trajectory_squared_norms`, which is its diagonal.
     """
@@ -78,7 +78,10 @@ def _of_groups(
     instances: Instances,
     actions: Tensor,
 ) -> Tensor:
-    """`reduce` of the scores of B groups of n: all at once where torch.func can map the policy, elsewhere one by one."""
+    """Return `reduce` of the scores of B groups of n.
+
+    They are computed all at once where torch.func can map the policy, elsewhere one by one.
+    """
     parameters = [p for p in policy.parameters() if p.requires_grad]
     count, n = actions.shape[:2]
     if isinstance(environment, VectorisedEnvironment):
@@ -86,7 +89,8 @@ def _of_groups(
         try:
             return reduce(VectorisedScores(environment, policy, inputs), count, n, parameters)
         except (RuntimeError, ValueError, IndexError):
-            # No batch dimension, or an operation that cannot be mapped (a GRU's): below goes any policy, or says what is wrong.
+            # No batch dimension, or an operation that cannot be mapped (a GRU's): below goes any
+            # policy, or says what is wrong.
             pass
 
     def of_instance(b: int) -> Tensor:
@@ -98,7 +102,10 @@ def _of_groups(
 
 @dataclass(frozen=True)
 class VectorisedScores:
-    """Scores by differentiating one trajectory's log π, mapped over trajectories: `inputs` [M, ...] hold a row of each."""
+    """Scores by differentiating one trajectory's log π, mapped over trajectories.
+
+    `inputs` [M, ...] hold a row of each.
+    """
 
     environment: VectorisedEnvironment
     policy: nn.Module
