@@ -52,7 +52,10 @@ class Rollouts:
     def of_tokens(
         cls, tokens: TokenStatistics, *, actions: Tensor, rewards: Tensor, **known: Tensor
     ) -> Rollouts:
-        """Rollouts whose sums are those of their tokens; `known` are the fields that may be None."""
+        """Rollouts whose sums are those of their tokens.
+
+        `known` are the fields that may be None.
+        """
         return cls(
             rewards=rewards,
             log_probs=tokens.log_probs.sum(-1),

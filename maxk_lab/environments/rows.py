@@ -47,7 +47,7 @@ class EnvironmentRow(Row):
     # Whether its rewards are known to be real numbers, never only 0 and 1.
     graded: bool = False
 
-    # What it can do besides, each by a protocol of `maxk_lab.environments.capabilities`:
+    # Its capabilities, each by a protocol of `maxk_lab.environments.capabilities`:
     # GreedyEnvironment,
     greedy: bool = False
     # ForcedStarts, feasible for any number of trajectories,

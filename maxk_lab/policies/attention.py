@@ -66,7 +66,10 @@ class RepairedMCPContext(MCPContext):
 
 
 def _sum_of_members(values: Tensor, membership: Tensor) -> Tensor:
-    """Sums over the members of each set: values [B, items, h], membership [B, sets, size], from 1, 0 for none → [B, sets, h]."""
+    """Sums over the members of each set, [B, sets, h], of values [B, items, h].
+
+    membership [B, sets, size] numbers the items from 1; 0 is none.
+    """
     padded = nn.functional.pad(values, (0, 0, 1, 0))
     batch, sets, size = membership.shape
     members = gather_by_index(padded, membership.long().reshape(batch, -1), squeeze=False)

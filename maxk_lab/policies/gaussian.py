@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 
 class DiagonalGaussian(nn.Module):
-    """Mean and logarithm of the scale of every coordinate; the latter a parameter only where the scale is learned."""
+    """Mean and logarithm of the scale of every coordinate.
+
+    The latter a parameter only where the scale is learned.
+    """
 
     def __init__(self, mean: Tensor, log_scale: Tensor, *, learn_scale: bool) -> None:
         super().__init__()

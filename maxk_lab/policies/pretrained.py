@@ -13,7 +13,10 @@ from maxk_lab.random_state import isolated_rng
 
 
 class PretrainedPolicy(nn.Module):
-    """The model of transformers as a function of tokens alone; `unwritable` tokens get probability zero."""
+    """The model of transformers as a function of tokens alone.
+
+    `unwritable` tokens get probability zero.
+    """
 
     def __init__(self, model: nn.Module, unwritable: tuple[int, ...]) -> None:
         super().__init__()

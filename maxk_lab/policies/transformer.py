@@ -1,4 +1,4 @@
-"""A small causal transformer: token and position embeddings, pre-norm attention and MLP blocks, an untied head."""
+"""A small causal transformer: embeddings, pre-norm attention and MLP blocks, an untied head."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-# Keys and values of the positions already read, one pair per block: [..., heads, positions, width of a head].
+# Keys and values of the positions already read, one pair per block: [..., heads, positions, width
+# of a head].
 Memory = list[tuple[Tensor, Tensor]]
 
 
@@ -27,7 +28,10 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, hidden: Tensor | None, past: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """x [..., L, E] → the same and its keys and values; `hidden` [L, positions] is True where a position must not look."""
+        """x [..., L, E] → the same and its keys and values.
+
+        `hidden` [L, positions] is True where a position must not look.
+        """
         heads = self.read(self.attention_norm(x)).unflatten(-1, (3, self.num_heads, -1))
         query, key, value = (heads[..., part, :, :].transpose(-2, -3) for part in range(3))
         if past is not None:
@@ -41,7 +45,10 @@ class Block(nn.Module):
 
 
 class CausalTransformer(nn.Module):
-    """Logits of the next token after every position; `inputs` tokens can be read, `outputs` of them written."""
+    """Logits of the next token after every position.
+
+    `inputs` tokens can be read, `outputs` of them written.
+    """
 
     def __init__(
         self,
@@ -61,7 +68,10 @@ class CausalTransformer(nn.Module):
         self.head = nn.Linear(embed_dim, outputs, bias=False)
 
     def initialise(self, std: float) -> CausalTransformer:
-        """Weights N(0, std²) from the current random state, biases 0, norms the identity; returns itself."""
+        """Weights N(0, std²) from the current random state, biases 0, norms the identity.
+
+        Returns itself.
+        """
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=std)
@@ -74,7 +84,7 @@ class CausalTransformer(nn.Module):
         return self.extend(tokens, None)[0]
 
     def extend(self, tokens: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """The same for tokens [..., L] that follow those in `memory`, and the memory of them all."""
+        """Logits of tokens [..., L] that follow those in `memory`, and the memory of them all."""
         seen = 0 if memory is None else memory[0][0].shape[-2]
         place = torch.arange(seen + tokens.shape[-1], device=tokens.device)
         # A single new token looks at everything before it and at itself.

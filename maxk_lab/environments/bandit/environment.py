@@ -17,7 +17,10 @@ from maxk_lab.random_state import isolated_rng
 
 
 class Bandit:
-    """Instances are reward tables [B, arms], those of `rewards` + `reward_shift`; one trajectory is one arm."""
+    """Instances are reward tables [B, arms], those of `rewards` + `reward_shift`.
+
+    One trajectory is one arm.
+    """
 
     def __init__(
         self, row: EnvironmentRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]

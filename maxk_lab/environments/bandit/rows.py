@@ -1,4 +1,7 @@
-"""The catalogue row of the bandit: its reward tables, its policy, and what may be set about them. Imports no torch."""
+"""The catalogue row of the bandit: its reward tables, its policy, and what may be set about them.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ from maxk_lab.environments.rows import EnvironmentRow
 BANDIT_LIMIT = 2_000
 EXPONENTIAL_RATE = 5.0
 
-# What the rewards of a table are. All but the Gaussian ones are the same for every instance and ascend with the arm.
+# The rewards of a table. All but the Gaussian ones are the same for every instance and
+# ascend with the arm.
 REWARD_TABLES = {
     "gaussian": "N(0, 1) per arm and instance",
     "linear": "spaced evenly over [0, 1], by arm",
-    "exponential": f"(e^({EXPONENTIAL_RATE:g}x) − 1) / (e^{EXPONENTIAL_RATE:g} − 1) of x spaced evenly over [0, 1], by arm",
+    "exponential": f"(e^({EXPONENTIAL_RATE:g}x) − 1) / (e^{EXPONENTIAL_RATE:g} − 1) of x spaced "
+    "evenly over [0, 1], by arm",
     "binary": "1 for the last arm, 0 for the others",
 }
 
@@ -38,7 +43,8 @@ class BanditRow(EnvironmentRow):
 BANDIT = BanditRow(
     name="bandit",
     meaning="tabular softmax bandit: one logit per arm, a fixed reward per arm and instance",
-    reward="that of the table `rewards`, N(0, 1) per arm and instance unless another is chosen, plus reward_shift",
+    reward="that of the table `rewards`, N(0, 1) per arm and instance unless another is chosen, "
+    "plus reward_shift",
     implementation="maxk_lab.environments.bandit.environment:Bandit",
     parameters=(
         Parameter("arms", int, 10, low=2, meaning="number of arms"),

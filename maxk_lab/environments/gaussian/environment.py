@@ -30,9 +30,10 @@ LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Gaussian:
-    """One trajectory is one draw x [dim]; instances are all alike and hold nothing, [B, 0]. float64 throughout.
+    """One trajectory is one draw x [dim].
 
-    A policy is any module that gives [2, dim] like `DiagonalGaussian`. `logit_proxy` is NaN: there are no logits.
+    Instances are all alike and hold nothing, [B, 0]. float64 throughout. A policy is any module
+    that gives [2, dim] like `DiagonalGaussian`. `logit_proxy` is NaN: there are no logits.
     """
 
     enumerable = False
@@ -102,9 +103,10 @@ class Gaussian:
         return _log_density(policy(), row[0])
 
     def exact_objective(self, policy: nn.Module, instances: Tensor, objective: Objective) -> Tensor:
-        """J by quadrature: the reward is that of the middle of a cell, and two sizes of cells are extrapolated to none.
+        """J by quadrature, with two sizes of cells extrapolated to none.
 
-        Raises `LabError` for dim > 1, and where J depends on the cells: the reward then jumps where it has no breakpoint.
+        The reward of a cell is that of its middle. Raises `LabError` for dim > 1, and where J
+        depends on the cells: the reward then jumps where it has no breakpoint.
         """
         if not self.has_exact:
             raise LabError(f"the exact objective of a gaussian needs dim = 1, got {self.dim}")
@@ -115,8 +117,9 @@ class Gaussian:
         move = (fine - coarse).abs().item()
         if move > LARGEST_MOVE * spread:
             raise LabError(
-                f"{objective.name} of the reward function {self.reward_name!r} moves by {move:.1e} when the cells are halved: "
-                "give the function an attribute `breakpoints` with the numbers where it jumps"
+                f"{objective.name} of the reward function {self.reward_name!r} moves by {move:.1e} "
+                "when the cells are halved: give the function an attribute `breakpoints` with the "
+                "numbers where it jumps"
             )
         # The error of one size is proportional to the square of that size.
         return fine + (fine - coarse) / 3
@@ -130,24 +133,30 @@ class Gaussian:
         return value, float(rewards.max() - rewards.min())
 
     def rewards(self, actions: Tensor) -> Tensor:
-        """The rewards of actions [..., dim] → [...] float64. Raises `LabError`, naming the function, for anything else it gives."""
+        """The rewards of actions [..., dim] → [...] float64.
+
+        Raises `LabError`, naming the function, for anything else it gives.
+        """
         try:
             values = torch.as_tensor(self.reward(actions.detach().clone()))
         except Exception as error:  # the user's function may raise anything
             raise LabError(
-                f"reward function {self.reward_name!r} raised {type(error).__name__} for actions of shape "
+                f"reward function {self.reward_name!r} raised {type(error).__name__} for actions "
+                "of shape "
                 f"{tuple(actions.shape)}: {error}"
             ) from error
         if values.shape != actions.shape[:-1] or values.is_complex():
             raise LabError(
-                f"reward function {self.reward_name!r} must return real numbers of shape {tuple(actions.shape[:-1])} for "
-                f"actions of shape {tuple(actions.shape)}, got {values.dtype} of shape {tuple(values.shape)}"
+                f"reward function {self.reward_name!r} must return real numbers of shape "
+                f"{tuple(actions.shape[:-1])} for actions of shape {tuple(actions.shape)}, got "
+                f"{values.dtype} of shape {tuple(values.shape)}"
             )
         finite = values.isfinite()
         if not bool(finite.all()):
             culprit = tuple((~finite).nonzero()[0].tolist())
             raise LabError(
-                f"reward function {self.reward_name!r} returned {values[culprit].item()} for x = {actions[culprit].tolist()}; "
+                f"reward function {self.reward_name!r} returned {values[culprit].item()} for x = "
+                f"{actions[culprit].tolist()}; "
                 "a reward is a finite number"
             )
         return values.detach().double()

@@ -1,4 +1,7 @@
-"""Integrating over a one-dimensional normal distribution: cells small enough to be constant, and their probabilities."""
+"""Cells for integrals over a one-dimensional normal distribution, and their probabilities.
+
+They are small enough for a function to be constant in each.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,18 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-# How far the cells reach, in standard deviations: less than 1e-18 lies beyond, and counts as the outermost cells.
+# The reach of the cells in standard deviations: less than 1e-18 lies beyond, and counts as the
+# outermost cells.
 REACH = 9.0
 # Cells that a stretch between two breakpoints has at least, however short it is.
 LEAST_CELLS = 200
 
 
 def cell_edges(mean: float, scale: float, breakpoints: Sequence[float], cells: int) -> Tensor:
-    """Edges [C + 1] of about `cells` cells over mean ± REACH · scale: the breakpoints inside, and evenly spaced ones between."""
+    """Edges [C + 1] of about `cells` cells over mean ± REACH · scale.
+
+    They are the breakpoints inside, and evenly spaced ones between.
+    """
     low, high = mean - REACH * scale, mean + REACH * scale
     marks = [low, *sorted({point for point in breakpoints if low < point < high}), high]
     parts = []

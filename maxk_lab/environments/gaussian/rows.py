@@ -1,4 +1,7 @@
-"""The catalogue of the Gaussian environment: its reward functions, and what may be set about it. Imports no torch."""
+"""The catalogue of the Gaussian environment: its reward functions, and what may be set about it.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -41,18 +44,21 @@ GAUSSIAN_REWARDS: Catalogue[GaussianRewardRow] = Catalogue(
         ),
         GaussianRewardRow(
             name="two_peaks",
-            meaning="a broad hill of height .6 at 0 plus a narrow one of height 1 at 1: mean and Max@K disagree",
+            meaning="a broad hill of height .6 at 0 plus a narrow one of height 1 at 1: mean and "
+            "Max@K disagree",
             implementation="maxk_lab.environments.gaussian.rewards:two_peaks",
             breakpoints=(0.75, 1.25),
         ),
         GaussianRewardRow(
             name="bowl",
-            meaning="−x²: every Max@K agrees that the mean should be 0, and disagrees about the scale",
+            meaning="−x²: every Max@K agrees that the mean should be 0, and disagrees about the "
+            "scale",
             implementation="maxk_lab.environments.gaussian.rewards:bowl",
         ),
         GaussianRewardRow(
             name="slope",
-            meaning="x: the gradient with respect to the mean is the same for every K, and its variance is not",
+            meaning="x: the gradient with respect to the mean is the same for every K, and its "
+            "variance is not",
             implementation="maxk_lab.environments.gaussian.rewards:slope",
         ),
     ],
@@ -61,10 +67,10 @@ GAUSSIAN_REWARDS: Catalogue[GaussianRewardRow] = Catalogue(
 
 
 def load_gaussian_reward(name: str) -> tuple[Any, tuple[float, ...]]:
-    """The function behind a catalogue name or a dotted path `package.module:name`, and its breakpoints.
+    """The function behind a catalogue name or a path `package.module:name`, and its breakpoints.
 
-    A function of the user's own says where it jumps in an attribute `breakpoints`. Raises `LabError` for what is not there,
-    is no function, or has breakpoints that are no numbers.
+    A function of the user's own says where it jumps in an attribute `breakpoints`. Raises
+    `LabError` for what is not there, is no function, or has breakpoints that are no numbers.
     """
     if ":" not in name:
         try:
@@ -81,20 +87,22 @@ def load_gaussian_reward(name: str) -> tuple[Any, tuple[float, ...]]:
         raise LabError(f"cannot load the reward function {name!r}: {error} ({hint})") from error
     if isinstance(found, type) or not callable(found):
         raise LabError(
-            f"the reward function {name!r} must be a function of x [..., dim] → [...], got {found!r}"
+            f"the reward function {name!r} must be a function of x [..., dim] → [...], got "
+            f"{found!r}"
         )
     try:
         breakpoints = tuple(sorted(float(point) for point in getattr(found, "breakpoints", ())))
     except (TypeError, ValueError):
         raise LabError(
-            f"the breakpoints of the reward function {name!r} must be numbers, got {found.breakpoints!r}"
+            f"the breakpoints of the reward function {name!r} must be numbers, got "
+            f"{found.breakpoints!r}"
         ) from None
     return found, breakpoints
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianRow(EnvironmentRow):
-    """The Gaussian policy: its actions are real numbers, so that they can be integrated over, and never listed."""
+    """The Gaussian environment: its actions are real numbers, integrated over and never listed."""
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         return False
@@ -127,7 +135,8 @@ class GaussianRow(EnvironmentRow):
 
 GAUSSIAN = GaussianRow(
     name="gaussian",
-    meaning="one draw from a diagonal Gaussian with learnable mean, and learnable scale if wanted; no context",
+    meaning="one draw from a diagonal Gaussian with learnable mean, and learnable scale if wanted; "
+    "no context",
     reward="that of the function `reward` of the draw",
     implementation="maxk_lab.environments.gaussian.environment:Gaussian",
     citation="PKPO, arXiv 2505.15201",
@@ -137,7 +146,8 @@ GAUSSIAN = GaussianRow(
             "reward",
             str,
             "square_on_unit",
-            meaning="a name (see: maxk-lab list gaussian_rewards) or a dotted path package.module:name of a function of "
+            meaning="a name (see: maxk-lab list gaussian_rewards) or a dotted path "
+            "package.module:name of a function of "
             "x [..., dim] → [...]",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Language models as bandits: prompts of a task in, completions out, scored by reward functions on their texts."""
+"""Language models as bandits: prompts in, completions out, scored by functions of their texts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from maxk_lab.errors import LabError
 
 
 class LanguageEnvironment(ABC):
-    """Instances are prompts [B, prompt_length], written as numbers of symbols; one trajectory is one completion [max_length].
+    """Instances are prompts [B, prompt_length], written as numbers of symbols.
 
-    The policy maps tokens [N, L] to logits [N, L, V] of the next token; it reads prompt, separator, completion. A subclass says
-    how texts become tokens: `symbol_tokens` [symbols], `separator` and `end`, and `texts` back again. The distribution everywhere
-    is the one sampled from, temperature and top-p included.
+    One trajectory is one completion [max_length]. The policy maps tokens [N, L] to logits [N, L, V]
+    of the next token; it reads prompt, separator, completion. A subclass says how texts become
+    tokens: `symbol_tokens` [symbols], `separator` and `end`, and `texts` back again. The
+    distribution everywhere is the one sampled from, temperature and top-p included.
     """
 
     symbol_tokens: Tensor
@@ -59,7 +60,7 @@ class LanguageEnvironment(ABC):
         """Completions, without their end, as texts."""
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
-        """`count` prompts drawn uniformly, with replacement, from the training or the held-out prompts of the task."""
+        """`count` of the task's training or held-out prompts, drawn uniformly with replacement."""
         generator = torch.Generator().manual_seed(seed)
         kept: list[list[int]] = []
         while len(kept) < count:
@@ -94,15 +95,17 @@ class LanguageEnvironment(ABC):
         )
 
     def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
-        # Summed over max_length columns however many there are: even adding zeros can change the last digit of a sum.
+        # Summed over max_length columns however many there are: even adding zeros can change the
+        # last digit of a sum.
         return (
             self._statistics(policy, instances, actions).log_probs.sum(-1).view(actions.shape[:2])
         )
 
     def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
-        """One parallel pass over prompt and completion. Columns after the end change nothing, whatever they hold.
+        """One parallel pass over prompt and completion.
 
-        Fewer columns than max_length, without an end, are the beginning of a completion.
+        Columns after the end change nothing, whatever they hold. Fewer columns than max_length,
+        without an end, are the beginning of a completion.
         """
         statistics = self._statistics(policy, instances, actions)
         beyond = (0, actions.shape[2] - self.max_length)
@@ -148,14 +151,17 @@ class LanguageEnvironment(ABC):
         return rewards.view(shape), parts.view(*shape, -1), (~ended).view(shape)
 
     def _statistics(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
-        """Of every token of every completion, [B·n, max_length] each."""
+        """The statistics of every token of every completion, [B·n, max_length] each."""
         inputs, completions, mask = self._teacher_forced(instances, actions)
         logits = policy(inputs)[:, -self.max_length :]
         log_policy = next_token_log_policy(logits, self.temperature, self.top_p)
         return token_statistics(log_policy, completions, mask)
 
     def _teacher_forced(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What the policy reads [B·n, L], what it is asked about [B·n, max_length], and which of that are decisions."""
+        """The policy's inputs [B·n, L], the tokens asked about [B·n, max_length], and their mask.
+
+        The mask says which of these tokens are decisions.
+        """
         n, width = actions.shape[1], actions.shape[2]
         flat = actions.flatten(0, 1)[:, : self.max_length]
         mask = decision_mask(flat, self.end)
@@ -169,7 +175,7 @@ class LanguageEnvironment(ABC):
         )
 
     def _prefix(self, instances: Tensor) -> Tensor:
-        """What the policy reads before a completion [B, prompt_length + separator]."""
+        """The tokens [B, prompt_length + separator] that the policy reads before a completion."""
         separator = torch.tensor(self.separator, dtype=torch.long, device=instances.device)
         tokens = self.symbol_tokens.to(instances.device)[instances]
         return torch.cat([tokens, separator.expand(len(instances), -1)], 1)

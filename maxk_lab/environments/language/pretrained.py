@@ -15,9 +15,10 @@ from maxk_lab.policies.pretrained import load_pretrained
 
 
 class PretrainedLLM(LanguageEnvironment):
-    """Prompts are written symbol by symbol with the model's own tokens; its separator or beginning token, if any, ends them.
+    """Prompts are written symbol by symbol with the model's own tokens.
 
-    Completions are drawn from the model's whole vocabulary but for that separator, and end with its end-of-sequence token.
+    Its separator or beginning token, if any, ends them. Completions are drawn from the model's
+    whole vocabulary but for that separator, and end with its end-of-sequence token.
     """
 
     enumerable = False
@@ -55,7 +56,7 @@ class PretrainedLLM(LanguageEnvironment):
         token = self.tokenizer.convert_tokens_to_ids(symbol)
         if token is None or token == self.tokenizer.unk_token_id:
             raise LabError(
-                f"the tokenizer of {self.folder!r} has no single token for the symbol {symbol!r}; lower vocab_size or take "
-                "another model"
+                f"the tokenizer of {self.folder!r} has no single token for the symbol {symbol!r}; "
+                "lower vocab_size or take another model"
             )
         return int(token)

@@ -1,6 +1,7 @@
-"""The reward functions of the toy language: `(prompts, completions, **columns)` → one number per completion. Imports no torch.
+"""The reward functions of the toy language. Imports no torch.
 
-`completions` are texts without the end of sequence; `truncated` says which were cut at the longest allowed length.
+Each is `(prompts, completions, **columns)` → one number per completion. `completions` are texts
+without the end of sequence; `truncated` says which were cut at the longest allowed length.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def single_symbol(
     truncated: Sequence[bool],
     **columns: Any,
 ) -> list[float]:
-    """1 where the completion is the one symbol of the answer and was ended by the policy, else 0."""
+    """1 where the completion is the answer's one symbol, ended by the policy, else 0."""
     rows = zip(completions, answer, truncated, strict=True)
     return [float(len(text) == 1 and not cut and text == right) for text, right, cut in rows]
 
@@ -53,9 +54,10 @@ def safe_or_risky(
     risky: Sequence[str],
     **columns: Any,
 ) -> list[float]:
-    """.4 for any completion that begins with the safe symbol; 1 for an eighth of those that begin with the risky one; else 0.
+    """.4 for any completion that begins with the safe symbol.
 
-    Which eighth is a hash of prompt and completion: nothing but trying tells, and what is found for one prompt says nothing about
+    1 for an eighth of those that begin with the risky one; else 0. Which eighth is a hash of prompt
+    and completion: nothing but trying tells, and what is found for one prompt says nothing about
     another. So the mean is best served by the safe symbol, the best of many by the risky one.
     """
     rewards = []
@@ -84,7 +86,10 @@ def brevity(
 
 @lru_cache(maxsize=65_536)
 def edit_distance(left: str, right: str) -> int:
-    """Insertions, deletions and substitutions that turn one text into the other (Levenshtein 1966), row by row."""
+    """Insertions, deletions and substitutions that turn one text into the other, row by row.
+
+    Levenshtein 1966.
+    """
     above = list(range(len(right) + 1))
     for i, a in enumerate(left, 1):
         row = [i]

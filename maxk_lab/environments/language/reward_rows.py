@@ -43,7 +43,8 @@ REWARDS: Catalogue[RewardRow] = Catalogue(
         ),
         RewardRow(
             name="safe_or_risky",
-            meaning=".4 for completions that begin with the safe symbol, 1 for a hashed eighth of those that begin "
+            meaning=".4 for completions that begin with the safe symbol, 1 for a hashed eighth of "
+            "those that begin "
             "with the risky one, else 0",
             implementation="maxk_lab.environments.language.reward_functions:safe_or_risky",
             reads=("safe", "risky"),
@@ -67,7 +68,10 @@ REWARDS: Catalogue[RewardRow] = Catalogue(
 
 
 def load_reward_object(name: str) -> Any:
-    """The callable behind a catalogue name or a dotted path `package.module:name`. Raises `LabError` when there is none."""
+    """The callable behind a catalogue name or a dotted path `package.module:name`.
+
+    Raises `LabError` when there is none.
+    """
     if ":" not in name:
         try:
             return load(REWARDS.get(name).implementation)
@@ -82,7 +86,8 @@ def load_reward_object(name: str) -> Any:
         raise LabError(f"cannot load the reward function {name!r}: {error} ({hint})") from error
     if isinstance(found, type) or not callable(found):
         raise LabError(
-            f"the reward function {name!r} must be a function (prompts, completions, **columns) or a torch module, got "
+            f"the reward function {name!r} must be a function (prompts, completions, **columns) or "
+            "a torch module, got "
             f"{'the class ' + found.__name__ if isinstance(found, type) else repr(found)}"
         )
     return found

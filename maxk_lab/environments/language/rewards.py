@@ -1,4 +1,4 @@
-"""Rewards from several functions: loaded by name or dotted path, called together, checked and weighted."""
+"""Rewards from several functions: loaded by name or path, called, checked and weighted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from maxk_lab.errors import LabError
 
 @dataclass(frozen=True)
 class RewardFunction:
-    """A reward function under the name the sweep gives it: a callable on texts, or a torch module on tokens."""
+    """A reward function under its name in the sweep: a callable on texts, or a module on tokens."""
 
     name: str
     call: Callable[..., Any]
 
 
 def load_rewards(names: Sequence[str]) -> tuple[RewardFunction, ...]:
-    """The reward functions of these catalogue names or dotted paths. Raises `LabError` for one that is not there."""
+    """The reward functions of these catalogue names or dotted paths.
+
+    Raises `LabError` for one that is not there.
+    """
     return tuple(RewardFunction(name, load_reward_object(name)) for name in names)
 
 
@@ -40,9 +43,10 @@ def score(
 ) -> tuple[Tensor, Tensor]:
     """R = Σ_f w_f r_f of N completions: rewards [N] and parts r [N, F], float64 both.
 
-    A function is called as `function(prompts, completions, **columns)` and gives a number or None for every completion; a torch
-    module as `module(tokens, mask)`, tokens [N, L] of prompt and completion, mask [N, L] False after the end. None makes the part
-    and the reward NaN: unscorable. Raises `LabError`, naming function and sample, for a function that raises or gives NaN, ±inf,
+    A function is called as `function(prompts, completions, **columns)` and gives a number or None
+    for every completion; a torch module as `module(tokens, mask)`, tokens [N, L] of prompt and
+    completion, mask [N, L] False after the end. None makes the part and the reward NaN: unscorable.
+    Raises `LabError`, naming function and sample, for a function that raises or gives NaN, ±inf,
     something that is no number, or not one value per completion.
     """
     parts = torch.stack(
@@ -74,17 +78,20 @@ def _function_values(
         values = list(values.tolist() if hasattr(values, "tolist") else values)
     except TypeError:
         raise LabError(
-            f"reward function {function.name!r} must return a list with a number or None per completion, got {values!r}"
+            f"reward function {function.name!r} must return a list with a number or None per "
+            f"completion, got {values!r}"
         ) from None
     if len(values) != len(prompts):
         raise LabError(
-            f"reward function {function.name!r} returned {len(values)} values for {len(prompts)} completions"
+            f"reward function {function.name!r} returned {len(values)} values for {len(prompts)} "
+            "completions"
         )
     for index, value in enumerate(values):
         if not _is_reward(value):
             raise LabError(
-                f"reward function {function.name!r} returned {value!r} for sample {index}, prompt {prompts[index]!r}, completion "
-                f"{completions[index]!r}; a reward is a finite number, or None where there is none"
+                f"reward function {function.name!r} returned {value!r} for sample {index}, prompt "
+                f"{prompts[index]!r}, completion {completions[index]!r}; a reward is a finite "
+                "number, or None where there is none"
             )
     return torch.tensor(
         [math.nan if value is None else float(value) for value in values], dtype=torch.float64
@@ -97,7 +104,10 @@ def _call(
     completions: Sequence[str],
     columns: dict[str, Any],
 ) -> Any:
-    """What the function gives for lists of its own, which it may change; a generator runs here, where it may raise."""
+    """The function's values for lists of its own, which it may change.
+
+    A generator runs here, where it may raise.
+    """
     own = {name: list(column) for name, column in columns.items()}
     values = function.call(list(prompts), list(completions), **own)
     return list(values) if isinstance(values, Iterator) else values
@@ -116,7 +126,7 @@ def _culprit(
     completions: Sequence[str],
     columns: dict[str, Any],
 ) -> str:
-    """Which sample a function raises for, found by giving it one at a time."""
+    """The sample that a function raises for, found by giving it one at a time."""
     for index in range(len(prompts)):
         own = {name: column[index : index + 1] for name, column in columns.items()}
         try:
@@ -149,7 +159,8 @@ def _module_values(
     if not bool(finite.all()):
         index = int((~finite).nonzero()[0])
         raise LabError(
-            f"reward model {function.name!r} returned {values[index].item()} for sample {index}, tokens "
+            f"reward model {function.name!r} returned {values[index].item()} for sample {index}, "
+            "tokens "
             f"{tokens[index][mask[index]].tolist()}"
         )
     return values.double()

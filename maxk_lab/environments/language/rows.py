@@ -1,4 +1,7 @@
-"""The catalogue row of the toy language: what may be set about it and its policy. Imports no torch."""
+"""The catalogue row of the toy language: what may be set about it and its policy.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,10 @@ def reward_weights(parameters: Mapping[str, Any]) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageRow(EnvironmentRow):
-    """The toy language model: enumerable where its sequences are few and nothing cuts its distribution."""
+    """The toy language: enumerable where sequences are few and nothing cuts their distribution."""
 
     def sequences(self, parameters: Mapping[str, Any]) -> int:
-        """How many completions there are: those that end before max_length, and those that are cut there."""
+        """The number of completions, those that are cut at max_length included."""
         symbols, longest = parameters["vocab_size"] - 1, parameters["max_length"]
         return int(sum(symbols**length for length in range(longest + 1)))
 
@@ -41,7 +44,8 @@ class LanguageRow(EnvironmentRow):
         return parameters["top_p"] == 1.0 and self.sequences(parameters) <= MAX_SEQUENCES
 
     def decisions(self, parameters: Mapping[str, Any]) -> float:
-        # Teacher forcing takes all tokens in one pass, which makes a token cheaper than a routing decision.
+        # Teacher forcing takes all tokens in one pass, which makes a token cheaper than a routing
+        # decision.
         return 0.25 * float(parameters["max_length"])
 
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
@@ -83,8 +87,9 @@ def _language_problems(parameters: Mapping[str, Any]) -> list[str]:
         problems.append(unfit)
     if not can_be_split(task.name, symbols, parameters["prompt_length"]):
         problems.append(
-            f"the {len(symbols) ** parameters['prompt_length']} prompts of prompt_length {parameters['prompt_length']} are too few "
-            "to hold some out; raise prompt_length or vocab_size"
+            f"the {len(symbols) ** parameters['prompt_length']} prompts of prompt_length "
+            f"{parameters['prompt_length']} are too few to hold some out; raise prompt_length or "
+            "vocab_size"
         )
     return problems + _reward_problems(reward_names(parameters), parameters["reward_weights"])
 
@@ -98,7 +103,8 @@ def _reward_problems(names: Sequence[str], weights: Sequence[float]) -> list[str
             problems.append(str(error))
     if weights and len(weights) != len(names):
         problems.append(
-            f"reward_weights must hold one weight for each of the {len(names)} reward functions ({', '.join(names)}), "
+            f"reward_weights must hold one weight for each of the {len(names)} reward functions "
+            f"({', '.join(names)}), "
             f"got {len(weights)}"
         )
     return problems
@@ -106,10 +112,12 @@ def _reward_problems(names: Sequence[str], weights: Sequence[float]) -> list[str
 
 TOY_LLM = LanguageRow(
     name="toy_llm",
-    meaning="language-model bandit: a small causal transformer answers prompts of a verifiable task, token by token",
+    meaning="language-model bandit: a small causal transformer answers prompts of a verifiable "
+    "task, token by token",
     reward="of the task's own reward function, or the weighted sum of those in `rewards`",
     implementation="maxk_lab.environments.language.toy_llm:make_language_environment",
-    exact_when=f"at most {MAX_SEQUENCES} completions ((vocab_size − 1)^l summed over l = 0..max_length), top_p = 1, not pretrained",
+    exact_when=f"at most {MAX_SEQUENCES} completions ((vocab_size − 1)^l summed over l = "
+    "0..max_length), top_p = 1, not pretrained",
     small={"vocab_size": 4, "max_length": 3, "prompt_length": 3},
     parameters=(
         Parameter(
@@ -134,7 +142,8 @@ TOY_LLM = LanguageRow(
             str,
             (),
             many=True,
-            meaning="names (see: maxk-lab list rewards) or dotted paths package.module:name; none: the task's own",
+            meaning="names (see: maxk-lab list rewards) or dotted paths package.module:name; none: "
+            "the task's own",
         ),
         Parameter(
             "reward_weights", float, (), many=True, meaning="one per reward function; none: all 1"

@@ -11,10 +11,11 @@ from maxk_lab.policies.transformer import CausalTransformer
 
 
 def next_token_log_policy(logits: Tensor, temperature: float, top_p: float) -> Tensor:
-    """log π over the last dimension of logits [..., V]: temperature first, then the nucleus, renormalised.
+    """log π of logits [..., V]: temperature first, then the nucleus, renormalised.
 
-    The nucleus is the smallest set of most likely tokens whose probability reaches `top_p`; the others have log-probability −∞.
-    With top_p < 1 the gradient is that of the distribution given the nucleus, whose edge moves without one.
+    The nucleus is the smallest set of most likely tokens whose probability reaches `top_p`; the
+    others have log-probability −∞. With top_p < 1 the gradient is that of the distribution given
+    the nucleus, whose edge moves without one.
     """
     log_policy = (logits / temperature).log_softmax(-1)
     if top_p >= 1:
@@ -26,7 +27,10 @@ def next_token_log_policy(logits: Tensor, temperature: float, top_p: float) -> T
 
 
 def decision_mask(actions: Tensor, end: int) -> Tensor:
-    """Whether a completion is still running at each token of actions [..., T]; the end itself is the last decision."""
+    """Whether a completion is still running at each token of actions [..., T].
+
+    The end itself is the last decision.
+    """
     ends = actions == end
     return ends.cumsum(-1) - ends.long() == 0
 
@@ -38,7 +42,10 @@ def draw(
     end: int,
     generator: torch.Generator,
 ) -> Tensor:
-    """`count` completions [count, length], padded with `end`; `log_policy` maps the tokens so far [count, t] to [count, V]."""
+    """`count` completions [count, length], padded with `end`.
+
+    `log_policy` maps the tokens so far [count, t] to [count, V].
+    """
     actions = torch.full((count, length), end, device=generator.device)
     running = torch.ones(count, dtype=torch.bool, device=generator.device)
     for t in range(length):
@@ -53,7 +60,10 @@ def draw(
 
 
 class RememberedLogits:
-    """The next token's logits with one new position per call; the prompts are read once for their n samples."""
+    """The next token's logits with one new position per call.
+
+    The prompts are read once for their n samples.
+    """
 
     def __init__(self, policy: CausalTransformer, prefix: Tensor, n: int) -> None:
         self.policy = policy
@@ -64,7 +74,7 @@ class RememberedLogits:
         ]
 
     def __call__(self, actions: Tensor) -> Tensor:
-        """Logits [count, V] after the tokens so far [count, t], t one more than at the call before."""
+        """Logits [count, V] after the tokens so far [count, t]; each call has one more of them."""
         if actions.shape[1] == 0:
             return self.first
         logits, self.memory = self.policy.extend(actions[:, -1:], self.memory)
@@ -72,7 +82,10 @@ class RememberedLogits:
 
 
 class RecomputedLogits:
-    """The next token's logits by a whole teacher-forced pass per call: slower, and the digits of teacher forcing itself."""
+    """The next token's logits by a whole teacher-forced pass per call.
+
+    Slower, but with the digits of teacher forcing itself.
+    """
 
     def __init__(self, policy: nn.Module, prefix: Tensor, n: int, length: int, end: int) -> None:
         self.policy = policy

@@ -9,7 +9,7 @@ from maxk_lab.catalogue import Catalogue, Row
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRow(Row):
-    """A task of the toy language: its rule, the reward function it is scored with and what it needs of the vocabulary."""
+    """A task of the toy language, its reward function, and the sizes it needs."""
 
     reward: str
     least_symbols: int = 2
@@ -20,13 +20,16 @@ class TaskRow(Row):
     def refusal(self, symbols: int, prompt_length: int, max_length: int) -> str | None:
         """Why the task cannot be set in this many symbols and these lengths, or None."""
         if symbols < self.least_symbols:
-            return f"task {self.name} needs vocab_size ≥ {self.least_symbols + 1} (symbols and the end), got {symbols + 1}"
+            return (
+                f"task {self.name} needs vocab_size ≥ {self.least_symbols + 1} "
+                f"(symbols and the end), got {symbols + 1}"
+            )
         if max_length < self.least_length:
             return f"task {self.name} needs max_length ≥ {self.least_length}, got {max_length}"
         if self.answer_of_prompt_length and max_length < prompt_length:
             return (
-                f"task {self.name} has answers as long as the prompt: max_length must be at least prompt_length = "
-                f"{prompt_length}, got {max_length}"
+                f"task {self.name} has answers as long as the prompt: max_length must be at least "
+                f"prompt_length = {prompt_length}, got {max_length}"
             )
         return None
 
@@ -43,7 +46,8 @@ TASKS: Catalogue[TaskRow] = Catalogue(
         ),
         TaskRow(
             name="modular",
-            meaning="write the sum of the prompt's digits modulo the number of symbols, as one symbol, then end (pass@K)",
+            meaning="write the sum of the prompt's digits modulo the number of symbols, as one "
+            "symbol, then end (pass@K)",
             implementation="maxk_lab.environments.language.tasks:modular",
             reward="single_symbol",
             least_length=2,
@@ -57,7 +61,8 @@ TASKS: Catalogue[TaskRow] = Catalogue(
         ),
         TaskRow(
             name="deceptive",
-            meaning="begin safely for .4, or riskily for 1 in an unlearnable eighth of the cases: mean and Max@K disagree",
+            meaning="begin safely for .4, or riskily for 1 in an unlearnable eighth of the cases: "
+            "mean and Max@K disagree",
             implementation="maxk_lab.environments.language.tasks:deceptive",
             reward="safe_or_risky",
             least_length=3,

@@ -1,4 +1,4 @@
-"""The toy language model: a small transformer over a handful of symbols, listed completely where its sequences are few."""
+"""The toy language: completions over a handful of symbols, all listed where they are few."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from maxk_lab.policies.transformer import CausalTransformer
 
 
 class ToyLLM(LanguageEnvironment):
-    """Token 0 is the end, tokens 1.. are the symbols; one more, read and never written, separates prompt from completion."""
+    """Token 0 is the end, tokens 1.. are the symbols.
+
+    One more, read and never written, separates prompt from completion.
+    """
 
     def __init__(
         self, row: LanguageRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
@@ -58,10 +61,14 @@ class ToyLLM(LanguageEnvironment):
         return total
 
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
-        """Every completion, the short ones first, padded with the end; those of full length are the cut ones."""
+        """Every completion, the short ones first, padded with the end.
+
+        Those of full length are the cut ones.
+        """
         if not self.enumerable:
             raise LabError(
-                f"this toy_llm cannot be enumerated: that takes top_p = 1 and at most {MAX_SEQUENCES} completions"
+                "this toy_llm cannot be enumerated: that takes top_p = 1 and at most "
+                f"{MAX_SEQUENCES} completions"
             )
         rows = [
             sequence + (END,) * (self.max_length - length)
@@ -72,7 +79,8 @@ class ToyLLM(LanguageEnvironment):
         return actions, self._score(instances, actions.unsqueeze(0))[0][0]
 
     def _next_logits(self, policy: nn.Module, prefix: Tensor, n: int) -> Callable[[Tensor], Tensor]:
-        # A nucleus must be the very one of teacher forcing: at its edge, a rounding would make a drawn token impossible.
+        # A nucleus must be the very one of teacher forcing: at its edge, a rounding would make a
+        # drawn token impossible.
         if self.top_p < 1 or not isinstance(policy, CausalTransformer):
             return super()._next_logits(policy, prefix, n)
         return RememberedLogits(policy, prefix, n)
@@ -81,7 +89,7 @@ class ToyLLM(LanguageEnvironment):
 def make_language_environment(
     row: LanguageRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
 ) -> LanguageEnvironment:
-    """The toy transformer, or the pretrained model of the folder that the policy's `pretrained` names."""
+    """The toy language, or one in the tokens of the model that the policy's `pretrained` names."""
     if policy.get("pretrained"):
         from maxk_lab.environments.language.pretrained import PretrainedLLM
 

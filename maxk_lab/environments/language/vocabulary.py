@@ -1,4 +1,7 @@
-"""The characters a toy language is written in, and the tokens that stand for them. Imports no torch."""
+"""The characters a toy language is written in, and the tokens that stand for them.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ MAX_VOCABULARY = len(ALPHABET) + 1
 
 
 def symbols_of(vocab_size: int) -> str:
-    """The symbols of a vocabulary of `vocab_size` tokens: token i ≥ 1 is written `symbols[i − 1]`, token 0 is the end."""
+    """The symbols of a vocabulary of `vocab_size` tokens.
+
+    Token i ≥ 1 is written `symbols[i − 1]`, token 0 is the end.
+    """
     return ALPHABET[: vocab_size - 1]
 
 

@@ -1,4 +1,4 @@
-"""RL4CO environments with the attention policy: truly i.i.d. sampling, teacher forcing, greedy decoding and enumeration.
+"""RL4CO's environments: truly i.i.d. sampling, teacher forcing, greedy decoding, enumeration.
 
 RL4CO lays n trajectories of B instances out as (n b); everything here leaves as [B, n].
 """
@@ -36,13 +36,16 @@ from maxk_lab.errors import LabError
 from maxk_lab.policies.fresh import fresh_policy
 
 MAX_TRAJECTORIES = 50_000
-# Where a step with gradient through the decoding loop is faster than with parallel teacher forcing: on a CPU, by the timings of
-# benchmarks/bench_decoding.py. Nothing else has been timed.
+# Where a step with gradient through the decoding loop is faster than with parallel teacher forcing:
+# on a CPU, by the timings of benchmarks/bench_decoding.py. Nothing else has been timed.
 LOOP_DEVICES = ("cpu",)
 
 
 class RL4COEnvironment:
-    """Any RL4CO environment whose trajectories the attention model samples i.i.d.; its catalogue row names it."""
+    """Any environment of RL4CO whose trajectories a policy samples one node at a time.
+
+    Its catalogue row names it.
+    """
 
     def __init__(
         self, row: EnvironmentRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
@@ -93,7 +96,7 @@ class RL4COEnvironment:
     def rollout_with_tokens(
         self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int
     ) -> tuple[Rollouts, TokenStatistics]:
-        """Through the decoding loop on the devices of `LOOP_DEVICES`, else all steps together where that is exact."""
+        """Decodes step by step on `LOOP_DEVICES`, else all steps together where that is exact."""
         race, first = Race(seed), self._first(instances, n)
         start = self._start(policy, instances, n)
         if instances["action_mask"].device.type in LOOP_DEVICES or not is_parallel(policy, start):
@@ -118,7 +121,10 @@ class RL4COEnvironment:
         return unbatchify(tokens.log_probs.sum(1), n)
 
     def tokens(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> TokenStatistics:
-        """All steps together where that is exact; the values are then those of the rollout up to rounding."""
+        """All steps together where that is exact.
+
+        The values are then those of the rollout up to rounding.
+        """
         n = actions.shape[1]
         forced, first = self._forced(actions)
         start = self._start(policy, instances, n)
@@ -175,7 +181,10 @@ class RL4COEnvironment:
         return best_rewards(self, instances, method)
 
     def enumerate(self, instances: TensorDict) -> tuple[Tensor, Tensor]:
-        """Breadth-first expansion of the environment's action mask; finished trajectories are padded with action 0."""
+        """Breadth-first expansion of the environment's action mask.
+
+        Finished trajectories are padded with action 0.
+        """
         if not self.enumerable:
             raise LabError(f"{self.name} of this size has too many trajectories to enumerate")
         state = instances.clone()
@@ -204,7 +213,10 @@ class RL4COEnvironment:
         return start_nodes(self.env, instances, n) if self.forced else None
 
     def _forced(self, actions: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Given actions [b, n, T] as RL4CO lays them out, without the forced first one, and that [(n b)]."""
+        """Actions [b, n, T] as RL4CO lays them out, but for the forced first one; and that one.
+
+        [(n b), T or T − 1] and [(n b)] or None.
+        """
         flat = actions.transpose(0, 1).flatten(0, 1)
         return (flat[:, 1:], flat[:, 0]) if self.forced else (flat, None)
 

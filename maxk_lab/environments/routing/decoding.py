@@ -1,6 +1,7 @@
-"""The decoding loop over RL4CO's environments: how actions are chosen, and the policy they are chosen from.
+"""The decoding loop over RL4CO's environments, the policy in it, and how actions are chosen.
 
-RL4CO lays n trajectories of B instances out as (n b); N below is n·B, A the number of actions, T that of steps.
+RL4CO lays n trajectories of B instances out as (n b); N below is n·B, A the number of actions, T
+that of steps.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ANY_START = ("tsp", "flp", "mcp")
 class Start:
     """n trajectories per instance before their first action.
 
-    The states [N], what the decoder keeps of the encoding, and how many trajectories share one (0: each has its own).
+    The states [N], what the decoder keeps of the encoding, and how many trajectories share one (0:
+    each has its own).
     """
 
     state: TensorDict
@@ -43,7 +45,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What was done until every trajectory was done: actions and mask [N, T], and the last states [N].
+    """The actions and mask [N, T] until every trajectory was done, and the last states [N].
 
     The mask is False where a trajectory had ended and where its action was forced: no decisions.
     """
@@ -54,7 +56,10 @@ class Decoded:
 
 
 def encode(policy: nn.Module, instances: TensorDict, n: int, *, shared_encoding: bool) -> Start:
-    """Encode the instances once for all their trajectories, or, where RL4CO cannot share an encoding, every trajectory."""
+    """Encode the instances once for all their trajectories.
+
+    Where RL4CO cannot share an encoding, every trajectory is encoded.
+    """
     state = batchify(instances.clone(), n)
     # The encoder changes the state it is given.
     hidden, _ = policy.encoder(instances.clone() if shared_encoding else state.clone())
@@ -68,9 +73,10 @@ def decode(
     act: Callable[[TensorDict], Tensor],
     first: Tensor | None = None,
 ) -> Decoded:
-    """Take the actions `act(state)` [N] until every trajectory is done, after the forced ones `first` [N], if any.
+    """Take the actions `act(state)` [N] until every trajectory is done.
 
-    Changes `state`, and hands one and the same object to `act` throughout.
+    The forced ones `first` [N], if any, come before. Changes `state`, and hands one and the same
+    object to `act` throughout.
     """
     actions, decisions = [], []
     if first is not None:
@@ -95,14 +101,15 @@ def next_log_policy(policy: nn.Module, start: Start, state: TensorDict) -> Tenso
     decoder, cache, shared = policy.decoder, start.cache, start.shared
     if decoder.is_dynamic_embedding:
         return log_policy_of(policy, *decoder(state, cache, shared))
-    # Where no node's embedding changes on the way, RL4CO's decoder would still copy keys and values at every step.
+    # Where no node's embedding changes on the way, RL4CO's decoder would still copy keys and values
+    # at every step.
     grouped = unbatchify(state, shared) if shared > 1 else state
     log_policy = pointed(policy, cache, grouped)
     return log_policy.transpose(0, 1).flatten(0, 1) if shared > 1 else log_policy
 
 
 def pointed(policy: nn.Module, cache: PrecomputedCache, state: TensorDict) -> Tensor:
-    """Log-probabilities [..., A] of states [...], by keys and values that are the same throughout."""
+    """Log-probabilities [..., A] of states [...], by keys and values that stay the same."""
     query = policy.decoder._compute_q(cache, state)
     mask = state["action_mask"]
     logits = policy.decoder.pointer(
@@ -114,7 +121,8 @@ def pointed(policy: nn.Module, cache: PrecomputedCache, state: TensorDict) -> Te
 def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor) -> Tensor:
     """Log-probabilities from the decoder's logits [..., A], −∞ where `mask` is False.
 
-    RL4CO's `process_logits` without writing into the logits, and in the policy's own precision where autocast gave less.
+    RL4CO's `process_logits` without writing into the logits, and in the policy's own precision
+    where autocast gave less.
     """
     logits = logits.to(next(policy.parameters()).dtype)
     if policy.tanh_clipping > 0:
@@ -123,16 +131,20 @@ def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor) -> Tensor:
 
 
 class Race:
-    """Draws actions by noise that depends on the seed and the shapes only, on every device the same.
+    """Draws actions by noise that depends on nothing but the seed and the shapes, on any device.
 
-    An exponential race, argmax of π / q with q ~ Exp(1): on the CPU, bit for bit the draws of `torch.multinomial`.
+    An exponential race, argmax of π / q with q ~ Exp(1): on the CPU, bit for bit the draws of
+    `torch.multinomial`.
     """
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
 
     def __call__(self, log_policy: Tensor) -> Tensor:
-        """Actions [N] from log-probabilities [N, A]. Raises `FloatingPointError` where these are none."""
+        """Actions [N] from log-probabilities [N, A].
+
+        Raises `FloatingPointError` where these are none.
+        """
         probabilities = log_policy.detach().exp()
         noise = torch.empty(log_policy.shape, dtype=log_policy.dtype).exponential_(
             generator=self.generator
@@ -157,9 +169,10 @@ def replayed(actions: Tensor) -> Callable[[Any], Tensor]:
 
 
 def start_nodes(env: RL4COEnvBase, instances: TensorDict, n: int) -> Tensor:
-    """POMO's forced first actions of n trajectories per instance, [N]: node i for the i-th, and round again.
+    """POMO's forced first actions of n trajectories per instance, [N]: node i for the i-th.
 
-    Those of RL4CO's `select_start_nodes`, but by the size of the instances instead of that of the generator, and pickups only.
+    After the last node, the first follows again. Those of RL4CO's `select_start_nodes`, but by the
+    size of the instances instead of that of the generator, and pickups only.
     """
     lowest = 0 if env.name in ANY_START else 1
     nodes = instances["action_mask"].shape[-1] - lowest

@@ -1,4 +1,4 @@
-"""Greedy decoding of RL4CO environments: once, over rotated and mirrored copies, or over forced starts."""
+"""Greedy decoding of RL4CO's environments: once, over symmetric copies, or over forced starts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def greedy_rewards(
 def augmented_rewards(
     env: RL4COEnvBase, policy: nn.Module, instances: TensorDict, *, shared_encoding: bool
 ) -> Tensor:
-    """[B]: the best of the greedy solutions of the eight symmetric copies, as a solution of the original instance.
+    """[B]: the best greedy solution of the eight symmetric copies, scored on the original instance.
 
     Raises `LabError` where instances have no coordinates.
     """
@@ -64,7 +64,10 @@ def multistart_rewards(
 
 
 def _side(env: RL4COEnvBase) -> float:
-    """That of the square in which `env` draws its coordinates; RL4CO mirrors at the middle of the unit square, outside cvrptw's."""
+    """The side of the square in which `env` draws its coordinates.
+
+    RL4CO mirrors at the middle of the unit square, outside cvrptw's.
+    """
     if env.name != "cvrptw":
         return 1.0
     generator = env.generator

@@ -1,7 +1,7 @@
-"""Parallel teacher forcing: every decision of given trajectories in one or two calls of RL4CO's decoder.
+"""Parallel teacher forcing: all decisions of given trajectories in one or two decoder calls.
 
-The states that given actions lead through need no policy, so they are found first. The decoder's dimension for the n trajectories
-that share an encoding then takes all (t n) of them.
+The states that given actions lead through need no policy, so they are found first. The decoder's
+dimension for the n trajectories that share an encoding then takes all (t n) of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.routing.decoding import Start, pointed
 
-# What a context embedding reads of the state, but for the mask; those left out cannot take several steps at once.
+# The entries of the state that a context embedding reads, but for the mask; those left out cannot
+# take several steps at once.
 READ: dict[type[nn.Module], tuple[str, ...]] = {
     context.TSPContext: ("i", "first_node", "current_node"),
     context.VRPContext: ("current_node", "vehicle_capacity", "used_capacity"),
@@ -28,25 +29,27 @@ READ: dict[type[nn.Module], tuple[str, ...]] = {
         *("current_time", "current_route_length", "open_route"),
     ),
 }
-# tsp asks one state for all of them whether there is a first city yet, smtwtp's first state has shapes of its own.
+# tsp asks one state for all of them whether there is a first city yet, smtwtp's first state has
+# shapes of its own.
 FIRST_ALONE = (context.TSPContext, context.SMTWTPContext)
 
 
 def is_parallel(policy: nn.Module, start: Start) -> bool:
     """Whether the decisions of `start`'s trajectories can be evaluated together.
 
-    Not for sdvrp, whose nodes look different at every step, nor for mtsp, flp and mcp, whose trajectories share no encoding.
+    Not for sdvrp, whose nodes look different at every step, nor for mtsp, flp and mcp, whose
+    trajectories share no encoding.
     """
     return start.shared > 0 and bool(_read(policy)) and not policy.decoder.is_dynamic_embedding
 
 
 def kept(policy: nn.Module, state: TensorDict) -> TensorDict:
-    """What `parallel_log_policy` needs of a state that is about to change."""
+    """The part of a state, about to change, that `parallel_log_policy` needs."""
     return state.select(*_read(policy))
 
 
 def parallel_log_policy(policy: nn.Module, start: Start, states: list[TensorDict]) -> Tensor:
-    """Log-probabilities of the next action in the kept states of N trajectories at T steps: [N, T, A]."""
+    """Log-probabilities [N, T, A] of the next action in the kept states of N trajectories."""
     alone = isinstance(policy.decoder.context_embedding, FIRST_ALONE)
     parts = [states[:1], states[1:]] if alone else [states]
     return torch.cat([_together(policy, start, part) for part in parts if part]).transpose(0, 1)

@@ -1,6 +1,7 @@
-"""Passes over RL4CO trajectories that say what every decision was: sampled or given actions, step by step or in parallel.
+"""Passes over RL4CO's trajectories, with the statistics of every decision.
 
-N trajectories of at most T actions, as RL4CO lays them out; the statistics are [N, T] each.
+Actions are sampled or given, steps taken one by one or in parallel. N trajectories of at most T
+actions, as RL4CO lays them out; the statistics are [N, T] each.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def parallel(
     act: Callable[[TensorDict], Tensor],
     first: Tensor | None = None,
 ) -> Pass:
-    """The actions `act(state)` [N] without gradient, then all their decisions together, with gradient: `is_parallel` only.
+    """The actions `act(state)` [N] without gradient, then all their decisions together, with it.
 
-    The values of `sequential` up to rounding.
+    Only where `is_parallel`. The values of `sequential` up to rounding.
     """
     states: list[TensorDict] = []
 
@@ -62,7 +63,10 @@ def parallel(
 def unrecorded(
     env: RL4COEnvBase, policy: nn.Module, start: Start, choose: Choice, first: Tensor | None = None
 ) -> Pass:
-    """The values of `sequential`, digit for digit, without gradient: no distribution [N, A] is kept any longer than needed."""
+    """The values of `sequential`, digit for digit, without gradient.
+
+    No distribution [N, A] is kept any longer than needed.
+    """
     steps: list[TokenStatistics] = []
 
     def act(state: TensorDict) -> Tensor:

@@ -13,8 +13,9 @@ from torch import Tensor
 
 
 class RepairedMTVRP(MTVRPEnv):
-    """A vehicle may be full: RL4CO compares sums of fractions exactly, so that rounding decides which full loads it refuses.
+    """A vehicle may be full, within a tolerance.
 
+    RL4CO compares sums of fractions exactly, so that rounding decides which full loads it refuses.
     The tolerance is that of RL4CO's own cvrp; loads are whole numbers over a capacity of some tens.
     """
 
@@ -25,9 +26,10 @@ class RepairedMTVRP(MTVRPEnv):
 
 
 class RepairedMTSP(MTSPEnv):
-    """A finished trajectory stays as it is while others go on, and forced starts stay within the cities.
+    """A finished trajectory stays as it is while others go on, and forced starts are cities.
 
-    RL4CO adds the last way home once more at the first step of padding, so that a reward would depend on the other trajectories.
+    RL4CO adds the last way home once more at the first step of padding, so that a reward would
+    depend on the other trajectories.
     """
 
     def _step(self, td: TensorDict) -> TensorDict:
@@ -49,7 +51,10 @@ class RepairedMTSP(MTSPEnv):
 
 
 class RepairedMCPGenerator(MCPGenerator):
-    """Draws instances in which no set happens to be of the largest size, too: RL4CO's shapes do not match then."""
+    """Draws instances in which no set happens to be of the largest size, too.
+
+    RL4CO's shapes do not match then.
+    """
 
     def _generate(self, batch_size: Any) -> TensorDict:
         count = batch_size[0]
@@ -69,7 +74,10 @@ class RepairedMCPGenerator(MCPGenerator):
 
 
 class RepairedMCP(MCPEnv):
-    """`done` of one entry per trajectory: RL4CO's compares [B] with [B, 1] and has B × B of them."""
+    """`done` has one entry per trajectory.
+
+    RL4CO's compares [B] with [B, 1] and has B × B of them.
+    """
 
     def __init__(self, generator_params: dict[str, Any], check_solution: bool) -> None:
         super().__init__(RepairedMCPGenerator(**generator_params), check_solution=check_solution)

@@ -1,4 +1,7 @@
-"""The catalogue rows of the RL4CO environments and of the attention policy that solves them. Imports no torch."""
+"""The catalogue rows of the RL4CO environments and of the attention policy that solves them.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -219,7 +222,8 @@ ROUTING: tuple[RoutingRow, ...] = (
                 str,
                 "cvrp",
                 choices=MTVRP_PRESETS,
-                meaning="the variant of every instance; all, single_feat and single_feat_otw mix several",
+                meaning="the variant of every instance; all, single_feat and single_feat_otw mix "
+                "several",
             ),
         ),
         citation="Berto et al. 2024 (RouteFinder), arXiv 2406.15007; RL4CO, arXiv 2306.17100",
@@ -266,7 +270,8 @@ ROUTING: tuple[RoutingRow, ...] = (
         ),
         kind=ChoiceRow,
         chosen="n_sets_to_choose",
-        exact_when=f"at most {MAX_TRAJECTORIES} ordered choices of n_sets_to_choose out of num_sets",
+        exact_when=f"at most {MAX_TRAJECTORIES} ordered choices of n_sets_to_choose out of "
+        "num_sets",
         small={"num_sets": 6, "num_items": 20, "n_sets_to_choose": 3},
         shared_encoding=False,
         multistart=True,

@@ -19,7 +19,8 @@ from maxk_lab.random_state import isolated_rng
 def make_rl4co(row: EnvironmentRow, parameters: Mapping[str, Any]) -> RL4COEnvBase:
     """RL4CO's environment of this row; `parameters` are the row's own, `name` among them or not.
 
-    Sizes that RL4CO has no vehicle capacity or length limit for get those of the nearest size that it lists.
+    Sizes that RL4CO has no vehicle capacity or length limit for get those of the nearest size that
+    it lists.
     """
     generator = {key: value for key, value in parameters.items() if key != "name"}
     if "num_agents" in generator:
@@ -34,7 +35,7 @@ def make_rl4co(row: EnvironmentRow, parameters: Mapping[str, Any]) -> RL4COEnvBa
 
 
 def draw_instances(env: RL4COEnvBase, count: int, seed: int, dtype: torch.dtype) -> TensorDict:
-    """The first states of `count` new instances on the CPU, their floating-point entries as `dtype`."""
+    """The first states of `count` new instances on the CPU, floating-point entries as `dtype`."""
     with isolated_rng(seed):  # RL4CO's generators take no generator of their own
         state = env.reset(batch_size=[count])
     return state.apply(lambda x: x.to(dtype) if x.is_floating_point() else x)

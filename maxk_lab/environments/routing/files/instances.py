@@ -1,4 +1,4 @@
-"""Problem instances of RL4CO in files: npz as RL4CO reads and writes them, TSPLIB and CVRPLIB; and the hash of instances."""
+"""RL4CO's instances in files (npz as RL4CO has them, TSPLIB and CVRPLIB), and their hash."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from maxk_lab.environments.routing.rows import FILES
 from maxk_lab.errors import LabError
 from maxk_lab.random_state import isolated_rng
 
-# RL4CO's resets of these take the number of nodes from the data, so that their policies can be evaluated on any size.
+# RL4CO's resets of these take the number of nodes from the data, so that their policies can be
+# evaluated on any size.
 ANY_SIZE = ("tsp", "cvrp")
-# Entries of a first state that RL4CO's generators give by the same name and in the same shape, by the entry that tells the problem.
+# Entries of a first state that RL4CO's generators give by the same name and in the same shape, by
+# the entry that tells the problem.
 _SAME: Mapping[str, tuple[str, ...]] = {
     "job_due_time": ("job_due_time", "job_weight", "job_process_time"),
     "demand_linehaul": (
@@ -46,11 +48,13 @@ _OP_MARGIN = 1e-6
 
 
 def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> TensorDict:
-    """The first states of all instances of a file or folder, in order: batch [B] on the CPU, floating-point entries as `dtype`.
+    """The first states of all instances of a file or folder, in order: batch [B] on the CPU.
 
-    An npz file is what `env.load_data` takes, so its coordinates and lengths stay as they are. TSPLIB and CVRPLIB problems are
-    scaled to the unit square (see `vrplib_files`), each by its own factor. Instances must be as large as those `env` draws;
-    those of tsp and cvrp may have any one size. Raises `LabError` for all that cannot be read so.
+    Floating-point entries are of type `dtype`. An npz file is what `env.load_data` takes, so its
+    coordinates and lengths stay as they are. TSPLIB and CVRPLIB problems are scaled to the unit
+    square (see `vrplib`), each by its own factor. Instances must be as large as those `env`
+    draws; those of tsp and cvrp may have any one size. Raises `LabError` for all that cannot be
+    read so.
     """
     refusal = data_refusal(env.name, path)
     if refusal is not None:
@@ -61,11 +65,12 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
         for key, values in part.items():
             if values.shape[1:] != parts[0][key].shape[1:]:
                 raise LabError(
-                    f"{path}: instances must be of one size, but {file.name} has {key} of shape {_shape(values)} "
-                    f"and the first file {_shape(parts[0][key])}"
+                    f"{path}: instances must be of one size, but {file.name} has {key} of shape "
+                    f"{_shape(values)} and the first file {_shape(parts[0][key])}"
                 )
     raw = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
-    # RL4CO draws in single precision and so do its files: what a reset computes then comes out bit for bit.
+    # RL4CO draws in single precision and so do its files: what a reset computes then comes out bit
+    # for bit.
     exact = dtype == torch.float32 or all(_is_single(values) for values in raw.values())
     precision = torch.float32 if exact else dtype
     start = {
@@ -78,9 +83,10 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
 
 
 def write_instances(instances: TensorDict, path: str | Path) -> None:
-    """Write first states as an npz file that `read_instances` gives back exactly and that RL4CO's `env.load_data` reads.
+    """Write first states as an npz file that `read_instances` gives back exactly.
 
-    Not given back is `capacity`, which the states of cvrp and its kin carry but nothing reads: their demand is divided by it.
+    RL4CO's `env.load_data` reads it, too. Not given back is `capacity`, which the states of cvrp
+    and its kin carry but nothing reads: their demand is divided by it.
     """
     with Path(path).open("wb") as file:
         arrays: dict[str, Any] = {key: values.numpy() for key, values in _stored(instances).items()}
@@ -88,7 +94,10 @@ def write_instances(instances: TensorDict, path: str | Path) -> None:
 
 
 def instances_hash(instances: TensorDict) -> str:
-    """The first 16 hex digits of the SHA-256 of what the instances say; the same in single and in double precision."""
+    """The first 16 hex digits of the SHA-256 of what the instances say.
+
+    They are the same in single and in double precision.
+    """
     digest = hashlib.sha256()
     for key, values in sorted(_stored(instances).items()):
         array = values.contiguous().numpy()
@@ -98,7 +107,7 @@ def instances_hash(instances: TensorDict) -> str:
 
 
 def _read(env: RL4COEnvBase, path: Path) -> dict[str, Tensor]:
-    """What RL4CO's reset takes, [B, ...] each, checked against what the environment's own generator gives."""
+    """The arguments of RL4CO's reset, [B, ...] each, checked against its generator's."""
     with isolated_rng(0):
         own = env.generator([2])
         expected = _stored(env.reset(own))
@@ -116,7 +125,8 @@ def _read(env: RL4COEnvBase, path: Path) -> dict[str, Tensor]:
             shape = size + shape[1:]
         if values.shape != (count, *shape):
             raise LabError(
-                f"{path}: {key} must have the shape [{', '.join(map(str, (count, *shape)))}] for this {env.name}, "
+                f"{path}: {key} must have the shape [{', '.join(map(str, (count, *shape)))}] for "
+                f"this {env.name}, "
                 f"got {_shape(values)}"
             )
         if values.is_floating_point() and values.isnan().any():
@@ -137,7 +147,8 @@ def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict
     missing = [key for key in expected if key not in shapes]
     if missing:
         raise LabError(
-            f"{path} lacks {', '.join(missing)}; {env.name} needs {', '.join(expected)}, it has {', '.join(shapes)}"
+            f"{path} lacks {', '.join(missing)}; {env.name} needs {', '.join(expected)}, it has "
+            f"{', '.join(shapes)}"
         )
     counts = {shape[0] if shape else 0 for shape in shapes.values()}
     if len(counts) > 1 or counts == {0}:
@@ -146,20 +157,23 @@ def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict
         )
     if "capacity" in shapes and len(shapes["capacity"]) != 1:
         raise LabError(
-            f"{path}: capacity must have the shape [{counts.pop()}] and demand be in its units (RL4CO divides them), "
-            f"got {list(shapes['capacity'])}"
+            f"{path}: capacity must have the shape [{counts.pop()}] and demand be in its units "
+            f"(RL4CO divides them), got {list(shapes['capacity'])}"
         )
     loaded = env.load_data(str(path))
     return {key: _as_state(loaded[key], expected[key]) for key in expected if key != "capacity"}
 
 
 def _as_state(values: Tensor, state: Tensor) -> Tensor:
-    """RL4CO's generator of mcp gives the number of sets to choose as [B, 1], the repaired state holds it as [B]."""
+    """Values in the shape of the state's: mcp's number of sets to choose, [B, 1], becomes [B]."""
     return values.squeeze(-1) if values.dim() == state.dim() + 1 else values
 
 
 def _stored(instances: TensorDict) -> dict[str, Tensor]:
-    """First states as RL4CO's file of them: what its generator gave, in single precision where that loses nothing."""
+    """First states as RL4CO's files hold them, as its generator gave them.
+
+    In single precision where that loses nothing.
+    """
     state = {
         key: values.detach().cpu()
         for key, values in instances.items()

@@ -1,4 +1,7 @@
-"""TSPLIB and CVRPLIB problems as RL4CO's generators would give them: coordinates in the unit square, demand per capacity."""
+"""TSPLIB and CVRPLIB problems in the form of RL4CO's generators.
+
+Coordinates are in the unit square, demand is a share of the capacity.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,19 @@ from numpy.typing import NDArray
 
 from maxk_lab.errors import LabError
 
-# What else a CVRPLIB file may ask for, which RL4CO's cvrp does not know.
+# Constraints of CVRPLIB files that RL4CO's cvrp does not know.
 _UNKNOWN_TO_CVRP = ("distance", "service_time", "backhaul", "time_window", "vehicles_max_distance")
 
 
 def read_problem(path: Path, environment: str) -> dict[str, NDArray[Any]]:
-    """The one problem of a file, a batch of one: `locs` [1, n, 2], and for cvrp `depot` [1, 2] and `demand` [1, n] as well.
+    """The one problem of a file, a batch of one.
 
-    Coordinates are moved to the origin and divided by one factor, the longer side of the smallest rectangle around all
-    points, so that they fill the unit square and no angle changes. Rewards are lengths in these units, and not rounded to whole
-    numbers as TSPLIB rounds them: times the factor, they are about the published lengths. Demand is divided by the capacity.
-    Raises `LabError` for a problem of another type, and for one with distances other than Euclidean.
+    It has `locs` [1, n, 2], and for cvrp `depot` [1, 2] and `demand` [1, n] as well. Coordinates
+    are moved to the origin and divided by one factor, the longer side of the smallest rectangle
+    around all points, so that they fill the unit square and no angle changes. Rewards are lengths
+    in these units, and not rounded to whole numbers as TSPLIB rounds them: times the factor, they
+    are about the published lengths. Demand is divided by the capacity. Raises `LabError` for a
+    problem of another type, and for one with distances other than Euclidean.
     """
     try:
         problem = vrplib.read_instance(path, compute_edge_weights=False)

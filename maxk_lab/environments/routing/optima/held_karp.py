@@ -1,4 +1,7 @@
-"""Shortest tours by dynamic programming over subsets (Held and Karp 1962, doi:10.1137/0110015), all instances at once."""
+"""Shortest tours by dynamic programming over subsets, all instances at once.
+
+Held and Karp 1962, doi:10.1137/0110015.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from numpy.typing import NDArray
 
 
 def shortest_tours(distances: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Shortest tours from city 0: distances [B, n, n], symmetric or not, n ≥ 2 → orders [B, n]. Memory: 9 B n 2ⁿ⁻¹ bytes.
+    """Shortest tours from city 0: distances [B, n, n], symmetric or not, n ≥ 2 → orders [B, n].
 
-    length[S, j] is that of the shortest path from city 0 through all of S that ends at j ∈ S; S without city 0, as a bit mask.
+    Memory: 9 B n 2ⁿ⁻¹ bytes. length[S, j] is that of the shortest path from city 0 through all of S
+    that ends at j ∈ S; S without city 0, as a bit mask.
     """
     batch, n, _ = distances.shape
     rest = n - 1

@@ -1,4 +1,7 @@
-"""The best single tour from the depot, with proof: a mixed-integer program solved by HiGHS (scipy), connectivity added lazily."""
+"""The best single tour from the depot, with proof.
+
+It solves a mixed-integer program with HiGHS (scipy), to which connectivity is added lazily.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,24 @@ from scipy.sparse import coo_matrix, csr_matrix, vstack
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 Floats = NDArray[np.float64]
-# Costs are multiplied by this, so that HiGHS's absolute tolerance for optimality, 1e-6, is one of 1e-9 in units of the reward.
+# Costs are multiplied by this, so that HiGHS's absolute tolerance for optimality, 1e-6, is one of
+# 1e-9 in units of the reward.
 COST_SCALE = 1e3
 # Nodes visited less than this are not visited, up to HiGHS's tolerance.
 PRESENT = 1e-5
-# Flows are counted in whole millionths; a constraint missed by less than a hundredth is none to add.
+# Flows are counted in whole millionths; a constraint missed by less than a hundredth is none to
+# add.
 CAPACITY_UNIT = 1e-6
 LEAST_VIOLATION = 1e-2
 
 
 @dataclass(frozen=True)
 class OneTour:
-    """Choose nodes, at least one, and a tour through them from node 0: minimise length · `length_cost` + Σ `skipping` of others.
+    """A problem: choose nodes, at least one, and a tour through them from node 0.
 
-    points: [n, 2]; skipping: [n], infinite where a node must be visited. The tour is at most `longest` long, and the sum of
-    `prize` [n] over visited nodes is at least `least_prize`.
+    It minimises length · `length_cost` + Σ `skipping` of the nodes left out. points: [n, 2];
+    skipping: [n], infinite where a node must be visited. The tour is at most `longest` long, and
+    the sum of `prize` [n] over visited nodes is at least `least_prize`.
     """
 
     points: Floats
@@ -40,11 +46,12 @@ class OneTour:
 def best_tour(problem: OneTour) -> list[int]:
     """The nodes of an optimal tour in order, node 0 first, and alone where no other is near enough.
 
-    Variables x_ij for the edges (2 for a tour of one node and back) and y_i for the nodes; Σ_j x_ij = 2 y_i, y_0 = 1, and for
-    sets S without node 0 that too few edges lead to, Σ_{δ(S)} x ≥ 2 y_i with i ∈ S: first for the linear relaxation, then for
-    whole solutions, until none is left. As the program with fewer constraints is a relaxation, that solution is optimal (Dantzig,
-    Fulkerson and Johnson 1954, doi:10.1287/opre.2.4.393; Fischetti, Salazar and Toth 1998, doi:10.1287/ijoc.10.2.133).
-    Raises `RuntimeError` where HiGHS does not prove one optimal.
+    Variables x_ij for the edges (2 for a tour of one node and back) and y_i for the nodes; Σ_j x_ij
+    = 2 y_i, y_0 = 1, and for sets S without node 0 that too few edges lead to, Σ_{δ(S)} x ≥ 2 y_i
+    with i ∈ S: first for the linear relaxation, then for whole solutions, until none is left. As
+    the program with fewer constraints is a relaxation, that solution is optimal (Dantzig, Fulkerson
+    and Johnson 1954, doi:10.1287/opre.2.4.393; Fischetti, Salazar and Toth 1998,
+    doi:10.1287/ijoc.10.2.133). Raises `RuntimeError` where HiGHS does not prove one optimal.
     """
     n = len(problem.points)
     if n <= 2 and np.isinf(problem.skipping[1:]).all():
@@ -58,7 +65,8 @@ def best_tour(problem: OneTour) -> list[int]:
         return [0]
     must = np.isinf(problem.skipping)
     must[0] = True
-    # Leaving node i out costs skipping[i], up to a constant the same as visiting it gaining as much.
+    # Leaving node i out costs skipping[i], up to a constant the same as visiting it gaining as
+    # much.
     gain = np.where(must, 0.0, problem.skipping)
     cost = COST_SCALE * np.concatenate([problem.length_cost * length, -gain])
     # A tour of one node and back takes its edge twice.
@@ -116,7 +124,10 @@ def _fixed(
 
 
 def _cuts(x: Floats, a: NDArray[np.intp], b: NDArray[np.intp], n: int) -> list[csr_matrix]:
-    """For every node i that too few edges connect to node 0: Σ_{δ(S)} x ≥ 2 y_i, S the side of i in a smallest cut between them."""
+    """The missing constraints: Σ_{δ(S)} x ≥ 2 y_i for every node i with too few edges to node 0.
+
+    S is the side of i in a smallest cut between them.
+    """
     edges = len(a)
     visited = x[edges:]
     capacity = np.rint(np.maximum(x[:edges], 0.0) / CAPACITY_UNIT).astype(np.int32)

@@ -94,7 +94,10 @@ def _pyvrp(name: str, state: TensorDict) -> list[list[int]]:
 
 
 def _rewards(environment: Any, state: TensorDict, nodes: list[list[int]]) -> Tensor:
-    """RL4CO's reward [B] of going from the depot (tsp: city 0) to these nodes in order, checked to be feasible."""
+    """RL4CO's reward [B] of going from the depot (tsp: city 0) to these nodes in order.
+
+    Raises RL4CO's error for a tour that is not feasible.
+    """
     name = environment.name
     rows = [[0, *order] if name == "tsp" else order for order in nodes]
     # The tours of these end with an action, back to the depot; and more visits there cost nothing.

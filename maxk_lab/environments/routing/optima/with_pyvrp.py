@@ -1,4 +1,7 @@
-"""The best solutions that PyVRP finds, by iterated local search (Wouda, Lan and Kool 2024, doi:10.1287/ijoc.2023.0055)."""
+"""The best solutions that PyVRP finds by iterated local search.
+
+Wouda, Lan and Kool 2024, doi:10.1287/ijoc.2023.0055.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,24 @@ from tensordict import TensorDict
 from maxk_lab.environments.routing.rows import NEEDS_PYVRP
 from maxk_lab.errors import LabError
 
-# PyVRP counts in whole numbers: lengths and times in millionths of their unit, loads in hundred-millionths of the capacity.
+# PyVRP counts in whole numbers: lengths and times in millionths of their unit, loads in
+# hundred-millionths of the capacity.
 LENGTH_SCALE = 1e6
 LOAD_SCALE = 1e8
-# RL4CO lets a load exceed the capacity by 1e-5 of it, against rounding; half of that is enough for sums in single precision.
+# RL4CO lets a load exceed the capacity by 1e-5 of it, against rounding; half of that is enough for
+# sums in single precision.
 LOAD_ALLOWANCE = 5e-6
-# Iterations of its search, not seconds, so that the same instance has the same result on any machine.
+# Iterations of its search, not seconds, so that the same instance has the same result on any
+# machine.
 ITERATIONS = 5_000
 SEED = 0
 
 
 def best_known(name: str, instance: TensorDict, iterations: int = ITERATIONS) -> list[int]:
-    """The nodes of the best solution of one instance [1] in their order from the depot (tsp: city 0) on, with 0 between routes.
+    """The nodes of the best solution of one instance [1], in order, with 0 between routes.
 
-    Deterministic. Raises `LabError` where PyVRP is not installed and `RuntimeError` where it finds nothing feasible.
+    They follow the depot, or city 0 of a tsp. Deterministic. Raises `LabError` where PyVRP is not
+    installed and `RuntimeError` where it finds nothing feasible.
     """
     try:
         pyvrp: Any = import_module("pyvrp")
@@ -56,7 +63,10 @@ def best_known(name: str, instance: TensorDict, iterations: int = ITERATIONS) ->
 
 
 def _add_edges(model: Any, places: list[Any], points: NDArray[np.float64], timed: bool) -> None:
-    """Lengths are rounded to the nearest; where they are times as well, these are rounded up, so that none is missed."""
+    """Lengths are rounded to the nearest.
+
+    Where they are times as well, these are rounded up, so that none is missed.
+    """
     lengths = np.linalg.norm(points[:, None] - points[None], axis=-1) * LENGTH_SCALE
     nearest, up = np.rint(lengths).astype(int), np.ceil(lengths).astype(int)
     for a, start in enumerate(places):
@@ -68,7 +78,7 @@ def _add_edges(model: Any, places: list[Any], points: NDArray[np.float64], timed
 
 
 def _clients(name: str, instance: TensorDict) -> list[dict[str, Any]]:
-    """What PyVRP is told of every node but the depot."""
+    """PyVRP's arguments for every node but the depot."""
     count = instance["locs"].shape[1] - 1
     if name == "tsp":
         return [{} for _ in range(count)]
@@ -99,7 +109,10 @@ def _vehicles(name: str, instance: TensorDict) -> dict[str, Any]:
 
 
 def _nodes(solution: Any) -> list[int]:
-    """The places of the solution's activities; PyVRP numbers clients and shipments from 0, and RL4CO pickups before deliveries."""
+    """The places of the solution's activities.
+
+    PyVRP numbers clients and shipments from 0, and RL4CO pickups before deliveries.
+    """
     nodes: list[int] = []
     for route in solution.routes():
         for activity in route:
