@@ -18,7 +18,7 @@ from torch import Tensor
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.baselines.families import family_terms
-from maxk_lab.estimators.baselines.least_squares import normal_equations, solve, sum_of_others
+from maxk_lab.estimators.baselines.least_squares import Equations, normal_equations
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.moments import Classes, Outcomes, Weigh
 from maxk_lab.gradients.enumerated.oracle import joint_optimum
@@ -40,35 +40,6 @@ class Groups(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Equations:
-    """The normal equations A α = c of least squares: a [..., D, D] and c [..., D]."""
-
-    a: Tensor
-    c: Tensor
-
-    @classmethod
-    def of_products(cls, products: Tensor) -> Equations:
-        """From the products [..., D, D + 1] of the directions with the directions and with w0."""
-        return cls(products[..., :-1], -products[..., -1])
-
-    def coefficients(self) -> Tensor:
-        """The α of least norm that solves them best, [..., D]."""
-        return solve(self.a, self.c)
-
-    def of_others(self) -> Equations:
-        """Return for each of I instances the sum over all others: [I, ...].
-
-        Raises `ValueError` for fewer than two instances.
-        """
-        if len(self.a) < 2:
-            raise ValueError(
-                "a cross-fit takes its coefficients from the other instances: it needs at least "
-                f"2, got {len(self.a)}"
-            )
-        return Equations(sum_of_others(self.a), sum_of_others(self.c))
-
-
 def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
     """Return the coefficients for each of I instances from the groups of all others, [I, D].
 
@@ -82,7 +53,7 @@ def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
     by_instance = Equations(
         a.reshape(len(a), -1, shape, shape).sum(1), c.reshape(len(c), -1, shape).sum(1)
     )
-    return by_instance.of_others().coefficients()
+    return _from_others(by_instance)
 
 
 def same_batch(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
@@ -90,7 +61,21 @@ def same_batch(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
 
     rewards are [..., n], gram [..., n, n].
     """
-    return solve(*normal_equations(*family_terms(rewards, k, family), gram))
+    return normal_equations(*family_terms(rewards, k, family), gram).solution()
+
+
+def _from_others(by_instance: Equations) -> Tensor:
+    """Return the coefficients [I, D] for each instance from all others.
+
+    Raises `ValueError` for fewer than two instances.
+    """
+    instances = len(by_instance.a)
+    if instances < 2:
+        raise ValueError(
+            "a cross-fit takes its coefficients from the other instances: "
+            f"it needs at least 2, got {instances}"
+        )
+    return by_instance.of_others().solution()
 
 
 class SampledFits:
@@ -121,7 +106,7 @@ class SampledFits:
                 "trajectories that this can be done"
             )
         if how == "same_batch":
-            return [_equations(part, k, family).coefficients() for part in self._groups]
+            return [_equations(part, k, family).solution() for part in self._groups]
         return [self.cross_fit(k, family)[:, None, None]] * len(self._groups)
 
     def cross_fit(self, k: int, family: str) -> Tensor:
@@ -132,7 +117,7 @@ class SampledFits:
         found = self._by_instance(k)
         if family == "affine":  # its one direction is the ladder's last
             found = Equations(found.a[..., -1:, -1:], found.c[..., -1:])
-        return found.of_others().coefficients()
+        return _from_others(found)
 
     def _by_instance_of(self, k: int) -> Equations:
         """The ladder's equations of each instance, summed over its groups under all partitions."""
@@ -176,7 +161,7 @@ def oracle_coefficients(outcomes: Outcomes, n: int, k: int, family: str) -> Tens
         products = ((terms.mT * chance.view(-1, 1, 1)) @ pairs @ terms).sum(0)
         total = products if total is None else total + products
     assert total is not None
-    return Equations.of_products(total[:-1]).coefficients()
+    return Equations.of_products(total[:-1]).solution()
 
 
 def _check_on_policy(outcomes: Outcomes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -9,7 +11,27 @@ from torch import Tensor
 LEAST_EIGENVALUE = 1e-12
 
 
-def normal_equations(w0: Tensor, directions: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
+class Equations(NamedTuple):
+    """The normal equations A α = c of least squares: a `[..., D, D]` and c `[..., D]`."""
+
+    a: Tensor
+    c: Tensor
+
+    @classmethod
+    def of_products(cls, products: Tensor) -> Equations:
+        """The equations from the products `[..., D, D + 1]` of the directions with these and w0."""
+        return cls(products[..., :-1], -products[..., -1])
+
+    def of_others(self) -> Equations:
+        """The sum over all other entries of the first dimension, for each of these."""
+        return Equations(sum_of_others(self.a), sum_of_others(self.c))
+
+    def solution(self) -> Tensor:
+        """The α of least norm that solves them best, `[..., D]`."""
+        return solve(self.a, self.c)
+
+
+def normal_equations(w0: Tensor, directions: Tensor, gram: Tensor) -> Equations:
     """A and c of the normal equations A α = c of the group's ‖Σ_i (w0 + directions α)_i ψ_i‖², to be averaged, then solved.
 
     w0: `[..., n]`; directions: `[..., n, D]`; gram: `[..., n, n]`, the products ψ_i·ψ_j. Returns A = Dᵀ G D `[..., D, D]` and
@@ -17,8 +39,7 @@ def normal_equations(w0: Tensor, directions: Tensor, gram: Tensor) -> tuple[Tens
     """
     w0, directions, gram = w0.double(), directions.double(), gram.double()
     products = gram @ torch.cat([directions, w0.unsqueeze(-1)], dim=-1)
-    found = directions.mT @ products
-    return found[..., :-1], -found[..., -1]
+    return Equations.of_products(directions.mT @ products)
 
 
 def sum_of_others(values: Tensor) -> Tensor:

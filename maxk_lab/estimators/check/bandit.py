@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators.baselines.families import family_terms
-from maxk_lab.estimators.baselines.least_squares import normal_equations, solve
+from maxk_lab.estimators.baselines.least_squares import normal_equations
 from maxk_lab.estimators.catalogue import choose_baseline
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
@@ -96,7 +96,7 @@ class TinyBandit:
         start, directions = family_terms(rewards, k, family)
         if fit == "same_batch":
             scores = self.scores()[arms]
-            return solve(*normal_equations(start, directions, scores @ scores.mT))
+            return normal_equations(start, directions, scores @ scores.mT).solution()
         return some_coefficients(directions.shape[-1])
 
     def mean_estimate(

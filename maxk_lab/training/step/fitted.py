@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators.baselines.families import coefficient_count, family_terms
-from maxk_lab.estimators.baselines.least_squares import normal_equations, solve, sum_of_others
+from maxk_lab.estimators.baselines.least_squares import Equations, normal_equations
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.step.weights import groups_by_size
 
@@ -31,6 +31,7 @@ def fitted_coefficients(
         start, directions = family_terms(rewards[of, columns], k, family)
         own = grams[of.unsqueeze(2), columns.unsqueeze(2), columns.unsqueeze(1)]
         a[rows], c[rows] = normal_equations(start, directions, own)
+    found = Equations(a, c)
     if method.fit == "cross_fit":
-        a, c = sum_of_others(a), sum_of_others(c)
-    return solve(a, c)
+        found = found.of_others()
+    return found.solution()
