@@ -13,7 +13,6 @@ from typing import Any
 from maxk_lab.catalogue import Parameter, Row
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.parameters import spell
 
 # The positive numbers per trajectory that a baseline may weight by, and what each is.
 TRAJECTORY_WEIGHTS = {
@@ -47,6 +46,9 @@ class MethodRow(Row):
     unbiased_settings: tuple[Any, ...] = ()
     # Values of the parameter at which a row that is unbiased in general is biased, in direction too.
     biased_settings: tuple[Any, ...] = ()
+    # The definition on a group of exact fractions, `package.module:name`, that `maxk-lab check`
+    # compares the function with; a row without one is checked for its bias only.
+    twin: str | None = None
     # Further spellings, with other values of the parameter, that `maxk-lab check` runs.
     examples: tuple[str, ...] = ()
 
@@ -80,6 +82,9 @@ class EstimatorRow(MethodRow):
     """An estimator `f(rewards, k, baseline_function, *, stable_sort, **params) -> w`.
 
     One that `needs_ratios` is `f(rewards, ratios, k, baseline) -> w` instead, `baseline` being a name.
+    The twin is `f(group, k, baseline, **params) -> w` with the twin of the baseline, its parameters
+    bound; `f(group, k, **params)` where the estimator takes no baseline, and with importance ratios
+    `f(group, k, *, ratios, baseline)`, `ratios` being the group's and `baseline` a name.
     """
 
     fixed_k: int | None = None
@@ -93,12 +98,18 @@ class EstimatorRow(MethodRow):
         """What the estimator is for when asked for `k`: the expected maximum of K, or of `fixed_k`."""
         return Objective("max", k if self.fixed_k is None else self.fixed_k)
 
+    def own_options(self, **params: Any) -> dict[str, Any]:
+        """The keyword arguments of the estimator's function: its parameter."""
+        return params
+
+    def baseline_options(self, k: int, **params: Any) -> dict[str, Any]:
+        """The keyword arguments of the baseline's function beside those of the baseline: none."""
+        return {}
+
     def baseline_refusal(self, baseline: BaselineRow, **params: Any) -> str | None:
         """Why this estimator cannot take `baseline`, whose parameters are `params`, or None."""
         if not self.takes_baseline and baseline.name != "none":
             return f"{self.name} takes no baseline, got {baseline.name}"
-        if self.needs_ratios and not baseline.off_policy:
-            return f"{self.name} takes only baselines for importance ratios (none, centred, subloo), got {baseline.name}"
         return None
 
 
@@ -114,16 +125,21 @@ class WholeGroupRow(EstimatorRow):
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveRow(EstimatorRow):
-    """An estimator whose name, with its parameter, is the form of an objective."""
+    """An estimator whose name, with its parameter, is the form of an objective.
+
+    Its function takes no parameter: the objective is bound to the baseline's function.
+    """
 
     def objective_of(self, k: int, **params: Any) -> Objective:
         """The row's form at `k`. Raises `LabError` where K rewards have no such statistic."""
-        form = (
-            self.name
-            if self.parameter is None
-            else f"{self.name}[{spell(params[self.parameter.name])}]"
-        )
-        return Objective(form, k)
+        value = None if self.parameter is None else params[self.parameter.name]
+        return Objective.of(self.name, value, k)
+
+    def own_options(self, **params: Any) -> dict[str, Any]:
+        return {}
+
+    def baseline_options(self, k: int, **params: Any) -> dict[str, Any]:
+        return {"objective": self.objective_of(k, **params)}
 
     def refusal(self, n: int, k: int, **params: Any) -> str | None:
         problem = super().refusal(n, k, **params)
@@ -158,7 +174,7 @@ class BaselineRow(MethodRow):
 
     Where `needs` names a kind of trajectory weight, the function takes it as `g`, `[..., n]`. One of
     `any_objective` takes an `objective`, too. A `token_level` row gives one weight per token and runs through
-    `token_advantages` alone.
+    `token_advantages` alone. The twin is `f(group, k, **params) -> w`, with the same `g` and `objective`.
     """
 
     trajectory_weight: str | None = None
@@ -181,10 +197,12 @@ class BaselineRow(MethodRow):
 class FittedRow(BaselineRow):
     """A baseline whose parameter is its coefficients, or the word for how they are fitted.
 
-    Fitted, its weights are `f(rewards, k, *, coefficients, stable_sort) -> w` with `f` the function `fitted`.
+    Fitted, its weights are `f(rewards, k, *, coefficients, stable_sort) -> w` with `f` the function `fitted`,
+    and `f(group, k, *, coefficients) -> w` with `f` the definition `fitted_twin`.
     """
 
     fitted: str
+    fitted_twin: str | None = None
     biased_settings: tuple[Any, ...] = ("same_batch",)
 
     def fit(self, **params: Any) -> str | None:

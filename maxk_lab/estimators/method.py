@@ -73,6 +73,12 @@ class Method:
     @property
     def pair_refusal(self) -> str | None:
         """The reason why the estimator cannot take the baseline at any n and K, or None."""
+        if self.needs_ratios and not self.baseline.row.off_policy:
+            known = ", ".join(row.name for row in BASELINES if row.off_policy)
+            return (
+                f"{self.estimator.row.name} takes only baselines for importance ratios ({known}), "
+                f"got {self.baseline.row.name}"
+            )
         return self.estimator.row.baseline_refusal(self.baseline.row, **self.baseline.params)
 
     @property
@@ -174,7 +180,9 @@ class Method:
                 "token_advantages(rewards, logit_proxies, mask)"
             )
         chosen = self.estimator
-        function = partial(load(chosen.row.implementation), **chosen.params)
+        function = partial(
+            load(chosen.row.implementation), **chosen.row.own_options(**chosen.params)
+        )
         weights: Tensor
         if self.needs_ratios:
             if ratios is None:
@@ -206,7 +214,8 @@ class Method:
             return partial(load(base.row.fitted), coefficients=coefficients)
         if coefficients is not None:
             raise ValueError(f"{base.name} takes no coefficients: leave them out")
-        params = dict(base.params)
+        chosen = self.estimator
+        params = {**base.params, **chosen.row.baseline_options(self.k, **chosen.params)}
         needed = self.needed_weight
         if needed is not None:
             if trajectory_weights is None or needed not in trajectory_weights:

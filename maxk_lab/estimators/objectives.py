@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -128,7 +128,7 @@ FORMS: dict[str, Form] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Objective:
     """E[sum_j alpha_j R_(j:K)] over K = `k` i.i.d. rewards; `form` is its one spelling, such as `top_m[2]`.
 
@@ -138,21 +138,32 @@ class Objective:
 
     form: str
     k: int
+    _name: str = field(repr=False, compare=False)
+    _value: Any = field(repr=False, compare=False)
+    # Computed at once, so that an objective that exists has weights.
+    _exact_weights: Weights = field(repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        name, value = _parse(self.form)
+    def __init__(self, form: str, k: int) -> None:
+        self._set(*_parse(form), k)
+
+    @classmethod
+    def of(cls, name: str, value: Any, k: int) -> Objective:
+        """The objective of a form of `FORMS` at its parsed parameter, None where it has none."""
+        made = cls.__new__(cls)
+        made._set(name, value, k)
+        return made
+
+    def _set(self, name: str, value: Any, k: int) -> None:
         try:
-            k = operator.index(self.k)
+            whole = operator.index(k)
         except TypeError:
-            k = 0
-        if isinstance(self.k, bool) or k < 1:
-            raise LabError(f"the K of an objective must be a whole number >= 1, got {self.k!r}")
-        object.__setattr__(self, "k", k)
-        object.__setattr__(
-            self, "form", name if FORMS[name].parameter is None else f"{name}[{spell(value)}]"
-        )
-        # Computed here, so that an objective that exists has weights.
-        object.__setattr__(self, "_exact_weights", _weights(name, value, k))
+            whole = 0
+        if isinstance(k, bool) or whole < 1:
+            raise LabError(f"the K of an objective must be a whole number >= 1, got {k!r}")
+        form = name if FORMS[name].parameter is None else f"{name}[{spell(value)}]"
+        weights = _weights(name, value, whole)
+        # The dataclass is frozen to all others.
+        vars(self).update(form=form, k=whole, _name=name, _value=value, _exact_weights=weights)
 
     @classmethod
     def parse(cls, name: str) -> Objective:
@@ -172,8 +183,7 @@ class Objective:
     @property
     def exact_weights(self) -> Weights:
         """alpha_1..alpha_K as the exact fractions that the form means."""
-        weights: Weights = self.__dict__["_exact_weights"]
-        return weights
+        return self._exact_weights
 
     @cached_property
     def order_weights(self) -> tuple[float, ...]:
@@ -195,10 +205,10 @@ class Objective:
         """The weights of the K-1 rewards that are left without sample i, as exact fractions; see `reduced`."""
         if self.k == 1:
             raise ValueError(f"{self.name} has no objective of K - 1 rewards: K must be at least 2")
-        name, value = _parse(self.form)
-        if name == "l_statistic":
+        if self._name == "l_statistic":
             return _rebinned(self.exact_weights)
-        return _weights(name, min(value, self.k - 1) if name == "top_m" else value, self.k - 1)
+        value = min(self._value, self.k - 1) if self._name == "top_m" else self._value
+        return _weights(self._name, value, self.k - 1)
 
     def reduced(self) -> tuple[float, ...]:
         """The K-1 weights of the sub-leave-one-out baseline; their sum is that of alpha. `ValueError` for K = 1.

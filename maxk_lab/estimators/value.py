@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.ranks import l_statistic as order_rules
-from maxk_lab.estimators.ranks import maximum as rules
+from maxk_lab.estimators.ranks import l_statistic, maximum
 from maxk_lab.estimators.ranks.combinatorics import shortfall_blocks
 from maxk_lab.estimators.ranks.gaps import apply_rule, level, result_dtype, sort_rewards
 from maxk_lab.estimators.validation import check_k, check_rewards
@@ -23,7 +22,7 @@ def maxk_reward_estimate(rewards: Tensor, k: int, *, stable_sort: bool = True) -
     n = check_rewards(rewards)
     k = check_k(k, n)
     ranked = sort_rewards(rewards, stable_sort=stable_sort)
-    value = ranked.top.squeeze(-1) - ranked.gaps @ rules.value_shortfall(n, k, rewards.device)
+    value = ranked.top.squeeze(-1) - ranked.gaps @ maximum.value_shortfall(n, k, rewards.device)
     return value.to(result_dtype(rewards))
 
 
@@ -41,7 +40,7 @@ def objective_estimate(
     n = check_rewards(rewards)
     check_k(objective.k, n)
     ranked = sort_rewards(rewards, stable_sort=stable_sort)
-    value = level(order_rules.value(n, objective, rewards.device), ranked).squeeze(-1)
+    value = level(l_statistic.value(n, objective, rewards.device), ranked).squeeze(-1)
     return value.to(result_dtype(rewards))
 
 
@@ -69,4 +68,6 @@ def sample_loo_baseline(rewards: Tensor, k: int, *, stable_sort: bool = True) ->
     """
     n = check_rewards(rewards)
     k = check_k(k, n, below_n=True)
-    return apply_rule(rules.left_out_value(n, k, rewards.device), rewards, stable_sort=stable_sort)
+    return apply_rule(
+        maximum.left_out_value(n, k, rewards.device), rewards, stable_sort=stable_sort
+    )

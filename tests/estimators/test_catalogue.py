@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
 from functools import partial
+from itertools import combinations, starmap
 from typing import Any
 
 import pytest
@@ -20,12 +23,11 @@ from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,
     BaselineRow,
-    Choice,
     EstimatorRow,
     choose_baseline,
     choose_estimator,
 )
-from maxk_lab.estimators.check.twins import inputs
+from maxk_lab.estimators.check.twins import has_twin, inputs
 from maxk_lab.estimators.kinds import FittedRow
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
@@ -36,15 +38,13 @@ PAIRS = [
     for row in ESTIMATORS
     for estimator in (row.name, *row.examples)
     for baseline in SPELLINGS
-    if row.baseline_refusal(choose_baseline(baseline).row, **choose_baseline(baseline).params)
-    is None
+    if Method.parse(estimator, baseline).pair_refusal is None
 ]
 
 
 @pytest.mark.parametrize(("estimator", "baseline"), PAIRS)
 def test_every_pair_runs_exactly_where_the_catalogue_says(estimator: str, baseline: str) -> None:
-    chosen, base = choose_estimator(estimator), choose_baseline(baseline)
-    if base.row.token_level:
+    if Method.parse(estimator, baseline).is_token_level:
         with pytest.raises(
             ValueError, match=r"otb_token gives one weight per token.*token_advantages\("
         ):
@@ -54,40 +54,35 @@ def test_every_pair_runs_exactly_where_the_catalogue_says(estimator: str, baseli
         generator = torch.Generator().manual_seed(n)
         rewards = torch.randint(0, 2, (2, n), generator=generator).float()
         for k in range(1, n + 2):
-            target = Method.parse(estimator, k=k).k
-            given = inputs(estimator, baseline, rewards, target)
-            call = direct_call(chosen, base, rewards, target, given)
-            if Method.parse(estimator, baseline, k).refusal(n) is None:
-                weights = call(stable_sort=True)
+            method = Method.parse(estimator, baseline, k)
+            given = inputs(method, rewards)
+            if method.refusal(n) is None:
+                weights = call(method, rewards, given)
                 assert weights.shape == rewards.shape
                 assert weights.dtype == rewards.dtype
                 assert torch.isfinite(weights).all()
                 found = advantages(rewards, estimator=estimator, baseline=baseline, k=k, **given)
                 assert torch.equal(weights, found)
             else:
-                with pytest.raises(ValueError, match=r"must (be|have)|needs"):
-                    call(stable_sort=True)
+                with pytest.raises((ValueError, LabError), match=r"must (be|have)|needs"):
+                    call(method, rewards, given)
 
 
-def direct_call(
-    chosen: Choice[EstimatorRow],
-    base: Choice[BaselineRow],
-    rewards: torch.Tensor,
-    k: int,
-    given: dict[str, Any],
-) -> Callable[..., torch.Tensor]:
+def call(method: Method, rewards: torch.Tensor, given: dict[str, Any]) -> torch.Tensor:
     """The functions that the rows name, joined as their docstrings say."""
-    function = partial(load(chosen.row.implementation), **chosen.params)
-    if chosen.row.needs_ratios:
-        return partial(function, rewards, given["ratios"], k, base.name)
+    row, params, base = method.estimator.row, method.estimator.params, method.baseline
+    function = partial(load(row.implementation), **row.own_options(**params))
+    if row.needs_ratios:
+        return function(rewards, given["ratios"], method.k, base.name)
     if "coefficients" in given:
         assert isinstance(base.row, FittedRow)
         own = partial(load(base.row.fitted), coefficients=given["coefficients"])
     else:
         kind = base.row.needs(**base.params)
         g = {} if kind is None else {"g": given["trajectory_weights"][kind]}
-        own = partial(load(base.row.implementation), **base.params, **g)
-    return partial(function, rewards, k, own)
+        options = row.baseline_options(method.k, **params)
+        own = partial(load(base.row.implementation), **base.params, **g, **options)
+    return function(rewards, method.k, own)
 
 
 def test_which_trajectory_weight_a_pair_needs() -> None:
@@ -366,6 +361,19 @@ def halved(rewards: torch.Tensor, k: int, *, stable_sort: bool = True) -> torch.
     )
 
 
+def half_of_subsets(group: Sequence[Fraction], k: int) -> list[Fraction]:
+    """Its twin: half of the maxima of the subsets that hold the sample, over the number of all."""
+    subsets = list(combinations(range(len(group)), k))
+    return [
+        sum((max(group[j] for j in s) for s in subsets if i in s), Fraction(0)) / 2 / len(subsets)
+        for i in range(len(group))
+    ]
+
+
+def a_third_of_subsets(group: Sequence[Fraction], k: int) -> list[Fraction]:
+    return [w * 2 / 3 for w in half_of_subsets(group, k)]
+
+
 HALVED = BaselineRow(
     name="halved",
     meaning="half of s",
@@ -377,21 +385,29 @@ HALVED = BaselineRow(
     scale=lambda n, k: 0.5,
     implementation="third_party:halved",
 )
+TWINS = {
+    "halved": None,
+    "halved_with_twin": "third_party:half_of_subsets",
+    "halved_with_wrong_twin": "third_party:a_third_of_subsets",
+    "halved_with_lost_twin": "third_party:nothing",
+}
 
 
 class Point:
     """An entry point as an installed package would bring it."""
 
-    value = "third_party:HALVED"
+    def __init__(self, name: str, twin: str | None) -> None:
+        self.value = f"third_party:{name.upper()}"
+        self._row = replace(HALVED, name=name, twin=twin)
 
     def load(self) -> BaselineRow:
-        return HALVED
+        return self._row
 
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def points(*, group: str) -> list[Any]:
-        return [Point()] if group == "maxk_lab.baselines" else []
+        return list(starmap(Point, TWINS.items())) if group == "maxk_lab.baselines" else []
 
     monkeypatch.setitem(sys.modules, "third_party", sys.modules[__name__])
     monkeypatch.setattr(maxk_lab.catalogue, "entry_points", points)
@@ -408,3 +424,38 @@ def test_rows_of_other_packages_run_and_are_checked() -> None:
     results = {result.name: result for result in check_pair("maxk", "halved")}
     assert set(results) == {"bias seen", "unbiased but for scale"}
     assert all(result.ok for result in results.values())
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("baseline", "ok", "detail"),
+    [
+        ("halved_with_twin", True, "settings, largest at"),
+        ("halved_with_wrong_twin", False, "settings, largest at"),
+        ("halved_with_lost_twin", False, "LabError: cannot load 'third_party:nothing'"),
+    ],
+)
+def test_a_twin_of_another_package_is_compared_with_its_function(
+    baseline: str, ok: bool, detail: str
+) -> None:
+    from maxk_lab.estimators.check.run import check_pair
+
+    for estimator in ("maxk", "reinforce"):
+        results = {result.name: result for result in check_pair(estimator, baseline)}
+        assert results["fast = slow"].ok is ok
+        assert detail in results["fast = slow"].detail
+        assert all(result.ok for name, result in results.items() if name != "fast = slow")
+
+
+def test_every_row_of_the_project_brings_its_twin() -> None:
+    for row in (*ESTIMATORS, *BASELINES):
+        for spelling in (row.name, *row.examples):
+            pair = (spelling, "none") if isinstance(row, EstimatorRow) else ("maxk", spelling)
+            # That of token weights is checked by itself.
+            assert has_twin(Method.parse(*pair)) is not Method.parse(*pair).is_token_level
+
+
+def test_rows_with_importance_ratios_are_those_with_a_function_for_them() -> None:
+    from maxk_lab.estimators.methods.off_policy import OFF_POLICY_BASELINES
+
+    assert [row.name for row in BASELINES if row.off_policy] == list(OFF_POLICY_BASELINES)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.ranks import maximum as rules
+from maxk_lab.estimators.ranks import derived, maximum
 from maxk_lab.estimators.ranks.combinatorics import cached
 from maxk_lab.estimators.ranks.gaps import Rule, in_own_order, sort_rewards, weights_by_rank
 from maxk_lab.estimators.validation import check_k, check_rewards
@@ -70,14 +70,14 @@ class Directions:
 
 @cached
 def _affine(n: int, k: int, device: torch.device) -> tuple[Rule, Directions]:
-    centred = rules.centred(n, k, device)
-    return centred, Directions.of([rules.subloo(n, k, device) + -1.0 * centred])
+    centred = derived.centred(n, k, None, device)
+    return centred, Directions.of([maximum.subloo(n, k, device) + -1.0 * centred])
 
 
 @cached
 def _ladder(n: int, k: int, device: torch.device) -> tuple[Rule, Directions]:
-    values = [rules.left_out_value(n, rung, device) for rung in range(1, k + 1)]
-    return rules.centred(n, k, device), Directions.of(
+    values = [maximum.left_out_value(n, rung, device) for rung in range(1, k + 1)]
+    return derived.centred(n, k, None, device), Directions.of(
         [(k / n) * (values[-1] + -1.0 * v) for v in values[:-1]]
     )
 
@@ -85,7 +85,7 @@ def _ladder(n: int, k: int, device: torch.device) -> tuple[Rule, Directions]:
 @cached
 def _constant(n: int, k: int, device: torch.device) -> tuple[Rule, Directions]:
     still = torch.zeros(n - 1, 1, dtype=torch.float64, device=device)
-    return rules.score(n, k, device), Directions(still, still, -k / n)
+    return maximum.score(n, k, device), Directions(still, still, -k / n)
 
 
 # Family → (n, K, device) → the rule of the start and those of the directions.

@@ -34,6 +34,8 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
         ),
         implementation="maxk_lab.estimators.baselines.leave_one_out:affine_weights",
         fitted="maxk_lab.estimators.baselines.fitted:affine_weights",
+        twin="maxk_lab.estimators.reference.baselines:affine",
+        fitted_twin="maxk_lab.estimators.reference.baselines:fitted_affine",
         citation="this project",
     ),
     LadderRow(
@@ -61,6 +63,8 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
         ),
         implementation="maxk_lab.estimators.baselines.fitted:fixed_ladder_weights",
         fitted="maxk_lab.estimators.baselines.fitted:ladder_weights",
+        twin="maxk_lab.estimators.reference.baselines:ladder",
+        fitted_twin="maxk_lab.estimators.reference.baselines:fitted_ladder",
         citation="this project",
     ),
     FittedRow(
@@ -81,6 +85,8 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
         examples=("constant[0.0]", "constant[-5.0]"),
         implementation="maxk_lab.estimators.baselines.fitted:fixed_constant_weights",
         fitted="maxk_lab.estimators.baselines.fitted:constant_weights",
+        twin="maxk_lab.estimators.reference.baselines:constant",
+        fitted_twin="maxk_lab.estimators.reference.baselines:fitted_constant",
         citation="this project; at K = 1: Greensmith, Bartlett and Baxter 2004, JMLR 5",
     ),
     FittedRow(
@@ -94,6 +100,7 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
         least_n=2,
         implementation="maxk_lab.estimators.baselines.fitted:baseline_weights",
         fitted="maxk_lab.estimators.baselines.fitted:baseline_weights",
+        fitted_twin="maxk_lab.estimators.reference.baselines:given",
         citation="this project",
     ),
 )

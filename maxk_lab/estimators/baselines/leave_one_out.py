@@ -1,4 +1,4 @@
-"""The baselines: each function gives the weights w_i = s_i - b_i of one catalogue row.
+"""The leave-one-out baselines: each function gives the weights w_i = s_i - b_i of one catalogue row.
 
 All take rewards `[..., n]` (i.i.d. along n, higher is better) and K, and return `[..., n]` in the samples'
 order and the rewards' floating dtype (float64 for integers and booleans). All raise `ValueError` where K is
@@ -16,10 +16,8 @@ import math
 from torch import Tensor
 
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.ranks import l_statistic as order_rules
-from maxk_lab.estimators.ranks import maximum as rules
+from maxk_lab.estimators.ranks import derived
 from maxk_lab.estimators.ranks.gaps import apply_rule
-from maxk_lab.estimators.ranks.l_statistic import coefficients
 from maxk_lab.estimators.validation import check_k, check_rewards
 from maxk_lab.estimators.value import sample_loo_baseline
 
@@ -29,8 +27,7 @@ def group_mean_weights(
 ) -> Tensor:
     """s_i minus the mean of s, 1 <= k < n. Biased in scale only: (1 - K/n) times `centred_weights`."""
     n = check_rewards(rewards)
-    k = check_k(k, n, below_n=True)
-    rule = coefficients(rules.group_mean, order_rules.group_mean, n, k, objective, rewards.device)
+    rule = derived.group_mean(n, check_k(k, n, below_n=True), objective, rewards.device)
     return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 
@@ -42,8 +39,7 @@ def centred_weights(
     RLOO at K = 1. Unbiased.
     """
     n = check_rewards(rewards)
-    k = check_k(k, n, below_n=True)
-    rule = coefficients(rules.centred, order_rules.centred, n, k, objective, rewards.device)
+    rule = derived.centred(n, check_k(k, n, below_n=True), objective, rewards.device)
     return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 
@@ -52,8 +48,7 @@ def sample_loo_weights(
 ) -> Tensor:
     """s_i - (Max@K value of the others), 1 <= k < n. Unbiased, but the baseline is n/K too large for s."""
     n = check_rewards(rewards)
-    k = check_k(k, n, below_n=True)
-    rule = coefficients(rules.sample_loo, order_rules.sample_loo, n, k, objective, rewards.device)
+    rule = derived.sample_loo(n, check_k(k, n, below_n=True), objective, rewards.device)
     return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 
@@ -62,8 +57,7 @@ def pkpo_sloo_weights(
 ) -> Tensor:
     """s_i - K/(n-1) * (Max@K value of the others), 1 <= k < n. Unbiased. PKPO's `sloo`, arXiv 2505.15201."""
     n = check_rewards(rewards)
-    k = check_k(k, n, below_n=True)
-    rule = coefficients(rules.pkpo_sloo, order_rules.pkpo_sloo, n, k, objective, rewards.device)
+    rule = derived.pkpo_sloo(n, check_k(k, n, below_n=True), objective, rewards.device)
     return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 
@@ -77,8 +71,7 @@ def subloo_weights(
     another objective: the mean of what the sample adds to its subsets, against the reduced objective without it.
     """
     n = check_rewards(rewards)
-    k = check_k(k, n, low=2)
-    rule = coefficients(rules.subloo, order_rules.subloo, n, k, objective, rewards.device)
+    rule = derived.subloo(n, check_k(k, n, low=2), objective, rewards.device)
     return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 
@@ -99,7 +92,7 @@ def affine_weights(
     alpha = float(alpha)
     n = check_rewards(rewards)
     k = check_k(k, n, low=1 if alpha == 0 else 2, below_n=True)
-    rule = coefficients(rules.affine, order_rules.affine, n, k, objective, alpha, rewards.device)
+    rule = derived.affine(n, k, objective, alpha, rewards.device)
     return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 

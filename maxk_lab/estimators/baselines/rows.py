@@ -28,6 +28,7 @@ def _mean_pair(
         scale=None,
         trajectory_weight=kind,
         implementation="maxk_lab.estimators.baselines.weighted:weighted_mean_weights",
+        twin="maxk_lab.estimators.reference.baselines:weighted_mean",
         citation=citation,
     )
     others = replace(
@@ -39,6 +40,7 @@ def _mean_pair(
         condition="the n samples are i.i.d.",
         scale=lambda n, k: 1.0,
         implementation="maxk_lab.estimators.baselines.weighted:weighted_loo_weights",
+        twin="maxk_lab.estimators.reference.baselines:weighted_loo",
         citation=f"{citation}, without the own sample",
     )
     return own, others
@@ -56,6 +58,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         any_objective=True,
         off_policy=True,
         implementation="maxk_lab.estimators.methods.maxk:maxk_gradient_weights",
+        twin="maxk_lab.estimators.reference.baselines:none",
         citation=PKPO,
     ),
     BaselineRow(
@@ -70,6 +73,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         scale=lambda n, k: 1.0 - k / n,
         any_objective=True,
         implementation="maxk_lab.estimators.baselines.leave_one_out:group_mean_weights",
+        twin="maxk_lab.estimators.reference.baselines:group_mean",
         citation="K = 1: the numerator of GRPO, Shao et al. 2024, arXiv 2402.03300",
     ),
     BaselineRow(
@@ -84,6 +88,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         any_objective=True,
         off_policy=True,
         implementation="maxk_lab.estimators.baselines.leave_one_out:centred_weights",
+        twin="maxk_lab.estimators.reference.baselines:centred",
         citation="K = 1: Kool, van Hoof and Welling 2019 (RLOO), Buy 4 REINFORCE samples",
     ),
     BaselineRow(
@@ -97,6 +102,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         k_below_n=True,
         any_objective=True,
         implementation="maxk_lab.estimators.baselines.leave_one_out:sample_loo_weights",
+        twin="maxk_lab.estimators.reference.baselines:sample_loo",
         citation="Sample-LOO: the plain leave-one-out value as a baseline",
     ),
     BaselineRow(
@@ -110,6 +116,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         k_below_n=True,
         any_objective=True,
         implementation="maxk_lab.estimators.baselines.leave_one_out:pkpo_sloo_weights",
+        twin="maxk_lab.estimators.reference.baselines:pkpo_sloo",
         citation=PKPO,
     ),
     BaselineRow(
@@ -124,6 +131,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         any_objective=True,
         off_policy=True,
         implementation="maxk_lab.estimators.baselines.leave_one_out:subloo_weights",
+        twin="maxk_lab.estimators.reference.baselines:subloo",
         citation=PKPO,
     ),
     *FITTED_ROWS,
@@ -140,6 +148,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         most_k=1,
         scale=lambda n, k: (n - 1) / n,
         implementation="maxk_lab.estimators.baselines.weighted:mean_weights",
+        twin="maxk_lab.estimators.reference.baselines:weighted_mean",
         citation="Liu et al. 2025 (Dr. GRPO), arXiv 2503.20783",
     ),
     BaselineRow(
@@ -154,6 +163,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         least_n=2,
         most_k=1,
         implementation="maxk_lab.estimators.baselines.weighted:rloo_weights",
+        twin="maxk_lab.estimators.reference.baselines:weighted_loo",
         citation="Kool, van Hoof and Welling 2019 (RLOO), Buy 4 REINFORCE samples",
     ),
     *_mean_pair("opo", "length", "length", "Hao et al. 2025 (OPO), arXiv 2505.23585"),
@@ -188,6 +198,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         ),
         examples=("optimal[uniform]", "optimal[length]", "optimal[logit_proxy]"),
         implementation="maxk_lab.estimators.baselines.weighted:optimal_weights",
+        twin="maxk_lab.estimators.reference.baselines:optimal",
         citation="this project; uniform is centred; K = 1: rloo, opo_loo, otb_loo, eob_loo",
     ),
     BaselineRow(

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.baselines import leave_one_out as baselines
 from maxk_lab.estimators.kinds import TRAJECTORY_WEIGHTS
-from maxk_lab.estimators.ranks import maximum as rules
+from maxk_lab.estimators.ranks import derived, maximum
 from maxk_lab.estimators.ranks.combinatorics import cached, rank_weights
 from maxk_lab.estimators.ranks.gaps import (
     Sorted,
+    apply_rule,
     in_own_order,
     result_dtype,
     sort_rewards,
@@ -39,14 +39,16 @@ _BLOCK = 16_384
 
 def mean_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
     """(R_i - mean R) / n, K = 1 and n >= 2. Biased in scale only: (n-1)/n times `rloo_weights`."""
-    _check_one(rewards, k)
-    return baselines.group_mean_weights(rewards, 1, stable_sort=stable_sort)
+    n = _check_one(rewards, k)
+    rule = maximum.group_mean(n, 1, rewards.device)
+    return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 
 def rloo_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
     """(R_i - mean of the others) / n, K = 1 and n >= 2. Unbiased."""
-    _check_one(rewards, k)
-    return baselines.centred_weights(rewards, 1, stable_sort=stable_sort)
+    n = _check_one(rewards, k)
+    rule = derived.centred(n, 1, None, rewards.device)
+    return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 
 def weighted_mean_weights(
@@ -92,7 +94,8 @@ def optimal_weights(
     n = check_rewards(rewards)
     k = check_k(k, n, below_n=True)
     if kind == "uniform":
-        return baselines.centred_weights(rewards, k, stable_sort=stable_sort)
+        rule = derived.centred(n, k, None, rewards.device)
+        return apply_rule(rule, rewards, stable_sort=stable_sort)
     if g is None:
         raise ValueError(f"g must be given for kind {kind!r}: one positive number per sample")
     g = check_trajectory_weights(g, rewards)
@@ -111,7 +114,7 @@ def _optimal(rewards: Tensor, g: Tensor, k: int, *, stable_sort: bool) -> Tensor
     ranked = sort_rewards(rewards, stable_sort=stable_sort)
     baseline = _optimal_baseline(ranked, g.gather(-1, ranked.order), n, k)
     # The score weights of rewards minus their maximum, as the baseline is of those.
-    score = weights_by_rank(replace(rules.score(n, k, rewards.device), top=0.0), ranked)
+    score = weights_by_rank(replace(maximum.score(n, k, rewards.device), top=0.0), ranked)
     return in_own_order(score.sub_(baseline), ranked, result_dtype(rewards))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,40 +11,19 @@ from torch import Tensor
 from maxk_lab.estimators import reference
 from maxk_lab.estimators.baselines.tokens import token_advantages
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator
-from maxk_lab.estimators.check.bandit import TinyBandit
+from maxk_lab.estimators.check.laws import BANDITS, BIAS_SEEN, bias, check_pair, methods
 from maxk_lab.estimators.check.result import (
     EXACT,
     CheckResult,
     error_of,
-    name_of,
-    settings,
     worst,
 )
 from maxk_lab.estimators.check.shared import check_functions, check_identities
-from maxk_lab.estimators.check.twins import inputs, slow_twin
 from maxk_lab.estimators.kinds import ObjectiveRow
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
 
 __all__ = ["CheckResult", "check_options", "check_pair", "check_tokens", "run_checks"]
-
-BIAS_SEEN = 1e-6
-# Rewards below zero with a tie, as tour lengths have; then one rare success, as pass@K has.
-BANDITS = (
-    (
-        TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.0), (2.0, 5.0, 1.0, 3.0)),
-        (1, 2, 3, 5, 6),
-    ),
-    (TinyBandit((0.2, -1.1, 0.7), (0.0, 1.0, 0.0), (4.0, 1.0, 2.0)), (4, 8)),
-)
-_BINARY = BANDITS[1:]
-# The same, drawn from by another policy.
-_OFF_POLICY = tuple(
-    (replace(bandit, behaviour=behaviour), sizes)
-    for (bandit, sizes), behaviour in zip(
-        BANDITS, ((-0.1, -0.4, 0.2, 0.6), (-0.3, -0.5, 0.4)), strict=True
-    )
-)
 
 
 def run_checks(estimator: str | None = None, baseline: str | None = None) -> list[CheckResult]:
@@ -73,36 +50,6 @@ def _existing(estimator: str, baseline: str) -> list[str]:
     return [baseline] if _exists(estimator, baseline) else []
 
 
-def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
-    """Fast against slow (where there is a twin) and exact unbiasedness, or the catalogued bias."""
-    method = Method.parse(estimator, baseline)
-    row = f"{method.estimator.name} / {method.baseline.name}"
-    results = []
-    checks: list[tuple[str, Callable[[], Iterator[tuple[str, float]]]]] = []
-    if slow_twin(estimator, baseline) is not None:
-        checks.append(("fast = slow", lambda: _pair_errors(estimator, baseline)))
-    if method.is_unbiased:
-        checks.append(("unbiased", lambda: _bias(estimator, baseline, scaled=False)))
-    else:
-        checks.append(("bias seen", lambda: _bias(estimator, baseline, scaled=False)))
-        if not math.isnan(Method.parse(estimator, baseline, 2).expected_scale(4)):
-            checks.append(
-                ("unbiased but for scale", lambda: _bias(estimator, baseline, scaled=True))
-            )
-    for name, errors in checks:
-        try:
-            results.append(worst(name, row, errors(), BIAS_SEEN if name == "bias seen" else EXACT))
-        except (
-            Exception
-        ) as error:  # rows of other packages may raise anything: a failed check, not a crash
-            results.append(
-                CheckResult(
-                    name, row, f"{type(error).__name__}: {error}", math.nan, EXACT, ok=False
-                )
-            )
-    return results
-
-
 def check_options() -> list[CheckResult]:
     """Each option that rescales weights makes an unbiased pair biased."""
     options: list[tuple[str, dict[str, Any]]] = [
@@ -112,7 +59,7 @@ def check_options() -> list[CheckResult]:
     ]
     options.append(("min_gap_scale 0.1", {"min_gap_scale": 0.1}))
     return [
-        worst("bias seen", name, _bias("maxk", "subloo", scaled=False, **option), BIAS_SEEN)
+        worst("bias seen", name, bias("maxk", "subloo", scaled=False, **option), BIAS_SEEN)
         for name, option in options
     ]
 
@@ -157,32 +104,10 @@ def _baselines(estimator: str) -> list[str]:
 
 def _exists(estimator: str, baseline: str) -> bool:
     """Whether the pair gives weights per sample for any (n, K): `reinforce / subloo`, K = 1 against K >= 2, does not."""
-    method = Method.parse(estimator, baseline)
-    if method.is_token_level or (not method.takes_baseline and baseline != "none"):
+    pair = Method.parse(estimator, baseline)
+    if pair.is_token_level or (not pair.takes_baseline and baseline != "none"):
         return False
-    return any(
-        Method.parse(estimator, baseline, k).refusal(n) is None
-        for n in range(1, 33)
-        for k in range(1, n + 1)
-    )
-
-
-def _ks(estimator: str, n: int) -> list[int]:
-    """The K that make a difference: 1 alone where K counts as 1."""
-    return sorted({Method.parse(estimator, k=k).k for k in range(1, n + 1)})
-
-
-def _pair_errors(estimator: str, baseline: str) -> Iterator[tuple[str, float]]:
-    twin = slow_twin(estimator, baseline)
-    assert twin is not None
-    for group in settings(binary=Method.parse(estimator, baseline).needs_binary_rewards):
-        n = group.shape[-1]
-        for k in _ks(estimator, n):
-            method = Method.parse(estimator, baseline, k)
-            if method.refusal(n) is None:
-                given = inputs(estimator, baseline, group, k)
-                fast = method.weights(group, **given)
-                yield name_of(group, k), error_of(fast, twin(group, k, **given))
+    return any(methods(estimator, baseline, range(1, 33)))
 
 
 def _token_errors() -> Iterator[tuple[str, float]]:
@@ -200,24 +125,3 @@ def _token_errors() -> Iterator[tuple[str, float]]:
                 reference.token_advantages(rewards, proxies, mask),
             ),
         )
-
-
-def _bias(
-    estimator: str, baseline: str, *, scaled: bool, **options: Any
-) -> Iterator[tuple[str, float]]:
-    """Norm of E[estimate] - scale * gradient, relative to the gradient's norm, over bandits, n and K."""
-    pair = Method.parse(estimator, baseline)
-    bandits = _BINARY if pair.needs_binary_rewards else BANDITS
-    for bandit, sizes in _OFF_POLICY if pair.needs_ratios else bandits:
-        for n in sizes:
-            for k in _ks(estimator, n):
-                method = Method.parse(estimator, baseline, k)
-                if method.refusal(n) is not None:
-                    continue
-                truth = bandit.gradient(method.objective)
-                scale = method.expected_scale(n) if scaled else 1.0
-                estimate = bandit.mean_estimate(
-                    n, k, estimator=estimator, baseline=baseline, **options
-                )
-                error = float((estimate - scale * truth).norm() / truth.norm())
-                yield f"{len(bandit.logits)} arms, n={n}, K={k}", error

@@ -1,66 +1,90 @@
-"""The slow twin of any pair of the catalogue, and what both need of a group besides its rewards."""
+"""The slow twin of any method of the catalogue, and what both need of a group besides its rewards."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
-from maxk_lab.estimators import reference
-from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
+from maxk_lab.catalogue import load
 from maxk_lab.estimators.check.bandit import some_coefficients
 from maxk_lab.estimators.check.result import importance_ratios, trajectory_weights
-from maxk_lab.estimators.kinds import ObjectiveRow
+from maxk_lab.estimators.kinds import FittedRow
 from maxk_lab.estimators.method import Method
+from maxk_lab.estimators.reference.exact import per_group
 
 
-def slow_twin(estimator: str, baseline: str) -> Callable[..., Tensor] | None:
-    """The slow twin of the pair, a function of rewards, K and what `inputs` gives for them; or None."""
-    chosen, base = choose_estimator(estimator), choose_baseline(baseline)
-    if chosen.row.needs_ratios:
-        of_ratios = reference.RATIO_TWINS.get(chosen.row.name)
-        return of_ratios and (lambda rewards, k, ratios: of_ratios(rewards, ratios, k, base.name))
-    if not chosen.row.takes_baseline:
-        alone = reference.ESTIMATOR_TWINS.get(chosen.row.name)
-        return alone and (lambda rewards, k: alone(rewards, k, **chosen.params))
-    twin_k = reference.TWIN_K.get(chosen.row.name)
-    if twin_k is None:
-        return None
-    if Method.parse(estimator, baseline).fit is not None:
-        fitted = reference.FITTED_TWINS.get(base.row.name)
-        return fitted and (
-            lambda rewards, k, coefficients: fitted(rewards, twin_k(k), coefficients)
-        )
-    twin = reference.TWINS.get(base.row.name)
-    if twin is None:
-        return None
-    kind = Method.parse(estimator, baseline).needed_weight
+def has_twin(method: Method) -> bool:
+    """Whether the rows of the method bring what its slow twin is made of."""
+    own = method.estimator.row.twin is not None
+    return own and (_baseline_twin(method) is not None or not _is_of_baseline(method))
+
+
+def slow_twin(method: Method) -> Callable[..., Tensor]:
+    """The slow twin of `Method.weights` of a method that has one, for rewards and what `inputs` gives."""
+    definition = _definition(method)
 
     def slow(
-        rewards: Tensor, k: int, trajectory_weights: Mapping[str, Tensor] | None = None
+        rewards: Tensor,
+        *,
+        trajectory_weights: Mapping[str, Tensor] | None = None,
+        ratios: Tensor | None = None,
+        coefficients: Tensor | None = None,
     ) -> Tensor:
-        own: dict[str, Any] = {}
-        if trajectory_weights is not None and kind is not None:
-            own["g"] = trajectory_weights[kind]
-        if isinstance(chosen.row, ObjectiveRow):
-            own["objective"] = Method.parse(chosen.name, k=k).objective
-        return twin(rewards, twin_k(k), **base.params, **own)
+        of_group: dict[str, Any] = {}
+        if trajectory_weights is not None and method.needed_weight is not None:
+            of_group["g"] = trajectory_weights[method.needed_weight]
+        if ratios is not None:
+            of_group["ratios"] = ratios
+        if coefficients is not None:
+            of_group["coefficients"] = coefficients.expand(*rewards.shape[:-1], -1)
+        return per_group(definition, rewards, method.k, **of_group)
 
     return slow
 
 
-def inputs(estimator: str, baseline: str, group: Tensor, k: int) -> dict[str, Any]:
-    """What `advantages` needs for the pair besides the rewards `[..., n]` of `group` and K, by argument."""
+def _definition(method: Method) -> Callable[..., Any]:
+    """The weights of a group of fractions at K, from the twins of the rows."""
+    chosen, base = method.estimator, method.baseline
+    assert chosen.row.twin is not None
+    twin = partial(load(chosen.row.twin), **chosen.row.own_options(**chosen.params))
+    if method.needs_ratios:
+        return partial(twin, baseline=base.name)
+    if not _is_of_baseline(method):
+        return twin
+    path = _baseline_twin(method)
+    assert path is not None
+    bound = {} if method.fit is not None else base.params
+    options = chosen.row.baseline_options(method.k, **chosen.params)
+    of_baseline = partial(load(path), **bound, **options)
+    return lambda group, k, **of_group: twin(group, k, partial(of_baseline, **of_group))
+
+
+def _is_of_baseline(method: Method) -> bool:
+    """Whether the estimator is a function of its baseline's weights."""
+    return method.takes_baseline and not method.needs_ratios
+
+
+def _baseline_twin(method: Method) -> str | None:
+    row = method.baseline.row
+    if isinstance(row, FittedRow) and method.fit is not None:
+        return row.fitted_twin
+    return row.twin
+
+
+def inputs(method: Method, group: Tensor) -> dict[str, Any]:
+    """What `Method.weights` needs besides the rewards `[..., n]` of `group`, by argument."""
     found: dict[str, Any] = {}
-    if Method.parse(estimator, baseline).needed_weight is not None:
+    if method.needed_weight is not None:
         found["trajectory_weights"] = trajectory_weights(group)
-    if Method.parse(estimator).needs_ratios:
+    if method.needs_ratios:
         found["ratios"] = importance_ratios(group)
-    if Method.parse(estimator, baseline).fit is not None:
-        family = choose_baseline(baseline).row.name
+    if method.fit is not None:
+        family = method.baseline.row.name
         # The baseline itself, or D numbers.
-        count = k - 1 if family == "ladder" else 1
+        count = method.k - 1 if family == "ladder" else 1
         found["coefficients"] = (
             importance_ratios(group) if family == "joint_optimum" else some_coefficients(count)
         )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.baselines.leave_one_out import centred_weights, subloo_weights
-from maxk_lab.estimators.methods.maxk import maxk_gradient_weights
-from maxk_lab.estimators.methods.off_policy import checked_k, sorted_with_ratios
+from maxk_lab.estimators.methods.off_policy import (
+    OFF_POLICY_BASELINES,
+    checked_k,
+    sorted_with_ratios,
+)
+from maxk_lab.estimators.ranks import maximum
 from maxk_lab.estimators.ranks.combinatorics import rank_weights
-from maxk_lab.estimators.ranks.gaps import in_own_order, result_dtype
+from maxk_lab.estimators.ranks.gaps import apply_rule, in_own_order, result_dtype
 from maxk_lab.estimators.validation import check_rewards
-from maxk_lab.estimators.value import sample_loo_baseline
 
 
 def first_order_weights(
@@ -26,17 +28,17 @@ def first_order_weights(
     n = check_rewards(rewards)
     k = checked_k(k, n, baseline)
     ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
-    on_policy, excess = rewards.detach().double(), by_rank - 1
+    own = OFF_POLICY_BASELINES[baseline]
+    rule, excess = own.on_policy(n, k, None, rewards.device), by_rank - 1
+    weights = apply_rule(rule, rewards.double(), stable_sort=True)
     change, _ = _first_order_change(ranked.values, excess, k)
-    if baseline == "none":
-        weights = maxk_gradient_weights(on_policy, k)
-    else:
-        weights = (centred_weights if baseline == "centred" else subloo_weights)(on_policy, k)
-        at = k if baseline == "centred" else k - 1
-        left_out = sample_loo_baseline(ranked.values, at)
-        own, value = _first_order_change(ranked.values, excess, at)
-        # value = own + (n-K)/n * (value of the others), so that of its change, too.
-        others = n / (n - at) * (value - own)
+    if own.fewer is not None:
+        at = k - own.fewer
+        of_others = maximum.left_out_value(n, at, rewards.device)
+        left_out = apply_rule(of_others, ranked.values, stable_sort=True)
+        share, value = _first_order_change(ranked.values, excess, at)
+        # value = share + (n-K)/n * (value of the others), so that of its change, too.
+        others = n / (n - at) * (value - share)
         change = change - (k / n) * (by_rank * others + excess * left_out)
     return (weights + in_own_order(change, ranked, torch.float64)).to(result_dtype(rewards))
 

@@ -7,10 +7,8 @@ from typing import Protocol
 from torch import Tensor
 
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.ranks import l_statistic as order_rules
-from maxk_lab.estimators.ranks import maximum as rules
+from maxk_lab.estimators.ranks import derived
 from maxk_lab.estimators.ranks.gaps import apply_rule
-from maxk_lab.estimators.ranks.l_statistic import coefficients
 from maxk_lab.estimators.validation import check_k, check_rewards
 
 
@@ -34,15 +32,17 @@ def maxk_gradient_weights(
     finite. Source: PKPO, arXiv 2505.15201, Theorem 2.
     """
     n = check_rewards(rewards)
-    k = check_k(k, n)
-    rule = coefficients(rules.score, order_rules.score, n, k, objective, rewards.device)
+    rule = derived.score(n, check_k(k, n), objective, rewards.device)
     return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 
 def maxk(
     rewards: Tensor, k: int, baseline_function: BaselineFunction, *, stable_sort: bool = True
 ) -> Tensor:
-    """The estimator `maxk`: the baseline's weights at K, `[..., n]`, for the gradient of J_K."""
+    """The estimator `maxk`: the baseline's weights at K, `[..., n]`, for the gradient of J_K.
+
+    The L-statistics run through it, too, with their objective bound to the baseline's function.
+    """
     return baseline_function(rewards, k, stable_sort=stable_sort)
 
 

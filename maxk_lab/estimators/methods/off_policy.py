@@ -8,14 +8,18 @@ takes that out again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.ranks import derived
 from maxk_lab.estimators.ranks.combinatorics import cached
-from maxk_lab.estimators.ranks.gaps import Sorted, in_own_order, result_dtype, sort_rewards
+from maxk_lab.estimators.ranks.gaps import Rule, Sorted, in_own_order, result_dtype, sort_rewards
 from maxk_lab.estimators.validation import check_k, check_rewards
 
-OFF_POLICY_BASELINES = ("none", "centred", "subloo")
 # Entries of the tables that are in memory at once: groups beyond that wait for the next block.
 BLOCK_ENTRIES = 2**20
 
@@ -44,7 +48,7 @@ def off_policy_weights(
     n = check_rewards(rewards)
     k = checked_k(k, n, baseline)
     ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
-    weigh = {"none": _with_each, "centred": _centred, "subloo": _subloo}[baseline]
+    weigh = OFF_POLICY_BASELINES[baseline].weigh
     values, r = ranked.values.reshape(-1, n), by_rank.reshape(-1, n)
     size = max(1, BLOCK_ENTRIES // ((n + 1) * (k + 1)))
     starts = range(0, len(values), size)
@@ -118,6 +122,27 @@ def _subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
     products = _products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
     steps = x.diff(dim=-1) * products * _left(n - 1, p, x.device)
     return torch.cat([torch.zeros_like(x[..., :1]), steps.cumsum(-1)], dim=-1)
+
+
+@dataclass(frozen=True)
+class OffPolicyBaseline:
+    """A baseline r_i (K/n) times the off-policy value of the other samples at K - `fewer`; none where that is None.
+
+    `weigh` gives the weights over r_i (K/n) from x, r `[groups, n]` by rank and K, up to `_normalizer`; `on_policy` is
+    the rule at ratios of one.
+    """
+
+    weigh: Callable[[Tensor, Tensor, int], Tensor]
+    on_policy: Callable[[int, int, Objective | None, torch.device], Rule]
+    fewer: int | None = None
+
+
+# The baselines whose rows are `off_policy`.
+OFF_POLICY_BASELINES = {
+    "none": OffPolicyBaseline(_with_each, derived.score),
+    "centred": OffPolicyBaseline(_centred, derived.centred, 0),
+    "subloo": OffPolicyBaseline(_subloo, derived.subloo, 1),
+}
 
 
 def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:
@@ -200,7 +225,8 @@ def checked_k(k: int, n: int, baseline: str) -> int:
         raise ValueError(
             f"baseline must be one of {', '.join(OFF_POLICY_BASELINES)}, got {baseline!r}"
         )
-    return check_k(k, n, low=2 if baseline == "subloo" else 1, below_n=baseline == "centred")
+    fewer = OFF_POLICY_BASELINES[baseline].fewer
+    return check_k(k, n, low=1 + (fewer or 0), below_n=fewer == 0)
 
 
 def _checked(ratios: Tensor, rewards: Tensor) -> Tensor:

@@ -25,7 +25,8 @@ def _form(
         shift_invariant=False,
         parameter=FORMS[name].parameter,
         examples=examples,
-        implementation=f"maxk_lab.estimators.methods.order_statistics:{name}",
+        implementation="maxk_lab.estimators.methods.maxk:maxk",
+        twin="maxk_lab.estimators.reference.estimators:of_baseline",
         citation=ORDER_GRAD,
     )
 
@@ -40,6 +41,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         constraint="1 <= K <= n",
         shift_invariant=False,
         implementation="maxk_lab.estimators.methods.maxk:maxk",
+        twin="maxk_lab.estimators.reference.estimators:of_baseline",
         citation=PKPO,
     ),
     EstimatorRow(
@@ -53,6 +55,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         shift_invariant=False,
         fixed_k=1,
         implementation="maxk_lab.estimators.methods.maxk:reinforce",
+        twin="maxk_lab.estimators.reference.estimators:reinforce",
         citation="Williams 1992; with `centred`: Kool, van Hoof and Welling 2019 (RLOO)",
     ),
     EstimatorRow(
@@ -73,6 +76,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         scale=None,
         examples=("grpo[1e-06]", "grpo[0.0]"),
         implementation="maxk_lab.estimators.methods.standardised:grpo",
+        twin="maxk_lab.estimators.reference.estimators:grpo",
         citation="Shao et al. 2024 (GRPO), arXiv 2402.03300; eps as in TRL",
     ),
     EstimatorRow(
@@ -91,6 +95,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         scale=None,
         examples=("leader_reward[0.0]", "leader_reward[8.0]"),
         implementation="maxk_lab.estimators.methods.heuristics:leader_reward",
+        twin="maxk_lab.estimators.reference.estimators:leader_reward",
         citation="Wang et al. 2024 (Leader Reward), arXiv 2405.13947",
     ),
     EstimatorRow(
@@ -111,6 +116,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         unbiased_settings=(1.0,),
         examples=("hybrid[0.0]", "hybrid[1.0]"),
         implementation="maxk_lab.estimators.methods.heuristics:hybrid",
+        twin="maxk_lab.estimators.reference.estimators:hybrid",
         citation="this project",
     ),
     EstimatorRow(
@@ -126,6 +132,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         takes_baseline=False,
         scale=None,
         implementation="maxk_lab.estimators.methods.standardised:passk_analytic",
+        twin="maxk_lab.estimators.reference.estimators:passk_analytic",
         citation="Chen et al. 2025 (Pass@k Training), arXiv 2508.10751",
     ),
     WholeGroupRow(
@@ -146,6 +153,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         unbiased_settings=("none",),
         examples=("grpo_passk[none]",),
         implementation="maxk_lab.estimators.methods.standardised:grpo_passk",
+        twin="maxk_lab.estimators.reference.estimators:grpo_passk",
         citation="verl's grpo_passk, up to its factor 1/n",
     ),
     EstimatorRow(
@@ -163,6 +171,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         takes_baseline=False,
         scale=None,
         implementation="maxk_lab.estimators.methods.standardised:maxrl",
+        twin="maxk_lab.estimators.reference.estimators:maxrl",
         citation="Tajwar et al. 2026 (MaxRL), arXiv 2602.02710",
     ),
     _form(
@@ -230,6 +239,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         examples=("partitioned[loo]",),
         ordered=True,
         implementation="maxk_lab.estimators.methods.partitioned:partitioned",
+        twin="maxk_lab.estimators.reference.estimators:partitioned",
         citation=f"{PKPO}, the baseline of its Figure 4",
     ),
     EstimatorRow(
@@ -242,6 +252,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         shift_invariant=False,
         needs_ratios=True,
         implementation="maxk_lab.estimators.methods.off_policy:off_policy_weights",
+        twin="maxk_lab.estimators.reference.off_policy:exact",
         citation=f"{PKPO}, with importance ratios; elementary symmetric polynomials: this project",
     ),
     EstimatorRow(
@@ -255,6 +266,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         needs_ratios=True,
         scale=None,
         implementation="maxk_lab.estimators.methods.first_order:first_order_weights",
+        twin="maxk_lab.estimators.reference.off_policy:to_first_order",
         citation="the first-order form in r - 1 of off-policy Max@K training",
     ),
 )

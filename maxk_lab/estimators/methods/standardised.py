@@ -14,7 +14,7 @@ from torch import Tensor
 
 from maxk_lab.estimators.baselines import leave_one_out as baselines
 from maxk_lab.estimators.methods.maxk import BaselineFunction
-from maxk_lab.estimators.ranks import maximum as rules
+from maxk_lab.estimators.ranks import maximum
 from maxk_lab.estimators.ranks.gaps import result_dtype, sort_rewards
 from maxk_lab.estimators.validation import below_top, check_binary, check_k, check_rewards
 
@@ -58,7 +58,9 @@ def passk_analytic(
     numerator = baselines.group_mean_weights(values, k, stable_sort=stable_sort)
     ranked = sort_rewards(values, stable_sort=stable_sort)
     fail = (
-        1.0 - ranked.top + (ranked.gaps @ rules.value_shortfall(n, k, values.device)).unsqueeze(-1)
+        1.0
+        - ranked.top
+        + (ranked.gaps @ maximum.value_shortfall(n, k, values.device)).unsqueeze(-1)
     )
     return (_ratio(numerator, (fail * (1.0 - fail)).sqrt()) / k).to(result_dtype(rewards))
 

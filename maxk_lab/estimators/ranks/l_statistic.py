@@ -1,4 +1,4 @@
-"""The coefficients of every closed form for any objective E[sum_j alpha_j R_(j:K)], as rules on the gaps of the rewards.
+"""The rules of any objective E[sum_j alpha_j R_(j:K)] that all others are sums of.
 
 Between the ranks j and j + 1 the K-1 other samples of a subset lie below in X ~ hypergeometric numbers, so the score
 weights obey
@@ -7,16 +7,15 @@ weights obey
     s_i for i <= j holds d_j times -(K/n) E[A_(X+1)],             X of K-1 drawn from n-1, j-1 of them below
 
 with A_m = alpha_1 + ... + alpha_m, if levels count from R_(n); A_K, the mass, is what multiplies R_(n). What two rules
-share is subtracted on the partial sums A, in exact fractions, and never on rewards. `rules` is the same for the
-maximum, in O(n). Source of the objective: OrderGrad, arXiv 2606.06096.
+share is subtracted on the partial sums A, in exact fractions, and never on rewards. `maximum`
+has the same for the maximum, in O(n). Source of the objective: OrderGrad, arXiv 2606.06096.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,29 +23,6 @@ from torch import Tensor
 from maxk_lab.estimators.objectives import Objective, Weights
 from maxk_lab.estimators.ranks.combinatorics import cached, hypergeometric_means
 from maxk_lab.estimators.ranks.gaps import Rule
-
-Result = TypeVar("Result")
-
-
-def coefficients(
-    of_maximum: Callable[..., Result],
-    of_any: Callable[..., Result],
-    n: int,
-    k: int,
-    objective: Objective | None,
-    *rest: Any,
-) -> Result:
-    """`of_maximum(n, k, *rest)` of `rules` for no objective or a maximum, else `of_any(n, objective, *rest)` of this module.
-
-    Raises `ValueError` for an objective of another K.
-    """
-    if objective is not None and objective.k != k:
-        raise ValueError(f"objective must be one of k = {k} rewards, got {objective.name}")
-    return (
-        of_maximum(n, k, *rest)
-        if objective is None or objective.is_max
-        else of_any(n, objective, *rest)
-    )
 
 
 def _base(n: int, weights: Weights) -> int:
@@ -126,26 +102,6 @@ def group_mean(n: int, objective: Objective, device: torch.device) -> Rule:
 
 
 @cached
-def centred(n: int, objective: Objective, device: torch.device) -> Rule:
-    """s_i - (K/n) * left-out value, which is n / (n-K) * (s_i - mean s) (K < n)."""
-    return (n / (n - objective.k)) * group_mean(n, objective, device)
-
-
-@cached
-def sample_loo(n: int, objective: Objective, device: torch.device) -> Rule:
-    """s_i - left-out value (K < n)."""
-    return score(n, objective, device) + -1.0 * left_out_value(n, objective, device)
-
-
-@cached
-def pkpo_sloo(n: int, objective: Objective, device: torch.device) -> Rule:
-    """s_i - K / (n-1) * left-out value (K < n)."""
-    return score(n, objective, device) + (-objective.k / (n - 1)) * left_out_value(
-        n, objective, device
-    )
-
-
-@cached
 def subloo(n: int, objective: Objective, device: torch.device) -> Rule:
     """s_i - (K/n) * left-out value of the reduced objective of K-1 rewards (K >= 2): what i adds to its subsets.
 
@@ -159,10 +115,3 @@ def subloo(n: int, objective: Objective, device: torch.device) -> Rule:
     level = -k / n * hypergeometric_means(_table(added, device), n - 1, range(n - 1))
     steps = _steps(n, weights, device) + k / (n - k + 1) * _steps(n, reduced, device)
     return Rule(steps, level, 0.0)
-
-
-@cached
-def affine(n: int, objective: Objective, alpha: float, device: torch.device) -> Rule:
-    """(1 - alpha) * centred + alpha * subloo (K < n, and K >= 2 unless alpha = 0)."""
-    rule = (1.0 - alpha) * centred(n, objective, device)
-    return rule + alpha * subloo(n, objective, device) if alpha != 0 else rule

@@ -1,4 +1,4 @@
-"""The coefficients of every closed form, as rules on the gaps of the sorted rewards, computed once each."""
+"""The rules of the expected maximum that all others are sums of, in O(n), computed once each."""
 
 from __future__ import annotations
 
@@ -48,32 +48,7 @@ def group_mean(n: int, k: int, device: torch.device) -> Rule:
 
 
 @cached
-def centred(n: int, k: int, device: torch.device) -> Rule:
-    """s_i - (K/n) * left-out value, which is n / (n-K) * (s_i - mean s) (K < n)."""
-    return (n / (n - k)) * group_mean(n, k, device)
-
-
-@cached
-def sample_loo(n: int, k: int, device: torch.device) -> Rule:
-    """s_i - left-out value (K < n)."""
-    return score(n, k, device) + -1.0 * left_out_value(n, k, device)
-
-
-@cached
-def pkpo_sloo(n: int, k: int, device: torch.device) -> Rule:
-    """s_i - K / (n-1) * left-out value (K < n)."""
-    return score(n, k, device) + (-k / (n - 1)) * left_out_value(n, k, device)
-
-
-@cached
 def subloo(n: int, k: int, device: torch.device) -> Rule:
     """s_i - (K/n) * left-out value at K-1: a cumulative sum that starts at 0 (K >= 2)."""
     _, _, moves = _gaps(n, k, device)
     return Rule(moves, torch.zeros_like(moves), 0.0)
-
-
-@cached
-def affine(n: int, k: int, alpha: float, device: torch.device) -> Rule:
-    """(1 - alpha) * centred + alpha * subloo (K < n, and K >= 2 unless alpha = 0)."""
-    rule = (1.0 - alpha) * centred(n, k, device)
-    return rule + alpha * subloo(n, k, device) if alpha != 0 else rule

@@ -60,7 +60,7 @@ def subloo(group: Group, k: int, *, objective: Objective | None = None) -> list[
 
 
 def affine(
-    group: Group, k: int, *, alpha: float = 0.5, objective: Objective | None = None
+    group: Group, k: int, *, alpha: float | Fraction = 0.5, objective: Objective | None = None
 ) -> list[Fraction]:
     """s_i - (K/n) [value of the others at K - alpha * (that - value of the others, reduced to K-1)]."""
     at_k = left_out_values(group, k, _alpha(objective))
@@ -74,7 +74,7 @@ def affine(
     return minus(score(group, k, _alpha(objective)), [Fraction(k, len(group)) * b for b in level])
 
 
-def ladder(group: Group, k: int, *, alpha: Sequence[float]) -> list[Fraction]:
+def ladder(group: Group, k: int, *, alpha: Sequence[float | Fraction]) -> list[Fraction]:
     """s_i minus K/n times the sum of alpha_k times the others' value at k; the last alpha is taken as what is left of 1."""
     rungs = [Fraction(a) for a in alpha[:-1]]
     rungs.append(1 - sum(rungs, Fraction(0)))
@@ -86,14 +86,31 @@ def ladder(group: Group, k: int, *, alpha: Sequence[float]) -> list[Fraction]:
     return minus(score(group, k), [Fraction(k, len(group)) * b for b in level])
 
 
-def constant(group: Group, k: int, *, c: float) -> list[Fraction]:
+def constant(group: Group, k: int, *, c: float | Fraction) -> list[Fraction]:
     """s_i minus K/n times c."""
     return minus(score(group, k), [Fraction(k, len(group)) * Fraction(c)] * len(group))
 
 
-def given(group: Group, k: int, *, b: Group) -> list[Fraction]:
-    """s_i minus b_i."""
-    return minus(score(group, k), b)
+def fitted_affine(group: Group, k: int, *, coefficients: Group) -> list[Fraction]:
+    """`affine` with the one coefficient as alpha."""
+    (alpha,) = coefficients
+    return affine(group, k, alpha=alpha)
+
+
+def fitted_ladder(group: Group, k: int, *, coefficients: Group) -> list[Fraction]:
+    """`ladder` with the coefficients as alpha_1 to alpha_(K-1)."""
+    return ladder(group, k, alpha=[*coefficients, Fraction(0)])
+
+
+def fitted_constant(group: Group, k: int, *, coefficients: Group) -> list[Fraction]:
+    """`constant` with the one coefficient as c."""
+    (c,) = coefficients
+    return constant(group, k, c=c)
+
+
+def given(group: Group, k: int, *, coefficients: Group) -> list[Fraction]:
+    """s_i minus b_i, the coefficients."""
+    return minus(score(group, k), coefficients)
 
 
 def weighted_mean(group: Group, k: int, *, g: Group | None = None) -> list[Fraction]:

@@ -1,14 +1,30 @@
-"""The definition of every estimator that takes no baseline, on a group of exact fractions; and the token weights."""
+"""The definition of every on-policy estimator, on a group of exact fractions; and the token weights.
+
+An estimator with a baseline is a function of the group, K and the definition of the baseline.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations
 
 from maxk_lab.estimators.reference import baselines
 from maxk_lab.estimators.reference.exact import Group, deviation, mean, others
+
+Weights = Sequence[Fraction]
+Definition = Callable[[Group, int], Weights]
+
+
+def of_baseline(group: Group, k: int, baseline: Definition) -> Weights:
+    """The weights of the baseline at K."""
+    return baseline(group, k)
+
+
+def reinforce(group: Group, k: int, baseline: Definition) -> Weights:
+    """The weights of the baseline at K = 1."""
+    return baseline(group, 1)
 
 
 def grpo(group: Group, k: int, *, eps: float = 1e-4) -> list[Fraction]:

@@ -90,7 +90,7 @@ def per_group(
     for position, group in enumerate(_rows(rewards)):
         own = {name: fractions(table[position]) for name, table in tables.items()}
         results.append(function(fractions(group), *arguments, **plain, **own))
-    rows = [[float(x) for x in r] if isinstance(r, list) else float(r) for r in results]
+    rows = [[float(x) for x in r] if isinstance(r, Sequence) else float(r) for r in results]
     table = torch.tensor(rows, dtype=torch.float64)
     return table.reshape([*rewards.shape[:-1], *table.shape[1:]])
 

@@ -42,7 +42,17 @@ def score(group: Group, ratios: Group, k: int, factor: Factor) -> list[Fraction]
     return [total / math.comb(len(group), k) for total in totals]
 
 
-def weights(group: Group, k: int, *, r: Group, baseline: str, factor: Factor) -> list[Fraction]:
+def exact(group: Group, k: int, *, ratios: Group, baseline: str) -> list[Fraction]:
+    """The weights with the product of a subset's ratios."""
+    return _weights(group, ratios, k, baseline, product)
+
+
+def to_first_order(group: Group, k: int, *, ratios: Group, baseline: str) -> list[Fraction]:
+    """The weights with that product to first order."""
+    return _weights(group, ratios, k, baseline, first_order)
+
+
+def _weights(group: Group, r: Group, k: int, baseline: str, factor: Factor) -> list[Fraction]:
     """s_i minus r_i K/n times the value of the others, at K for `centred`, at K-1 for `subloo`."""
     s = score(group, r, k, factor)
     if baseline == "none":
@@ -54,12 +64,12 @@ def weights(group: Group, k: int, *, r: Group, baseline: str, factor: Factor) ->
 
 def off_policy_weights(rewards: Tensor, ratios: Tensor, k: int, baseline: str = "none") -> Tensor:
     """Twin of the fast one: rewards and ratios `[..., n]` to `[..., n]`."""
-    return per_group(weights, rewards, k, r=ratios, baseline=baseline, factor=product)
+    return per_group(exact, rewards, k, ratios=ratios, baseline=baseline)
 
 
 def first_order_weights(rewards: Tensor, ratios: Tensor, k: int, baseline: str = "none") -> Tensor:
     """Twin of the fast one: rewards and ratios `[..., n]` to `[..., n]`."""
-    return per_group(weights, rewards, k, r=ratios, baseline=baseline, factor=first_order)
+    return per_group(to_first_order, rewards, k, ratios=ratios, baseline=baseline)
 
 
 def off_policy_value(rewards: Tensor, ratios: Tensor, k: int) -> Tensor:

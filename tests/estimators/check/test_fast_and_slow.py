@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from maxk_lab import estimators
-from maxk_lab.estimators import advantages, reference
+from maxk_lab.estimators import reference
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_estimator
 from maxk_lab.estimators.check.result import settings
-from maxk_lab.estimators.check.twins import inputs, slow_twin
+from maxk_lab.estimators.check.twins import has_twin, inputs, slow_twin
 from maxk_lab.estimators.method import Method
 
 SPELLINGS = [
@@ -37,26 +37,26 @@ def groups(n: int) -> torch.Tensor:
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_weights(spelling: str, n: int) -> None:
-    slow = slow_twin("maxk", spelling)
-    assert slow is not None
     for k in range(1, n + 1):
-        if Method.parse("maxk", spelling, k).refusal(n) is None:
-            given = inputs("maxk", spelling, groups(n), k)
-            fast = advantages(groups(n), baseline=spelling, k=k, **given)
-            torch.testing.assert_close(fast, slow(groups(n), k, **given), rtol=1e-12, atol=1e-14)
+        method = Method.parse("maxk", spelling, k)
+        assert has_twin(method)
+        if method.refusal(n) is None:
+            given = inputs(method, groups(n))
+            fast, slow = method.weights(groups(n), **given), slow_twin(method)(groups(n), **given)
+            torch.testing.assert_close(fast, slow, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spelling", ALONE)
 def test_estimators_without_baseline(spelling: str) -> None:
-    choice, compared = choose_estimator(spelling), 0
-    for rewards in settings(binary=choice.row.binary_rewards):
+    compared = 0
+    for rewards in settings(binary=choose_estimator(spelling).row.binary_rewards):
         n = rewards.shape[-1]
         for k in range(1, n + 1):
-            if Method.parse(spelling, "none", k).refusal(n) is None:
-                slow = reference.ESTIMATOR_TWINS[choice.row.name](rewards, k, **choice.params)
-                fast = advantages(rewards, estimator=spelling, baseline="none", k=k)
-                torch.testing.assert_close(fast, slow, rtol=1e-12, atol=1e-14)
+            method = Method.parse(spelling, "none", k)
+            if method.refusal(n) is None:
+                slow = slow_twin(method)(rewards)
+                torch.testing.assert_close(method.weights(rewards), slow, rtol=1e-12, atol=1e-14)
                 compared += 1
     assert compared >= 5
 

@@ -19,8 +19,7 @@ from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.run import check_pair
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.ranks import l_statistic as order_rules
-from maxk_lab.estimators.ranks import maximum as rules
+from maxk_lab.estimators.ranks import derived, l_statistic, maximum
 from maxk_lab.estimators.ranks.combinatorics import hypergeometric_means
 from maxk_lab.estimators.ranks.gaps import apply_rule
 
@@ -67,12 +66,12 @@ def test_the_last_order_alone_is_the_maximum_exactly(name: str, k: int) -> None:
         assert torch.equal(value, estimators.maxk_reward_estimate(rewards, k))
 
 
-@pytest.mark.parametrize("name", ["score", "left_out_value", "group_mean", "centred", "subloo"])
+@pytest.mark.parametrize("name", ["score", "left_out_value", "group_mean", "subloo"])
 @pytest.mark.parametrize(("n", "k"), [(5, 2), (40, 17), (300, 299), (4096, 64)])
 def test_the_general_rules_give_those_of_the_maximum(name: str, n: int, k: int) -> None:
     """Two ways to the same coefficients: the hypergeometric means and the recurrence of the maximum."""
-    general = getattr(order_rules, name)(n, Objective("max", k), CPU)
-    special = getattr(rules, name)(n, k, CPU)
+    general = getattr(l_statistic, name)(n, Objective("max", k), CPU)
+    special = getattr(maximum, name)(n, k, CPU)
     for found, known in ((general.steps, special.steps), (general.level, special.level)):
         torch.testing.assert_close(found, known, rtol=1e-12, atol=1e-300)
     assert general.top == special.top
@@ -244,7 +243,7 @@ def test_hypergeometric_means_against_exact_fractions(population: int, draws: in
 
 def test_steps_are_the_published_sum_of_binomials() -> None:
     n, own = 9, Objective("l_statistic[0.3 -1.2 0.5 2.0]", 4)
-    steps = order_rules.score(n, own, CPU).steps
+    steps = l_statistic.score(n, own, CPU).steps
     for j in range(1, n):
         exact = sum(
             alpha * math.comb(j - 1, m - 1) * math.comb(n - j - 1, own.k - m)
@@ -291,8 +290,8 @@ def test_value_is_unbiased() -> None:
 
 def test_wrong_rules_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reduced objective of the wrong mass biases nothing but breaks the twin; a wrong step biases."""
-    right = order_rules.subloo
-    monkeypatch.setattr(order_rules, "subloo", lambda n, own, device: 1.01 * right(n, own, device))
+    right = derived.subloo
+    monkeypatch.setattr(derived, "subloo", lambda *arguments: 1.01 * right(*arguments))
     failing = {result.name for result in check_pair("median", "subloo") if not result.ok}
     assert failing == {"fast = slow", "unbiased"}
 
@@ -350,7 +349,7 @@ def test_dtypes_and_shapes() -> None:
 
 def test_maximum_keeps_its_own_rule() -> None:
     """Max@K never goes through the general rules, whatever spells it."""
-    rewards, rule = draw(5, 8), rules.centred(8, 3, CPU)
+    rewards, rule = draw(5, 8), (8 / 5) * maximum.group_mean(8, 3, CPU)
     assert torch.equal(
         weights(rewards, "top_m[1]", "centred", 3), apply_rule(rule, rewards, stable_sort=True)
     )
