@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from maxk_lab.errors import SpecError
+from maxk_lab.plain import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,20 +54,8 @@ def warn(text: str) -> None:
 
 
 def emit_json(value: Any) -> None:
-    """Print `value` as JSON, alone on stdout; NaN and infinities, which JSON has not, become null."""
-    typer.echo(
-        json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=str)
-    )
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
+    """Print `value` as JSON, alone on stdout; see `plain` for what JSON has not, NaN and infinities."""
+    typer.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Report: finished records → tables, figures and verdicts on claims. Never writes or changes a record."""
+"""Report: finished records → tables, figures and verdicts on claims. Changes no record."""
 
 from typing import TYPE_CHECKING
 
@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from maxk_lab.report.formats.render import FORMATS as FORMATS
     from maxk_lab.report.formats.render import render as render
     from maxk_lab.report.model import ClaimVerdict as ClaimVerdict
-    from maxk_lab.report.model import ProxyRow as ProxyRow
     from maxk_lab.report.model import Summary as Summary
-    from maxk_lab.report.model import SummaryRow as SummaryRow
     from maxk_lab.report.write import write_report as write_report
+    from maxk_lab.studies.gradient.row.model import ProxyRow as ProxyRow
+    from maxk_lab.studies.gradient.row.model import SummaryRow as SummaryRow
     from maxk_lab.studies.objective.rows import ObjectiveRow as ObjectiveRow
-    from maxk_lab.studies.training.rows.model import TrainingRow as TrainingRow
+    from maxk_lab.studies.training.row.model import TrainingRow as TrainingRow
     from maxk_lab.studies.weights.rows import WeightsRow as WeightsRow
 else:
     __getattr__, __dir__ = lazy_exports(__name__)

@@ -1,16 +1,14 @@
-"""Verdicts on claims: supported or refuted where intervals at a corrected level say so, else undecided."""
+"""Verdicts on claims: supported or refuted where intervals at a corrected level say so."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from maxk_lab.report.exact_claims import judge_exactly_equal, judge_optima
-from maxk_lab.report.model import ClaimVerdict, SummaryRow
+from maxk_lab.report.model import ClaimVerdict, Rows
 from maxk_lab.report.naming import spelled
-from maxk_lab.report.number_claims import judge_difference, judge_equals, judge_order, judge_ratio
+from maxk_lab.report.rows import PooledRow
 from maxk_lab.report.verdicts import Judged
-from maxk_lab.studies.gradient.bias_claims import judge_biased, judge_unbiased
 from maxk_lab.sweeps.spec.claims.shapes import (
     BiasedClaim,
     Claim,
@@ -20,72 +18,48 @@ from maxk_lab.sweeps.spec.claims.shapes import (
     UnbiasedClaim,
     Where,
 )
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweeps.studies import STUDIES, StudyRow
 
 
 def judge_claims(
-    claims: Iterable[Claim],
-    rows: Mapping[str, Sequence[Any]],
-    *,
-    alpha: float = 0.05,
+    claims: Iterable[Claim], studies: Mapping[str, Rows], *, alpha: float = 0.05
 ) -> list[ClaimVerdict]:
-    """One verdict per claim, in order, each at level `alpha` (Bonferroni over the intervals it rests on).
+    """One verdict per claim, in order, each at level `alpha` (Bonferroni over its intervals).
 
-    `rows` are those of each study, by its name. A claim that meets no row, or an incomplete one, is undecided with that reason.
+    A claim that meets no row, or one without all of its seeds, is undecided with that reason; the
+    kind of study that the claim speaks of judges any other.
     """
-    points = {
-        kind.name: [_point(row, kind.axes) for row in rows.get(kind.name, ())] for kind in STUDIES
-    }
-    verdicts = []
-    for claim in claims:
-        met = [
-            tuple(point["row"] for point in found) for found in claim.points(points[claim.study])
-        ]
-        reason = _why_undecided([row for found in met for row in found])
-        judged: Judged = ("undecided", reason) if reason else _judge(claim, met, alpha)
-        verdicts.append(ClaimVerdict(claim.name, _words(claim), *judged))
-    return verdicts
+    return [_judged(claim, STUDIES.get(claim.study), studies, alpha) for claim in claims]
 
 
-def _point(row: Any, axes: Sequence[str]) -> dict[str, Any]:
+def _judged(
+    claim: Claim, kind: StudyRow, studies: Mapping[str, Rows], alpha: float
+) -> ClaimVerdict:
+    points = [_point(row, kind.axes) for row in studies[kind.name].rows]
+    met = [tuple(point["row"] for point in found) for found in claim.points(points)]
+    reason = _why_undecided([row for found in met for row in found])
+    judged: Judged = ("undecided", reason)
+    if not reason:
+        judged = kind.part("claims").judge(claim, met, alpha)
+    return ClaimVerdict(claim.name, _words(claim), *judged)
+
+
+def _point(row: PooledRow, axes: Sequence[str]) -> dict[str, Any]:
     setting = dict(getattr(row.key, "setting", ()))
     return {axis: getattr(row.key, axis) for axis in axes} | {"setting": setting, "row": row}
 
 
-def _judge(claim: Claim, met: Sequence[tuple[Any, ...]], alpha: float) -> Judged:
-    if isinstance(claim, UnbiasedClaim):
-        return judge_unbiased(claim, [row for (row,) in met])
-    if isinstance(claim, BiasedClaim):
-        return judge_biased(claim, [row for (row,) in met])
-    if isinstance(claim, EqualsClaim):
-        rows = [row for (row,) in met]
-        return (
-            judge_exactly_equal(claim, rows)
-            if claim.study == "weights"
-            else judge_equals(claim, rows, alpha)
-        )
-    if isinstance(claim, OrderClaim):
-        return judge_optima(met) if claim.study == "objective" else judge_order(claim, met, alpha)
-    pairs = [(row, partner) for row, partner in met]
-    if isinstance(claim, DifferenceClaim):
-        return judge_difference(claim, pairs, alpha)
-    return judge_ratio(claim, pairs, alpha)
-
-
-def _why_undecided(met: Sequence[Any]) -> str:
+def _why_undecided(met: Sequence[PooledRow]) -> str:
     if not met:
         return "no row of this run matches"
-    partial = [row for row in met if not row.complete]
-    if partial:
-        row = partial[0]
-        return (
-            f"{len(partial)} of {len(met)} rows incomplete, e.g. {row.key.path}: "
-            f"{len(row.finished)} of {len(row.cells)} seeds finished"
-        )
-    for row in met:
-        if isinstance(row, SummaryRow) and row.units is None:
-            return f"{row.key.path}: {row.bias.reason}"
-    return ""
+    partial = [row for row in met if not row.all_finished]
+    if not partial:
+        return ""
+    row = partial[0]
+    return (
+        f"{len(partial)} of {len(met)} rows incomplete, e.g. {row.key.path}: "
+        f"{len(row.finished)} of {len(row.cells)} seeds finished"
+    )
 
 
 def _place(where: Where) -> str:
@@ -101,14 +75,15 @@ def _words(claim: Claim) -> str:
             f"unbiased{_place(claim.where)} (a relative bias of {claim.detectable:g} would be seen)"
         )
     if isinstance(claim, BiasedClaim):
-        what = "biased in direction" if claim.bias == "direction" else "biased in scale only"
-        return f"{what}{_place(claim.where)}"
+        bias = "biased in direction" if claim.bias == "direction" else "biased in scale only"
+        return f"{bias}{_place(claim.where)}"
     if isinstance(claim, EqualsClaim):
         relative = claim.relative_tolerance
         slack = f"{claim.tolerance:g}" if relative is None else f"{100 * relative:g} %"
         return f"{claim.metric} = {claim.value} ± {slack}{_place(claim.where)}"
     if isinstance(claim, OrderClaim):
-        return f"{claim.metric} increases along {' < '.join(map(_values, claim.along))}{_place(claim.where)}"
+        along = " < ".join(map(_values, claim.along))
+        return f"{claim.metric} increases along {along}{_place(claim.where)}"
     side = (
         f"at least {claim.at_least:g}"
         if claim.at_least is not None

@@ -1,13 +1,13 @@
-"""A report as blocks (paragraph, bullets, sheet) that every text format prints; a study adds a section."""
+"""A report as blocks (paragraph, bullets, sheet) that every text format prints."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
-from maxk_lab.report.model import Header, Summary
 from maxk_lab.statistics.intervals import Interval
 
 UNDEFINED = "—"
@@ -32,7 +32,10 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Column:
-    """One column, the same in every format: `text(row)` to read, `values(row)` (name → value) for code."""
+    """One column, the same in every format.
+
+    `text(row)` is for readers, `values(row)` (name → value) for code.
+    """
 
     heading: str
     text: Callable[[Any], str]
@@ -42,13 +45,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A printed table; `rules` are the row numbers with a rule above, `caption` what holds for all."""
+    """A printed table.
+
+    `breaks` are the numbers of the rows with a rule above, `caption` holds for all rows.
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Any, ...]
     caption: tuple[str, ...] = ()
-    rules: tuple[int, ...] = ()
+    breaks: tuple[int, ...] = ()
 
 
 Block = Paragraph | Bullets | Sheet
@@ -56,50 +62,45 @@ Block = Paragraph | Bullets | Sheet
 
 @dataclass(frozen=True)
 class Section:
-    """One study of the report: blocks to read, and flat records (one per table row) to compute with."""
+    """Rows of one sort: blocks to read, and flat records (one per row) to compute with.
+
+    In a record a value that is a list or a mapping is for JSON alone.
+    """
 
     name: str
-    blocks: tuple[Block, ...]
-    records: tuple[Mapping[str, Any], ...]
+    blocks: tuple[Block, ...] = ()
+    records: tuple[Mapping[str, Any], ...] = ()
 
 
-def document(summary: Summary, sections: Sequence[Section]) -> list[Block]:
-    """The whole report in reading order: where it comes from, claims, the sections, and what is missing."""
-    blocks: list[Block] = [Paragraph(tuple(header_lines(summary.header)))]
-    if summary.claims:
-        items = tuple(
-            f"{claim.verdict.upper()} — {claim.name}: {claim.text}. Measured: {claim.detail}."
-            for claim in summary.claims
-        )
-        blocks.append(Bullets("Claims", items))
-    absent = _absent(summary)
-    if absent:
-        blocks.append(Bullets("Without a result", tuple(absent)))
-    for section in sections:
-        blocks.extend(section.blocks)
-    return blocks
+@dataclass(frozen=True)
+class Chapter:
+    """One kind of study in the report.
+
+    `basis` has, by their key in JSON, the lines that say what the numbers rest on; `undefined` one
+    line for each reason why values are missing.
+    """
+
+    sections: tuple[Section, ...]
+    basis: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    undefined: Sequence[str] = ()
+
+
+def breaks_between(places: Sequence[object]) -> tuple[int, ...]:
+    """The numbers of the rows whose place is not that of the row before."""
+    return tuple(i for i, (before, here) in enumerate(pairwise(places), 1) if here != before)
 
 
 def with_captions(blocks: Sequence[Block]) -> Iterator[tuple[Block, tuple[str, ...]]]:
-    """Each block with the lines to print below it: of a sheet's caption, those that the sheet before it does not have."""
+    """Each block with the lines to print below it.
+
+    Of the caption of a sheet these are the lines that the sheet before it does not have.
+    """
     before: tuple[str, ...] = ()
     for block in blocks:
         caption = block.caption if isinstance(block, Sheet) else ()
         new = tuple(line for line in caption if line not in before)
         yield block, new if len(new) == len(caption) else (*new, SAME)
         before = caption
-
-
-def header_lines(header: Header) -> list[str]:
-    """Description, git commit and versions, one line each."""
-    versions = ", ".join(
-        f"{package} {' / '.join(found)}" for package, found in header.versions.items()
-    )
-    lines = [header.description] if header.description else []
-    lines.append(f"git commit: {', '.join(header.commits) or 'unknown'}")
-    if versions:
-        lines.append(f"versions: {versions}")
-    return lines
 
 
 def number(value: float) -> str:
@@ -123,34 +124,3 @@ def compact(interval: Interval) -> str:
     if not interval.known:
         return UNDEFINED
     return f"{number(interval.value)} [{number(interval.low)}, {number(interval.high)}]"
-
-
-def _absent(summary: Summary) -> list[str]:
-    items = [
-        f"failed: {failure.path} seed {failure.seed} (cell {failure.cell}): {failure.error}"
-        for failure in summary.failed
-    ]
-    missing = set(summary.missing)
-    rows: tuple[Any, ...] = (
-        *summary.rows,
-        *summary.training,
-        *summary.objectives,
-        *summary.weights,
-    )
-    unfinished = [
-        f"not finished: {row.key.path} seed {seed} (cell {cell})"
-        for row in rows
-        for seed, cell in row.cells.items()
-        if cell in missing
-    ]
-    items += (
-        unfinished
-        if len(unfinished) <= 20
-        else [*unfinished[:20], f"and {len(unfinished) - 20} more"]
-    )
-    if summary.stale:
-        items.append(
-            f"stale records, of another sweep file or version, not used: {len(summary.stale)} "
-            f"({', '.join(summary.stale[:5])}{', …' if len(summary.stale) > 5 else ''})"
-        )
-    return items + [f"unreadable record: {problem}" for problem in summary.problems]

@@ -1,15 +1,16 @@
-"""What a report calls the environment of a cell, and the settings that a sweep varies."""
+"""Names that a report gives: of the environment of a cell, what a sweep varies, and a row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from maxk_lab.report.rows import PooledRow
 from maxk_lab.sweeps.spec.environment import telling_parameters
 
-# (key of the sweep file, value), e.g. (("environment.arms", 8), ("behaviour.distance", 0.3)), in the file's order.
+# (key of the sweep file, value), e.g. (("environment.arms", 8), ("policy.embed_dim", 64)),
+# in the file's order.
 Setting = tuple[tuple[str, Any], ...]
-DISTANCE = "behaviour.distance"
 
 
 def environment_label(cell: Mapping[str, Any]) -> str:
@@ -26,13 +27,10 @@ def environment_label(cell: Mapping[str, Any]) -> str:
 
 
 def setting_of(cell: Mapping[str, Any]) -> Setting:
-    """The varied values of a cell; with the distance of the policy that it samples from, wherever that is another."""
-    found = dict(cell.get("setting", {}))
-    distance = cell.get("behaviour", {}).get("distance", 0.0)
-    if distance:
-        found.setdefault(DISTANCE, distance)
+    """The values of what the sweep varies, in a cell."""
     return tuple(
-        (key, tuple(value) if isinstance(value, list) else value) for key, value in found.items()
+        (key, tuple(value) if isinstance(value, list) else value)
+        for key, value in cell.get("setting", {}).items()
     )
 
 
@@ -59,6 +57,18 @@ def short_names(keys: list[str]) -> dict[str, str]:
     return {
         key: word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)
     }
+
+
+def seed_words(rows: Iterable[PooledRow]) -> str:
+    """`3 seeds (0, 1, 2)`: all that are planned for these rows."""
+    seeds = sorted({seed for row in rows for seed in row.cells})
+    return f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} ({', '.join(map(str, seeds))})"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def spelled(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What all verdicts on claims share: a side of a bound, several parts put together, an interval in words."""
+"""The vocabulary of verdicts on claims: a side of a bound, parts put together, an interval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Judged = tuple[Verdict, str]
 
 
 def side(found: Interval, at_least: float | None, at_most: float | None) -> Verdict:
-    """Supported where no end of the interval is beyond the bound, refuted where all of it is; else undecided."""
+    """Supported where no end of the interval is beyond the bound, refuted where all of it is."""
     if at_least is not None:
         return _verdict(found.low >= at_least, found.high < at_least)
     assert at_most is not None
@@ -31,15 +31,15 @@ def _verdict(supported: bool, refuted: bool) -> Verdict:
     return "supported" if supported else "refuted" if refuted else "undecided"
 
 
-def together(verdicts: Sequence[Judged], what: str) -> Judged:
-    """One refutation refutes; else every part must support."""
+def together(verdicts: Sequence[Judged], parts: str) -> Judged:
+    """One refutation refutes; else every part must support. `parts` is their name, plural."""
     counts = [verdict for verdict, _ in verdicts]
     order: tuple[Verdict, ...] = ("refuted", "undecided", "supported")
     overall = next(verdict for verdict in order if verdict in counts)
     example = verdicts[counts.index(overall)][1]
     if len(counts) == 1:
         return overall, example
-    return overall, f"{counts.count(overall)} of {len(counts)} {what}, e.g. {example}"
+    return overall, f"{counts.count(overall)} of {len(counts)} {parts}, e.g. {example}"
 
 
 def shown(found: Interval) -> str:

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.report.figures import figures
-from maxk_lab.report.formats.render import check_format, render
+from maxk_lab.report.formats.catalogue import CATALOGUE
+from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import Summary
+from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise
 from maxk_lab.sweeps.run.records import RunDirectory
 
-FILES = {"markdown": "report.md", "csv": "table.csv", "json": "report.json", "latex": "table.tex"}
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.plan.plan import Plan
 
 
-def write_report(summary: Summary, out: Path, formats: Sequence[str] = tuple(FILES)) -> list[Path]:
-    """Write the report to the folder `out` in the given formats and return the files, figures last.
+def write_report(summary: Summary, out: Path, formats: Sequence[str] | None = None) -> list[Path]:
+    """Write the report to the folder `out` and return the files, figures last.
 
-    Raises `LabError` for an unknown format and for `terminal`, which is no file; nothing is written then.
+    `formats` are all that have a file unless given. Raises `LabError` for an unknown format and for
+    `terminal`, which is no file; nothing is written then.
     """
-    for format in formats:
-        check_format(format)
-        if format not in FILES:
+    files = {row.name: row.file for row in CATALOGUE if row.file is not None}
+    chosen = list(files) if formats is None else [CATALOGUE.get(name).name for name in formats]
+    for format in chosen:
+        if format not in files:
             raise LabError(
-                f"format {format} is not written to a file; choose from {', '.join(FILES)}"
+                f"format {format} is not written to a file; choose from {', '.join(files)}"
             )
     drawn = figures(summary, out / "figures")
     images = [
@@ -33,14 +39,14 @@ def write_report(summary: Summary, out: Path, formats: Sequence[str] = tuple(FIL
         for path in drawn
         if path.suffix == ".png"
     ]
+    report = Report(summary, images=images)
     written = []
-    for format in formats:
-        path = out / FILES[format]
-        write_atomically(path, render(summary, format, images=images).encode())
-        written.append(path)
+    for format in chosen:
+        written.append(out / files[format])
+        write_atomically(written[-1], rendered(report, format).encode())
     return written + drawn
 
 
-def write_figures(run: RunDirectory) -> list[Path]:
+def write_figures(run: RunDirectory, plan: Plan | None = None) -> list[Path]:
     """Draw the figures of a run into its own report folder, where tracking finds them."""
-    return figures(summarise(run), run.report_path / "figures")
+    return figures(summarise(run, plan), run.report_path / "figures")

@@ -53,6 +53,11 @@ class Interval:
         """Whether the value may be printed: it and its ends are there (an end may be infinite)."""
         return not any(map(math.isnan, (self.value, self.low, self.high)))
 
+    def mapped(self, increasing: Callable[[float], float]) -> Interval:
+        """The interval of an increasing function of the value."""
+        value, low, high = map(increasing, (self.value, self.low, self.high))
+        return Interval(value, low, high, self.level, self.reason)
+
     def columns(self, name: str) -> dict[str, float | None]:
         """The value under `name`, its ends under `name_low`, `name_high`; all None unless `known`."""
         ends = {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}

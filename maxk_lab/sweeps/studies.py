@@ -40,13 +40,15 @@ class StudyRow(Row):
     at every combination of what a sweep varies. `claims` are the kinds of claims that speak of it
     unless their measure is of another kind. `files` names the settings that are paths, such as
     `evaluate.data`, each with the `module:function` that hashes what is there for an environment:
-    a resolved sweep has {"path", "sha256"} in their place.
+    a resolved sweep has {"path", "sha256"} in their place. `exact` kinds
+    compute their numbers, from no samples, and are what a report tells first.
     """
 
     axes: tuple[str, ...] = GRID_AXES
     varied: bool = True
     claims: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    exact: bool = False
 
     @overload
     def part(self, module: Literal["schema"]) -> parts.Schema: ...
@@ -89,12 +91,19 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
             # Its points have no samples: their n is their K, and they take no baseline.
             axes=("estimator", "k"),
             varied=False,
+            exact=True,
         ),
         StudyRow(
             name="weights",
             meaning="the weights that estimators give to groups of rewards",
             implementation="maxk_lab.studies.weights",
+            exact=True,
         ),
     ],
     "maxk_lab.studies",
 )
+
+
+def in_reading_order() -> list[StudyRow]:
+    """The kinds as a report tells them: what is exact, then what rests on samples."""
+    return sorted(STUDIES, key=lambda kind: not kind.exact)

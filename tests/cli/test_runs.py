@@ -63,9 +63,9 @@ def test_report_prints_in_every_format(there: Path, lab: Lab) -> None:
         assert "centred" in result.stdout
     assert json.loads(lab("report", "--format", "json").stdout)["header"]["name"] == "tiny"
     assert len(json.loads(lab("report", "tiny", "tiny", "--format", "json").stdout)) == 2
-    refused = lab("report", "--format", "html")
+    refused = lab("report", "--format", "markdwon")
     assert refused.exit_code == 2
-    assert "not implemented yet" in refused.stderr
+    assert "unknown format 'markdwon' (did you mean markdown?)" in refused.stderr
 
 
 def test_report_writes_files_with_figures(there: Path, lab: Lab, tmp_path: Path) -> None:

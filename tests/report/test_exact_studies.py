@@ -65,7 +65,7 @@ def test_flat_records(summary):
 
 
 def test_weights_are_sorted_so_that_baselines_stand_together(summary):
-    assert [(row.key.k, row.key.baseline) for row in summary.weights] == [
+    assert [(row.key.k, row.key.baseline) for row in summary.studies["weights"].rows] == [
         (1, "none"),
         (2, "none"),
         (2, "subloo"),

@@ -11,7 +11,8 @@ from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.naming import environment_label, setting_of, setting_words, short_names
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.studies.gradient.order import sorted_rows
+from maxk_lab.studies.gradient.row.order import sorted_rows
+from maxk_lab.studies.gradient.rows import key
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 from maxk_lab.sweeps.spec.figures import Figure
 
@@ -33,9 +34,9 @@ def summary(varied):
 
 
 def test_rows_are_kept_apart(summary):
-    assert len(summary.rows) == 8
-    assert {row.key.environment for row in summary.rows} == {"tsp"}
-    assert {row.key.path for row in summary.rows if row.key.n == 8} == {
+    assert len(summary.studies["gradient"].rows) == 8
+    assert {row.key.environment for row in summary.studies["gradient"].rows} == {"tsp"}
+    assert {row.key.path for row in summary.studies["gradient"].rows if row.key.n == 8} == {
         f"stage0/num_loc={size}/maxk/{baseline}/n8/k2"
         for size in (8, 4)
         for baseline in ("none", "centred")
@@ -43,7 +44,11 @@ def test_rows_are_kept_apart(summary):
 
 
 def test_the_best_is_the_best_of_its_setting(summary):
-    best = {(dict(row.key.setting)[ARMS], row.key.baseline) for row in summary.rows if row.best}
+    best = {
+        (dict(row.key.setting)[ARMS], row.key.baseline)
+        for row in summary.studies["gradient"].rows
+        if row.best
+    }
     assert best == {(8, "none"), (4, "centred")}
 
 
@@ -57,7 +62,9 @@ def test_tables_have_a_column_for_it_in_the_order_of_the_file(summary):
         ["4", "8", "centred"],
         ["4", "16", "centred"],
     ]
-    assert [dict(row.key.setting)[ARMS] for row in sorted_rows(summary.rows)] == [8] * 4 + [4] * 4
+    assert [
+        dict(row.key.setting)[ARMS] for row in sorted_rows(summary.studies["gradient"].rows)
+    ] == [8] * 4 + [4] * 4
     in_json = json.loads(render(summary, "json"))["gradient"]
     in_csv = list(csv.DictReader(io.StringIO(render(summary, "csv"))))
     assert (
@@ -138,10 +145,12 @@ def test_what_is_varied_is_no_part_of_the_environment_s_label():
     cell = {"environment": {"name": "tsp", "num_loc": 8}, "setting": {"policy.embed_dim": 4}}
     assert environment_label(cell) == "tsp(num_loc=8)"
     assert environment_label(cell | {"setting": {ARMS: 8}}) == "tsp"
-    assert setting_of(cell | {"behaviour": {"distance": 0.5}}) == (
-        ("policy.embed_dim", 4),
-        ("behaviour.distance", 0.5),
-    )
+    assert setting_of(cell) == (("policy.embed_dim", 4),)
+    point = {"stage": 0, "estimator": "maxk", "baseline": "none", "n": 8, "k": 2}
+    for told in ({}, {"behaviour.distance": 0.5}):
+        off_policy = cell | point | {"behaviour": {"distance": 0.5}}
+        off_policy["setting"] = cell["setting"] | told
+        assert key(off_policy).setting == (("policy.embed_dim", 4), ("behaviour.distance", 0.5))
 
 
 @pytest.mark.slow
@@ -150,7 +159,7 @@ def test_many_settings_have_short_tables(lab):
         lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,)), ARMS, tuple(range(4, 20))
     )
     found = summarise_records(cells, [lab.record(cell) for cell in cells], name="many")
-    assert {row.bias.verdict for row in found.rows} == {"no bias seen"}
+    assert {row.bias.verdict for row in found.studies["gradient"].rows} == {"no bias seen"}
     text = render(found, "terminal")
     assert "32 rows were derived and found unbiased." in " ".join(text.split())
     assert "Bias: " not in text

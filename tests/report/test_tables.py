@@ -8,13 +8,14 @@ import re
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.report.document import SAME, Sheet, compact, document, number, with_captions
+from maxk_lab.report.document import SAME, Sheet, compact, number, with_captions
 from maxk_lab.report.formats.latex import escape
-from maxk_lab.report.formats.render import FORMATS, render, sections
+from maxk_lab.report.formats.render import FORMATS, render
+from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.studies.gradient.section import gradient_section
+from maxk_lab.studies.gradient.section import chapter
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,9 @@ def test_text_says_what_the_numbers_rest_on(summary, format):
 
 def test_every_format_has_the_same_numbers(summary):
     row = next(
-        row for row in summary.rows if row.key.baseline == "centred" and row.key.stage == 200
+        row
+        for row in summary.studies["gradient"].rows
+        if row.key.baseline == "centred" and row.key.stage == 200
     )
     found = row.intervals["variance"]
     for format in ("terminal", "markdown", "latex"):
@@ -150,9 +153,7 @@ def test_a_value_without_an_interval_is_not_printed():
 
 
 def test_formats_that_do_not_exist(summary):
-    with pytest.raises(
-        LabError, match="html is not implemented yet; use one of terminal, markdown"
-    ):
+    with pytest.raises(LabError, match=r"unknown format 'html'; known: terminal, markdown, csv"):
         render(summary, "html")
     with pytest.raises(LabError, match=r"unknown format 'markdwon' \(did you mean markdown\?\)"):
         render(summary, "markdwon")
@@ -245,7 +246,7 @@ def test_estimators_without_a_baseline_share_a_table(lab):
 
 def test_a_caption_is_not_said_again_below_the_next_table(summary):
     said = "16 instances, pool of 256 trajectories each."
-    blocks = document(summary, sections(summary))
+    blocks = Report(summary).blocks
     assert sum(said in " ".join(block.caption) for block in blocks if isinstance(block, Sheet)) == 6
     for format in ("terminal", "markdown"):
         text = render(summary, format)
@@ -269,8 +270,9 @@ def test_a_caption_that_changes_is_said_in_full():
 def test_a_table_of_single_rows_has_no_rules(lab):
     cells = lab.cells(baselines=("centred",), ns=(8, 16, 32), ks=(2,))
     found = summarise_records(cells, [lab.record(cell) for cell in cells], name="single")
-    sheets = [block for block in gradient_section(found).blocks if isinstance(block, Sheet)]
-    assert {sheet.rules for sheet in sheets} == {()}
+    (section, _) = chapter(found.studies["gradient"], found).sections
+    sheets = [block for block in section.blocks if isinstance(block, Sheet)]
+    assert {sheet.breaks for sheet in sheets} == {()}
     # Nor is one baseline the best of anything.
     assert not [sheet for sheet in sheets if sheet.title.startswith("Best")]
 

@@ -57,8 +57,8 @@ def summary(run):
 
 
 def test_a_run_is_read_from_disk(run, summary):
-    assert len(summary.rows) == 24
-    assert all(row.complete for row in summary.rows)
+    assert len(summary.studies["gradient"].rows) == 24
+    assert all(row.all_finished for row in summary.studies["gradient"].rows)
     assert [claim.verdict for claim in summary.claims] == ["supported"]
     assert not summary.refuted
 
@@ -74,7 +74,7 @@ def test_damaged_and_stale_records_are_named(run):
         path.write_bytes(whole)
     assert found.missing == (plan.cells[0].id,)
     assert len(found.problems) == 1
-    assert sum(not row.complete for row in found.rows) == 1
+    assert sum(not row.all_finished for row in found.studies["gradient"].rows) == 1
 
 
 def test_the_folder(summary, tmp_path):
@@ -122,7 +122,7 @@ def test_the_heat_map_has_every_number_and_marks_what_is_biased(lab, tmp_path):
     ).read_text()
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
     biased = 0
-    for row in summary.rows:
+    for row in summary.studies["gradient"].rows:
         found = row.bias.verdict in ("biased", "scale bias")
         biased += found
         if row.units is not None:
@@ -143,7 +143,7 @@ def test_colours_of_the_heat_map_are_relative_to_the_best_unbiased_of_the_column
     # The biased one has the least, and is passed over.
     noise = {"none": 40.0, "centred": 4.0, "group_mean": 0.4}
     records = [lab.record(cell, noise=noise[cell["baseline"]]) for cell in cells]
-    rows = summarise_records(cells, records, name="it").rows
+    rows = summarise_records(cells, records, name="it").studies["gradient"].rows
     ratios = relative_to_best(rows)
     for row in rows:
         wanted = {"none": 10, "centred": 1, "group_mean": 0.1}[row.key.baseline]
@@ -159,7 +159,7 @@ def test_neither_a_bias_that_was_derived_nor_one_that_was_found_is_the_best_of_a
         lab.record(c, noise=noise[c["baseline"]], bias_off_gradient=float(c["baseline"] == "none"))
         for c in cells
     ]
-    rows = summarise_records(cells, records, name="it").rows
+    rows = summarise_records(cells, records, name="it").studies["gradient"].rows
     verdicts = {row.key.baseline: row.bias.verdict for row in rows}
     assert verdicts == {"group_mean": "no bias seen", "centred": "no bias seen", "none": "biased"}
     ratios = {key.baseline: ratio for key, ratio in relative_to_best(rows).items()}
@@ -215,6 +215,7 @@ def test_titles_take_three_lines_at_most_and_fit(lab, tmp_path, monkeypatch, par
         "heat-map-stage0",
         "training",
         "max-at-k",
+        "max-at-k-difference",
         "training-log",
     }
     for figure in drawn.values():
@@ -231,7 +232,11 @@ def test_titles_take_three_lines_at_most_and_fit(lab, tmp_path, monkeypatch, par
 def test_a_heat_map_of_any_shape_is_compact(lab, ns, ks):
     """Its size is that of its cells and labels: few columns make no wide figure, and each pair takes a fifth of an inch."""
     cells = lab.cells(ns=ns, ks=ks)
-    rows = summarise_records(cells, [lab.record(cell) for cell in cells], name="it").rows
+    rows = (
+        summarise_records(cells, [lab.record(cell) for cell in cells], name="it")
+        .studies["gradient"]
+        .rows
+    )
     figure = heat_map_figure(rows, "Relative variance, stage 0: tsp(num_loc=20)")
     width, height = figure.get_size_inches()
     pairs, columns = len({row.key.baseline for row in rows}), len(ns) * len(ks)

@@ -14,7 +14,7 @@ from maxk_lab.cli.recommendation import as_json, print_recommendation
 from maxk_lab.errors import LabError
 
 if TYPE_CHECKING:
-    from maxk_lab.report.model import SummaryRow
+    from maxk_lab.studies.gradient.row.model import GradientRow
     from maxk_lab.sweeps.plan.cells import Cell
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.spec.schema import SweepSpec
@@ -77,7 +77,9 @@ def recommend(
     cells = _candidates(plan, objective, stage, budget)
     directory = RunDirectory(results / loaded.name)
     _measure(plan, directory, cells, jobs=jobs)
-    found = [row for row in summarise(directory).rows if row.key.stage == stage]
+    found = [
+        row for row in summarise(directory, plan).studies["gradient"].rows if row.key.stage == stage
+    ]
     answers = [
         rank(group, objective_name=objective, budget=budget, biased=biased)
         for group in _by_place(found)
@@ -182,9 +184,9 @@ def _measure(plan: Plan, directory: Any, cells: Sequence[Cell], *, jobs: int) ->
         raise typer.Exit(1)
 
 
-def _by_place(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
+def _by_place(rows: Sequence[GradientRow]) -> list[list[GradientRow]]:
     """The rows of each environment and setting."""
-    found: dict[Any, list[SummaryRow]] = {}
+    found: dict[Any, list[GradientRow]] = {}
     for row in rows:
         found.setdefault((row.key.environment, row.key.setting), []).append(row)
     return list(found.values())

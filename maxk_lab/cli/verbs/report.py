@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,20 +11,10 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, say
+from maxk_lab.report.formats.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
     from maxk_lab.report.model import Summary
-
-
-class Format(StrEnum):
-    """How the tables are written."""
-
-    terminal = "terminal"
-    markdown = "markdown"
-    latex = "latex"
-    csv = "csv"
-    json = "json"
-    html = "html"
 
 
 def report(
@@ -33,7 +22,9 @@ def report(
         list[str] | None,
         typer.Argument(metavar="[RUN...]", help="Names or folders; the latest run if left out."),
     ] = None,
-    format: Annotated[Format, typer.Option(help="How the tables are printed.")] = Format.terminal,
+    format: Annotated[
+        str, typer.Option(metavar="|".join(CATALOGUE.names()), help="How the tables are printed.")
+    ] = "terminal",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -42,7 +33,7 @@ def report(
     ] = None,
     results: options.Results = options.RESULTS,
 ) -> None:
-    """Report a run: variance and bias of every gradient estimate, Max@K of every training, a verdict on each claim.
+    """Report a run: the tables of every study, and a verdict on each claim.
 
     Exits with 1 when a claim is refuted or cells failed.
 
@@ -55,6 +46,7 @@ def report(
     from maxk_lab.report.summarise import summarise
     from maxk_lab.sweeps.run.records import find_run
 
+    CATALOGUE.get(format)
     directories = [find_run(name, results) for name in runs or (None,)]
     summaries = [summarise(directory) for directory in directories]
     if out is not None:
@@ -62,27 +54,19 @@ def report(
             _write(summary, out if len(directories) == 1 else out / directory.name)
     else:
         width = console().width if sys.stdout.isatty() else 100
-        texts = [
-            render(one, format.value, colour=sys.stdout.isatty(), width=width) for one in summaries
-        ]
-        several_json = format is Format.json and len(texts) > 1
+        texts = [render(one, format, colour=sys.stdout.isatty(), width=width) for one in summaries]
+        several_json = format == "json" and len(texts) > 1
         typer.echo(f"[{','.join(texts)}]" if several_json else "\n".join(texts), nl=False)
-        if format is Format.terminal:
+        if format == "terminal":
             for directory in directories:
-                words = [
-                    "maxk-lab",
-                    "report",
-                    str(directory.root),
-                    "--out",
-                    str(directory.report_path),
-                ]
-                say(f"As files, with figures: {shlex.join(words)}")
+                words = ["report", str(directory.root), "--out", str(directory.report_path)]
+                say(f"As files, with figures: maxk-lab {shlex.join(words)}")
     if any(summary.refuted or summary.failed for summary in summaries):
         raise typer.Exit(1)
 
 
 def _write(summary: Summary, folder: Path) -> None:
-    """Write the files; say what a reader wants to know at once: verdicts, failures and where the rest is."""
+    """Write the files; print verdicts and failures, and say where the rest is."""
     from maxk_lab.report.write import write_report
 
     paths = write_report(summary, folder)

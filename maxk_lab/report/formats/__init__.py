@@ -1,1 +1,1 @@
-"""Formats: one document as terminal text, Markdown, LaTeX, CSV or JSON."""
+"""The formats of a report: a catalogue of them, and a module for each."""

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet
+from maxk_lab.report.report import Report
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -61,10 +62,10 @@ _LETTERS = re.compile(
 )
 
 
-def latex(title: str, blocks: Sequence[Block]) -> str:
-    """Return the blocks as a fragment to `\\input`; it needs the packages booktabs and longtable."""
-    parts = [f"% {title}".replace("\n", " "), r"% \usepackage{booktabs,longtable}"]
-    return "\n\n".join([*parts, *(_block(block) for block in blocks)]) + "\n"
+def latex(report: Report) -> str:
+    """The report as a LaTeX fragment to `\\input`; it needs the packages booktabs and longtable."""
+    parts = [f"% {report.title}".replace("\n", " "), r"% \usepackage{booktabs,longtable}"]
+    return "\n\n".join([*parts, *(_block(block) for block in report.blocks)]) + "\n"
 
 
 def escape(text: str) -> str:
@@ -102,7 +103,7 @@ def _longtable(sheet: Sheet) -> str:
     lines = [rf"\begin{{longtable}}{{{shape}}}", rf"\caption{{{caption}}} \\", r"\toprule"]
     lines += [_line([column.heading for column in sheet.columns]), r"\midrule", r"\endhead"]
     for number, row in enumerate(sheet.rows):
-        if number in sheet.rules:
+        if number in sheet.breaks:
             lines.append(r"\addlinespace")
         lines.append(_line([column.text(row) for column in sheet.columns]))
     return "\n".join([*lines, r"\bottomrule", r"\end{longtable}"])

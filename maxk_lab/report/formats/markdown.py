@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet, with_captions
+from maxk_lab.report.report import Report
 
 
-def markdown(title: str, blocks: Sequence[Block], *, images: Sequence[tuple[str, str]] = ()) -> str:
-    """The blocks as Markdown; `images` are (caption, relative path), placed before the first sheet."""
-    parts = [f"# {_escape(title)}"]
-    pictures = [f"![{_escape(caption)}]({path})" for caption, path in images]
-    for block, caption in with_captions(blocks):
+def markdown(report: Report) -> str:
+    """The report as Markdown, its images before the first sheet."""
+    parts = [f"# {_escape(report.title)}"]
+    pictures = [f"![{_escape(caption)}]({path})" for caption, path in report.images]
+    for block, caption in with_captions(report.blocks):
         if isinstance(block, Sheet):
             parts += pictures
             pictures = []

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet, with_captions
+from maxk_lab.report.report import Report
 
 _STYLES = {
     "REFUTED": "bold red",
@@ -21,19 +22,19 @@ _STYLES = {
 }
 
 
-def terminal(title: str, blocks: Sequence[Block], *, colour: bool = False, width: int = 100) -> str:
-    """The blocks as text of at most `width` columns; ANSI codes only with `colour`."""
+def terminal(report: Report) -> str:
+    """The report as text of at most its `width` columns; ANSI codes only with its `colour`."""
     out = StringIO()
     console = Console(
         file=out,
-        width=width,
-        force_terminal=colour,
-        no_color=not colour,
+        width=report.width,
+        force_terminal=report.colour,
+        no_color=not report.colour,
         highlight=False,
         legacy_windows=False,
     )
-    console.print(Text(title, style="bold"))
-    for block, caption in with_captions(blocks):
+    console.print(Text(report.title, style="bold"))
+    for block, caption in with_captions(report.blocks):
         _print(console, block, caption)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
@@ -63,7 +64,8 @@ def _item(console: Console, item: str) -> None:
 
 
 def _table(sheet: Sheet, width: int) -> Table:
-    # An interval breaks between its ends; a name would break within a word, and does so only where room is short.
+    # An interval breaks between its ends; a name would break within a word, and does so only
+    # where room is short.
     names = [column for column in sheet.columns if not column.numeric]
     longest = [
         max(len(column.heading), *(len(column.text(row)) for row in sheet.rows), 0) + 2
@@ -79,7 +81,7 @@ def _table(sheet: Sheet, width: int) -> Table:
             no_wrap=whole and not column.numeric,
         )
     for number, row in enumerate(sheet.rows):
-        if number in sheet.rules:
+        if number in sheet.breaks:
             table.add_section()
         table.add_row(*(_styled(column.text(row)) for column in sheet.columns))
     return table

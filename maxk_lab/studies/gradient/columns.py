@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from maxk_lab.report.document import UNDEFINED, Column, compact, number
 from maxk_lab.report.key_columns import POINT, SEEDS
-from maxk_lab.report.model import SummaryRow
-from maxk_lab.report.naming import Setting, short_names, spelled
 from maxk_lab.statistics.measures import MEASURES, in_group, measures_of
+from maxk_lab.studies.gradient.row.model import GradientRow
 
-# The measures that every row is asked for, whether it can be had or not.
+# The measures that every row is asked for, whether they can be had or not.
 ALWAYS = tuple(
     row.name for row in measures_of("gradient") if row.source == "moments" and row.heading
 )
 OF_VARIANCE = in_group("gradient", "variance")
 OF_BIAS = in_group("gradient", "bias")
-# Those that only some studies have.
+# The measures of some studies only.
 OF_WEIGHTS = in_group("gradient", "weights", "value")
 OF_RATIOS = in_group("gradient", "ratios")
 SOMETIMES = (*OF_WEIGHTS, *OF_RATIOS)
@@ -28,8 +27,8 @@ ANATOMY = in_group("gradient", "anatomy")
 _UNSHOWN = tuple(name for name in ALWAYS if name not in (*OF_VARIANCE, *OF_BIAS))
 
 
-def record(row: SummaryRow) -> dict[str, Any]:
-    """The row as a mapping of every column; what is None has its reason in `undefined`."""
+def record(row: GradientRow) -> dict[str, Any]:
+    """The row as a mapping of every column; a value of None has its reason in `undefined`."""
     flat: dict[str, Any] = {
         "environment": row.key.environment,
         **dict(row.key.setting),
@@ -49,39 +48,25 @@ def record(row: SummaryRow) -> dict[str, Any]:
     return flat
 
 
-def setting_columns(settings: Sequence[Setting]) -> tuple[Column, ...]:
-    """A column for each key of these settings, by its last word. Their rows have a `setting`, or a `key` that has."""
-    keys = list(dict.fromkeys(key for setting in settings for key, _ in setting))
-    return tuple(_setting_column(key, heading) for key, heading in short_names(keys).items())
-
-
-def _setting_column(key: str, heading: str) -> Column:
-    def value(row: Any) -> Any:
-        return dict(getattr(row, "key", row).setting).get(key)
-
-    def text(row: Any) -> str:
-        found = value(row)
-        return "" if found is None else spelled(found)
-
-    return Column(heading, text, lambda row: {key: value(row)}, numeric=True)
-
-
 def measure(name: str) -> Column:
     """The column of a measure with its interval; empty in rows where it was not measured."""
 
-    def values(row: SummaryRow) -> Mapping[str, Any]:
+    def values(row: GradientRow) -> Mapping[str, Any]:
         return row.intervals[name].columns(name)
 
-    def text(row: SummaryRow) -> str:
+    def text(row: GradientRow) -> str:
         return compact(row.intervals[name]) if name in row.intervals else ""
 
     return Column(MEASURES.get(name).heading, text, values, numeric=True)
 
 
 def share(part: str) -> Column:
-    """The column of a part of the variance, in percent of it: exact for these instances, so without an interval."""
+    """The column of a part of the variance, in percent of it.
 
-    def text(row: SummaryRow) -> str:
+    Exact for these instances, and so without an interval.
+    """
+
+    def text(row: GradientRow) -> str:
         total = sum(row.anatomy.values())
         return f"{100 * row.anatomy[part] / total:.1f} %" if total > 0 else UNDEFINED
 
@@ -129,7 +114,7 @@ BIAS = (
 # Exact for these instances, and so the one value that is printed without an interval.
 EXACT_BIAS = Column(
     "bias",
-    lambda row: number(row.bias.relative_bias) if row.exact else UNDEFINED,
+    lambda row: number(row.bias.relative_bias) if row.enumerated else UNDEFINED,
     lambda row: {},
     numeric=True,
 )

@@ -1,46 +1,58 @@
-"""How well cheap trajectory weights track ‖ψ‖²: their correlation with it at each stage of training."""
+"""The correlation of cheap trajectory weights with ‖ψ‖² at each stage of training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.report.document import UNDEFINED, Column, Section, Sheet, compact
-from maxk_lab.report.model import ProxyRow, Summary
-from maxk_lab.report.naming import Setting, environment_label, setting_of
+from maxk_lab.report.document import UNDEFINED, Column, Section, Sheet, breaks_between, compact
+from maxk_lab.report.key_columns import setting_columns
+from maxk_lab.report.naming import Setting
+from maxk_lab.report.rows import grouped
 from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
-from maxk_lab.studies.gradient.columns import setting_columns
+from maxk_lab.studies.gradient.row.model import ProxyRow
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
 # Environment, setting and stage.
 _Place = tuple[str, Setting, int]
+# Correlations by proxy, one per instance, None where undefined.
+_Correlations = Mapping[str, Sequence[float | None]]
 
 
 def proxy_rows(
-    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
+    places: Mapping[_Place, Sequence[Mapping[str, Any]]], done: Mapping[str, Record], level: float
 ) -> list[ProxyRow]:
-    """One row per (environment, setting, stage, proxy) that any finished gradient cell reports."""
-    stages: dict[_Place, dict[int, Mapping[str, Any] | None]] = {}
-    for cell in cells:
-        by_seed = stages.setdefault((environment_label(cell), setting_of(cell), cell["stage"]), {})
-        record = done.get(cell["id"])
-        found = None if record is None else (record.metrics or {}).get("proxies")
-        # All cells of a stage and seed share one pool, so any of them tells its correlations.
-        by_seed[cell["seed"]] = by_seed.get(cell["seed"]) or found
+    """One row per proxy that any finished one of the cells of a place reports."""
     return [
-        _pooled(place, proxy, [by_seed[seed] for seed in sorted(by_seed)], level)
-        for place, by_seed in stages.items()
-        for proxy in dict.fromkeys(name for found in by_seed.values() for name in found or ())
+        _pooled(place, proxy, found, level)
+        for place, cells in places.items()
+        for found in [_by_seed(cells, done)]
+        for proxy in dict.fromkeys(name for each in found for name in each or ())
     ]
 
 
+def _by_seed(
+    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
+) -> list[_Correlations | None]:
+    """The correlations of each seed; None where none of its cells has any.
+
+    All cells of a stage and seed share one pool, so any of them tells its correlations.
+    """
+    found: dict[int, _Correlations | None] = {}
+    for cell in cells:
+        record = done.get(cell["id"])
+        own = None if record is None else (record.metrics or {}).get("proxies")
+        found[cell["seed"]] = found.get(cell["seed"]) or own
+    return [found[seed] for seed in sorted(found)]
+
+
 def _pooled(
-    place: _Place, proxy: str, found: Sequence[Mapping[str, Any] | None], level: float
+    place: _Place, proxy: str, found: Sequence[_Correlations | None], level: float
 ) -> ProxyRow:
     environment, setting, stage = place
     known = [each[proxy] for each in found if each is not None and proxy in each]
@@ -70,32 +82,31 @@ def _interval(defined: Sequence[Sequence[float]], seeds: int, level: float) -> I
     )
 
 
-def proxy_section(summary: Summary) -> Section:
+def proxy_section(rows: Sequence[ProxyRow], level: float) -> Section:
     """A sheet per environment: the mean correlation of each proxy at each stage."""
-    rows = summary.proxies
-    if not rows:
-        return Section("proxies", (), ())
-    by_environment = {
-        environment: tuple(found)
-        for environment, found in groupby(rows, key=lambda row: row.environment)
-    }
     sheets = tuple(
-        _sheet(environment, found, summary)
-        for environment, found in by_environment.items()
-        # Where nothing ever varies (a Gaussian policy has neither lengths nor logits) there is nothing to read.
+        _sheet(environment, tuple(found), level)
+        for environment, found in grouped(rows, lambda row: row.environment).items()
+        # Where nothing ever varies (a Gaussian policy has neither lengths nor logits) there is
+        # nothing to read.
         if any(row.without < row.instances or not row.instances for row in found)
     )
-    records = tuple(
-        dict(row.setting) | {n: v for column in _COLUMNS for n, v in column.values(row).items()}
-        for row in rows
-    )
-    return Section("proxies", sheets, records)
+    return Section("proxies", sheets, tuple(map(_record, rows)))
 
 
-def _sheet(environment: str, rows: tuple[ProxyRow, ...], summary: Summary) -> Sheet:
+def _record(row: ProxyRow) -> dict[str, Any]:
+    flat = dict(row.setting)
+    for column in _COLUMNS:
+        flat |= column.values(row)
+    return flat
+
+
+def _sheet(environment: str, rows: tuple[ProxyRow, ...], level: float) -> Sheet:
     caption = [
-        "Correlation over the trajectories of one instance with the exact ‖ψ‖², ψ = ∇ log π; mean over instances.",
-        f"Intervals: {summary.level:.0%}, bootstrap over instances, stratified by seed; policies are held fixed.",
+        "Correlation over the trajectories of one instance with the exact ‖ψ‖², ψ = ∇ log π; "
+        "mean over instances.",
+        f"Intervals: {level:.0%}, bootstrap over instances, stratified by seed; "
+        "policies are held fixed.",
     ]
     if any(row.without for row in rows):
         caption.append(
@@ -103,12 +114,13 @@ def _sheet(environment: str, rows: tuple[ProxyRow, ...], summary: Summary) -> Sh
         )
     reasons = [row.correlation.reason for row in rows if not row.correlation.known]
     caption += [f"{UNDEFINED}: {reason}." for reason in dict.fromkeys(reasons)]
-    places = [(row.setting, row.stage) for row in rows]
-    rules = tuple(i for i in range(1, len(rows)) if places[i] != places[i - 1])
-    # The environment is in the title.
-    columns = (*setting_columns([row.setting for row in rows]), *_COLUMNS[1:])
     return Sheet(
-        f"How well the proxies track ‖ψ‖²: {environment}", columns, rows, tuple(caption), rules
+        f"How well the proxies track ‖ψ‖²: {environment}",
+        # The environment is in the title.
+        (*setting_columns([row.setting for row in rows]), *_COLUMNS[1:]),
+        rows,
+        tuple(caption),
+        breaks_between([(row.setting, row.stage) for row in rows]),
     )
 
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from maxk_lab.estimators.method import Method
-from maxk_lab.report.model import SummaryRow
+from maxk_lab.report.rows import method_of
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.row.model import GradientRow
 
 _FOUND_BIASED = ("biased", "scale bias")
 
@@ -23,7 +23,7 @@ class Candidate:
     candidate's SNR per rollout over that of the best, paired over instances; None for the best itself.
     """
 
-    row: SummaryRow
+    row: GradientRow
     groups: int
     step_snr: Interval
     against_best: Interval | None = None
@@ -41,7 +41,7 @@ class Recommendation:
     objective: str
     budget: int
     candidates: tuple[Candidate, ...]
-    left_out: tuple[tuple[SummaryRow, str], ...]
+    left_out: tuple[tuple[GradientRow, str], ...]
 
     @property
     def best(self) -> Candidate:
@@ -55,7 +55,7 @@ class Recommendation:
 
 
 def recommend(
-    rows: Sequence[SummaryRow],
+    rows: Sequence[GradientRow],
     *,
     objective_name: str,
     budget: int,
@@ -69,11 +69,7 @@ def recommend(
     SNR divided by n. Only unbiased rows are candidates unless `biased`; oracle baselines, which no training script can have, never
     are. The comparisons with the best are at `alpha`, Bonferroni over all of them.
     """
-    fitting = [
-        row
-        for row in rows
-        if Method.parse(row.key.estimator, k=row.key.k).objective.name == objective_name
-    ]
+    fitting = [row for row in rows if method_of(row).objective.name == objective_name]
     left_out = [(row, reason) for row in fitting if (reason := _unfit(row, budget, biased))]
     refused = {row.key for row, _ in left_out}
     ranked = sorted(
@@ -86,8 +82,8 @@ def recommend(
     return Recommendation(objective_name, budget, tuple(ranked), tuple(left_out))
 
 
-def _unfit(row: SummaryRow, budget: int, biased: bool) -> str:
-    fit = Method.parse(row.key.estimator, row.key.baseline).fit
+def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
+    fit = method_of(row).fit
     if fit == "oracle":
         return "an oracle: it knows every trajectory"
     if not row.catalogued_unbiased and not biased:
@@ -112,7 +108,7 @@ def _unfit(row: SummaryRow, budget: int, biased: bool) -> str:
     return ""
 
 
-def _candidate(row: SummaryRow, budget: int, level: float) -> Candidate:
+def _candidate(row: GradientRow, budget: int, level: float) -> Candidate:
     assert row.units is not None
     groups = budget // row.key.n
     one = interval(row.units, "snr", level=level)

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.report.document import exact
 from maxk_lab.report.drawing import COLOURS, finish, panels
-from maxk_lab.studies.objective.rows import ObjectiveRow
+from maxk_lab.report.model import Summary
+from maxk_lab.report.rows import grouped
+from maxk_lab.studies.objective.rows import ObjectiveRow, ObjectiveRows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
+def figures(found: ObjectiveRows, summary: Summary) -> Iterator[tuple[str, Figure]]:
+    """A figure for each environment and parameter, with its name."""
+    rows = [row for row in found.rows if row.curves]
+    places = grouped(rows, lambda row: (row.key.environment, row.parameter))
+    for (environment, parameter), members in places.items():
+        yield "objective", objective_figure(members, f"Objectives along {parameter}: {environment}")
+
+
 def objective_figure(rows: Sequence[ObjectiveRow], title: str) -> Figure:
-    """One line per objective (and seed, where the seeds differ), from light to dark as K grows; optima in the legend."""
+    """One line per objective (and seed, where the seeds differ), from light to dark as K grows.
+
+    The legend has the optima.
+    """
     figure, axes = panels(1, 1, (6.0, 3.9))
     parameter = rows[0].parameter.rpartition(".")[2]
     for row, colour in zip(rows, _colours(rows), strict=True):

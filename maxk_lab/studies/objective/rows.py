@@ -1,4 +1,4 @@
-"""Records of the objective study → rows: the exact objective along one parameter, and where it is largest."""
+"""Records of the objective study → rows: the exact objective along one parameter, its maximum."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import environment_label, row_path
+from maxk_lab.report.rows import PooledRow, grouped
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ObjectiveKey:
-    """What the seeds of one row share."""
+    """The point that the seeds of one row share."""
 
     environment: str
     estimator: str
@@ -28,15 +29,16 @@ class ObjectiveKey:
 
     @property
     def objective(self) -> str:
-        """What the estimator is for: `max@8`."""
+        """The objective that the estimator is for: `max@8`."""
         return Method.parse(self.estimator, k=self.k).objective.name
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The objective of one seed: its exact `values` at the `points`, NaN where undefined, and its maximum.
+    """The objective of one seed: its exact `values` at the `points`, NaN where undefined.
 
-    `optimum` is the parameter at the maximum and `best` the objective there; both NaN, with the `reason`, where there is none.
+    `optimum` is the parameter at the maximum and `best` the objective there; both NaN, with the
+    `reason`, where there is none.
     """
 
     points: tuple[float, ...]
@@ -46,24 +48,13 @@ class Curve:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class ObjectiveRow:
-    """One (environment, estimator, K): the curve of each finished seed; `parameter` is what runs along it."""
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveRow(PooledRow):
+    """One (environment, estimator, K): the curve of each finished seed along `parameter`."""
 
     key: ObjectiveKey
     parameter: str
-    cells: Mapping[int, str]
     curves: Mapping[int, Curve] = field(default_factory=dict, repr=False)
-
-    @property
-    def finished(self) -> tuple[int, ...]:
-        """The seeds that have a result."""
-        return tuple(self.curves)
-
-    @property
-    def complete(self) -> bool:
-        """Every planned seed finished."""
-        return len(self.curves) == len(self.cells)
 
     @property
     def distinct(self) -> tuple[Curve, ...]:
@@ -71,39 +62,47 @@ class ObjectiveRow:
         return tuple(dict.fromkeys(self.curves.values()))
 
 
-def objective_key(cell: Mapping[str, Any]) -> ObjectiveKey:
-    """The row that a cell of the objective study belongs to; its label leaves out what runs along the curve."""
-    along = cell.get("objective", {}).get("parameter", "")
-    return ObjectiveKey(
-        environment_label({**cell, "setting": {along: None}}), cell["estimator"], cell["k"]
+@dataclass(frozen=True)
+class ObjectiveRows:
+    """The rows of an objective study."""
+
+    rows: tuple[ObjectiveRow, ...] = ()
+
+
+def key(cell: Mapping[str, Any]) -> ObjectiveKey:
+    """The row that a cell belongs to; its label leaves out the parameter along the curve."""
+    label = environment_label({**cell, "setting": {_parameter(cell): None}})
+    return ObjectiveKey(label, cell["estimator"], cell["k"])
+
+
+def pool(
+    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
+) -> ObjectiveRows:
+    """One row per key of the planned cells, in their order. Exact: without a level."""
+    return ObjectiveRows(
+        tuple(
+            _row(found, sorted(members, key=lambda cell: int(cell["seed"])), done)
+            for found, members in grouped(cells, key).items()
+        )
     )
 
 
-def objective_rows(
-    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
-) -> list[ObjectiveRow]:
-    """One row per (environment, estimator, K) of the planned cells, in their order."""
-    grouped: dict[ObjectiveKey, list[Mapping[str, Any]]] = {}
-    for cell in cells:
-        grouped.setdefault(objective_key(cell), []).append(cell)
-    return [
-        _row(key, sorted(members, key=lambda cell: int(cell["seed"])), done)
-        for key, members in grouped.items()
-    ]
+def _parameter(cell: Mapping[str, Any]) -> str:
+    return str(cell.get("objective", {}).get("parameter", ""))
 
 
 def _row(
     key: ObjectiveKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
 ) -> ObjectiveRow:
+    curves = {
+        cell["seed"]: _curve(done[cell["id"]].metrics or {}) for cell in cells if cell["id"] in done
+    }
     return ObjectiveRow(
         key=key,
-        parameter=cells[0].get("objective", {}).get("parameter", ""),
+        parameter=_parameter(cells[0]),
         cells={cell["seed"]: cell["id"] for cell in cells},
-        curves={
-            cell["seed"]: _curve(done[cell["id"]].metrics or {})
-            for cell in cells
-            if cell["id"] in done
-        },
+        finished=tuple(curves),
+        curves=curves,
     )
 
 

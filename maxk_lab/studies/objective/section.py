@@ -1,48 +1,56 @@
-"""The objective study in a report: where each objective is largest along the parameter, and what it is there."""
+"""The objective study in a report: the parameter at which each objective is largest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Section, Sheet, exact
+from maxk_lab.report.document import (
+    UNDEFINED,
+    Block,
+    Bullets,
+    Chapter,
+    Column,
+    Section,
+    Sheet,
+    exact,
+)
+from maxk_lab.report.key_columns import ESTIMATOR, SEEDS, K
 from maxk_lab.report.model import Summary
+from maxk_lab.report.rows import grouped
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.studies.objective.rows import Curve, ObjectiveRow
+from maxk_lab.studies.objective.rows import Curve, ObjectiveRow, ObjectiveRows
 
 
-def objective_section(summary: Summary) -> Section:
-    """A sheet per environment and parameter; then notes on what has no optimum."""
-    blocks: list[Block] = []
-    for _, found in groupby(
-        summary.objectives, key=lambda row: (row.key.environment, row.parameter)
-    ):
-        blocks.append(_sheet(tuple(found)))
-    notes = objective_notes(summary.objectives)
-    if notes:
-        blocks.append(Bullets(f"Objectives without an optimum ({UNDEFINED})", tuple(notes)))
-    return Section("objective", tuple(blocks), tuple(record(row) for row in summary.objectives))
+def chapter(found: ObjectiveRows, summary: Summary) -> Chapter:
+    """A sheet per environment and parameter; then notes on rows that have no optimum."""
+    places = grouped(found.rows, lambda row: (row.key.environment, row.parameter))
+    blocks: list[Block] = [_sheet(tuple(rows)) for rows in places.values()]
+    undefined = _undefined(found.rows)
+    if undefined:
+        blocks.append(Bullets(f"Objectives without an optimum ({UNDEFINED})", tuple(undefined)))
+    section = Section("objective", tuple(blocks), tuple(map(record, found.rows)))
+    return Chapter((section,), undefined=undefined)
 
 
-def objective_notes(rows: Sequence[ObjectiveRow]) -> list[str]:
+def _undefined(rows: Sequence[ObjectiveRow]) -> list[str]:
     """One line per row that has no optimum, with the reason."""
-    notes = [f"{row.key.path}: {_incomplete(row)}" for row in rows if not row.complete]
+    notes = [f"{row.key.path}: {row.unfinished}" for row in rows if row.unfinished]
     for row in rows:
-        notes += [
-            f"{row.key.path}: {reason}"
-            for reason in dict.fromkeys(c.reason for c in row.distinct)
-            if reason
-        ]
+        reasons = dict.fromkeys(curve.reason for curve in row.distinct if curve.reason)
+        notes += [f"{row.key.path}: {reason}" for reason in reasons]
     return notes
 
 
 def record(row: ObjectiveRow) -> dict[str, Any]:
-    """The row as a mapping of every value; a number is None where seeds differ, `curves` has one for each of them."""
+    """The row as a mapping of every value.
+
+    A number is None where seeds differ; `curves` has one for each of them.
+    """
     flat: dict[str, Any] = {"environment": row.key.environment, "parameter": row.parameter}
-    for column in (*_COLUMNS, _SEEDS):
+    for column in (*_COLUMNS, SEEDS):
         flat |= column.values(row)
     flat["cells"] = dict(row.cells)
     flat["curves"] = {
@@ -70,7 +78,7 @@ def _sheet(rows: tuple[ObjectiveRow, ...]) -> Sheet:
         )
     # Which estimator is for it stands in the name of the objective.
     shown = tuple(column for column in _COLUMNS if column.heading != "estimator")
-    columns = (*shown, *([_SEEDS] if any(len(row.cells) > 1 for row in rows) else []))
+    columns = (*shown, *([SEEDS] if any(len(row.cells) > 1 for row in rows) else []))
     return Sheet(
         f"Objectives along {row.parameter}: {row.key.environment}", columns, rows, tuple(caption)
     )
@@ -81,20 +89,16 @@ def _between(rows: Sequence[ObjectiveRow]) -> str:
     return f" between {points[0]:g} and {points[-1]:g}" if points else ""
 
 
-def _incomplete(row: ObjectiveRow) -> str:
-    return f"incomplete: {len(row.finished)} of {len(row.cells)} seeds finished"
-
-
 def _reason(row: ObjectiveRow) -> str:
-    if not row.complete:
-        return _incomplete(row)
+    if row.unfinished:
+        return row.unfinished
     reasons = dict.fromkeys(curve.reason for curve in row.distinct if curve.reason)
     return "; ".join(reasons) or ("the seeds differ" if len(row.distinct) > 1 else "")
 
 
-def _number(name: str, get: Callable[[Curve], float]) -> Column:
+def _measure(name: str, get: Callable[[Curve], float]) -> Column:
     def text(row: ObjectiveRow) -> str:
-        values = [get(curve) for curve in row.distinct] if row.complete else []
+        values = [get(curve) for curve in row.distinct] if row.all_finished else []
         if not values or np.isnan(values).any():
             return UNDEFINED
         ends = list(dict.fromkeys((exact(min(values)), exact(max(values)))))
@@ -110,19 +114,8 @@ _COLUMNS = (
     Column(
         "objective", lambda row: row.key.objective, lambda row: {"objective": row.key.objective}
     ),
-    Column(
-        "estimator", lambda row: row.key.estimator, lambda row: {"estimator": row.key.estimator}
-    ),
-    Column("K", lambda row: str(row.key.k), lambda row: {"k": row.key.k}, numeric=True),
-    _number("optimum", lambda curve: curve.optimum),
-    _number("optimum_value", lambda curve: curve.best),
-)
-_SEEDS = Column(
-    "seeds",
-    lambda row: f"{len(row.finished)}/{len(row.cells)}",
-    lambda row: {
-        "seeds_finished": len(row.finished),
-        "seeds": len(row.cells),
-        "complete": row.complete,
-    },
+    ESTIMATOR,
+    K,
+    _measure("optimum", lambda curve: curve.optimum),
+    _measure("optimum_value", lambda curve: curve.best),
 )

@@ -1,12 +1,12 @@
-"""What a reader of a training study asks first: which row is best at which K, and where each is better than its reference."""
+"""The answer of a training study: the best row at each K, and where each beats its comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import groupby
 
 from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Sheet, compact
+from maxk_lab.report.rows import grouped
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import (
     heading,
@@ -15,36 +15,31 @@ from maxk_lab.studies.training.columns import (
     shown_ks,
     status_columns,
 )
-from maxk_lab.studies.training.rows.comparison import difference
-from maxk_lab.studies.training.rows.model import TrainingRow
-from maxk_lab.studies.training.rows.names import methods
+from maxk_lab.studies.training.row.comparison import difference
+from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.row.names import by_path
 
 _LISTED = 5
 
 
 def answers(
-    rows: tuple[TrainingRow, ...],
-    where: str,
-    caption: tuple[str, ...],
-    said: tuple[str, ...],
-    level: float,
+    rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...], level: float
 ) -> Iterator[Block]:
-    """The best rows at the K of interest, then every row against its reference; `said` is what the differences are.
+    """The best rows at the K of interest, then every row against the one it is compared with.
 
     `rows` are those of one environment, `where` its name.
     """
-    for n, found in groupby(rows, key=lambda row: row.key.n):
-        items = list(_best(tuple(found), level))
+    for n, found in grouped(rows, lambda row: row.key.n).items():
+        items = list(_best(found, level))
         if items:
             yield Bullets(f"Best after training, n = {n}: {where}", tuple(items))
-    if any(row.reference for row in rows):
-        yield _against(rows, where, (*caption, *said))
+    if any(row.compared_with for row in rows):
+        yield _against(rows, where, caption)
 
 
 def _best(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
-    """The row with the highest Max@K at each K of interest, which others may be as good, and by how much it beats its reference."""
-    named = dict(zip((row.key for row in rows), methods(rows), strict=True))
-    by_path = {row.key.path: named[row.key] for row in rows}
+    """The row with the highest Max@K at each K of interest, and the rows that may be as good."""
+    named = by_path(rows)
     told = [row for row in rows if row.curve]
     if len(told) < 2:
         return
@@ -54,26 +49,22 @@ def _best(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
             continue
         best = max(known, key=lambda pair: pair[0])[1]
         alike = [
-            named[row.key]
+            named[row.key.path]
             for _, row in known
             if row is not best and not _clear(difference(best, row, k, level))
         ]
         gain = best.differences.get(k)
-        words = [f"{heading(k)}: {named[best.key]}, {compact(_final(best, k))}"]
+        words = [f"{heading(k)}: {named[best.key.path]}, {compact(best.curve[k - 1])}"]
         if gain is not None and gain.known:
-            words.append(f"Minus {by_path[best.reference]}: {compact(gain)}")
+            words.append(f"Minus {named[best.compared_with]}: {compact(gain)}")
         words.append(
             f"Not told apart from it: {_listed(alike)}" if alike else "Told apart from every other"
         )
         yield ". ".join(words)
     yield (
-        f"Not told apart: the {level:.0%} interval of the paired difference to the best holds 0; not corrected for the choice of "
-        "the best nor for the number of rows."
+        f"Not told apart: the {level:.0%} interval of the paired difference to the best holds 0; "
+        "not corrected for the choice of the best nor for the number of rows."
     )
-
-
-def _final(row: TrainingRow, k: int) -> Interval:
-    return row.curve[k - 1]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -87,7 +78,7 @@ def _clear(found: Interval) -> bool:
 
 
 def _against(rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...]) -> Sheet:
-    """Each row minus its reference at the ends of the curve, and the K at which it is better or worse beyond doubt."""
+    """The differences at the ends of the curve, and the K at which they are beyond doubt."""
     ks = shown_ks([row for row in rows if row.differences])
     ends = sorted({*ks[:1], *ks[-1:]})
     columns = (
@@ -97,14 +88,17 @@ def _against(rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...]
         Column("better at K =", partial(_where, sign=1), lambda row: {}),
         Column("worse at K =", partial(_where, sign=-1), lambda row: {}),
     )
-    doubt = "Better, worse: at these of the K that are kept, the interval of the difference lies above, below 0."
-    return Sheet(f"{reference_words(rows)}, in short: {where}", columns, rows, (*caption, doubt))
+    doubt = (
+        "Better, worse: at these of the K that are kept, the interval of the difference lies "
+        "above, below 0."
+    )
+    return Sheet(f"{difference_title(rows)}, in short: {where}", columns, rows, (*caption, doubt))
 
 
-def reference_words(rows: Sequence[TrainingRow]) -> str:
-    """What the differences are to, by the names of the rows."""
-    by_path = dict(zip((row.key.path for row in rows), methods(rows), strict=True))
-    found = dict.fromkeys(by_path[row.reference] for row in rows if row.reference)
+def difference_title(rows: Sequence[TrainingRow]) -> str:
+    """`Difference to POMO (reinforce group_mean)`: the rows that others are compared with."""
+    named = by_path(rows)
+    found = dict.fromkeys(named[row.compared_with] for row in rows if row.compared_with)
     return f"Difference to {' and '.join(found)}"
 
 

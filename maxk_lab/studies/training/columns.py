@@ -10,14 +10,12 @@ import numpy as np
 from maxk_lab.report.document import UNDEFINED, Column, compact
 from maxk_lab.report.key_columns import POINT, SEEDS
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.studies.gradient.columns import setting_columns
 from maxk_lab.studies.training.ending.values import measured
-from maxk_lab.studies.training.rows.model import TrainingRow
-from maxk_lab.studies.training.rows.names import UNBIASED, biasing, derived, derived_words, methods
+from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.row.names import UNBIASED, biasing, derived, derived_words, methods
 
 Item = TypeVar("Item")
-# Columns of intervals that fit beside the key columns, and beside the one column of methods.
-SIDE_BY_SIDE = 3
+# Columns of intervals that fit beside the column of methods.
 BESIDE_METHODS = 4
 _NOT_COMPARED = undefined(0.95, "compared with no other row")
 
@@ -27,7 +25,8 @@ def record(row: TrainingRow) -> dict[str, Any]:
     flat: dict[str, Any] = {"environment": row.key.environment, **dict(row.key.setting)}
     for column in KEY:
         flat |= column.values(row)
-    flat |= {"steps": row.steps, "rollouts": row.rollouts, "reference": row.reference}
+    flat |= {"steps": row.steps, "rollouts": row.rollouts}
+    flat["reference"] = row.compared_with
     for k in row.ks:
         flat |= row.curve[k - 1].columns(f"max@{k}")
         flat |= row.differences.get(k, _NOT_COMPARED).columns(f"difference@{k}")
@@ -53,30 +52,19 @@ def record(row: TrainingRow) -> dict[str, Any]:
     return flat
 
 
-def key_columns(rows: Sequence[TrainingRow]) -> tuple[Column, ...]:
-    """The columns that say which row it is: those of every study, then what else of a setting tells these rows apart."""
-    varied = [
-        key
-        for key, _ in rows[0].key.setting
-        if len({dict(row.key.setting).get(key) for row in rows}) > 1
-    ]
-    told = [tuple((key, None) for key in varied if key != "environment.name")]
-    return (*KEY[:4], *setting_columns(told), *KEY[4:])
-
-
 def method_columns(rows: Sequence[TrainingRow]) -> tuple[Column, ...]:
-    """The one column that says which of these rows it is, where the key columns would take half of a line."""
+    """The one column that says which of these rows it is; the axes would take half of a line."""
     named = dict(zip((row.key for row in rows), methods(rows), strict=True))
     return (Column("method", lambda row: named[row.key], lambda row: {}),)
 
 
 def status_columns() -> tuple[Column, ...]:
-    """What is known of the gradient of a row, and how many of its seeds there are."""
+    """The columns of what is derived of a row, and of how many of its seeds there are."""
     return KEY[-2:]
 
 
-def side_by_side(columns: Sequence[Item], most: int = SIDE_BY_SIDE) -> list[list[Item]]:
-    """The columns in lists of so many that fit beside each other in a hundred letters, as even as can be."""
+def side_by_side(columns: Sequence[Item], most: int = BESIDE_METHODS) -> list[list[Item]]:
+    """The columns in lists of so many that fit into a hundred letters, as even as can be."""
     sheets = -(-len(columns) // most)
     chunks = np.array_split(np.arange(len(columns)), max(1, sheets))
     return [[columns[i] for i in chunk] for chunk in chunks if len(chunk)]
@@ -89,7 +77,7 @@ def shown_ks(rows: Sequence[TrainingRow]) -> list[int]:
 
 
 def heading(k: int) -> str:
-    """What a column of values at this K is called."""
+    """The heading of a column of values at this K."""
     return "mean (Max@1)" if k == 1 else f"Max@{k}"
 
 

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.report.drawing import finish, look, panels
-from maxk_lab.studies.weights.rows import WeightsRow
+from maxk_lab.report.model import Summary
+from maxk_lab.report.naming import setting_words
+from maxk_lab.report.rows import grouped
+from maxk_lab.studies.weights.rows import WeightsRow, WeightsRows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Of the groups beyond the first: they show what is the same in each without hiding it.
+# The style of the groups after the first: faint, so that the first stays readable.
 _FAINT: dict[str, Any] = {"linestyle": "", "markersize": 2.5, "alpha": 0.22, "markeredgewidth": 0}
 
 
-def weights_figure(rows: Sequence[WeightsRow], title: str) -> Figure:
-    """n times the weight of each sample against its reward: a panel per K, a line per estimator with baseline.
+def figures(found: WeightsRows, summary: Summary) -> Iterator[tuple[str, Figure]]:
+    """A figure for each environment, setting and n, with its name."""
+    rows = [row for row in found.rows if row.by_seed]
+    places = grouped(rows, lambda row: (row.key.environment, row.key.setting, row.key.n))
+    for (environment, setting, n), members in places.items():
+        words = setting_words(setting)
+        name = ["effective-rewards"]
+        if len(places) > 1:
+            name += [f"n{n}", *filter(None, [words.replace(", ", "-")])]
+        title = f"Effective rewards: {', '.join(filter(None, (environment, words)))}"
+        yield "-".join(name), weights_figure(members, title)
 
-    Without a baseline the weights are as large as the rewards times K: they have panels of their own, above. The dotted
-    line is the raw reward itself. All rows have one environment, setting and n; groups after the first are faint.
+
+def weights_figure(rows: Sequence[WeightsRow], title: str) -> Figure:
+    """n times the weight of each sample against its reward: a panel per K, a line per method.
+
+    Without a baseline the weights are as large as the rewards times K: they have panels of their
+    own, above. The dotted line is the raw reward itself. All rows have one environment, setting and
+    n; groups after the first are faint.
     """
     ks = sorted({row.key.k for row in rows})
     plain = [row for row in rows if row.key.baseline == "none"]

@@ -1,4 +1,4 @@
-"""Records of the weights study → rows: the weights that an estimator gives some groups of rewards, as they are."""
+"""Records of the weights study → rows: the weights that an estimator gives groups of rewards."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import Setting, environment_label, row_path, setting_of, setting_words
+from maxk_lab.report.rows import PooledRow, grouped, method_of
 from maxk_lab.statistics.measures import measures_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WeightsKey:
-    """What the seeds of one row share."""
+    """The point that the seeds of one row share."""
 
     environment: str
     estimator: str
@@ -46,31 +47,20 @@ class WeightsKey:
 
 @dataclass(frozen=True)
 class Weighed:
-    """The groups of one seed: `rewards` and `weights` [groups, n], and their numbers by name."""
+    """The groups of one seed: `rewards` and `weights` [groups, n], and their measures by name."""
 
     rewards: tuple[tuple[float, ...], ...]
     weights: tuple[tuple[float, ...], ...]
-    numbers: Mapping[str, float]
+    measures: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class WeightsRow:
+@dataclass(frozen=True, kw_only=True)
+class WeightsRow(PooledRow):
     """One (environment, setting, estimator, baseline, n, K): the groups of each finished seed."""
 
     key: WeightsKey
-    cells: Mapping[int, str]
     catalogued_unbiased: bool
     by_seed: Mapping[int, Weighed] = field(default_factory=dict, repr=False)
-
-    @property
-    def finished(self) -> tuple[int, ...]:
-        """The seeds that have a result."""
-        return tuple(self.by_seed)
-
-    @property
-    def complete(self) -> bool:
-        """Every planned seed finished."""
-        return len(self.by_seed) == len(self.cells)
 
     @property
     def groups(self) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
@@ -82,42 +72,51 @@ class WeightsRow:
         ]
 
 
-def weights_key(cell: Mapping[str, Any]) -> WeightsKey:
+@dataclass(frozen=True)
+class WeightsRows:
+    """The rows of a weights study."""
+
+    rows: tuple[WeightsRow, ...] = ()
+
+
+def key(cell: Mapping[str, Any]) -> WeightsKey:
     """The row that a cell of the weights study belongs to."""
     axes = {axis: cell[axis] for axis in ("estimator", "baseline", "n", "k")}
     return WeightsKey(environment_label(cell), **axes, setting=setting_of(cell))
 
 
-def weights_rows(
-    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
-) -> list[WeightsRow]:
-    """One row per (environment, setting, estimator, baseline, n, K) of the planned cells; settings in their order."""
-    grouped: dict[WeightsKey, list[Mapping[str, Any]]] = {}
-    for cell in cells:
-        grouped.setdefault(weights_key(cell), []).append(cell)
-    rows = [
-        WeightsRow(
-            key=key,
-            cells={cell["seed"]: cell["id"] for cell in members},
-            catalogued_unbiased=Method.parse(key.estimator, key.baseline).is_unbiased,
-            by_seed={
-                cell["seed"]: _weighed(done[cell["id"]].metrics or {})
-                for cell in members
-                if cell["id"] in done
-            },
-        )
-        for key, members in grouped.items()
-    ]
+def pool(
+    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
+) -> WeightsRows:
+    """One row per key of the planned cells; settings in their order. Exact: without a level."""
+    rows = [_row(found, members, done) for found, members in grouped(cells, key).items()]
     settings = list(dict.fromkeys(row.key.setting for row in rows))
-    return sorted(
-        rows,
+    rows.sort(
         key=lambda row: (
             row.key.environment,
             settings.index(row.key.setting),
             row.key.n,
             row.key.k,
-            Method.parse(row.key.estimator, row.key.baseline).catalogue_order,
-        ),
+            method_of(row).catalogue_order,
+        )
+    )
+    return WeightsRows(tuple(rows))
+
+
+def _row(
+    key: WeightsKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
+) -> WeightsRow:
+    by_seed = {
+        cell["seed"]: _weighed(done[cell["id"]].metrics or {})
+        for cell in cells
+        if cell["id"] in done
+    }
+    return WeightsRow(
+        key=key,
+        cells={cell["seed"]: cell["id"] for cell in cells},
+        finished=tuple(by_seed),
+        catalogued_unbiased=Method.parse(key.estimator, key.baseline).is_unbiased,
+        by_seed=by_seed,
     )
 
 

@@ -20,7 +20,11 @@ def rows(lab):
         "environment.arms",
         (4, 9),
     )
-    return summarise_records(cells, [lab.record(cell) for cell in cells], name="it").rows
+    return (
+        summarise_records(cells, [lab.record(cell) for cell in cells], name="it")
+        .studies["gradient"]
+        .rows
+    )
 
 
 def draw(rows, **declared):
@@ -131,7 +135,7 @@ def test_a_bias_that_is_proven_to_be_none_stands_at_the_lower_edge(lab):
     cells = lab.cells(baselines=("centred", "group_mean"), ns=(8, 16), ks=(2,))
     how = {"centred": {"off": 1e-14}, "group_mean": {"off": 0.5}}
     records = [lab.record(cell, make=lab.exact, **how[cell["baseline"]]) for cell in cells]
-    rows = summarise_records(cells, records, name="it").rows
+    rows = summarise_records(cells, records, name="it").studies["gradient"].rows
     axes, _ = draw(rows, metric="squared_bias", against="n", scale="log")
     _, ys = lines_of(axes[0])["centred"]
     assert ys == pytest.approx(0.025, rel=0.1)
@@ -143,9 +147,11 @@ def test_the_ratios_of_two_policies_are_the_same_for_every_estimator(lab):
         for distance in (0.5, 1.0)
         for cell in lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
     ]
-    rows = summarise_records(
-        cells, [lab.record(c, make=lab.measured) for c in cells], name="off"
-    ).rows
+    rows = (
+        summarise_records(cells, [lab.record(c, make=lab.measured) for c in cells], name="off")
+        .studies["gradient"]
+        .rows
+    )
     _, labels = draw(
         rows, metric="kl", against="behaviour.distance", lines=("estimator", "baseline", "n")
     )

@@ -36,7 +36,11 @@ def summary(lab):
 
 def row_of(summary, baseline, k=2):
     """The row of a baseline."""
-    (found,) = (row for row in summary.rows if (row.key.baseline, row.key.k) == (baseline, k))
+    (found,) = (
+        row
+        for row in summary.studies["gradient"].rows
+        if (row.key.baseline, row.key.k) == (baseline, k)
+    )
     return found
 
 
@@ -53,14 +57,16 @@ def test_the_measures_of_the_weights_have_intervals(summary):
 
 
 def test_the_anatomy_is_that_put_in_and_sums_to_the_variance(summary, lab):
-    for row in summary.rows:
+    for row in summary.studies["gradient"].rows:
         total = row.intervals["variance"].value
         assert tuple(row.anatomy) == ANATOMY
         assert sum(row.anatomy.values()) == pytest.approx(total, rel=1e-12)
         assert {n: v / total for n, v in row.anatomy.items()} == pytest.approx(lab.shares, rel=1e-9)
     text = render(summary, "terminal", width=160)
     sheet = text.split("Variance anatomy: ")[1].split("Measures")[0]
-    assert len(re.findall(r"50\.0 % +40\.0 % +30\.0 % +-20\.0 %", sheet)) == len(summary.rows)
+    assert len(re.findall(r"50\.0 % +40\.0 % +30\.0 % +-20\.0 %", sheet)) == len(
+        summary.studies["gradient"].rows
+    )
     assert "Exact for these instances, by complete enumeration: no interval." in " ".join(
         sheet.split()
     )
@@ -110,14 +116,14 @@ def test_over_the_best_possible_is_the_paired_ratio_to_the_joint_optimum(summary
 
 def test_an_oracle_is_never_the_best_baseline(summary):
     """It would always be, and no training can have it."""
-    assert {row.key.baseline for row in summary.rows if row.best} == {"subloo"}
+    assert {row.key.baseline for row in summary.studies["gradient"].rows if row.best} == {"subloo"}
     assert "Oracles, which no training can have" in render(summary, "terminal")
 
 
 def test_nothing_is_said_of_what_was_not_measured(lab):
     cells = lab.cells(ns=(8,), ks=(2,))
     old = summarise_records(cells, [lab.record(cell) for cell in cells], name="old")
-    for row in old.rows:
+    for row in old.studies["gradient"].rows:
         assert tuple(row.intervals) == ALWAYS
         assert not row.anatomy
         assert row.over_best is None
@@ -157,7 +163,7 @@ def test_ratios_have_a_sheet_where_the_trajectories_are_of_another_policy(lab):
     summary = summarise_records(
         cells, [lab.record(c, make=lab.measured) for c in cells], name="off"
     )
-    (row,) = summary.rows
+    (row,) = summary.studies["gradient"].rows
     assert set(OF_RATIOS) < set(row.intervals)
     assert row.key.setting == (("behaviour.distance", 0.3),)
     assert not row.catalogued_unbiased, "maxk is for trajectories of the policy itself"
@@ -170,7 +176,9 @@ def test_at_no_distance_the_ratios_are_exactly_one(lab):
         cell | {"setting": {"behaviour.distance": 0.0}}
         for cell in lab.cells(baselines=("none",), ns=(8,), ks=(2,))
     ]
-    (row,) = summarise_records(cells, [lab.record(c) for c in cells], name="on").rows
+    (row,) = (
+        summarise_records(cells, [lab.record(c) for c in cells], name="on").studies["gradient"].rows
+    )
     found = {name: (row.intervals[name].low, row.intervals[name].high) for name in OF_RATIOS}
     assert found == {"effective_sample_size": (1.0, 1.0), "kl": (0.0, 0.0), "ratio_std": (0.0, 0.0)}
 
@@ -207,18 +215,18 @@ def test_figures_of_the_anatomy_have_few_bars_and_keep_together_what_is_compared
     summary = summarise_records(
         cells, [lab.record(c, make=lab.measured, **scaled(c)) for c in cells], name="many"
     )
-    parts = list(anatomy_parts(summary.rows))
-    assert sum(map(len, parts)) == len(summary.rows) == 60
+    parts = list(anatomy_parts(summary.studies["gradient"].rows))
+    assert sum(map(len, parts)) == len(summary.studies["gradient"].rows) == 60
     assert max(map(len, parts)) <= MOST
     places = [{(row.key.setting, row.key.n) for row in part} for part in parts]
     assert sum(map(len, places)) == len(set.union(*places)) == 10
-    alone = [row for row in summary.rows if row.key.baseline == "none"]
+    alone = [row for row in summary.studies["gradient"].rows if row.key.baseline == "none"]
     assert not list(anatomy_parts(alone)), "nothing to compare"
 
 
 def test_variances_of_different_objectives_have_no_common_scale(summary):
     """Each is shown over the least of its own objective: the least of every objective is 1."""
-    row, parts = summary.rows[0], dict.fromkeys(ANATOMY, 1.0)
+    row, parts = summary.studies["gradient"].rows[0], dict.fromkeys(ANATOMY, 1.0)
     rows = [
         replace(
             row,

@@ -34,7 +34,7 @@ def study(lab):
 
 def test_the_mean_is_over_the_instances_of_each_seed_alike(study):
     cells, records = study
-    length, logit = summarise_records(cells, records(), name="it").proxies
+    length, logit = summarise_records(cells, records(), name="it").studies["gradient"].proxies
     assert (length.environment, length.stage, length.proxy) == ("tsp(num_loc=20)", 0, "length")
     assert (length.seeds, length.instances, length.without) == (2, 8, 1)
     assert length.correlation.value == pytest.approx((0.25 + 0.6) / 2)
@@ -46,7 +46,8 @@ def test_any_cell_of_the_seed_tells_them(study):
     cells, records = study
     lost = [cell["id"] for cell in cells if cell["baseline"] == "none"]
     whole, part = (
-        summarise_records(cells, records(gone), name="it").proxies for gone in ((), lost)
+        summarise_records(cells, records(gone), name="it").studies["gradient"].proxies
+        for gone in ((), lost)
     )
     assert whole == part
 
@@ -56,7 +57,7 @@ def test_a_seed_without_any_cell_leaves_them_undefined(study):
     cells, records = study
     lost = [cell["id"] for cell in cells if cell["seed"] == 1]
     summary = summarise_records(cells, records(lost), name="it")
-    assert {row.correlation.reason for row in summary.proxies} == {
+    assert {row.correlation.reason for row in summary.studies["gradient"].proxies} == {
         "incomplete: 1 of 2 seeds finished"
     }
     assert "—: incomplete: 1 of 2 seeds finished" in render(summary, "terminal")
@@ -68,7 +69,7 @@ def test_a_proxy_that_never_varies_has_no_correlation(study):
     for record in made:
         if "proxies" in record.metrics:
             record.metrics["proxies"] = {"length": [None] * 4}
-    (row,) = summarise_records(cells, made, name="it").proxies
+    (row,) = summarise_records(cells, made, name="it").studies["gradient"].proxies
     assert math.isnan(row.correlation.value)
     assert "constant" in row.correlation.reason
 
@@ -92,7 +93,7 @@ def test_the_interval_is_over_instances_with_the_seeds_held_fixed(lab):
     for record in records:
         seed = record.cell["seed"]
         record.metrics["proxies"] = {"length": (0.8 * seed + noise[seed]).tolist()}
-    (row,) = summarise_records(cells, records, name="it").proxies
+    (row,) = summarise_records(cells, records, name="it").studies["gradient"].proxies
     assert row.correlation.width == pytest.approx(2 * 1.96 * 0.01 / 10, rel=0.3)
 
 
@@ -101,7 +102,7 @@ def test_every_format_has_them(study):
     summary = summarise_records(cells, records(), name="it")
     for format in ("terminal", "markdown", "latex"):
         text = render(summary, format)
-        assert compact(summary.proxies[0].correlation) in text
+        assert compact(summary.studies["gradient"].proxies[0].correlation) in text
         assert "How well the proxies track" in text
     lines = [line for line in csv.DictReader(io.StringIO(render(summary, "csv"))) if line["proxy"]]
     (in_json, _) = json.loads(render(summary, "json"))["proxies"]
@@ -110,7 +111,7 @@ def test_every_format_has_them(study):
         ("proxies", "logit_proxy", "0"),
     ]
     for name, value in (("", "value"), ("_low", "low"), ("_high", "high")):
-        wanted = getattr(summary.proxies[0].correlation, value)
+        wanted = getattr(summary.studies["gradient"].proxies[0].correlation, value)
         assert float(lines[0][f"correlation{name}"]) == in_json[f"correlation{name}"] == wanted
 
 

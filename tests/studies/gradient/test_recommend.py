@@ -19,7 +19,11 @@ Rows = Callable[..., tuple[Any, ...]]
 def rows(lab: Any) -> Rows:
     def build(**settings: Any) -> tuple[Any, ...]:
         cells = lab.cells(**settings)
-        return summarise_records(cells, [lab.record(cell) for cell in cells], name="s").rows
+        return (
+            summarise_records(cells, [lab.record(cell) for cell in cells], name="s")
+            .studies["gradient"]
+            .rows
+        )
 
     return build
 
@@ -82,7 +86,9 @@ def test_an_incomplete_row_is_left_out_with_its_reason(lab: Any) -> None:
         lab.record(cell) for cell in cells if (cell["baseline"], cell["seed"]) != ("subloo", 1)
     ]
     answer = recommend(
-        summarise_records(cells, records, name="s").rows, objective_name="max@2", budget=8
+        summarise_records(cells, records, name="s").studies["gradient"].rows,
+        objective_name="max@2",
+        budget=8,
     )
     assert [one.row.key.baseline for one in answer.candidates] == ["centred"]
     assert [reason for _, reason in answer.left_out] == ["incomplete: 1 of 2 seeds finished"]
@@ -100,7 +106,7 @@ def test_a_cross_fit_needs_a_second_group_in_the_step(lab: Any) -> None:
         for cell in lab.cells(baselines=("centred",), ks=(2,))
     ]
     records = [lab.record(cell, noise=1.0) for cell in cells]
-    rows = summarise_records(cells, records, name="s").rows
+    rows = summarise_records(cells, records, name="s").studies["gradient"].rows
     answer = recommend(rows, objective_name="max@2", budget=16)
     assert [one.row.key.n for one in answer.candidates] == [8]
     reason = "its coefficients come from other groups, and 16 rollouts make one of n = 16"
@@ -114,7 +120,9 @@ def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None
         if record.cell["baseline"] == "sample_loo":  # cut into other units, as another n would be
             record.metrics["units"]["stratum"] = [i // 4 for i in range(16)]
     answer = recommend(
-        summarise_records(cells, records, name="s").rows, objective_name="max@2", budget=8
+        summarise_records(cells, records, name="s").studies["gradient"].rows,
+        objective_name="max@2",
+        budget=8,
     )
     (worse,) = answer.candidates[1:]
     assert worse.against_best is not None

@@ -14,7 +14,9 @@ from maxk_lab.studies.gradient.columns import ALWAYS
 def rows_of(summary, **axes):
     """The rows whose key has these values."""
     return [
-        row for row in summary.rows if all(getattr(row.key, axis) == v for axis, v in axes.items())
+        row
+        for row in summary.studies["gradient"].rows
+        if all(getattr(row.key, axis) == v for axis, v in axes.items())
     ]
 
 
@@ -42,12 +44,12 @@ def test_a_row_pools_the_seeds(plain, lab):
     assert dict(row.cells) == {cell["seed"]: cell["id"] for cell in own}
     units = Units.pool([Units.from_metrics(lab.record(cell).metrics) for cell in own])
     assert row.intervals == {name: interval(units, name) for name in ALWAYS}
-    assert len(summary.rows) == 7
+    assert len(summary.studies["gradient"].rows) == 7
 
 
 def test_verdicts_are_those_put_in(plain):
     _, summary = plain
-    verdicts = {row.key.baseline: row.bias.verdict for row in summary.rows}
+    verdicts = {row.key.baseline: row.bias.verdict for row in summary.studies["gradient"].rows}
     assert verdicts.pop("group_mean") == "scale bias"
     assert set(verdicts.values()) == {"no bias seen"}
 
@@ -55,15 +57,17 @@ def test_verdicts_are_those_put_in(plain):
 def test_best_is_the_least_of_the_unbiased(plain):
     """`group_mean` is scaled down to less variance than `affine`; it may not win by that."""
     _, summary = plain
-    assert [row.key.baseline for row in summary.rows if row.best] == ["affine[0.5]"]
+    assert [row.key.baseline for row in summary.studies["gradient"].rows if row.best] == [
+        "affine[0.5]"
+    ]
 
 
 def test_a_biased_baseline_of_less_variance_is_never_best(lab):
     cells = lab.cells(baselines=("group_mean", "centred", "pkpo_sloo"), ns=(8,), ks=(4,))
     summary = summarise_records(cells, [lab.record(cell) for cell in cells], name="shrunk")
-    least = min(summary.rows, key=lambda row: row.intervals["variance"].value)
+    least = min(summary.studies["gradient"].rows, key=lambda row: row.intervals["variance"].value)
     assert least.key.baseline == "group_mean"
-    assert [row.key.baseline for row in summary.rows if row.best] == ["centred"]
+    assert [row.key.baseline for row in summary.studies["gradient"].rows if row.best] == ["centred"]
 
 
 def test_a_bias_too_small_to_be_seen_still_bars_a_catalogued_biased_baseline(lab):
@@ -71,8 +75,8 @@ def test_a_bias_too_small_to_be_seen_still_bars_a_catalogued_biased_baseline(lab
     noise = {"group_mean": 100.0, "centred": 200.0, "none": 400.0}
     records = [lab.record(cell, noise=noise[cell["baseline"]]) for cell in cells]
     summary = summarise_records(cells, records, name="hidden")
-    assert {row.bias.verdict for row in summary.rows} == {"no bias seen"}
-    assert [row.key.baseline for row in summary.rows if row.best] == ["centred"]
+    assert {row.bias.verdict for row in summary.studies["gradient"].rows} == {"no bias seen"}
+    assert [row.key.baseline for row in summary.studies["gradient"].rows if row.best] == ["centred"]
 
 
 def test_a_baseline_found_biased_is_no_candidate_whatever_the_catalogue_says(lab):
@@ -82,7 +86,7 @@ def test_a_baseline_found_biased_is_no_candidate_whatever_the_catalogue_says(lab
     ]
     summary = summarise_records(cells, records, name="liar")
     assert rows_of(summary, baseline="affine[0.5]")[0].bias.verdict == "biased"
-    assert [row.key.baseline for row in summary.rows if row.best] == ["centred"]
+    assert [row.key.baseline for row in summary.studies["gradient"].rows if row.best] == ["centred"]
 
 
 def test_equal_baselines_have_no_winner(lab):
@@ -90,7 +94,7 @@ def test_equal_baselines_have_no_winner(lab):
     summary = summarise_records(
         cells, [lab.record(cell, noise=1.0) for cell in cells], name="equal"
     )
-    assert not any(row.best for row in summary.rows)
+    assert not any(row.best for row in summary.studies["gradient"].rows)
 
 
 def test_a_cell_with_other_resampling_units_is_neither_beaten_nor_best(lab):
@@ -103,7 +107,7 @@ def test_a_cell_with_other_resampling_units_is_neither_beaten_nor_best(lab):
         )
         records.append(in_units(lab.record(cell, noise=1.0 if changes else 50.0), **changes))
     least, other = sorted(
-        summarise_records(cells, records, name="mixed").rows,
+        summarise_records(cells, records, name="mixed").studies["gradient"].rows,
         key=lambda row: row.key.baseline,
         reverse=True,
     )
@@ -115,13 +119,13 @@ def test_a_cell_with_other_resampling_units_is_neither_beaten_nor_best(lab):
 def test_enumerated_and_sampled_seeds_are_pooled_as_sampled_ones_if_their_units_are_alike(lab):
     cells = lab.cells(baselines=("centred",), ns=(16,), ks=(2,))
     records = [lab.record(cells[0], make=lab.exact), lab.record(cells[1])]
-    (row,) = summarise_records(cells, records, name="mixed").rows
-    assert (row.against, row.exact, row.unit) == ("exact", False, "instance")
+    (row,) = summarise_records(cells, records, name="mixed").studies["gradient"].rows
+    assert (row.against, row.enumerated, row.unit) == ("exact", False, "instance")
     assert row.units.tolerance is None
     assert row.bias.verdict == "no bias seen"
     assert not math.isnan(row.intervals["variance"].low)
     blocks = [records[0], in_units(records[1], unit="block")]
-    (row,) = summarise_records(cells, blocks, name="unlike").rows
+    (row,) = summarise_records(cells, blocks, name="unlike").studies["gradient"].rows
     assert "different ways" in row.bias.reason
 
 
@@ -131,12 +135,14 @@ def test_a_row_without_all_its_seeds_is_not_averaged(lab):
     records = [lab.record(c, status="failed" if c is lost else "done") for c in cells]
     summary = summarise_records(cells, records, name="partial")
     (row,) = rows_of(summary, baseline="affine[0.5]")
-    assert (row.finished, row.complete, row.units) == ((0,), False, None)
+    assert (row.finished, row.all_finished, row.units) == ((0,), False, None)
     assert all(math.isnan(found.value) for found in row.intervals.values())
     assert (
         row.intervals["variance"].reason == row.bias.reason == "incomplete: 1 of 2 seeds finished"
     )
-    assert not any(row.best for row in summary.rows), "the missing row could be better"
+    assert not any(row.best for row in summary.studies["gradient"].rows), (
+        "the missing row could be better"
+    )
     (failure,) = summary.failed
     assert (failure.cell, failure.seed) == (lost["id"], 1)
     assert failure.error == "MemoryError: the pool did not fit"
@@ -147,21 +153,21 @@ def test_cells_without_a_record_are_missing(lab):
     records = [lab.record(cell) for cell in cells if cell["n"] == 8]
     summary = summarise_records(cells, records, name="young")
     assert set(summary.missing) == {cell["id"] for cell in cells if cell["n"] == 16}
-    assert [row.complete for row in summary.rows] == [True, False]
+    assert [row.all_finished for row in summary.studies["gradient"].rows] == [True, False]
 
 
 def test_the_reference_is_not_judged_by_itself(lab):
     cells = lab.cells(baselines=("centred", "none"), ns=(16,), ks=(2,))
     records = [lab.record(cell, against="reference:centred") for cell in cells]
     summary = summarise_records(cells, records, name="reference")
-    verdicts = {row.key.baseline: row.bias.verdict for row in summary.rows}
+    verdicts = {row.key.baseline: row.bias.verdict for row in summary.studies["gradient"].rows}
     assert verdicts == {"centred": "reference", "none": "no bias seen"}
 
 
 def test_seeds_judged_against_different_gradients_are_not_pooled(lab):
     cells = lab.cells(baselines=("none",), ns=(16,), ks=(2,))
     records = [lab.record(c, against="exact" if c["seed"] else "reference:centred") for c in cells]
-    (row,) = summarise_records(cells, records, name="mixed").rows
+    (row,) = summarise_records(cells, records, name="mixed").studies["gradient"].rows
     assert row.units is None
     assert "cannot be pooled" in row.intervals["variance"].reason
 
@@ -171,7 +177,7 @@ def test_one_replicate_gives_no_variance(lab):
     records = [lab.record(cell) for cell in cells]
     for record in records:
         record.metrics["units"]["mean_square"] = [None] * len(record.metrics["units"]["m2"])
-    (row,) = summarise_records(cells, records, name="single").rows
+    (row,) = summarise_records(cells, records, name="single").studies["gradient"].rows
     assert math.isnan(row.intervals["variance"].value)
     assert "two replicates" in row.intervals["variance"].reason
 
@@ -187,6 +193,6 @@ def test_a_difference_of_rounding_marks_no_best(lab):
     changed = {"cell": cells[1], "metrics": {**first.metrics, "units": scaled}}
     other = SimpleNamespace(**{**vars(first), **changed})
     summary = summarise_records(cells, [first, other], name="same")
-    centred, subloo = (row.intervals["variance"].value for row in summary.rows)
+    centred, subloo = (row.intervals["variance"].value for row in summary.studies["gradient"].rows)
     assert centred < subloo
-    assert not any(row.best for row in summary.rows)
+    assert not any(row.best for row in summary.studies["gradient"].rows)

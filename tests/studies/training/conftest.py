@@ -152,7 +152,7 @@ def row_of(summary, *point):
     """The one row at (estimator, baseline, K) and, where given, a start."""
     found = [
         row
-        for row in summary.training
+        for row in summary.studies["training"].rows
         if (row.key.estimator, row.key.baseline, row.key.k) == point[:3]
         and dict(row.key.setting).get("start", "iid") == (*point, "iid")[3]
     ]

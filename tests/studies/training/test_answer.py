@@ -22,8 +22,8 @@ def test_the_first_block_says_which_row_is_best_at_which_k(text, study, tsp):
     best = dict(re.findall(r"^- ((?:mean |Max@)[^:]*): ([^.]*), -", text, flags=re.MULTILINE))
     assert list(best) == ["mean (Max@1)", "Max@4", "Max@8", "Max@64"]
     for k, heading in ((1, "mean (Max@1)"), (64, "Max@64")):
-        value = max(row.final(k).value for row in study.training)
-        (row,) = [row for row in study.training if row.final(k).value == value]
+        value = max(row.final(k).value for row in study.studies["training"].rows)
+        (row,) = [row for row in study.studies["training"].rows if row.final(k).value == value]
         assert best[heading].startswith(
             {"reinforce": ("POMO", "reinforce"), "maxk": "maxk"}[row.key.estimator]
         )

@@ -38,7 +38,7 @@ def test_there_are_the_curves_their_differences_and_their_gaps(drawn):
 
 @pytest.mark.parametrize("draw", [final_figure, difference_figure, gap_figure])
 def test_a_row_that_diverged_is_named_and_flattens_nothing(study, draw):
-    figure = draw(study.training, "a title", 0.95)
+    figure = draw(study.studies["training"].rows, "a title", 0.95)
     low, high = figure.axes[0].get_ylim()
     near = [line for line in figure.axes[0].lines if "axis" not in str(line.get_label())]
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in near])
@@ -53,21 +53,27 @@ def test_a_row_that_diverged_is_named_and_flattens_nothing(study, draw):
 
 
 def test_differences_cross_zero_where_the_curves_cross(study, tsp):
-    figure = difference_figure(study.training, "a title", 0.95)
+    figure = difference_figure(study.studies["training"].rows, "a title", 0.95)
     line = next(line for line in figure.axes[0].lines if line.get_label() == "maxk subloo, K = 8")
     row = tsp.row_of(study, "maxk", "subloo", 8)
     assert line.get_xdata().tolist() == list(tsp.ks)
     assert line.get_ydata().tolist() == [row.differences[k].value for k in tsp.ks]
     assert line.get_ydata()[0] < 0 < line.get_ydata()[-1]
     # The reference is the zero line, and none of the others.
-    assert len(legend(figure)) == len(study.training) - 1
+    assert len(legend(figure)) == len(study.studies["training"].rows) - 1
 
 
 def test_rows_look_the_same_in_all_figures(study):
-    looks = dict(zip((row.key for row in study.training), row_looks(study.training), strict=True))
+    looks = dict(
+        zip(
+            (row.key for row in study.studies["training"].rows),
+            row_looks(study.studies["training"].rows),
+            strict=True,
+        )
+    )
     assert len({(look["color"], look["marker"]) for look in looks.values()}) == len(looks)
     figures_of = [final_figure, difference_figure, gap_figure]
-    found = [draw(study.training, "", 0.95).axes[0].lines for draw in figures_of]
+    found = [draw(study.studies["training"].rows, "", 0.95).axes[0].lines for draw in figures_of]
     colours = [
         {str(line.get_label()).partition(", b")[0]: line.get_color() for line in lines}
         for lines in found
@@ -78,7 +84,7 @@ def test_rows_look_the_same_in_all_figures(study):
 
 
 def test_learning_curves_show_the_second_half_and_say_so(study):
-    figure = curves_figure(study.training, "a title", 0.95)
+    figure = curves_figure(study.studies["training"].rows, "a title", 0.95)
     assert [panel.get_title() for panel in figure.axes[:4]] == [
         "mean reward (Max@1)",
         "Max@4",
@@ -96,7 +102,7 @@ def test_learning_curves_show_the_second_half_and_say_so(study):
 @pytest.mark.slow
 def test_where_none_diverged_axes_have_everything(tsp):
     points = [point for point in tsp.points if point[1] != "sample_loo"]
-    rows = tsp.report(tsp.cells(points=points)).training
+    rows = tsp.report(tsp.cells(points=points)).studies["training"].rows
     figure = final_figure(rows, "a title", 0.95)
     low, high = figure.axes[0].get_ylim()
     values = [value.value for row in rows for value in row.curve]
@@ -121,7 +127,10 @@ def test_a_line_is_outside_where_it_is_far_from_most(lines, out):
 
 
 def test_bands_are_drawn_where_the_rows_are_few(study):
-    few, many = (final_figure(rows, "", 0.95) for rows in (study.training[:3], study.training))
+    few, many = (
+        final_figure(rows, "", 0.95)
+        for rows in (study.studies["training"].rows[:3], study.studies["training"].rows)
+    )
     assert "bands: 95% intervals over 5 seeds" in few.get_suptitle()
     assert "too many lines for bands" in many.get_suptitle().replace("\n", " ")
     assert all(np.isfinite(band.get_paths()[0].vertices).all() for band in few.axes[0].collections)
@@ -137,7 +146,7 @@ def test_a_gradient_norm_over_decades_has_a_logarithmic_axis(study, tsp):
             found["log"]["grad_norm"] = [1000 * value for value in found["log"]["grad_norm"]]
 
     for summary, scale in ((study, "linear"), (tsp.report(tsp.cells(seeds=(0, 1)), change), "log")):
-        panels = log_figure(summary.training, "", 0.95).axes
+        panels = log_figure(summary.studies["training"].rows, "", 0.95).axes
         (panel,) = [panel for panel in panels if panel.get_title().startswith("grad_norm")]
         assert (panel.get_yscale(), "log scale" in panel.get_title()) == (scale, scale == "log")
 
@@ -172,7 +181,7 @@ def test_several_environments_have_figures_of_their_own(tsp, tmp_path, unsaved):
 def test_a_reference_of_another_start_stands_beside_its_rows(tsp):
     points = [("reinforce", "group_mean", 16, 1, start) for start in ("iid", "multistart")]
     points += [("maxk", "centred", 16, 8, "iid"), ("maxk", "subloo", 16, 8, "multistart")]
-    rows = tsp.report(tsp.cells(points=points, seeds=(0, 1))).training
+    rows = tsp.report(tsp.cells(points=points, seeds=(0, 1))).studies["training"].rows
     figure = difference_figure(rows, "a title", 0.95)
     assert (
         "minus POMO (reinforce group_mean), K = 1 (biased), paired"

@@ -8,7 +8,7 @@ import pytest
 from maxk_lab.report.figures import figures
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.over_seeds import over_seeds
-from maxk_lab.studies.training.figures.log import log_figure, shown_metrics
+from maxk_lab.studies.training.figures.log import log_figure, shown_measures
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def made(lab, change=lambda log, cell: None, **which):
 
 def rows(lab, change=lambda log, cell: None, **which):
     """The rows of these records."""
-    return summarise_records(*made(lab, change, **which), name="logged").training
+    return summarise_records(*made(lab, change, **which), name="logged").studies["training"].rows
 
 
 def svg(lab, out, change=lambda log, cell: None, **which):
@@ -48,7 +48,7 @@ def svg(lab, out, change=lambda log, cell: None, **which):
 
 def test_each_step_is_the_mean_over_seeds_with_their_interval(lab):
     cells, records = made(lab)
-    row = summarise_records(cells, records, name="logged").training[-1]
+    row = summarise_records(cells, records, name="logged").studies["training"].rows[-1]
     own = [record.metrics["log"] for record in records if record.cell["id"] in row.cells.values()]
     assert len(own) == 3
     found = row.log["reward/mean"]
@@ -98,7 +98,10 @@ def test_a_row_without_all_its_seeds_has_no_log(lab):
         lab.training_record(cell, status="failed" if cell["seed"] == 2 else "done")
         for cell in cells
     ]
-    assert all(row.log == {} for row in summarise_records(cells, records, name="young").training)
+    assert all(
+        row.log == {}
+        for row in summarise_records(cells, records, name="young").studies["training"].rows
+    )
 
 
 def test_a_record_without_a_log_has_no_figure_of_it(lab, tmp_path):
@@ -106,13 +109,14 @@ def test_a_record_without_a_log_has_no_figure_of_it(lab, tmp_path):
     for record in records:
         del record.metrics["log"]
     summary = summarise_records(cells, records, name="old")
-    assert summary.training[0].curve
-    assert summary.training[0].log == {}
-    assert {path.stem for path in figures(summary, tmp_path)} == {"training", "max-at-k"}
+    assert summary.studies["training"].rows[0].curve
+    assert summary.studies["training"].rows[0].log == {}
+    names = {"training", "max-at-k", "max-at-k-difference"}
+    assert {path.stem for path in figures(summary, tmp_path)} == names
 
 
 def test_metrics_that_are_undefined_or_never_vary_have_no_panel(lab, tmp_path):
-    assert shown_metrics(rows(lab)) == ["reward/mean", "entropy", "grad_norm", "frac_truncated"]
+    assert shown_measures(rows(lab)) == ["reward/mean", "entropy", "grad_norm", "frac_truncated"]
     texts = svg(lab, tmp_path)
     assert {"reward/mean", "entropy", "grad_norm", "frac_truncated", "rollouts"} <= set(texts)
     assert not {"kl/token", "clip_ratio/high", "length/mean", "loss"} & set(texts)
@@ -125,7 +129,7 @@ def test_one_row_that_varies_is_enough_for_a_panel(lab, tmp_path):
             log["kl/token"][0] = 0.25
             log["length/mean"][2] = 3.0
 
-    assert {"kl/token", "length/mean"} <= set(shown_metrics(rows(lab, change)))
+    assert {"kl/token", "length/mean"} <= set(shown_measures(rows(lab, change)))
     texts = svg(lab, tmp_path, change)
     assert {"kl/token", "length/mean"} <= set(texts)
     assert "clip_ratio/high" not in texts
@@ -136,7 +140,7 @@ def test_what_every_training_has_is_shown_even_where_it_is_constant(lab):
         log["grad_norm"] = [1.0] * len(log["step"])
         log["entropy"] = [None] * len(log["step"])
 
-    assert shown_metrics(rows(lab, change)) == ["reward/mean", "grad_norm", "frac_truncated"]
+    assert shown_measures(rows(lab, change)) == ["reward/mean", "grad_norm", "frac_truncated"]
 
 
 def test_the_figure_says_what_its_bands_are(lab, tmp_path):

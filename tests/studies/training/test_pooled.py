@@ -14,7 +14,7 @@ from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.over_seeds import over_seeds
-from maxk_lab.studies.training.rows.names import biasing
+from maxk_lab.studies.training.row.names import biasing
 
 
 def report(lab, cells, lost=(), **how):
@@ -36,7 +36,9 @@ def plain(lab):
 def row_of(summary, **axes):
     """The one row whose key has these values."""
     (found,) = (
-        r for r in summary.training if all(getattr(r.key, axis) == v for axis, v in axes.items())
+        r
+        for r in summary.studies["training"].rows
+        if all(getattr(r.key, axis) == v for axis, v in axes.items())
     )
     return found
 
@@ -88,7 +90,7 @@ def test_a_row_pools_the_seeds(plain, lab):
 
 def test_differences_are_paired_by_seed(plain):
     row, reference = row_of(plain.summary, baseline="subloo"), row_of(plain.summary, k=1)
-    assert row.reference == reference.key.path == "training/reinforce/centred/n8/k1"
+    assert row.compared_with == reference.key.path == "training/reinforce/centred/n8/k1"
     assert reference.differences == {}
     gap = row.differences[8]
     assert gap.value == pytest.approx(row.final(8).value - reference.final(8).value)
@@ -99,7 +101,7 @@ def test_differences_are_paired_by_seed(plain):
 def test_rows_are_compared_within_their_n(lab):
     points = [("maxk", "none", n, 4) for n in (8, 16)] + [("reinforce", "none", 16, 1)]
     summary = report(lab, lab.training_cells(points=points))
-    assert {row.key.path: row.reference for row in summary.training} == {
+    assert {row.key.path: row.compared_with for row in summary.studies["training"].rows} == {
         "training/maxk/none/n8/k4": "",
         "training/reinforce/none/n16/k1": "",
         "training/maxk/none/n16/k4": "training/reinforce/none/n16/k1",
@@ -129,7 +131,7 @@ def test_cells_without_a_record_are_missing(lab):
     records = [lab.training_record(cell) for cell in cells if cell["seed"] < 2]
     summary = summarise_records(cells, records, name="young")
     assert len(summary.missing) == 3
-    assert not any(row.curve for row in summary.training)
+    assert not any(row.curve for row in summary.studies["training"].rows)
     text = render(summary, "terminal", width=200)
     assert (
         "not finished: training/maxk/subloo/n8/k8 seed 2 (cell training-maxk-subloo-8-8-2)" in text
@@ -273,11 +275,11 @@ def test_figures_show_what_was_measured(plain, tmp_path):
     paths = figures(plain.summary, tmp_path)
     names = [
         f"{name}.{kind}"
-        for name in ("training", "max-at-k", "training-log")
+        for name in ("max-at-k", "max-at-k-difference", "training", "training-log")
         for kind in ("png", "svg")
     ]
     assert [path.name for path in paths] == names
-    curves, final, _ = (path.read_text() for path in paths if path.suffix == ".svg")
+    final, _, curves, _ = (path.read_text() for path in paths if path.suffix == ".svg")
     for said in (
         "mean reward (Max@1)", "Max@8", "Max@16", "rollouts", "seconds of training", "over 3 seeds",
         "maxk subloo, K = 8", "reinforce centred, K = 1",
@@ -296,7 +298,7 @@ def test_without_a_clock_there_is_no_figure_against_time(lab, tmp_path):
     for record in records:
         record.timings = {}
     summary = summarise_records(cells, records, name="timeless")
-    assert math.isnan(summary.training[0].evaluations[1].seconds)
+    assert math.isnan(summary.studies["training"].rows[0].evaluations[1].seconds)
     curves = next(
         path for path in figures(summary, tmp_path) if path.name == "training.svg"
     ).read_text()

@@ -4,7 +4,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from maxk_lab.report.formats.render import render
-from maxk_lab.studies.training.rows.names import derived, labels
+from maxk_lab.studies.training.row.names import derived, labels
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 ZSCORE = "weight_normalization"
@@ -34,14 +34,18 @@ def with_settings(cells, **overridden):
 
 
 def test_settings_are_rows_of_their_own(study, tsp):
-    assert len(study.training) == len(tsp.points) == len({row.key.path for row in study.training})
+    assert (
+        len(study.studies["training"].rows)
+        == len(tsp.points)
+        == len({row.key.path for row in study.studies["training"].rows})
+    )
     forced = tsp.row_of(study, "reinforce", "group_mean", 1, "multistart")
     assert forced.key.path == "training/start=multistart/reinforce/group_mean/n16/k1"
     assert tsp.row_of(study, "maxk", "subloo", 8).key.path == "training/maxk/subloo/n16/k8"
 
 
 def test_labels_name_pomo_and_what_is_not_the_default(study):
-    assert labels(study.training)[:4] == [
+    assert labels(study.studies["training"].rows)[:4] == [
         "POMO (reinforce group_mean), K = 1 (biased)",
         "POMO (reinforce group_mean), K = 1, start=multistart",
         "reinforce centred, K = 1",
@@ -67,7 +71,7 @@ def test_labels_name_pomo_and_what_is_not_the_default(study):
 )
 def test_what_is_derived_of_a_row_is_of_its_own_settings(tsp, overridden, word, label):
     cells = with_settings(tsp.cells(points=[("maxk", "centred", 16, 8, "iid")]), **overridden)
-    (row,) = tsp.report(cells).training
+    (row,) = tsp.report(cells).studies["training"].rows
     assert (derived(row), labels([row])[0]) == (word, label)
     (flat,) = [
         line
@@ -83,7 +87,7 @@ def test_what_is_derived_of_a_row_is_of_its_own_settings(tsp, overridden, word, 
 def test_no_row_of_such_a_study_is_called_unbiased(tsp, settings):
     cells = tsp.cells(points=[("maxk", "centred", 16, 8, "iid")], setting=False, **settings)
     assert "unbiased" not in render(tsp.report(cells), "csv").replace("derived_unbiased", "")
-    (row,) = tsp.report(cells).training
+    (row,) = tsp.report(cells).studies["training"].rows
     assert derived(row) != "unbiased"
 
 
@@ -136,9 +140,11 @@ def test_a_setting_that_biases_some_rows_is_said_of_them(tsp):
 
 def test_differences_are_to_pomo_s_loss(study):
     plain = "training/reinforce/group_mean/n16/k1"
-    assert {row.reference for row in study.training if row.key.path != plain} == {plain}
-    assert study.training[0].key.path == plain
-    assert study.training[0].reference == ""
+    assert {
+        row.compared_with for row in study.studies["training"].rows if row.key.path != plain
+    } == {plain}
+    assert study.studies["training"].rows[0].key.path == plain
+    assert study.studies["training"].rows[0].compared_with == ""
 
 
 @pytest.mark.slow
@@ -152,7 +158,10 @@ def test_a_forced_start_is_compared_with_pomo_as_shipped_and_that_with_its_loss(
         tsp.cells(points=[("maxk", "subloo", 16, 8, "iid")]), start="multistart"
     )
     text = render(tsp.report(cells + shipped), "terminal", width=200)
-    references = {row.key.path: row.reference for row in tsp.report(cells + shipped).training}
+    references = {
+        row.key.path: row.compared_with
+        for row in tsp.report(cells + shipped).studies["training"].rows
+    }
     assert references == {
         "training/reinforce/group_mean/n16/k1": "",
         "training/start=multistart/reinforce/group_mean/n16/k1": "training/reinforce/group_mean/n16/k1",
@@ -170,11 +179,14 @@ def test_environments_have_their_own_tables_and_references(tsp):
         made = tsp.cells(points=points, environment={"name": name, "num_loc": 20}, setting=False)
         cells += [cell | {"setting": {"environment.name": name}} for cell in made]
     summary = tsp.report(cells)
-    assert [row.key.environment for row in summary.training] == ["cvrp(num_loc=20)"] * 2 + [
-        "op(num_loc=20)"
+    assert [row.key.environment for row in summary.studies["training"].rows] == [
+        "cvrp(num_loc=20)"
+    ] * 2 + ["op(num_loc=20)"] * 2
+    assert [bool(row.compared_with) for row in summary.studies["training"].rows] == [
+        False,
+        True,
     ] * 2
-    assert [bool(row.reference) for row in summary.training] == [False, True] * 2
-    assert summary.training[1].key.path == "training/name=cvrp/maxk/subloo/n16/k8"
+    assert summary.studies["training"].rows[1].key.path == "training/name=cvrp/maxk/subloo/n16/k8"
     text = render(summary, "terminal", width=200)
     assert "Max@K after training, K = 1, 2, 4, 8: op(num_loc=20)\n" in text
     assert "name=" not in text.replace("training/name=", "")

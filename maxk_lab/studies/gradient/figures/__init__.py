@@ -1,1 +1,88 @@
-"""Figures of the gradient study."""
+"""The figures of a gradient study, each drawn where it has something to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from maxk_lab.report.model import Summary
+from maxk_lab.report.naming import setting_words
+from maxk_lab.report.rows import grouped
+from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.studies.gradient.figures.anatomy import anatomy_figure, anatomy_parts
+from maxk_lab.studies.gradient.figures.heat_map import has_heat_map, heat_map_figure
+from maxk_lab.studies.gradient.figures.lines import declared_figure
+from maxk_lab.studies.gradient.figures.variance import forest_figure, variance_figure
+from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.row.order import family, sorted_rows, table, who
+from maxk_lab.studies.gradient.rows import GradientRows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def figures(found: GradientRows, summary: Summary) -> Iterator[tuple[str, Figure]]:
+    """Every figure with its name: the declared ones, those of every study, then the anatomy.
+
+    A sweep that varies settings and declares figures has no others of these lines: those of each
+    setting would bury its own.
+    """
+    rows = sorted_rows(found.rows)
+    declared = list(_declared_figures(rows, summary))
+    yield from declared
+    if not declared or len({row.key.setting for row in rows}) == 1:
+        yield from _automatic_figures(rows, summary.level)
+    for (environment, stage, k), members in grouped(
+        rows, lambda row: (row.key.environment, row.key.stage, row.key.k)
+    ).items():
+        for part in anatomy_parts(members):
+            title = f"Variance anatomy, stage {stage}, K = {k}: {environment}"
+            yield f"anatomy-stage{stage}-k{k}", anatomy_figure(part, title)
+
+
+def _declared_figures(rows: list[GradientRow], summary: Summary) -> Iterator[tuple[str, Figure]]:
+    for declared in summary.figures:
+        for environment, members in grouped(rows, lambda row: row.key.environment).items():
+            against = declared.against.rpartition(".")[2]
+            what = declared.title or f"{MEASURES.get(declared.metric).heading} against {against}"
+            figure = declared_figure(members, declared, f"{what}: {environment}", summary.level)
+            if figure is not None:
+                yield declared.name, figure
+
+
+def _automatic_figures(rows: list[GradientRow], level: float) -> Iterator[tuple[str, Figure]]:
+    measured = [row for row in rows if row.units is not None]
+    families = {(row.key.environment, family(row)) for row in measured}
+    varied = len({row.key.setting for row in rows}) > 1
+
+    def named(name: str, row: GradientRow, *, of_family: bool = True) -> str:
+        words = [family(row).replace(" ", "-")] if of_family and len(families) > 1 else []
+        words += [setting_words(row.key.setting).replace(", ", "-")] if varied else []
+        return "-".join([name, *words])
+
+    for members in grouped(
+        measured, lambda row: (row.key.environment, row.key.setting, family(row))
+    ).values():
+        first = members[0]
+        if any(row.intervals["variance"].known for row in members):
+            title = f"Gradient variance, {who(first)}: {_environment(first)}"
+            yield named("variance", first), variance_figure(members, title, level)
+    for members in grouped(measured, lambda row: (table(row), row.key.setting)).values():
+        first = members[0]
+        if any(row.intervals["scale"].known for row in members):
+            stage = first.key.stage
+            title = f"Bias along ∇J, stage {stage}, {who(first)}: {_environment(first)}"
+            yield named(f"bias-stage{stage}", first), forest_figure(members, title, level)
+    # With the rows that have no result: an empty cell would say that it was not asked for.
+    for members in grouped(
+        rows, lambda row: (row.key.environment, row.key.stage, row.key.setting)
+    ).values():
+        first = members[0]
+        if has_heat_map(members):
+            name = named(f"heat-map-stage{first.key.stage}", first, of_family=False)
+            title = f"Relative variance, stage {first.key.stage}: {_environment(first)}"
+            yield name, heat_map_figure(members, title)
+
+
+def _environment(row: GradientRow) -> str:
+    return ", ".join(filter(None, (row.key.environment, setting_words(row.key.setting))))

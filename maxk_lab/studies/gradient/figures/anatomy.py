@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxk_lab.estimators.method import Method
 from maxk_lab.report.document import number
 from maxk_lab.report.drawing import finish, panels
-from maxk_lab.report.model import SummaryRow
 from maxk_lab.report.naming import Setting, setting_words
+from maxk_lab.report.rows import method_of
 from maxk_lab.studies.gradient.columns import ANATOMY
-from maxk_lab.studies.gradient.order import family, is_oracle, method, method_order
+from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.row.order import family, is_oracle, method, method_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,16 +37,16 @@ _LETTER = 0.062
 _FAR = 4.0
 
 
-def anatomy_parts(rows: Sequence[SummaryRow]) -> Iterator[list[SummaryRow]]:
+def anatomy_parts(rows: Sequence[GradientRow]) -> Iterator[list[GradientRow]]:
     """The rows that have an anatomy, in figures of at most `MOST` bars; what has the same setting and n stays together.
 
     A row that nothing stands beside is left out: there is nothing to compare, and the table has its shares.
     """
-    groups: dict[Hashable, list[SummaryRow]] = {}
+    groups: dict[Hashable, list[GradientRow]] = {}
     for row in rows:
         if row.anatomy:
             groups.setdefault(_group(row), []).append(row)
-    found: list[SummaryRow] = []
+    found: list[GradientRow] = []
     for group in groups.values():
         if len(group) == 1:
             continue
@@ -58,7 +58,7 @@ def anatomy_parts(rows: Sequence[SummaryRow]) -> Iterator[list[SummaryRow]]:
         yield found
 
 
-def anatomy_figure(rows: Sequence[SummaryRow], title: str) -> Figure:
+def anatomy_figure(rows: Sequence[GradientRow], title: str) -> Figure:
     """The parts of each cell's variance, stacked, as multiples of the least variance of the unbiased beside it.
 
     A negative interaction hangs below zero. The black line is the variance itself, with its number: what stands above it
@@ -109,16 +109,16 @@ def anatomy_figure(rows: Sequence[SummaryRow], title: str) -> Figure:
     return figure
 
 
-def _group(row: SummaryRow) -> tuple[Setting, int]:
+def _group(row: GradientRow) -> tuple[Setting, int]:
     return row.key.setting, row.key.n
 
 
 def _positions(
-    rows: Sequence[SummaryRow],
-) -> tuple[list[float], list[tuple[SummaryRow, tuple[float, float]]]]:
+    rows: Sequence[GradientRow],
+) -> tuple[list[float], list[tuple[GradientRow, tuple[float, float]]]]:
     """Where each bar stands, and for each group a row of it and where it begins and ends."""
     at: list[float] = []
-    ends: list[tuple[SummaryRow, tuple[float, float]]] = []
+    ends: list[tuple[GradientRow, tuple[float, float]]] = []
     for index, row in enumerate(rows):
         new = index == 0 or _group(row) != _group(rows[index - 1])
         at.append(0.0 if index == 0 else at[-1] + 1.0 + _GAP * new)
@@ -127,11 +127,11 @@ def _positions(
     return at, ends
 
 
-def _words(row: SummaryRow) -> str:
+def _words(row: GradientRow) -> str:
     return ", ".join(filter(None, (setting_words(row.key.setting), f"n = {row.key.n}")))
 
 
-def _label(row: SummaryRow, rows: Sequence[SummaryRow]) -> str:
+def _label(row: GradientRow, rows: Sequence[GradientRow]) -> str:
     several = len({family(other) for other in rows}) > 1
     name = (
         f"{row.key.estimator} {method(row)}"
@@ -141,7 +141,7 @@ def _label(row: SummaryRow, rows: Sequence[SummaryRow]) -> str:
     return name if row.catalogued_unbiased else f"{name} (biased)"
 
 
-def _least(row: SummaryRow, rows: Sequence[SummaryRow]) -> float:
+def _least(row: GradientRow, rows: Sequence[GradientRow]) -> float:
     """The least variance of the unbiased of its group and objective, of all of these where none is; NaN where that is zero."""
     group = [
         other
@@ -155,11 +155,11 @@ def _least(row: SummaryRow, rows: Sequence[SummaryRow]) -> float:
     return least if least > 0 else math.nan
 
 
-def _objective(row: SummaryRow) -> str:
-    return Method.parse(row.key.estimator, k=row.key.k).objective.name
+def _objective(row: GradientRow) -> str:
+    return method_of(row).objective.name
 
 
-def _multiples(row: SummaryRow, least: float) -> dict[str, float]:
+def _multiples(row: GradientRow, least: float) -> dict[str, float]:
     return {
         part: 0.0 if math.isnan(least) else value / least for part, value in row.anatomy.items()
     }

@@ -10,8 +10,8 @@ import numpy as np
 
 from maxk_lab.report.document import UNDEFINED, number
 from maxk_lab.report.drawing import panels, wide_enough, wrapped
-from maxk_lab.report.model import RowKey, SummaryRow
-from maxk_lab.studies.gradient.order import family, is_oracle, method, method_order
+from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow
+from maxk_lab.studies.gradient.row.order import family, is_oracle, method, method_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,13 +29,13 @@ _FOUND_BIASED = ("biased", "scale bias")
 Size = tuple[int, int]
 
 
-def has_heat_map(rows: Sequence[SummaryRow]) -> bool:
+def has_heat_map(rows: Sequence[GradientRow]) -> bool:
     """There are two values to compare in some column."""
     sizes = [_size(row) for row in rows if _known(row)]
     return any(sizes.count(size) > 1 for size in set(sizes))
 
 
-def relative_to_best(rows: Sequence[SummaryRow]) -> dict[RowKey, float]:
+def relative_to_best(rows: Sequence[GradientRow]) -> dict[GradientKey, float]:
     """Relative variance over the least of the unbiased rows with the same (n, K), of all rows where both are known."""
     best: dict[Size, float] = {}
     for row in filter(_may_be_best, rows):
@@ -47,7 +47,7 @@ def relative_to_best(rows: Sequence[SummaryRow]) -> dict[RowKey, float]:
     }
 
 
-def heat_map_figure(rows: Sequence[SummaryRow], title: str) -> Figure:
+def heat_map_figure(rows: Sequence[GradientRow], title: str) -> Figure:
     """One line per estimator and baseline, one column per (K, n), of one environment and stage.
 
     Every cell says its relative variance; its colour says how many times the least among the unbiased of its
@@ -86,21 +86,21 @@ def heat_map_figure(rows: Sequence[SummaryRow], title: str) -> Figure:
     return figure
 
 
-def _size(row: SummaryRow) -> Size:
+def _size(row: GradientRow) -> Size:
     return row.key.k, row.key.n
 
 
-def _value(row: SummaryRow) -> float:
+def _value(row: GradientRow) -> float:
     return row.intervals["relative_variance"].value
 
 
-def _known(row: SummaryRow) -> bool:
+def _known(row: GradientRow) -> bool:
     """It has a value, and an interval that ends: an infinite end says that the signal may be nothing."""
     found = row.intervals["relative_variance"]
     return found.known and math.isfinite(found.high) and found.value > 0
 
 
-def _may_be_best(row: SummaryRow) -> bool:
+def _may_be_best(row: GradientRow) -> bool:
     return (
         _known(row)
         and row.catalogued_unbiased
@@ -109,14 +109,14 @@ def _may_be_best(row: SummaryRow) -> bool:
     )
 
 
-def _label(line: tuple[str, str], rows: Sequence[SummaryRow]) -> str:
+def _label(line: tuple[str, str], rows: Sequence[GradientRow]) -> str:
     members = [row for row in rows if (row.key.estimator, row.key.baseline) == line]
     row = members[0]
     name = method(row) if method(row) == row.key.estimator else f"{family(row)}  {method(row)}"
     return name if row.catalogued_unbiased else f"{name} (biased)"
 
 
-def _cell(axes: Axes, spot: tuple[int, int], row: SummaryRow, face: tuple[float, ...]) -> None:
+def _cell(axes: Axes, spot: tuple[int, int], row: GradientRow, face: tuple[float, ...]) -> None:
     from matplotlib.patches import Rectangle
 
     x, y = spot

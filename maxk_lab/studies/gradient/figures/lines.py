@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.estimators.method import Method
 from maxk_lab.report.axes import number_axis, plain_ticks
 from maxk_lab.report.drawing import bars, finish, legend_width, look, looks, panels
-from maxk_lab.report.model import SummaryRow
-from maxk_lab.report.naming import DISTANCE, spelled
+from maxk_lab.report.naming import spelled
+from maxk_lab.report.rows import method_of
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.columns import OF_RATIOS
-from maxk_lab.studies.gradient.order import method_order
+from maxk_lab.studies.gradient.row.model import DISTANCE, GradientRow
+from maxk_lab.studies.gradient.row.order import method_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ class _Line:
 
 
 def declared_figure(
-    rows: Sequence[SummaryRow], declared: Declared, title: str, level: float
+    rows: Sequence[GradientRow], declared: Declared, title: str, level: float
 ) -> Figure | None:
     """The figure of one environment; None where no row has the measure.
 
@@ -104,14 +104,14 @@ def declared_figure(
     return figure
 
 
-def value_of(row: SummaryRow, axis: str) -> Any:
+def value_of(row: GradientRow, axis: str) -> Any:
     """The row's value of an axis of the grid or of a setting; a policy that samples itself is at distance 0."""
     if axis in _AXES:
         return getattr(row.key, axis)
     return dict(row.key.setting).get(axis, 0.0 if axis == DISTANCE else None)
 
 
-def _measured(row: SummaryRow, metric: str) -> Interval:
+def _measured(row: GradientRow, metric: str) -> Interval:
     if metric in row.intervals:
         return row.intervals[metric]
     if metric in row.anatomy:
@@ -120,7 +120,7 @@ def _measured(row: SummaryRow, metric: str) -> Interval:
     return undefined(0.95, "not measured")
 
 
-def _drawable(row: SummaryRow, declared: Declared) -> bool:
+def _drawable(row: GradientRow, declared: Declared) -> bool:
     found = _measured(row, declared.metric)
     if (
         row.units is None
@@ -128,7 +128,7 @@ def _drawable(row: SummaryRow, declared: Declared) -> bool:
         or value_of(row, declared.against) is None
     ):
         return False
-    return (row.exact or found.known) and (declared.scale != "log" or found.value > 0)
+    return (row.enumerated or found.known) and (declared.scale != "log" or found.value > 0)
 
 
 def _axes_of_lines(declared: Declared) -> tuple[str, ...]:
@@ -137,11 +137,11 @@ def _axes_of_lines(declared: Declared) -> tuple[str, ...]:
     return tuple(axis for axis in declared.lines if not (own and axis in ("estimator", "baseline")))
 
 
-def _place(row: SummaryRow, declared: Declared) -> tuple[Any, ...]:
+def _place(row: GradientRow, declared: Declared) -> tuple[Any, ...]:
     return tuple(value_of(row, axis) for axis in _axes_of_lines(declared))
 
 
-def _lines(rows: Sequence[SummaryRow], declared: Declared) -> list[_Line]:
+def _lines(rows: Sequence[GradientRow], declared: Declared) -> list[_Line]:
     ordered = sorted(rows, key=method_order)
     places = list(dict.fromkeys(_place(row, declared) for row in ordered))
     varying = [
@@ -183,22 +183,18 @@ def _styles(places: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
 
 
 def _label(
-    row: SummaryRow, place: Sequence[Any], axes: Sequence[str], varying: Sequence[int]
+    row: GradientRow, place: Sequence[Any], axes: Sequence[str], varying: Sequence[int]
 ) -> str:
     parts = []
     for i in varying or range(len(axes)):
-        if (
-            axes[i] == "baseline"
-            and not Method.parse(row.key.estimator).takes_baseline
-            and varying[1:]
-        ):
+        if axes[i] == "baseline" and not method_of(row).takes_baseline and varying[1:]:
             continue
         named = axes[i] in ("estimator", "baseline")
         parts.append(str(place[i]) if named else f"{_word(axes[i])} = {_spelled(place[i])}")
     return ", ".join(parts)
 
 
-def _is_rounding(row: SummaryRow, declared: Declared) -> bool:
+def _is_rounding(row: GradientRow, declared: Declared) -> bool:
     return (
         declared.metric == "squared_bias"
         and declared.scale == "log"
@@ -206,7 +202,7 @@ def _is_rounding(row: SummaryRow, declared: Declared) -> bool:
     )
 
 
-def _edges(rows: Sequence[SummaryRow], declared: Declared) -> tuple[float, float]:
+def _edges(rows: Sequence[GradientRow], declared: Declared) -> tuple[float, float]:
     """Where to draw what is nothing, a tenth of the least that is something, and where to end what has no end."""
     known = [_measured(row, declared.metric) for row in rows if not _is_rounding(row, declared)]
     low = min((found.value for found in known), default=1.0)
@@ -219,7 +215,7 @@ def _edges(rows: Sequence[SummaryRow], declared: Declared) -> tuple[float, float
 
 def _draw(
     axes: Axes,
-    rows: Sequence[SummaryRow],
+    rows: Sequence[GradientRow],
     line: _Line,
     declared: Declared,
     shift: tuple[float, float],
@@ -269,7 +265,7 @@ def _spelled(value: Any) -> str:
     return "none" if value is None else spelled(value)
 
 
-def _over(rows: Sequence[SummaryRow]) -> str:
+def _over(rows: Sequence[GradientRow]) -> str:
     units = dict.fromkeys(
         {"instance": "instances", "block": "pool blocks"}.get(row.unit, row.unit) for row in rows
     )

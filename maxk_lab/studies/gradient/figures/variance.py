@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxk_lab.report.drawing import bars, finish, look, panels
-from maxk_lab.report.model import SummaryRow
-from maxk_lab.studies.gradient.order import method, method_order
+from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.row.order import method, method_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ VERDICT_MARKS = {
 _FOREST_RANGE = (-0.5, 2.5)
 
 
-def variance_figure(rows: Sequence[SummaryRow], title: str, level: float) -> Figure:
+def variance_figure(rows: Sequence[GradientRow], title: str, level: float) -> Figure:
     stages, ks = sorted({row.key.stage for row in rows}), sorted({row.key.k for row in rows})
     methods = list(dict.fromkeys(method(row) for row in sorted(rows, key=method_order)))
     # Many methods need the width for their legend.
@@ -51,7 +51,7 @@ def variance_figure(rows: Sequence[SummaryRow], title: str, level: float) -> Fig
 
 
 def _variance_line(
-    axes: Axes, line: Sequence[SummaryRow], index: int, of: int, label: str, unbiased: bool
+    axes: Axes, line: Sequence[GradientRow], index: int, of: int, label: str, unbiased: bool
 ) -> None:
     known = [
         row for row in line if row.intervals["variance"].known and row.intervals["variance"].low > 0
@@ -79,7 +79,7 @@ def _sample_axis(axes: Axes, ns: Sequence[int]) -> None:
     axes.set_xlim(min(ns) / 1.25, max(ns) * 1.25)
 
 
-def forest_figure(rows: Sequence[SummaryRow], title: str, level: float) -> Figure:
+def forest_figure(rows: Sequence[GradientRow], title: str, level: float) -> Figure:
     ks = sorted({row.key.k for row in rows})
     methods = list(dict.fromkeys(method(row) for row in sorted(rows, key=method_order)))
     lines = sorted({(methods.index(method(row)), row.key.n) for row in rows})
@@ -110,7 +110,7 @@ def forest_figure(rows: Sequence[SummaryRow], title: str, level: float) -> Figur
     return figure
 
 
-def _forest_limits(rows: Sequence[SummaryRow]) -> tuple[float, float]:
+def _forest_limits(rows: Sequence[GradientRow]) -> tuple[float, float]:
     """Every point within `_FOREST_RANGE` and the ends of most bars: a few wide ones must not squeeze all."""
     values = [row.intervals["scale"] for row in rows if row.intervals["scale"].known]
     points = np.clip([value.value for value in values] + [1.0], *_FOREST_RANGE)
@@ -124,7 +124,7 @@ def _forest_limits(rows: Sequence[SummaryRow]) -> tuple[float, float]:
     return float(low - air), float(high + air)
 
 
-def _forest_mark(axes: Axes, row: SummaryRow, height: float, limits: tuple[float, float]) -> None:
+def _forest_mark(axes: Axes, row: GradientRow, height: float, limits: tuple[float, float]) -> None:
     value = row.intervals["scale"]
     if not value.known:
         axes.text(1.0, height, "—", ha="center", va="center", fontsize=8, color="#666666", zorder=3)
@@ -151,6 +151,6 @@ def _forest_mark(axes: Axes, row: SummaryRow, height: float, limits: tuple[float
             )
 
 
-def _over(rows: Sequence[SummaryRow]) -> str:
+def _over(rows: Sequence[GradientRow]) -> str:
     what = {"instance": "instances", "block": "pool blocks"}.get(rows[0].unit, rows[0].unit)
     return f" over {what}, stratified by seed"

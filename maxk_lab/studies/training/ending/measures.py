@@ -1,4 +1,4 @@
-"""Training records → what the end of a training is besides Max@K: sample quantiles, extras and optimality gaps."""
+"""Training records → the end of a training besides Max@K: quantiles, extras, optimality gaps."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.over_seeds import floats, of_instances, of_record
+from maxk_lab.statistics.two_level import QUANTILES
 from maxk_lab.statistics.units import Array
-from maxk_lab.studies.training.rows.model import Measures, Optimum, Trained
+from maxk_lab.studies.training.row.model import Measures, Optimum, Trained
 
-# The extras of a record in reading order, and what they are.
+# The extras of a record in reading order, and their headings.
 EXTRAS = {
     "greedy": "greedy",
     "greedy_augmented": "greedy, best of 8 augmentations",
@@ -20,13 +21,13 @@ EXTRAS = {
     "multistart_sampling": "best sample over forced starts",
 }
 Metrics = Mapping[str, Any]
-# Rewards are sums in single precision, and the same tour from another city differs in its last bits: values that are so
-# near to each other, relative to their size, are the same.
+# Rewards are sums in single precision, and the same tour from another city differs in its last bits:
+# values that are so near to each other, relative to their size, are the same.
 ROUNDING = 1e-6
 
 
 def trained(metrics: Metrics) -> Trained:
-    """What one seed ended with."""
+    """The end of one seed."""
     final = metrics["final"]
     return Trained(
         tuple(floats(final["value"])),
@@ -36,23 +37,22 @@ def trained(metrics: Metrics) -> Trained:
     )
 
 
-def measures(metrics: Sequence[Metrics], level: float) -> Measures | None:
-    """The measures of the metrics of every seed of a row; None where a record was made before there were any."""
-    if not all("quantiles" in m for m in metrics):
-        return None
+def measures(metrics: Sequence[Metrics], level: float) -> Measures:
+    """The measures of a row, from the metrics of every seed."""
     quantiles = {
         name: of_record([m["quantiles"][name] for m in metrics], level)
-        for name in metrics[0]["quantiles"]
+        for name in QUANTILES
+        if all(name in m.get("quantiles", {}) for m in metrics)
     }
     optimum = _optimum(metrics)
     return Measures(optimum, quantiles, _extras(metrics, level), _gaps(metrics, optimum, level))
 
 
 def gap(values: Sequence[float] | Array, optima: Sequence[float]) -> Array:
-    """By how many percent of it each reward [I] is below the optimum of its instance: (optimum − value) / |optimum|.
+    """The optimality gaps [I] of rewards [I] in percent: 100 (optimum − value) / |optimum|.
 
-    Costs are rewards below zero, so 0 is optimal and higher is worse there as elsewhere. NaN where the optimum is 0.
-    Within rounding of the optimum it is 0.
+    Costs are rewards below zero, so 0 is optimal and higher is worse there as elsewhere. NaN where
+    the optimum is 0. Within rounding of the optimum it is 0.
     """
     best = np.asarray(optima, dtype=float)
     found = (best - np.asarray(values, dtype=float)) / np.where(best == 0, np.nan, np.abs(best))
@@ -61,7 +61,7 @@ def gap(values: Sequence[float] | Array, optima: Sequence[float]) -> Array:
 
 
 def _optimum(metrics: Sequence[Metrics]) -> Optimum:
-    """How the optima of all seeds are known; none where they are known in one seed and not in another."""
+    """The way in which the optima of all seeds are known; none where some seed lacks them."""
     found = [m.get("reference", {"kind": "none", "reason": "not asked for"}) for m in metrics]
     missing = next((each for each in found if each["kind"] == "none"), None)
     if missing is not None:

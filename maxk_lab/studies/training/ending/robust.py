@@ -1,4 +1,4 @@
-"""What the rows of a training study are worth without their means: IQM, quantiles and the probability of an improvement."""
+"""Rows of a training study without their means: IQM, quantiles, the probability of improvement."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from maxk_lab.statistics.two_level import (
 )
 from maxk_lab.statistics.units import Array
 from maxk_lab.studies.training.ending.measures import ROUNDING, gap
-from maxk_lab.studies.training.rows.comparison import seed_pairs, why_not_paired
-from maxk_lab.studies.training.rows.model import Robust, Trained, TrainingRow
+from maxk_lab.studies.training.row.comparison import seed_pairs, why_not_paired
+from maxk_lab.studies.training.row.model import Robust, Trained, TrainingRow
 
 
-def robustly(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> TrainingRow:
-    """The row with its robust summary, where its records have what it takes."""
+def with_robust(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> TrainingRow:
+    """The row with its robust summary, where all seeds finished."""
     if row.measures is None or not row.ks:
         return row
     k = row.ks[-1]
@@ -33,19 +33,20 @@ def robustly(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> Tra
     values = np.array([_worth(row.by_seed[seed], k, known) for seed in sorted(row.by_seed)])
     quantiles = {name: quantile_interval(values, q, level=level) for name, q in QUANTILES.items()}
     found = Robust("gap" if known else f"max@{k}", two_level(values, iqm, level=level), quantiles)
-    if row.reference:
+    if row.compared_with:
         other = next(
-            each for each in rows if each.key.path == row.reference and _shares_place(each, row)
+            each for each in rows if each.key.path == row.compared_with and _shares_place(each, row)
         )
         found = replace(found, improvement=improvement_over(row, other, k, level))
     return replace(row, robust=found)
 
 
 def improvement_over(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
-    """P(Max@k of `row` on an instance of a seed is higher than that of `other`), ties half, paired by both.
+    """P(Max@k of `row` on an instance of a seed is higher than that of `other`), ties half.
 
-    Every optimum is that of both rows, so of gaps it is the same. Values within rounding of each other are ties: else of two rows
-    that both found the optimum, that which found it in more ways would win.
+    Paired by instance and seed. Every optimum is that of both rows, so for gaps it is the same.
+    Values within rounding of each other are ties: else of two rows that both found the optimum,
+    that which found it in more ways would win.
     """
     reason = why_not_paired(row, other, k)
     if not reason and any(

@@ -1,22 +1,20 @@
-"""Tables of a training study besides Max@K: optimality gap, other ways of decoding, quantiles and robust summaries."""
+"""Tables of a training study besides Max@K: gaps, other decoding, quantiles, robust summaries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from maxk_lab.estimators.method import Method
-from maxk_lab.report.document import Block, Sheet
-from maxk_lab.report.model import Summary
+from maxk_lab.report.document import Block, Sheet, breaks_between
+from maxk_lab.report.rows import method_of
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import (
-    BESIDE_METHODS,
     interval_column,
     method_columns,
     side_by_side,
 )
 from maxk_lab.studies.training.ending.values import values
-from maxk_lab.studies.training.rows.model import TrainingRow
+from maxk_lab.studies.training.row.model import TrainingRow
 
 _OPTIMA = {
     "enumeration": "by enumeration of every solution",
@@ -27,9 +25,9 @@ _OPTIMA = {
 
 
 def measure_sheets(
-    rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...], summary: Summary
+    rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...], level: float
 ) -> Iterator[Block]:
-    """Each of them where a row has it; `rows` are those of one environment, `where` its name."""
+    """The sheets that some row has; `rows` are those of one environment, `where` its name."""
     having = tuple(row for row in rows if row.measures is not None)
     if not having:
         return
@@ -38,28 +36,28 @@ def measure_sheets(
         ("gap", "Optimality gap in %", _gap_words(having)),
         ("extra", "Other ways of decoding", (_EXTRA_WORDS,)),
         ("sample", "Quantiles of the samples", (_SAMPLE_WORDS,)),
-        ("robust", "Robust summary", (*_robust_words(having, summary), *_SUMMARY_WORDS)),
+        ("robust", "Robust summary", (*_robust_words(having, level), *_SUMMARY_WORDS)),
     )
     for group, what, said in ways:
         for title, own, chunk in _tables(having, group, what):
             columns = (interval_column(name, partial(_value, name=key)) for key, name in chunk)
             yield Sheet(
-                f"{title}: {where}", (*methods, *columns), own, (*caption, *said), rules(own)
+                f"{title}: {where}", (*methods, *columns), own, (*caption, *said), breaks(own)
             )
 
 
 def _tables(
     rows: Sequence[TrainingRow], group: str, what: str
 ) -> Iterator[tuple[str, tuple[TrainingRow, ...], list[tuple[str, str]]]]:
-    """(title, rows, (name, heading) of its columns): the values of one group, so many side by side as fit, of rows that have any.
+    """(title, rows, (name, heading) of its columns) of each table of a group of values.
 
-    Values that no row has are left out: why, the notes say.
+    Its rows are those that have any. Values that no row has are left out: why, the notes say.
     """
     shown = shown_gaps(rows) if group == "gap" else None
     found = [v for row in rows for v in values(row) if v.group == group and v.interval.known]
     names = {v.name: v.heading for v in found if shown is None or v.name in shown}
     own = tuple(row for row in rows if any(v.name in names for v in values(row)))
-    chunks = side_by_side(list(names.items()), BESIDE_METHODS)
+    chunks = side_by_side(list(names.items()))
     for number, chunk in enumerate(chunks, start=1):
         yield what + (f" ({number} of {len(chunks)})" if len(chunks) > 1 else ""), own, chunk
 
@@ -72,7 +70,7 @@ def shown_gaps(rows: Sequence[TrainingRow]) -> list[str]:
     """The gaps in the table: at K = 1, at the K that were trained for, at all samples, and of the extras."""
     ks = {
         1,
-        *(Method.parse(row.key.estimator, k=row.key.k).k for row in rows),
+        *(method_of(row).k for row in rows),
         *(row.ks[-1] for row in rows if row.ks),
     }
     found = {at: None for row in rows if row.measures for at in row.measures.gaps}
@@ -83,20 +81,20 @@ def shown_gaps(rows: Sequence[TrainingRow]) -> list[str]:
     ]
 
 
-def rules(rows: Sequence[TrainingRow]) -> tuple[int, ...]:
-    """Above each n and each K."""
-    groups = [(row.key.n, Method.parse(row.key.estimator, k=row.key.k).k) for row in rows]
-    return tuple(i for i in range(1, len(rows)) if groups[i] != groups[i - 1])
+def breaks(rows: Sequence[TrainingRow]) -> tuple[int, ...]:
+    """A rule above each n and each K."""
+    return breaks_between([(row.key.n, method_of(row).k) for row in rows])
 
 
 def optimum_words(rows: Sequence[TrainingRow]) -> str:
-    """How the optima of these rows are known: exactly, or as the best known."""
+    """The way in which the optima of these rows are known: exactly, or as the best known."""
     known = {
         row.measures.optimum for row in rows if row.measures and row.measures.optimum.kind != "none"
     }
     kinds = sorted({kind for optimum in known for kind in optimum.kind.split(", ")})
     how = " and ".join(_OPTIMA.get(kind, f"by {kind}") for kind in kinds)
-    return f"optimum {how} ({'exact' if all(optimum.exact for optimum in known) else 'best known, not proven optimal'})"
+    proven = all(optimum.exact for optimum in known)
+    return f"optimum {how} ({'exact' if proven else 'best known, not proven optimal'})"
 
 
 def _gap_words(rows: Sequence[TrainingRow]) -> tuple[str, ...]:
@@ -107,9 +105,9 @@ def _gap_words(rows: Sequence[TrainingRow]) -> tuple[str, ...]:
     )
 
 
-def _robust_words(rows: Sequence[TrainingRow], summary: Summary) -> tuple[str, ...]:
+def _robust_words(rows: Sequence[TrainingRow], level: float) -> tuple[str, ...]:
     of = next(row.robust.of for row in rows if row.robust is not None)
-    what = (
+    subject = (
         "the optimality gap in % at all samples, lower is better"
         if of == "gap"
         else f"{of.capitalize()}"
@@ -117,19 +115,23 @@ def _robust_words(rows: Sequence[TrainingRow], summary: Summary) -> tuple[str, .
     how = (
         "bootstrap over the held-out instances of the one seed"
         if all(row.one_seed for row in rows)
-        else "Student's t with the larger standard error of two bootstraps, over seeds and over instances within them"
+        else "Student's t with the larger standard error of two bootstraps, "
+        "over seeds and over instances within them"
     )
     return (
-        f"Of the values of every instance of every seed: {what}.",
-        f"Intervals of this table: {summary.level:.0%}, {how}.",
+        f"Of the values of every instance of every seed: {subject}.",
+        f"Intervals of this table: {level:.0%}, {how}.",
     )
 
 
 _SUMMARY_WORDS = (
-    "IQM, p50, p90, p99: their interquartile mean and quantiles. P(better): the probability of a better value than the "
-    "reference of the differences, on an instance of a seed, ties half.",
+    "IQM, p50, p90, p99: their interquartile mean and quantiles. P(better): the probability of a "
+    "better value than the reference of the differences, on an instance of a seed, ties half.",
 )
-_EXTRA_WORDS = "Greedy decoding, augmentation and forced starts are other ways of decoding, no estimates of Max@K."
+_EXTRA_WORDS = (
+    "Greedy decoding, augmentation and forced starts are other ways of decoding, "
+    "no estimates of Max@K."
+)
 _SAMPLE_WORDS = (
     "Quantiles of the rewards of an instance's i.i.d. samples, then their mean over instances."
 )

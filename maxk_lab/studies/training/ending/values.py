@@ -1,4 +1,4 @@
-"""What the end of a training is besides Max@K, as one list of named values, from which tables, JSON and notes are made."""
+"""The end of a training besides Max@K as one list of named values, for tables, JSON and notes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.ending.measures import EXTRAS
-from maxk_lab.studies.training.rows.model import TrainingRow
+from maxk_lab.studies.training.row.model import TrainingRow
 
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a row: which `group` of them it is of, its name in JSON, and how tables and notes call it."""
+    """One value of a row: the `group` it is of, its name in JSON, its heading in tables and notes."""
 
     group: str
     name: str
@@ -22,7 +22,7 @@ class Value:
 
 
 def values(row: TrainingRow) -> Iterator[Value]:
-    """Every such value of the row, in reading order; none of records that were made before there were any."""
+    """Every such value of the row, in reading order; none unless all seeds finished."""
     if row.measures is None:
         return
     for at, found in row.measures.gaps.items():
@@ -43,7 +43,7 @@ def values(row: TrainingRow) -> Iterator[Value]:
 
 
 def measured(row: TrainingRow) -> dict[str, Any]:
-    """All of them for code: value and ends, what the robust ones are of, and how the optimum is known."""
+    """All of them for code: value and ends, the subject of the robust ones, and the optimum."""
     if row.measures is None:
         return {}
     optimum = row.measures.optimum

@@ -13,8 +13,9 @@ from maxk_lab.report.ranges import known, limits, outside, squeezed
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import shown_ks
 from maxk_lab.studies.training.notes import over_what
-from maxk_lab.studies.training.rows.model import TrainingRow
-from maxk_lab.studies.training.rows.names import UNBIASED, derived, labels, training_words
+from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.row.names import UNBIASED, derived, labels
+from maxk_lab.studies.training.row.settings import training_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ def curves_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figu
     names = [", ".join(filter(None, told)) for told in zip(labels(rows), notes, strict=True)]
     width = max(4.8 if len(rows) <= MANY else 7.5, 1.2 + 2.2 * len(ks))
     size = (width, 1.0 + 2.3 * (1 + timed))
-    # Of their own range, panels of one K share it; else all do.
+    # Panels of one K share a range of their own; else all panels share one.
     sharey: bool | Literal["col"] = "col" if any(ends) else True
     figure, axes = panels(2 if timed else 1, len(ks), size, sharex="row", sharey=sharey)
     for j, k in enumerate(ks):
@@ -68,9 +69,10 @@ def curves_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figu
 def _ranges(
     rows: Sequence[TrainingRow], ks: Sequence[int]
 ) -> tuple[list[tuple[float, float] | None], list[str]]:
-    """Of each panel the range of its axis where the start of training, or a row, would flatten the rest; and who is then outside.
+    """The range of the axis of each panel, and a note for each row that is outside of one.
 
-    The range is that of the bulk of the rows in the second half of their evaluations.
+    The range is that of the bulk of the rows in the second half of their evaluations. It is None
+    where neither the start of training nor a row would flatten the rest.
     """
     ends: list[tuple[float, float] | None] = []
     notes = [""] * len(rows)
@@ -96,9 +98,10 @@ def _ranges(
 
 
 def band_words(rows: Sequence[TrainingRow], level: float) -> str:
-    """What the bands are; of many rows with tables of their paired differences there are none.
+    """The meaning of the bands; of many rows there are none.
 
-    Most of their width is what the instances of a seed have in common, which all rows share.
+    Most of their width comes from the instances of a seed, which all rows share, and the tables
+    have the intervals of the paired differences.
     """
     if unbanded(rows):
         return f"mean over {over_what(rows)}; too many lines for bands: intervals are in the tables"
@@ -107,11 +110,11 @@ def band_words(rows: Sequence[TrainingRow], level: float) -> str:
 
 def unbanded(rows: Sequence[TrainingRow]) -> bool:
     """Whether the rows are too many for a band each."""
-    return len(rows) > MANY and any(row.measures for row in rows)
+    return len(rows) > MANY
 
 
 def cost_words(rows: Sequence[TrainingRow]) -> str:
-    """What to add to an axis of rewards that are minus costs, all below zero."""
+    """The words to add to an axis of rewards that are minus costs, all below zero."""
     below = all(value.value < 0 for row in rows for value in row.curve)
     return "\n(minus cost: higher is better)" if below else ""
 
@@ -147,7 +150,7 @@ def draw_line(
     label: str,
     marked: Sequence[int] | None = None,
 ) -> None:
-    """A line with its band, one `of` so many; `marked` are the points with a marker, all unless given."""
+    """Draw a line with its band, one `of` so many; `marked` points have a marker, all by default."""
     axes.plot(
         at,
         [value.value for value in values],

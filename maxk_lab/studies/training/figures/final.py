@@ -1,4 +1,4 @@
-"""Figures of trained policies against K: the Max@K curve at the end, its difference to the reference and its optimality gap."""
+"""Figures of trained policies against K: the final Max@K curve, its differences and its gap."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from maxk_lab.studies.training.figures.curves import (
     without_band,
 )
 from maxk_lab.studies.training.notes import over_what
-from maxk_lab.studies.training.rows.model import TrainingRow
-from maxk_lab.studies.training.rows.names import labels
+from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.row.names import labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,16 +41,21 @@ def final_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figur
 
 
 def difference_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
-    """The final Max@K curves minus that of the reference, paired by seed: above zero is better, and crossing curves cross zero."""
+    """The final Max@K curves minus those that they are compared with, paired by seed.
+
+    Above zero is better, and crossing curves cross zero.
+    """
     shown = [row for row in rows if any(found.known for found in row.differences.values())]
     named = dict(zip((row.key.path for row in rows), labels(rows), strict=True))
-    # Where starts differ so do the references: that of most rows is in the title, and any other beside its rows.
-    first, *others = (name for name, _ in Counter(row.reference for row in shown).most_common())
+    # Where starts differ so do the rows compared with: that of most rows is in the title, and any
+    # other beside its rows.
+    first, *others = (name for name, _ in Counter(row.compared_with for row in shown).most_common())
     paired = "instance" if all(row.one_seed for row in rows) else "seed"
-    said = f"minus {named[first]}, paired by {paired}; bands: {level:.0%} intervals over {over_what(rows)}"
+    bands = f"bands: {level:.0%} intervals over {over_what(rows)}"
+    said = f"minus {named[first]}, paired by {paired}; {bands}"
 
     def label(row: TrainingRow, own: str) -> str:
-        return f"{own}, minus {named[row.reference]}" if row.reference in others else own
+        return f"{own}, minus {named[row.compared_with]}" if row.compared_with in others else own
 
     figure = _figure(
         shown,
@@ -90,7 +95,7 @@ def _figure(
     banded: bool = True,
     label: Callable[[TrainingRow, str], str] = lambda row, own: own,
 ) -> Figure:
-    """One panel against K; `styled` are the rows of the other figures, whose colours and markers these lines have here, too."""
+    """One panel against K; colours and markers are those of the figures of the rows `styled`."""
     of_all = styled or rows
     looks = dict(zip((row.key for row in of_all), row_looks(of_all), strict=True))
     names = dict(zip((row.key for row in of_all), labels(of_all), strict=True))
@@ -105,7 +110,7 @@ def _figure(
     if ends is not None:
         axes[0][0].set_ylim(*ends)
     for row, found, note, named in zip(rows, known, notes, told, strict=True):
-        # Of a line that is outside its band alone would reach into the axes, and nobody could tell whose it is.
+        # A line outside the axes has no band: it would reach in, and nobody could tell whose it is.
         values = [value if banded and not note else without_band(value) for value in found.values()]
         # Markers at the powers of two: one per K would run into each other.
         at = [i for i, k in enumerate(found) if k & (k - 1) == 0]
@@ -118,7 +123,7 @@ def _figure(
 
 
 def _range(curves: Sequence[Curve]) -> tuple[tuple[float, float] | None, list[str]]:
-    """The range of the bulk of the curves where others would flatten it; and of each curve, what is not to be seen of it."""
+    """The range of the bulk of the curves where others would flatten it, and a note on each curve."""
     ks = sorted({k for curve in curves for k in curve})
     lines = [[curve[k].value if k in curve else float("nan") for k in ks] for curve in curves]
     bands = [

@@ -1,4 +1,4 @@
-"""The figure of the training log: what the training steps themselves reported, a small panel per metric."""
+"""The figure of the training log: a small panel for each measure of the training steps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from maxk_lab.report.drawing import finish, legend_width, panels
 from maxk_lab.studies.training.figures.curves import MANY, rollout_ticks, row_looks
-from maxk_lab.studies.training.rows.model import Logged, TrainingRow
-from maxk_lab.studies.training.rows.names import UNBIASED, derived, labels
+from maxk_lab.studies.training.row.model import Logged, TrainingRow
+from maxk_lab.studies.training.row.names import UNBIASED, derived, labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +32,8 @@ _LEGEND_LINES = 9
 _MARKERS = 5
 
 
-def shown_metrics(rows: Sequence[TrainingRow]) -> list[str]:
-    """The metrics that have a panel, if any of the rows has a value of them."""
+def shown_measures(rows: Sequence[TrainingRow]) -> list[str]:
+    """The measures that have a panel, if any of the rows has a value of them."""
     shown = []
     for name in (*ALWAYS, *_VARYING):
         values = {value for row in rows if name in row.log for value in row.log[name].values}
@@ -44,22 +44,22 @@ def shown_metrics(rows: Sequence[TrainingRow]) -> list[str]:
 
 
 def log_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
-    """Metrics of the training steps against the rollouts before them, a thin line per row, each panel its own scale."""
-    shown, names, styles = shown_metrics(rows), labels(rows), row_looks(rows)
+    """Measures of the training steps against the rollouts before them, a thin line per row."""
+    shown, names, styles = shown_measures(rows), labels(rows), row_looks(rows)
     lines = -(-len(shown) // _COLUMNS)
     columns = -(-len(shown) // lines)
     wide = legend_width(names, _LEGEND_LINES) if len(rows) > MANY else 0.0
     size = (max(4.8, 1.0 + 2.2 * columns, wide), 1.0 + 1.75 * lines)
     figure, axes = panels(lines, columns, size, sharey=False)
-    for panel, metric in zip(axes.flat, shown, strict=False):
+    for panel, measure in zip(axes.flat, shown, strict=False):
         for index, row in enumerate(rows):
-            if metric in row.log:
-                _line(panel, row.log[metric], row, index, styles, names[index])
-        logged = [row.log[metric] for row in rows if metric in row.log]
-        if metric == "grad_norm" and any(row.measures for row in rows) and _far_apart(logged):
-            panel.set(title=f"{metric} (log scale)", yscale="log")
+            if measure in row.log:
+                _line(panel, row.log[measure], row, index, styles, names[index])
+        logged = [row.log[measure] for row in rows if measure in row.log]
+        if measure == "grad_norm" and _far_apart(logged):
+            panel.set(title=f"{measure} (log scale)", yscale="log")
         else:
-            panel.set(title=metric, ylim=_limits(logged, banded=len(rows) <= MANY))
+            panel.set(title=measure, ylim=_limits(logged, banded=len(rows) <= MANY))
     for panel in axes.flat[len(shown) :]:
         panel.set_axis_off()
     for panel in axes.flat[max(0, len(shown) - columns) : len(shown)]:
@@ -83,7 +83,7 @@ def _seeds_in_words(rows: Sequence[TrainingRow], level: float) -> str:
 
 
 def _limits(logged: Sequence[Logged], *, banded: bool) -> tuple[float, float]:
-    """All values, and of the bands as much again: those of two seeds would squeeze every line."""
+    """The ends of an axis with all values; the bands of two seeds alone would squeeze every line."""
     values = [value for each in logged for value in each.values]
     ends = [end for each in logged for end in (*each.low, *each.high)]
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
@@ -95,7 +95,7 @@ def _limits(logged: Sequence[Logged], *, banded: bool) -> tuple[float, float]:
 
 
 def _far_apart(logged: Sequence[Logged]) -> bool:
-    """Whether positive values are over more than two decades, of which a linear axis shows the last."""
+    """Whether positive values span two decades, of which a linear axis shows the last alone."""
     values = [value for each in logged for value in each.values if not np.isnan(value)]
     return bool(values) and 0 < 100 * min(values) < max(values)
 

@@ -1,4 +1,4 @@
-"""Rows of a training study compared in pairs: which row with which, and their differences."""
+"""Rows of a training study compared in pairs: the choice of the pairs, and their differences."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ import numpy as np
 from maxk_lab.estimators.method import Method
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.over_seeds import over_instances, over_seeds
-from maxk_lab.studies.training.rows.model import Trained, TrainingRow
-from maxk_lab.studies.training.rows.names import is_pomo, place_setting, unusual
+from maxk_lab.studies.training.row.model import Trained, TrainingRow
+from maxk_lab.studies.training.row.names import is_pomo
+from maxk_lab.studies.training.row.settings import place_setting, unusual
 
 # The names of the plain leave-one-out baseline that the others are compared with, at K = 1.
 _PLAIN = ("rloo", "centred")
 
 
-def compared(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> TrainingRow:
-    """The row with its differences to its reference at every K that is kept."""
-    reference = reference_of(row, rows)
-    if reference is row:
+def with_differences(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> TrainingRow:
+    """The row with its differences, at every K that is kept, to the row that it is compared with."""
+    other = compared_with(row, rows)
+    if other is row:
         return row
-    gaps = {k: difference(row, reference, k, level) for k in row.ks}
-    return replace(row, differences=gaps, reference=reference.key.path)
+    found = {k: difference(row, other, k, level) for k in row.ks}
+    return replace(row, differences=found, compared_with=other.key.path)
 
 
-def reference_of(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
+def compared_with(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
     """The row of the same environment and n that `row` is compared with.
 
-    POMO's loss with the same start is what a study of it must beat. Where it was not trained, plain RLOO is, then either
-    with another start, or else the first row. Of several, that which shares most settings with `row`. One of these two itself, with
-    settings that are not the default, is compared with that of its kind which has the fewest of them.
+    POMO's loss with the same start is what a study of it must beat. Where it was not trained, plain
+    RLOO is, then either with another start, or else the first row. Of several, that which shares
+    most settings with `row`. One of these two itself, with settings that are not the default, is
+    compared with that of its kind which has the fewest of them.
     """
     place = row.key.environment, place_setting(row.key.setting), row.key.n
     same = [r for r in rows if (r.key.environment, place_setting(r.key.setting), r.key.n) == place]
@@ -87,7 +89,7 @@ def why_not_paired(row: TrainingRow, other: TrainingRow, k: int) -> str:
 
 
 def seed_pairs(row: TrainingRow, other: TrainingRow) -> list[tuple[Trained, Trained]]:
-    """What each seed of both ended with."""
+    """The ends of each seed of both."""
     return [(row.by_seed[seed], other.by_seed[seed]) for seed in sorted(row.by_seed)]
 
 

@@ -1,4 +1,4 @@
-"""What a report says of trained policies, as plain values: rows pooled over seeds, their curves and their log."""
+"""Trained policies as plain values: rows pooled over seeds, their curves and their log."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maxk_lab.report.naming import Setting, row_path
+from maxk_lab.report.rows import PooledRow
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.rows.names import path_words
+from maxk_lab.studies.training.row.settings import path_words
 
 
 @dataclass(frozen=True)
 class TrainingKey:
-    """What the seeds of one trained row share."""
+    """The point that the seeds of one trained row share."""
 
     environment: str
     estimator: str
@@ -37,9 +38,10 @@ class TrainingKey:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation during training: Max@K on held-out instances (K → interval) after so many rollouts.
+    """One evaluation during training: Max@K on held-out instances (K → interval).
 
-    `seconds` is the training time until then, evaluations excluded, mean over seeds; NaN where not recorded.
+    `seconds` is the training time until then, evaluations excluded, mean over seeds; NaN where not
+    recorded.
     """
 
     step: int
@@ -50,9 +52,9 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Logged:
-    """One metric of the training steps, mean over seeds: after so many rollouts, its value and ends of its interval.
+    """One measure of the training steps, mean over seeds, with its interval, after so many rollouts.
 
-    NaN where the metric is not defined in every seed; the ends are NaN too where there is one seed.
+    NaN where it is not defined in every seed; the ends are NaN too where there is one seed.
     """
 
     rollouts: tuple[int, ...]
@@ -63,9 +65,10 @@ class Logged:
 
 @dataclass(frozen=True)
 class Trained:
-    """What one seed of a trained row ended with: Max@K for K = 1..samples, and per instance for some K.
+    """The end of one seed of a trained row: Max@K for K = 1..samples, and per instance for some K.
 
-    `optima` are the optimal rewards of these instances, empty where unknown; `instances` is the hash of their content.
+    `optima` are the optimal rewards of these instances, empty where unknown; `instances` is the
+    hash of their content.
     """
 
     curve: tuple[float, ...]
@@ -76,7 +79,10 @@ class Trained:
 
 @dataclass(frozen=True)
 class Optimum:
-    """How the optimum of each held-out instance is known: its `kind`, "none" for the `reason`; `exact` or the best known."""
+    """The way in which the optima of the held-out instances are known.
+
+    `kind` is "none" for the `reason`; `exact`, or only the best known.
+    """
 
     kind: str
     exact: bool = False
@@ -85,11 +91,12 @@ class Optimum:
 
 @dataclass(frozen=True)
 class Measures:
-    """What the end of a training is besides Max@K; every interval is over seeds, or over the instances of one.
+    """The end of a training besides Max@K; every interval is over seeds, or the instances of one.
 
-    `quantiles` ("p50", ...) are those of the rewards of an instance's samples, mean over instances. `extras` are other ways of
-    decoding, by name, none of which estimates a Max@K. `gaps` are optimality gaps in percent, (optimum − value) / |optimum|,
-    mean over instances, of Max@K by K and of the extras by name.
+    `quantiles` ("p50", ...) are those of the rewards of an instance's samples, mean over instances.
+    `extras` are other ways of decoding, by name, none of which estimates a Max@K. `gaps` are
+    optimality gaps in percent, (optimum − value) / |optimum|, mean over instances, of Max@K by K
+    and of the extras by name.
     """
 
     optimum: Optimum
@@ -102,8 +109,9 @@ class Measures:
 class Robust:
     """The values of every instance of every seed at the largest K, told without their mean.
 
-    `of` says what the values are: "gap" in percent, lower is better, or "max@64". `improvement` is the probability of a better
-    value than the reference row on an instance of a seed, ties counted half; None of the reference itself.
+    `of` names the values: "gap" in percent, lower is better, or "max@64". `improvement` is the
+    probability of a better value than that of the row it is compared with, on an instance of a
+    seed, ties counted half; None where it is compared with none.
     """
 
     of: str
@@ -112,21 +120,18 @@ class Robust:
     improvement: Interval | None = None
 
 
-@dataclass(frozen=True)
-class TrainingRow:
-    """One (environment, setting, estimator, baseline, n, K) trained and evaluated, pooled over seeds.
+@dataclass(frozen=True, kw_only=True)
+class TrainingRow(PooledRow):
+    """One (environment, setting, estimator, baseline, n, K) trained and evaluated.
 
-    `curve` is the final Max@K for K = 1..samples, `differences` (K → interval) that minus the same of the row
-    `reference`, paired by seed. Intervals are over seeds, or over held-out instances where `one_seed`. Unless all
-    seeds finished, `curve`, `evaluations`, `log` and `differences` are empty: no average over a part of the seeds;
-    `reason` says so.
-    `log` holds what the training steps themselves reported, by the metric's name. `measures` and `robust` are None of
-    records that were made before these were measured.
+    `curve` is the final Max@K for K = 1..samples, `differences` (K → interval) that minus the same
+    of the row `compared_with`, paired by seed. Intervals are over seeds, or over held-out instances
+    where `one_seed`. Unless all seeds finished, `curve`, `evaluations`, `log` and `differences` are
+    empty and `measures` and `robust` None: no average over a part of the seeds; `reason` says so.
+    `log` holds what the training steps themselves reported, by the measure's name.
     """
 
     key: TrainingKey
-    cells: Mapping[int, str]
-    finished: tuple[int, ...]
     catalogued_unbiased: bool
     settings: Mapping[str, Any]
     steps: int = 0
@@ -136,16 +141,11 @@ class TrainingRow:
     evaluations: tuple[Evaluation, ...] = field(default=(), repr=False)
     log: Mapping[str, Logged] = field(default_factory=dict, repr=False)
     differences: Mapping[int, Interval] = field(default_factory=dict)
-    reference: str = ""
+    compared_with: str = ""
     measures: Measures | None = None
     robust: Robust | None = None
     by_seed: Mapping[int, Trained] = field(default_factory=dict, repr=False)
     reason: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """Every planned seed finished."""
-        return len(self.finished) == len(self.cells)
 
     @property
     def one_seed(self) -> bool:
@@ -155,3 +155,10 @@ class TrainingRow:
     def final(self, k: int) -> Interval | None:
         """The final Max@k, if it was measured."""
         return self.curve[k - 1] if 1 <= k <= len(self.curve) else None
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """The rows of a training study."""
+
+    rows: tuple[TrainingRow, ...] = ()

@@ -10,38 +10,44 @@ import numpy as np
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import Setting, environment_label, setting_of
+from maxk_lab.report.rows import grouped
 from maxk_lab.statistics.over_seeds import floats, of_records, reach
 from maxk_lab.studies.training.ending.measures import measures, trained
-from maxk_lab.studies.training.ending.robust import robustly
-from maxk_lab.studies.training.rows.comparison import compared
-from maxk_lab.studies.training.rows.model import Evaluation, Logged, TrainingKey, TrainingRow
-from maxk_lab.studies.training.rows.names import place_setting
+from maxk_lab.studies.training.ending.robust import with_robust
+from maxk_lab.studies.training.row.comparison import with_differences
+from maxk_lab.studies.training.row.model import (
+    Evaluation,
+    Logged,
+    TrainingKey,
+    TrainingRow,
+    TrainingRows,
+)
+from maxk_lab.studies.training.row.settings import place_setting
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
 
-def training_rows(
-    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
-) -> list[TrainingRow]:
-    """One row per (environment, setting, estimator, baseline, n, K) of the planned cells, with its differences."""
-    grouped: dict[TrainingKey, list[Mapping[str, Any]]] = {}
-    for cell in cells:
-        grouped.setdefault(training_key(cell), []).append(cell)
-    settings = list(dict.fromkeys(key.setting for key in grouped))
-    rows = [_pooled(key, members, done, level) for key, members in grouped.items()]
-    rows.sort(key=lambda row: _order(row, settings))
-    return [robustly(row, rows, level) for row in (compared(row, rows, level) for row in rows)]
-
-
-def training_key(cell: Mapping[str, Any]) -> TrainingKey:
-    """The row that a training cell belongs to."""
+def key(cell: Mapping[str, Any]) -> TrainingKey:
+    """The row that a cell belongs to."""
     axes = {axis: cell[axis] for axis in ("estimator", "baseline", "n", "k")}
     return TrainingKey(environment_label(cell), **axes, setting=setting_of(cell))
 
 
+def pool(
+    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
+) -> TrainingRows:
+    """One row per key of the planned cells, with its differences. They are not judged at `alpha`."""
+    places = grouped(cells, key)
+    settings = list(dict.fromkeys(found.setting for found in places))
+    rows = [_pooled(found, members, done, level) for found, members in places.items()]
+    rows.sort(key=lambda row: _order(row, settings))
+    rows = [with_differences(row, rows, level) for row in rows]
+    return TrainingRows(tuple(with_robust(row, rows, level) for row in rows))
+
+
 def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
-    """By environment, n, K and the catalogue; settings as the sweep file has them."""
+    """A key that sorts by environment, n, K and the catalogue; settings as in the sweep file."""
     places = list(dict.fromkeys(map(place_setting, settings)))
     method = Method.parse(row.key.estimator, row.key.baseline, row.key.k)
     estimator, baseline, _ = method.catalogue_order
@@ -70,8 +76,8 @@ def _pooled(
         catalogued_unbiased=Method.parse(key.estimator, key.baseline).is_unbiased,
         settings=cells[0].get("training", {}),
     )
-    if not row.complete:
-        return replace(row, reason=f"incomplete: {len(finished)} of {len(cells)} seeds finished")
+    if row.unfinished:
+        return replace(row, reason=row.unfinished)
     metrics: list[Mapping[str, Any]] = [record.metrics or {} for record in finished.values()]
     if len({(m["steps"], m["rollouts"], tuple(m["final"]["ks"])) for m in metrics}) > 1:
         return replace(row, reason="the seeds were trained or evaluated in different ways")
@@ -102,7 +108,7 @@ def _evaluations(records: Sequence[Record], level: float) -> list[Evaluation]:
 
 
 def _log(metrics: Sequence[Mapping[str, Any]], level: float) -> dict[str, Logged]:
-    """Every metric of the training log at the steps that all seeds have kept."""
+    """Every measure of the training log at the steps that all seeds have kept."""
     logs: list[Mapping[str, Any]] = [m.get("log", {"step": []}) for m in metrics]
     steps = sorted(set.intersection(*(set(log["step"]) for log in logs)))
     kept = [[log["step"].index(step) for step in steps] for log in logs]

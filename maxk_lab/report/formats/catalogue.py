@@ -1,0 +1,54 @@
+"""The catalogue of formats: one row and one function each. Imports none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from maxk_lab.catalogue import Catalogue, Row
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatRow(Row):
+    """A format. `implementation` takes a `Report` and returns its text.
+
+    `file` is the name under which a written report has it; None for what is only printed.
+    """
+
+    file: str | None = None
+
+
+CATALOGUE: Catalogue[FormatRow] = Catalogue(
+    "format",
+    [
+        FormatRow(
+            name="terminal",
+            meaning="tables within a given width, in colour where there is any",
+            implementation="maxk_lab.report.formats.terminal:terminal",
+        ),
+        FormatRow(
+            name="markdown",
+            meaning="the whole report with its figures",
+            implementation="maxk_lab.report.formats.markdown:markdown",
+            file="report.md",
+        ),
+        FormatRow(
+            name="csv",
+            meaning="one line per row with every column",
+            implementation="maxk_lab.report.formats.csv:csv",
+            file="table.csv",
+        ),
+        FormatRow(
+            name="json",
+            meaning="every value, with the reason where there is none",
+            implementation="maxk_lab.report.formats.json:json",
+            file="report.json",
+        ),
+        FormatRow(
+            name="latex",
+            meaning="booktabs tables to input",
+            implementation="maxk_lab.report.formats.latex:latex",
+            file="table.tex",
+        ),
+    ],
+    "maxk_lab.formats",
+)

@@ -1,0 +1,32 @@
+"""A report as JSON: every value of every row; undefined is null, an infinite end the text "inf"."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from json import dumps
+from typing import Any
+
+from maxk_lab.plain import plain
+from maxk_lab.report.report import Report
+
+
+def json(report: Report) -> str:
+    """The report as indented JSON."""
+    return dumps(plain(_mapping(report)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _mapping(report: Report) -> dict[str, Any]:
+    summary, chapters = report.summary, report.chapters.values()
+    return {
+        "header": asdict(summary.header),
+        "level": summary.level,
+        "alpha": summary.alpha,
+        **{name: lines for chapter in chapters for name, lines in chapter.basis.items()},
+        "claims": [asdict(claim) for claim in summary.claims],
+        **{section.name: section.records for section in report.sections},
+        "undefined": [line for chapter in chapters for line in chapter.undefined],
+        "failed": [asdict(failure) for failure in summary.failed],
+        "missing": summary.missing,
+        "stale": summary.stale,
+        "problems": summary.problems,
+    }

@@ -1,0 +1,49 @@
+"""The part that the rows of every kind of study share: their cells, their seeds, their method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from maxk_lab.estimators.method import Method
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledRow:
+    """One row of a report. Its `key` has a `path`, the name of the row.
+
+    `cells` maps each planned seed to its cell id, `finished` lists the seeds that have a result.
+    """
+
+    key: Any
+    cells: Mapping[int, str]
+    finished: tuple[int, ...]
+
+    @property
+    def all_finished(self) -> bool:
+        """Every planned seed has a result."""
+        return len(self.finished) == len(self.cells)
+
+    @property
+    def unfinished(self) -> str:
+        """How many of the seeds finished, where some did not; else empty."""
+        if self.all_finished:
+            return ""
+        return f"incomplete: {len(self.finished)} of {len(self.cells)} seeds finished"
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items with the same key together, in the order in which the keys come first."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def method_of(row: PooledRow) -> Method:
+    """The method of a row whose key has an estimator, a baseline and a K."""
+    return Method.parse(row.key.estimator, row.key.baseline, row.key.k)

@@ -1,0 +1,76 @@
+"""The notes of a gradient study: the basis of its measures, and which have no value and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from maxk_lab.report.model import Summary
+from maxk_lab.report.naming import listed, seed_words
+from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.studies.gradient.columns import ALWAYS
+from maxk_lab.studies.gradient.row.model import GradientRow
+
+_LISTED = 4
+_TESTED = ("no bias seen", "scale bias", "biased")
+
+
+def basis(
+    rows: Sequence[GradientRow], judged_together: Sequence[GradientRow], summary: Summary
+) -> tuple[str, ...]:
+    """The lines on seeds, samples, resampling, and the gradient that bias is judged against."""
+    finished = [row for row in rows if row.all_finished]
+    first = (finished or rows)[0]
+    units = {
+        "instance": f"bootstrap over instances ({first.units_per_seed} per seed)",
+        "block": f"bootstrap over pool blocks ({first.units_per_seed} per seed)",
+    }.get(first.unit, "none yet")
+    tested = sum(row.bias.verdict in _TESTED and not row.enumerated for row in judged_together)
+    enumerated = any(row.enumerated for row in rows)
+    against = [
+        _against(name)
+        for name in dict.fromkeys(row.against for row in finished)
+        if name != "complete"
+    ]
+    lines = [
+        f"{seed_words(rows)}; {first.instances} instance{'s' if first.instances > 1 else ''}, "
+        f"pool of {first.pool} trajectories each.",
+        f"Intervals: {summary.level:.0%}, {units}, stratified by seed; policies are held fixed.",
+    ]
+    if enumerated:
+        lines.append(
+            "Complete enumeration: mean and variance are sums over every possible group of n "
+            "samples, so bias and variance of each instance are exact: the verdict unbiased is "
+            "proven there, to the tolerance of its row."
+        )
+    if against or not enumerated:
+        which = "Rows too large for that, bias" if enumerated else "Bias"
+        lines.append(
+            f"{which} against {' and '.join(against) or 'nothing yet'}; "
+            f"Holm-corrected over {tested} rows at {summary.alpha:g}."
+        )
+    return tuple(lines)
+
+
+def _against(name: str) -> str:
+    stand_in = f"the estimator {name.removeprefix('reference:')} (no exact gradient here)"
+    return {"exact": "the exact gradient"}.get(name, stand_in)
+
+
+def undefined_lines(rows: Sequence[GradientRow]) -> list[str]:
+    """One line per reason: which measures of which rows have no value, and why."""
+    everything = {MEASURES.get(name).heading for name in ALWAYS}
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in rows:
+        by_reason: dict[str, list[str]] = defaultdict(list)
+        for name, interval in row.intervals.items():
+            if not interval.known:
+                by_reason[interval.reason or "no interval"].append(MEASURES.get(name).heading)
+        if row.bias.verdict == "undefined":
+            by_reason[row.bias.reason or "not judged"].append("bias")
+        for reason, names in by_reason.items():
+            which = "all" if everything < set(names) else ", ".join(names)
+            found[reason, which].append(row.key.path)
+    return [
+        f"{reason}: {which} of {listed(paths, _LISTED)}" for (reason, which), paths in found.items()
+    ]

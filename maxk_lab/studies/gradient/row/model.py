@@ -1,0 +1,101 @@
+"""The rows of a gradient study as plain values: a method's measures, and how a proxy tracks ‖ψ‖²."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from maxk_lab.report.naming import Setting, row_path, setting_words
+from maxk_lab.report.rows import PooledRow
+from maxk_lab.statistics.bias import BiasVerdict
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.units import Units
+
+# The distance of the policy that samples from the one whose gradient is estimated.
+DISTANCE = "behaviour.distance"
+
+
+@dataclass(frozen=True)
+class GradientKey:
+    """The point that the seeds of one row share; `environment` is a label such as `tsp(num_loc=20)`.
+
+    `setting` are the values of what the sweep varies; they are not part of that label.
+    """
+
+    environment: str
+    stage: int
+    estimator: str
+    baseline: str
+    n: int
+    k: int
+    setting: Setting = ()
+
+    @property
+    def path(self) -> str:
+        """`stage200/maxk/centred/n16/k8`; see `row_path`."""
+        return row_path(
+            f"stage{self.stage}",
+            setting_words(self.setting),
+            estimator=self.estimator,
+            baseline=self.baseline,
+            n=self.n,
+            k=self.k,
+        )
+
+    @property
+    def group(self) -> tuple[str, Setting, int, str, int, int]:
+        """All but the baseline: the rows of one group compete for `best`."""
+        return self.environment, self.setting, self.stage, self.estimator, self.n, self.k
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientRow(PooledRow):
+    """One (environment, setting, stage, estimator, baseline, n, K), pooled over seeds.
+
+    Unless all seeds finished, `intervals` and `bias` are undefined and `units` is None: no average
+    over a part of the seeds. `intervals` has the measures that every row has, then those that were
+    measured here. `anatomy` are the parts that sum to the variance, exact for these instances,
+    where every group was enumerated. `over_best` is the variance over that of the best baseline
+    there can be, where that was computed.
+    """
+
+    key: GradientKey
+    intervals: Mapping[str, Interval]
+    bias: BiasVerdict
+    catalogued_unbiased: bool
+    instances: int
+    pool: int
+    unit: str
+    units_per_seed: int
+    against: str
+    units: Units | None = field(default=None, repr=False)
+    anatomy: Mapping[str, float] = field(default_factory=dict)
+    over_best: Interval | None = None
+    best: bool = False
+    best_note: str = ""
+
+    @property
+    def enumerated(self) -> bool:
+        """Mean and variance of the estimate are sums over every possible group, not sampled."""
+        return self.against == "complete"
+
+
+# The public name of these rows.
+SummaryRow = GradientRow
+
+
+@dataclass(frozen=True)
+class ProxyRow:
+    """The correlation of a trajectory weight with ‖ψ‖², pooled over instances and seeds.
+
+    `without` of the `instances` have no correlation, because one of the two is constant there.
+    """
+
+    environment: str
+    stage: int
+    proxy: str
+    correlation: Interval
+    seeds: int
+    instances: int
+    without: int
+    setting: Setting = ()

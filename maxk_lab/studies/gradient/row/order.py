@@ -1,0 +1,74 @@
+"""The order, tables and families in which the rows of a gradient study are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from maxk_lab.report.rows import method_of
+from maxk_lab.studies.gradient.row.model import GradientRow
+
+# The family of the estimators that take no baseline: they stand in one table, and are told apart by
+# their names.
+ALONE = "without baseline"
+
+
+def sorted_rows(rows: Sequence[GradientRow]) -> list[GradientRow]:
+    """The rows by environment, family, stage, setting, K, n and the catalogue's order of methods.
+
+    Never by value. Settings come in the order of the rows, which is that of the sweep file.
+    """
+    settings = list(dict.fromkeys(row.key.setting for row in rows))
+    return sorted(
+        rows,
+        key=lambda row: (
+            row.key.environment,
+            family(row) == ALONE,
+            family(row),
+            row.key.stage,
+            settings.index(row.key.setting),
+            row.key.k,
+            row.key.n,
+            method_order(row),
+        ),
+    )
+
+
+def family(row: GradientRow) -> str:
+    """The estimator whose baselines are compared with each other, or `ALONE`."""
+    return row.key.estimator if method_of(row).takes_baseline else ALONE
+
+
+def method(row: GradientRow) -> str:
+    """The name that tells the row from others of its family: the baseline, else the estimator."""
+    return row.key.estimator if family(row) == ALONE else row.key.baseline
+
+
+def method_order(row: GradientRow) -> tuple[int, int, str]:
+    """A key that sorts the methods of a family as the catalogue lists them."""
+    estimator, baseline, _ = method_of(row).catalogue_order
+    return estimator, baseline, method(row)
+
+
+def table(row: GradientRow) -> tuple[str, int, str]:
+    """The environment, stage and family that the rows of one table share."""
+    return row.key.environment, row.key.stage, family(row)
+
+
+def is_oracle(row: GradientRow) -> bool:
+    """Whether its baseline is fitted to every possible group of samples.
+
+    A report compares with an oracle, and no training can have it.
+    """
+    return method_of(row).fit == "oracle"
+
+
+def who(row: GradientRow) -> str:
+    """The family in words: `estimator maxk`."""
+    if family(row) == ALONE:
+        return "estimators without baseline"
+    return f"estimator {row.key.estimator}"
+
+
+def place(row: GradientRow) -> str:
+    """`tsp(num_loc=20), stage 200, estimator maxk`."""
+    return f"{row.key.environment}, stage {row.key.stage}, {who(row)}"

@@ -1,0 +1,144 @@
+"""Records of the gradient study → rows pooled over seeds, with intervals and verdicts on their bias."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxk_lab.estimators.method import Method
+from maxk_lab.report.naming import Setting, environment_label, setting_of
+from maxk_lab.report.rows import grouped
+from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
+from maxk_lab.statistics.intervals import Interval, interval, stratified_mean, undefined
+from maxk_lab.statistics.measures import measures_of
+from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.columns import ALWAYS, ANATOMY, SOMETIMES
+from maxk_lab.studies.gradient.proxies import proxy_rows
+from maxk_lab.studies.gradient.row.best import mark_best
+from maxk_lab.studies.gradient.row.best_possible import with_over_best
+from maxk_lab.studies.gradient.row.model import DISTANCE, GradientKey, GradientRow, ProxyRow
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.records import Record
+
+
+@dataclass(frozen=True)
+class GradientRows:
+    """The rows of a gradient study, and of the proxies that its records report."""
+
+    rows: tuple[GradientRow, ...] = ()
+    proxies: tuple[ProxyRow, ...] = ()
+
+
+def key(cell: Mapping[str, Any]) -> GradientKey:
+    """The row that a cell belongs to."""
+    axes = {axis: cell[axis] for axis in ("stage", "estimator", "baseline", "n", "k")}
+    return GradientKey(environment_label(cell), **axes, setting=_setting(cell))
+
+
+def pool(
+    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
+) -> GradientRows:
+    """One row per key of the planned cells, judged and compared, and the rows of the proxies."""
+    rows = [_pooled(found, cells, done, level) for found, cells in grouped(cells, key).items()]
+    judged = bias_verdicts(
+        {row.key: row.units for row in rows if row.units is not None}, alpha=alpha
+    )
+    rows = [replace(row, bias=judged.get(row.key, row.bias)) for row in rows]
+    rows = with_over_best(mark_best(rows, alpha=alpha), level)
+    places = grouped(cells, lambda cell: (environment_label(cell), _setting(cell), cell["stage"]))
+    return GradientRows(tuple(rows), tuple(proxy_rows(places, done, level)))
+
+
+def _setting(cell: Mapping[str, Any]) -> Setting:
+    """The varied values; with the distance of the policy that samples, wherever that is another."""
+    found, distance = setting_of(cell), cell.get("behaviour", {}).get("distance", 0.0)
+    return found if not distance or DISTANCE in dict(found) else (*found, (DISTANCE, distance))
+
+
+def _pooled(
+    key: GradientKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
+) -> GradientRow:
+    cells = sorted(cells, key=lambda cell: int(cell["seed"]))
+    finished = [cell for cell in cells if cell["id"] in done]
+    metrics: list[Mapping[str, Any]] = [done[cell["id"]].metrics or {} for cell in finished]
+    row = GradientRow(
+        key=key,
+        cells={cell["seed"]: cell["id"] for cell in cells},
+        finished=tuple(cell["seed"] for cell in finished),
+        intervals={},
+        bias=BiasVerdict("undefined"),
+        catalogued_unbiased=_derived_unbiased(key),
+        instances=cells[0]["instances"],
+        pool=cells[0]["pool"],
+        unit=" and ".join(sorted({m["unit"] for m in metrics})),
+        units_per_seed=min((len(m["units"]["m2"]) for m in metrics), default=0),
+        against=_against({m["against"] for m in metrics}),
+    )
+    reason = _why_not_pooled(row, metrics)
+    if reason:
+        return replace(
+            row,
+            intervals={measure: undefined(level, reason) for measure in ALWAYS},
+            bias=BiasVerdict("undefined", reason=reason),
+        )
+    units = Units.pool([Units.from_metrics(m) for m in metrics])
+    if dict(key.setting).get(DISTANCE) == 0:
+        units = replace(units, measures={**units.measures, **_without_distance(len(units.m2))})
+    measured = (*ALWAYS, *(name for name in SOMETIMES if name in units.measures))
+    intervals = {name: _measure(units, name, level) for name in measured}
+    return replace(row, intervals=intervals, anatomy=_anatomy(units), units=units)
+
+
+def _derived_unbiased(key: GradientKey) -> bool:
+    """Whether the catalogue derives this row as unbiased.
+
+    On trajectories of another policy, only estimators that weigh them by their ratios are.
+    """
+    off_policy = dict(key.setting).get(DISTANCE, 0) > 0
+    method = Method.parse(key.estimator, key.baseline, key.k)
+    return method.is_unbiased and (not off_policy or method.needs_ratios)
+
+
+def _without_distance(count: int) -> dict[str, np.ndarray]:
+    """The measures that need another policy where there is none, on so many units."""
+    needing = (row for row in measures_of("gradient") if row.needs == "behaviour")
+    return {row.name: np.full(count, row.on_policy) for row in needing}
+
+
+def _anatomy(units: Units) -> dict[str, float]:
+    """The parts that sum to the variance, pooled as it is; empty where they were not enumerated."""
+    if not all(name in units.measures for name in ANATOMY):
+        return {}
+    parts = stratified_mean(np.stack([units.measures[name] for name in ANATOMY]), units.members())
+    return {} if np.isnan(parts).any() else dict(zip(ANATOMY, parts.tolist(), strict=True))
+
+
+def _against(ways: set[str]) -> str:
+    """The one word for what all seeds are judged against.
+
+    Near the limit of enumeration some of their groups are enumerated and some sampled.
+    """
+    return "exact" if ways == {"complete", "exact"} else " and ".join(sorted(ways))
+
+
+def _why_not_pooled(row: GradientRow, metrics: Sequence[Mapping[str, Any]]) -> str:
+    if row.unfinished:
+        return row.unfinished
+    if " and " in row.against or " and " in row.unit:
+        return "the seeds were measured in different ways and cannot be pooled"
+    if row.units_per_seed == 0:
+        return (
+            "; ".join(sorted({text for m in metrics for text in m["undefined"].values()}))
+            or "no units"
+        )
+    return ""
+
+
+def _measure(units: Units, name: str, level: float) -> Interval:
+    if name in ALWAYS and (np.isnan(units.m2).any() or np.isnan(units.mean_square).any()):
+        return undefined(level, "fewer than two replicates: no unbiased estimate of the variance")
+    return interval(units, name, level=level)

@@ -1,0 +1,30 @@
+"""Verdicts on claims about trained policies: the difference of their final values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from maxk_lab.report.verdicts import Judged, shown, strict_side, together
+from maxk_lab.studies.training.row.comparison import difference
+from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.sweeps.spec.claims.shapes import DifferenceClaim
+
+
+def judge(
+    claim: DifferenceClaim, met: Sequence[tuple[TrainingRow, TrainingRow]], alpha: float
+) -> Judged:
+    """Judge each paired difference by its interval over seeds, which must exclude the bound.
+
+    One seed leaves it undecided: its interval is over instances and knows nothing of other runs.
+    """
+    level = 1 - alpha / len(met)
+    verdicts: list[Judged] = []
+    for row, partner in met:
+        found = difference(row, partner, claim.at_k, level)
+        text = f"{row.key.path} minus {partner.key.path}: {shown(found)}"
+        if row.one_seed:
+            verdicts.append(("undecided", f"{text}, of one seed: another may end differently"))
+        else:
+            verdict = strict_side(found, claim.at_least, claim.at_most)
+            verdicts.append((verdict, f"{text} over {len(row.cells)} seeds"))
+    return together(verdicts, "differences")

@@ -1,0 +1,108 @@
+"""The names of the rows of a training study, and what may be said of their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from maxk_lab.report.rows import method_of
+from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.row.settings import training_words
+
+_POMO = ("reinforce", "group_mean")
+BIASED = "biased"
+UNBIASED = "unbiased"
+OTHER_OBJECTIVE = "other objective"
+SCHEDULED = "scheduled K"
+# Beside `unbiased` where it holds of the pair only: a setting that all rows share bends the
+# gradient.
+BENT = "†"
+
+
+def methods(rows: Sequence[TrainingRow]) -> list[str]:
+    """The names that tell rows of one environment apart: `maxk centred, K = 8, start=multistart`."""
+    several_n, several_k = (
+        len({getattr(row.key, axis) for row in rows}) > 1 for axis in ("n", "k")
+    )
+    return [
+        ", ".join(
+            filter(
+                None,
+                [
+                    pair(row),
+                    f"n = {row.key.n}" if several_n else "",
+                    f"K = {row.key.k}" if several_k else "",
+                    training_words(row.key.setting),
+                ],
+            )
+        )
+        for row in rows
+    ]
+
+
+def labels(rows: Sequence[TrainingRow]) -> list[str]:
+    """`methods` where nothing else says what is derived of a row: a biased one says so."""
+    said = (" (biased)" if derived(row) == BIASED else "" for row in rows)
+    return [name + bias for name, bias in zip(methods(rows), said, strict=True)]
+
+
+def by_path(rows: Sequence[TrainingRow]) -> dict[str, str]:
+    """The `methods` of these rows by their paths."""
+    return dict(zip((row.key.path for row in rows), methods(rows), strict=True))
+
+
+def pair(row: TrainingRow) -> str:
+    """Estimator and baseline; `reinforce` with `group_mean` is POMO's loss and says so."""
+    if is_pomo(row):
+        return f"POMO ({' '.join(_POMO)})"
+    takes = method_of(row).takes_baseline
+    return f"{row.key.estimator} {row.key.baseline}" if takes else row.key.estimator
+
+
+def is_pomo(row: TrainingRow) -> bool:
+    """Whether its loss is that of RL4CO's POMO; with start=multistart it is POMO as shipped."""
+    return (row.key.estimator, row.key.baseline) == _POMO
+
+
+def derived(row: TrainingRow) -> str:
+    """The word for the gradient, known of the pair by the catalogue and of this row's settings.
+
+    A setting that biases all rows alike stands below the table instead, but for a start or a K that
+    make another objective, and for amp.
+    """
+    if row.settings.get("start", "iid") != "iid":
+        return OTHER_OBJECTIVE
+    if row.settings.get("k_schedule", {}).get("kind", "fixed") != "fixed":
+        return SCHEDULED
+    own = {key.partition(".")[0] for key, _ in row.key.setting}
+    bent = biasing({name: value for name, value in row.settings.items() if name in own})
+    straight = row.catalogued_unbiased and not bent and not row.settings.get("amp")
+    return UNBIASED if straight else BIASED
+
+
+def derived_words(row: TrainingRow) -> str:
+    """`derived` for a reader, marked where a setting that all rows share bends the gradient."""
+    word = derived(row)
+    return word + BENT if word == UNBIASED and row.measures and biasing(row.settings) else word
+
+
+def biasing(settings: Mapping[str, Any]) -> list[str]:
+    """The settings that bias the gradient of Max@K whatever the estimator, or change its objective."""
+    loss, kl = settings.get("loss", {}), settings.get("kl", {})
+    scale, normal = settings.get("reward_scale", 1), settings.get("weight_normalization", "none")
+    summed = loss.get("aggregation", "seq_sum") not in ("seq_mean", "token_mean")
+    wrong = {
+        "normalize_advantages": settings.get("normalize_advantages", False),
+        f"weight_normalization {normal}": normal != "none",
+        "min_gap_scale": settings.get("min_gap_scale") is not None,
+        f"aggregation {loss.get('aggregation')}": not summed,
+        "inner_epochs above 1": settings.get("inner_epochs", 1) > 1,
+        f"max_grad_norm {settings.get('max_grad_norm')}": settings.get("max_grad_norm") is not None,
+        f"truncated {settings.get('truncated')}": settings.get("truncated", "keep") != "keep",
+        "amp": settings.get("amp", False),
+        f"reward_clip {settings.get('reward_clip')}": settings.get("reward_clip") is not None,
+        f"kl in the {kl.get('place')}": kl.get("place", "none") != "none",
+        f"entropy_bonus {settings.get('entropy_bonus')}": settings.get("entropy_bonus", 0) != 0,
+        f"reward_scale {scale} (scale only)": scale != 1,
+    }
+    return [name for name, is_so in wrong.items() if is_so]

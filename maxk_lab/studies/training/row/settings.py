@@ -1,0 +1,56 @@
+"""The setting of a trained row: the part that makes another place, and the part in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maxk_lab.fields import Model
+from maxk_lab.report.naming import Setting, setting_words, short_names, spelled
+from maxk_lab.training.settings import StepSettings
+
+# The blocks of a sweep file that make another environment or start, not another way of training.
+_PLACES = ("environment", "policy")
+
+
+def place_setting(setting: Setting) -> Setting:
+    """The part that makes another environment or policy: only rows that share it are compared."""
+    return tuple((key, value) for key, value in setting if key.partition(".")[0] in _PLACES)
+
+
+def unusual(setting: Setting) -> Setting:
+    """The rest, how this row is trained, where it is not as it is by default."""
+    rest = ((key, value) for key, value in setting if key.partition(".")[0] not in _PLACES)
+    return tuple((key, value) for key, value in rest if not _is_default(key, value))
+
+
+def place_words(environment: str, setting: Setting) -> str:
+    """`tsp, num_loc=20`: the label of the environment, with what else of it is varied."""
+    varied = [(key, value) for key, value in place_setting(setting) if key != "environment.name"]
+    short = short_names([key for key, _ in varied])
+    return ", ".join([environment, *(f"{short[key]}={spelled(value)}" for key, value in varied)])
+
+
+def training_words(setting: Setting) -> str:
+    """`start=multistart, k_schedule(kind=linear, first=2)`: all that is not as it is by default."""
+    blocks: dict[str, list[str]] = {}
+    for key, value in unusual(setting):
+        block, _, name = key.rpartition(".")
+        blocks.setdefault(block, []).append(f"{name}={spelled(value)}")
+    return ", ".join(
+        f"{block}({', '.join(words)})" if block else ", ".join(words)
+        for block, words in blocks.items()
+    )
+
+
+def path_words(setting: Setting) -> str:
+    """All of a setting that tells a row from others, for its name in logs and messages."""
+    words = (setting_words(place_setting(setting)), training_words(setting))
+    return ", ".join(filter(None, words))
+
+
+def _is_default(key: str, value: Any) -> bool:
+    """Whether the value is that of a sweep file which does not give it."""
+    default: Any = StepSettings()
+    for name in key.split("."):
+        default = getattr(default, name, None) if isinstance(default, Model) else None
+    return bool(default == value)

@@ -1,1 +1,0 @@
-"""Rows of the training study: records pooled over seeds, their names, and their comparisons."""
