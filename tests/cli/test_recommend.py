@@ -13,16 +13,14 @@ from click.testing import Result
 
 from maxk_lab.estimators import advantages
 
+from .conftest import program
+
 pytestmark = pytest.mark.slow
 
 Lab = Callable[..., Result]
 
 
-@pytest.fixture
-def budgeted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    Path("budget.yaml").write_text(
-        """\
+SWEEP = """\
 name: budget
 seeds: [0]
 environment: {name: bandit, arms: 4}
@@ -33,10 +31,25 @@ gradient:
   grid:
     {estimator: [maxk, grpo], baseline: [none, centred, "affine[cross_fit]"], n: [3, 4], k: [1, 2]}
 tracking: {wandb: disabled}
-""",
-        encoding="utf-8",
-    )
+"""
+
+
+@pytest.fixture
+def budgeted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("budget.yaml").write_text(SWEEP, encoding="utf-8")
     return "budget.yaml"
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the best of a budget has been asked for, and all that it takes measured."""
+    folder = tmp_path_factory.mktemp("measured")
+    (folder / "budget.yaml").write_text(SWEEP, encoding="utf-8")
+    done = program([*budget_12("budget.yaml"), "--json"], folder)
+    assert done.returncode == 0, done.stderr
+    (folder / "answer.json").write_text(done.stdout, encoding="utf-8")
+    return folder
 
 
 def budget_12(spec: str, *settings: str) -> list[str]:
@@ -53,11 +66,10 @@ def rewards_of(line: str) -> torch.Tensor:
 
 
 def test_it_measures_what_is_missing_once_and_ranks_by_snr_per_rollout(
-    lab: Lab, budgeted: str
+    lab: Lab, measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = lab(*budget_12(budgeted), "--json")
-    assert first.exit_code == 0, first.output
-    (answer,) = json.loads(first.stdout)
+    monkeypatch.chdir(measured)
+    (answer,) = json.loads(Path("answer.json").read_text(encoding="utf-8"))
     assert (answer["objective"], answer["budget"], answer["stage"]) == ("max@2", 12, 0)
     per_step = [one["step_snr"]["value"] for one in answer["candidates"]]
     assert per_step == sorted(per_step, reverse=True)
@@ -65,13 +77,14 @@ def test_it_measures_what_is_missing_once_and_ranks_by_snr_per_rollout(
     # The pairs of this objective with the other K were not measured.
     records = {path.stem for path in Path("results/budget/cells").glob("*.json")}
     assert records == {cell for one in answer["candidates"] for cell in one["cells"].values()}
-    again = lab(*budget_12(budgeted), "--json")
+    again = lab(*budget_12("budget.yaml"), "--json")
     assert json.loads(again.stdout) == [answer]
     assert "0/0 cells" in again.stderr or "finished" not in again.stderr
 
 
-def test_the_line_to_paste_runs(lab: Lab, budgeted: str) -> None:
-    done = lab(*budget_12(budgeted))
+def test_the_line_to_paste_runs(lab: Lab, measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(measured)
+    done = lab(*budget_12("budget.yaml"))
     assert done.exit_code == 0, done.output
     assert "affine[cross_fit]" in done.stdout
     line = next(line for line in done.stdout.splitlines() if line.startswith("Paste: "))

@@ -1,6 +1,7 @@
 """Coverage of the whole chain on bandits: pool → units → interval against the exact variances, by complete enumeration."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -19,11 +20,17 @@ CELL = {"id": "c", "estimator": "maxk", "baseline": "subloo", "n": 4, "k": 2, "p
 
 
 def exact_variances(probabilities, rewards):
-    """tr Cov ĝ and Var ρ̂ of every reward table: rewards [I, A] → [I] each, listing all A^n groups."""
-    arms = len(probabilities)
+    """tr Cov ĝ and Var ρ̂ of every reward table: rewards [I, A] → [I] each, listing all groups.
+
+    Neither depends on the order of a group: one of each multiset stands for all its orders.
+    """
+    arms, n = len(probabilities), CELL["n"]
     scores = torch.eye(arms).double() - probabilities
-    groups = torch.tensor(list(itertools.product(range(arms), repeat=CELL["n"])))
-    chance = probabilities[groups].prod(1)
+    groups = torch.tensor(list(itertools.combinations_with_replacement(range(arms), n)))
+    counts = torch.nn.functional.one_hot(groups, arms).sum(1).double()
+    orders = math.factorial(n) / (counts + 1).lgamma().exp().prod(1)
+    chance = orders * probabilities[groups].prod(1)
+    torch.testing.assert_close(chance.sum(), torch.ones((), dtype=chance.dtype))
     weights = advantages(
         rewards[:, groups], estimator="maxk", baseline=CELL["baseline"], k=CELL["k"]
     )
