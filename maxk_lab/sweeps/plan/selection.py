@@ -47,9 +47,7 @@ def _parse(plan: Plan, only: str) -> dict[str, set[Any]]:
 
 def _value(plan: Plan, axis: str, text: str) -> Any:
     found = dict.fromkeys(_at(cell, axis) for cell in plan.cells)
-    known = [
-        value for value in found if value is not None
-    ]  # only cells of a gradient study have a stage
+    known = [value for value in found if value is not None]  # not every kind has stages
     if not known:
         raise LabError(f"--only: no cell of this sweep has a {axis}, got {axis} = {text}")
     value = text

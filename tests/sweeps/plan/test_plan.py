@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from maxk_lab.sweeps.plan.identity import content_hash
+from maxk_lab.sweeps.plan.identity import content_hash, without_defaults, without_paths
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -162,3 +162,21 @@ def test_complete_enumeration_is_part_of_the_meaning_only_where_it_is_asked_for(
     assert complete["complete"] is True
     assert "complete" not in plan_of(small).cells[0].as_dict()
     assert not ids(small, "gradient.complete=true") & ids(small)
+
+
+def test_a_setting_at_its_default_is_left_out_whole() -> None:
+    """Settings that came later than the first records: a block stays or goes as one."""
+    told = {"a": 1, "block": {"x": 0, "y": 2}, "same": {"x": 0}}
+    defaults = {"a": 2, "block": {"x": 0, "y": 1}, "same": {"x": 0}, "absent": 3}
+    assert without_defaults(told, defaults) == {"a": 1, "block": {"x": 0, "y": 2}}
+
+
+def test_files_are_told_apart_by_their_content() -> None:
+    file = {"path": "a.pt", "sha256": "0f"}
+    settings = {"checkpoint": file, "evaluate": {"data": file, "path": "b"}, "list": [1]}
+    content = {"sha256": "0f"}
+    assert without_paths(settings) == {
+        "checkpoint": content,
+        "evaluate": {"data": content, "path": "b"},
+        "list": [1],
+    }

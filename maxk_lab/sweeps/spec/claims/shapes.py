@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -47,7 +47,8 @@ class _Claim(Model):
     name: Annotated[str, AfterValidator(_check_name)]
     where: Where = Where()
 
-    kind: str
+    if TYPE_CHECKING:  # each kind of claim declares its own, at its place among its keys
+        kind: str
 
     @property
     def study(self) -> str:
