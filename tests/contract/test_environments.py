@@ -61,7 +61,7 @@ def drawn(row, **changes):
 
 @every_row
 def test_every_environment_keeps_the_contract(row):
-    """Teacher forcing, one instance alone, padding after done, and exact either by enumeration or by integration."""
+    """Teacher forcing, one instance alone, padding after done, and all trajectories listed."""
     environment, policy, instances, rollouts = drawn(row)
     assert environment.enumerable == row.enumerable(setting(row))
     assert torch.equal(
@@ -116,7 +116,10 @@ def test_one_trajectory_of_one_instance_is_a_batch_like_any_other(row, dtype):
     "row", [row for row in ENVIRONMENTS if row.enumerable(setting(row))], ids=lambda row: row.name
 )
 def test_samples_are_independent_draws_of_what_is_listed(row):
-    """Every sample is listed once and has its reward; their frequencies and E max of K are those of the probabilities."""
+    """Every sample is listed once and has its reward.
+
+    Their frequencies and E max of K are those of the probabilities.
+    """
     environment = make(row)
     policy, instances = environment.policy(0), environment.instances(2, 1)
     alone = environment.select(instances, 1)
@@ -282,7 +285,8 @@ def test_what_is_integrated_is_what_the_samples_say(row):
         log_probs = environment.log_probs(policy, alone, actions)[0].view(-1, k)
         for parameter, expected in zip(policy.parameters(), exact):
             scores = torch.autograd.grad(log_probs, parameter, weights, retain_graph=True)[0]
-            # The mean of the estimates is the gradient of the weighted sum; their spread, of single groups.
+            # The mean of the estimates is the gradient of the weighted sum; their spread, of single
+            # groups.
             each = torch.stack(
                 [
                     torch.autograd.grad(log_probs[i], parameter, weights[i], retain_graph=True)[0]

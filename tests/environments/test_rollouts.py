@@ -1,4 +1,4 @@
-"""What one decision contributes, at the edges of what floating point can tell."""
+"""The statistics of one decision, at the edges of what floating point can tell."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Environments and policies of other packages, by entry point: declared, validated, run, reported."""
+"""Environments and policies of other packages: declared, validated, run and reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ training:
   batch: 32
   learning_rate: 0.1
   grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
-  evaluate: {every: 40, instances: 8, samples: 8, extras: [greedy], reference: exact, data: codes.json}
+  evaluate:
+    {every: 40, instances: 8, samples: 8, extras: [greedy], reference: exact, data: codes.json}
 tracking: {wandb: disabled}
 """
 GRADIENT = """\
@@ -83,7 +84,7 @@ def records(folder: Path) -> list[dict]:
 def test_an_environment_of_another_package_is_decoded_read_from_a_file_and_solved(
     lab: Run, tmp_path: Path
 ) -> None:
-    """As its row declares, so that validation accepts what the run then does."""
+    """Validation accepts what its row declares, and the run does it."""
     (tmp_path / "locks.yaml").write_text(TRAINING)
     codes = [[0, 1, 2], [2, 2, 2], [0, 3, 2], [2, 3, 2]]
     (tmp_path / "codes.json").write_text(json.dumps(codes))

@@ -41,7 +41,8 @@ class LanguageRow(EnvironmentRow):
         return int(sum(symbols**length for length in range(longest + 1)))
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
-        return parameters["top_p"] == 1.0 and self.sequences(parameters) <= MAX_SEQUENCES
+        whole = parameters["top_p"] == 1.0 and not parameters.get("pretrained")
+        return whole and self.sequences(parameters) <= MAX_SEQUENCES
 
     def decisions(self, parameters: Mapping[str, Any]) -> float:
         # Teacher forcing takes all tokens in one pass, which makes a token cheaper than a routing

@@ -42,8 +42,8 @@ def variants(
 
     Where nothing varies, it is the environment as it is.
     """
-    # What is refused with nothing varied was sound when the run was made: a reward function that is
-    # not at hand where the run is reported. It says nothing of the combinations.
+    # Whatever is refused with nothing varied was sound when the run was made: a reward function
+    # that is not at hand where the run is reported. It says nothing of the combinations.
     always = _refusal(*completed(environment, policy)) if vary else None
     for values in product(*vary.values()):
         chosen = dict(zip(vary, values, strict=True))

@@ -1,4 +1,4 @@
-"""The Gaussian policy: its draws, its exact objectives against integrals and closed forms, and its reward functions."""
+"""The Gaussian: draws, exact objectives against integrals and closed forms, reward functions."""
 
 import math
 
@@ -42,7 +42,8 @@ def integral(k, mean, scale):
     return quad(lambda u: 2 * u * (1 - below(u * u, mean, scale) ** k), 0, 1, **TIGHT)[0]
 
 
-# --------------------------------------------------------------------------------------------------------- draws
+# ---
+# draws
 
 
 def test_draws_have_the_mean_and_scale_of_the_policy():
@@ -87,7 +88,8 @@ def test_every_seed_starts_from_the_same_policy():
     assert torch.equal(policy(), environment.policy(9)())
 
 
-# --------------------------------------------------------------------------------------------- exact objectives
+# ---------------------------------------------------------------------------------------------
+# exact objectives
 
 
 @pytest.mark.slow
@@ -103,7 +105,11 @@ def test_quadrature_is_the_integral_of_the_distribution_function(k, mean, scale)
 @pytest.mark.parametrize("scale", [0.05, 0.1, 1.0])
 @pytest.mark.parametrize("mean", [0.2, 0.9, 1.1])
 def test_at_k_1_quadrature_is_the_truncated_second_moment(mean, scale):
-    """E[x²; 0 ≤ x ≤ 1] = (μ² + σ²)(Φ(b) − Φ(a)) − σ² (b φ(b) − a φ(a)) − 2μσ (φ(b) − φ(a)), a and b standardised."""
+    """E[x².
+
+    0 ≤ x ≤ 1] = (μ² + σ²)(Φ(b) − Φ(a)) − σ² (b φ(b) − a φ(a)) − 2μσ (φ(b) − φ(a)), a and b
+    standardised.
+    """
     a, b = (0 - mean) / scale, (1 - mean) / scale
     mass, slope = norm.cdf(b) - norm.cdf(a), norm.pdf(b) - norm.pdf(a)
     second = (mean**2 + scale**2) * mass - scale**2 * (b * norm.pdf(b) - a * norm.pdf(a))
@@ -132,7 +138,10 @@ def test_the_gradient_is_that_of_finite_differences_of_the_integral(k, mean):
 @pytest.mark.parametrize("reward", GAUSSIAN_REWARDS.names())
 @pytest.mark.parametrize("k", [1, 3])
 def test_the_gradient_is_the_expectation_of_the_score_of_one_draw(reward, k):
-    """∇J_K = K E[ψ(x) q(r(x))], q(r) = E max(r, M_{K−1}): for K = 1 the reward itself, for others by nested sums."""
+    """∇J_K = K E[ψ(x) q(r(x))], q(r) = E max(r, M_{K−1}).
+
+    For K = 1, q is the reward itself; for others it takes nested sums.
+    """
     mean, scale, count = 0.8, 0.15, 200_001
     _, by_mean, by_log_scale = exact(reward, k, mean=mean, scale=scale)
     z = torch.linspace(-9, 9, count, dtype=torch.float64)
@@ -163,7 +172,7 @@ def test_closed_forms_of_the_slope_and_the_bowl():
 
 
 def test_other_objectives_of_the_slope():
-    """The slope's rewards are normal: mean 0, the best of 4 minus the worst by symmetry, and the same for other forms."""
+    """The slope's rewards are normal: mean 0, and the best of 4 is minus the worst by symmetry."""
     best, worst = (
         exact("slope", 4, form, mean=0.0, scale=1.0)[0] for form in ("max", "l_statistic[1 0 0 0]")
     )
@@ -205,7 +214,8 @@ def test_only_one_dimension_is_integrated():
     )
 
 
-# ------------------------------------------------------------------------------------------------- own functions
+# -------------------------------------------------------------------------------------------------
+# own functions
 
 
 def write(tmp_path, monkeypatch, body, module="own_rewards"):
@@ -231,11 +241,13 @@ def test_a_function_by_dotted_path_says_where_it_jumps(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("def reward(x): return x", r"'(\w+):reward' must return real numbers of shape \(1, 4\) for actions .*\(1, 4, 1\)"),
+        ("def reward(x): return x", r"'(\w+):reward' must return real numbers of shape \(1, 4\) "
+                                    r"for actions .*\(1, 4, 1\)"),
         ("def reward(x): return 1.0", r"got torch.float32 of shape \(\)"),
         ("def reward(x): return x[..., 0].log()", r"returned nan for x = \[-"),
         ("def reward(x): return x[..., 0] * float('inf')", r"returned -?inf for x = "),
-        ("def reward(x): raise KeyError('oh')", r"raised KeyError for actions of shape \(1, 4, 1\): 'oh'"),
+        ("def reward(x): raise KeyError('oh')", r"raised KeyError for actions of shape \(1, 4, "
+                                                r"1\): 'oh'"),
         ("def reward(x): return 'good'", "raised TypeError|raised ValueError|raised RuntimeError"),
     ],
 )  # fmt: skip

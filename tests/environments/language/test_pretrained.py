@@ -1,4 +1,4 @@
-"""A pretrained policy from a local folder: random weights and a tokenizer made on the spot, nothing downloaded."""
+"""A pretrained policy from a local folder, made on the spot with random weights."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What may be set about the toy language model, and everything that is refused before a run."""
+"""Settings of the toy language, and everything that is refused before a run."""
 
 import re
 import subprocess
@@ -58,10 +58,18 @@ def test_a_vocabulary_too_small_for_the_task_is_refused():
     assert row.refusal(2, 1, 4) is None
 
 
+def test_the_completions_of_a_pretrained_model_are_never_enumerated():
+    few = {"vocab_size": 4, "max_length": 3, "top_p": 1.0}
+    assert ROW.enumerable(few | {"pretrained": ""})
+    assert not ROW.enumerable(few | {"pretrained": "a folder"})
+
+
 def test_the_catalogue_and_its_refusals_need_no_torch():
     code = (
-        "import sys; from maxk_lab.environments.catalogue import ENVIRONMENTS; row = ENVIRONMENTS.get('toy_llm'); "
-        "row.refusal(*({p.name: p.parse(p.default) for p in kind} for kind in (row.parameters, row.policy_parameters))); "
+        "import sys; from maxk_lab.environments.catalogue import ENVIRONMENTS; row = "
+        "ENVIRONMENTS.get('toy_llm'); "
+        "row.refusal(*({p.name: p.parse(p.default) for p in kind} for kind in (row.parameters, "
+        "row.policy_parameters))); "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -93,7 +93,8 @@ def test_the_risky_rewards_are_a_hash_of_prompt_and_completion():
     second = torch.tensor(
         reward_functions.safe_or_risky(prompts, ["1023"] * len(prompts), **columns)
     )
-    # 625 prompts: the share of an eighth has standard error .013, and two completions win independently.
+    # 625 prompts: the share of an eighth has standard error .013, and two completions win
+    # independently.
     assert first.mean().item() == pytest.approx(0.125, abs=0.045)
     assert (first * second).mean().item() == pytest.approx(1 / 64, abs=0.02)
 
@@ -106,7 +107,10 @@ def risky_value(rewards, family, k):
 
 @pytest.mark.slow
 def test_the_deceptive_task_is_best_answered_safely_for_k_1_and_riskily_for_k_8():
-    """By enumeration over every prompt, for policies that treat the risky family evenly; at V = 6, T = 4."""
+    """Enumerated over every prompt, for policies that treat the risky family evenly.
+
+    At V = 6, T = 4.
+    """
     bandit = environment(task="deceptive", vocab_size=6, max_length=4, prompt_length=3)
     prompts = torch.tensor(list(product(range(5), repeat=3)))
     better_at_8 = 0

@@ -1,4 +1,4 @@
-"""The toy language model: its distribution, its enumeration, its texts and what padding and the batch must not change."""
+"""The toy language: distribution, enumeration, texts, and no effect of padding or the batch."""
 
 import sys
 import types
@@ -27,7 +27,7 @@ def toy(dtype="float64", init_std=0.3, **changes):
 
 
 def log_prob_step_by_step(environment, policy, prompt, completion):
-    """log π of one completion: a pass per token over what stands before it, the distribution worked out by hand."""
+    """log π of one completion: a pass per token over its prefix, the distribution by hand."""
     total, so_far = 0.0, [*(prompt + 1).tolist(), environment.vocab_size]
     for token in completion.tolist():
         logits = policy(torch.tensor([so_far]))[0, -1] / environment.temperature
@@ -180,7 +180,8 @@ def test_the_entropy_of_a_token_is_that_of_its_distribution():
     listed, _ = environment.enumerate(instances)
     tokens = environment.tokens(policy, instances, listed.unsqueeze(0))
     probabilities = tokens.log_probs.sum(-1)[0].exp()
-    # The entropy of whole completions is the expected sum of the entropies of their tokens (chain rule).
+    # The entropy of whole completions is the expected sum of the entropies of their tokens (chain
+    # rule).
     assert (probabilities * tokens.entropy.sum(-1)[0]).sum().item() == pytest.approx(
         -(probabilities * probabilities.log()).sum().item(), abs=1e-12
     )

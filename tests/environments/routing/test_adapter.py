@@ -61,7 +61,8 @@ def test_samples_follow_the_enumerated_probabilities(tsp5):
     chi_square = (
         ((counts - 20_000 * probabilities).square() / (20_000 * probabilities)).sum().item()
     )
-    # 119 degrees of freedom: mean 119, standard deviation 15.4. A forced first node would give more than 4 000.
+    # 119 degrees of freedom: mean 119, standard deviation 15.4. A forced first node would give more
+    # than 4 000.
     assert 60 < chi_square < 200
     assert actions[:, 0].unique().numel() == 5
 

@@ -1,4 +1,4 @@
-"""Decoding RL4CO's environments: in one pass, in parallel, greedily and from forced starts, against RL4CO and against itself."""
+"""Decoding in one pass, in parallel, greedily and from forced starts, against RL4CO and itself."""
 
 import pytest
 import torch

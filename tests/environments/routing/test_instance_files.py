@@ -1,4 +1,4 @@
-"""Instances in files: exact round trips, what RL4CO itself reads, TSPLIB and CVRPLIB, and refusals that say what is allowed."""
+"""Instances in files: exact round trips, RL4CO's own reading, TSPLIB, CVRPLIB, and refusals."""
 
 import subprocess
 import sys

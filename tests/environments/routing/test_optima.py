@@ -1,4 +1,4 @@
-"""Optima: every method against complete search, what a solver claims against RL4CO's own reward, and where there is none."""
+"""Optima: every method against complete search, RL4CO's own rewards, and where there is none."""
 
 import itertools
 

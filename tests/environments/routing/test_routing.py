@@ -1,4 +1,4 @@
-"""What is particular to the RL4CO environments: their sizes, the repairs of RL4CO's defects, forced starts and training."""
+"""RL4CO's environments: their sizes, the repairs of their defects, forced starts, training."""
 
 import math
 
@@ -102,7 +102,7 @@ def test_the_length_of_the_longest_tour_does_not_depend_on_the_trajectories_besi
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_vehicle_of_the_multi_task_problem_may_be_full(dtype):
-    """As its loads in whole numbers say, whatever their fractions round to."""
+    """Loads in whole numbers say so, whatever their fractions round to."""
     environment = make("mtvrp", dtype=dtype)
     instances = environment.instances(2_000, 1)
     capacity = instances["capacity_original"]
@@ -177,7 +177,10 @@ def test_repaired_policies_are_those_of_rl4co(name):
 
 @pytest.mark.parametrize("name", ["mcp", "mtsp", "cvrptw", "mtvrp"])
 def test_both_floating_point_types_say_the_same(name):
-    """The same weights on the same instances; a policy that fell back to float32 somewhere would differ by 1e-7 from itself."""
+    """The same weights on the same instances.
+
+    A policy that fell back to float32 somewhere would differ by 1e-7 from itself.
+    """
     double, single = make(name), make(name, dtype="float32")
     policy, instances = double.policy(0), double.instances(3, 1)
     actions = double.rollout(policy, instances, 4, seed=2).actions
@@ -212,7 +215,10 @@ def test_every_variant_of_the_multi_task_problem_runs(preset):
 
 @every_row
 def test_forced_starts_are_feasible_where_the_row_says_so(row):
-    """For any number of them; the rows without the flag have starts out of reach or beyond the last action."""
+    """For any number of them.
+
+    The rows without the flag have starts out of reach or beyond the last action.
+    """
     env = make_rl4co(row, parameters_of(row))
     instances = draw_instances(env, 100, 3, torch.float32)
     mask = instances["action_mask"]
