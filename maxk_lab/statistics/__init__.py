@@ -1,1 +1,1 @@
-"""Statistics: intervals, resampling units, bias verdicts and paired comparisons of whatever a study measured."""
+"""Intervals, resampling units, bias verdicts, paired comparisons; and the table of measures."""

@@ -1,4 +1,7 @@
-"""Bias verdicts: does E ĝ differ from ∇J, proven where every group was enumerated, else tested over all cells together."""
+"""Verdicts on bias: does E ĝ differ from ∇J?
+
+Proven where every group was enumerated, else tested over all cells together.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from maxk_lab.statistics.units import Array, Units
 POWER = 0.8
 Key = TypeVar("Key", bound=Hashable)
 Verdict = Literal["unbiased", "no bias seen", "scale bias", "biased", "reference", "undefined"]
-# A gradient below this share of the size of its estimates is known no better than to rounding of that size.
+# A gradient below this share of the size of its estimates is known to their rounding only.
 LEAST_SIGNAL = 1e-4
 
 
@@ -23,10 +26,12 @@ LEAST_SIGNAL = 1e-4
 class BiasVerdict:
     """The verdict on one cell.
 
-    `p_value` is Holm-adjusted over all cells judged by a test. `relative_bias` is √max(0, ‖E ĝ − ∇J‖²)/‖∇J‖. `detectable` is the
-    smallest relative bias, in any direction, that the test would have found with probability 0.8 at its corrected level;
-    `detectable_scale` the same for a bias along ∇J. Where every group was enumerated, "unbiased" is proven, there is no p-value
-    and both are the tolerance that rounding explains. All are NaN where undefined, with the reason.
+    `p_value` is Holm-adjusted over all cells judged by a test. `relative_bias` is
+    √max(0, ‖E ĝ − ∇J‖²)/‖∇J‖. `detectable` is the smallest relative bias, in any direction, that
+    the test would have found with probability 0.8 at its corrected level; `detectable_scale` the
+    same for a bias along ∇J. Where every group was enumerated, "unbiased" is proven, there is no
+    p-value and both are the tolerance that rounding explains. All are NaN where undefined, with the
+    reason. A "reference" is the estimator that the others are judged against.
     """
 
     verdict: Verdict
@@ -39,7 +44,10 @@ class BiasVerdict:
 
 @dataclass(frozen=True)
 class _Tests:
-    """Stratified t-tests of one cell: its scale against 1 (two-sided), its squared bias off ∇J (one-sided), relative to ‖∇J‖²."""
+    """Stratified t-tests of one cell, relative to ‖∇J‖².
+
+    Its scale is tested against 1 (two-sided), its squared bias off ∇J against 0 (one-sided).
+    """
 
     p_scale: float
     p_direction: float
@@ -54,12 +62,14 @@ def bias_verdicts(
 ) -> dict[Key, BiasVerdict]:
     """Judge every cell at family-wise level `alpha` (Holm 1979).
 
-    Per cell two tests are combined (Bonferroni). The first asks whether the scale s = ⟨E ĝ, ∇J⟩/‖∇J‖² is 1: a ratio of means whose
-    error comes from the residuals ⟨ĝ, ∇J⟩ − s‖∇J‖², so that instances of very different ‖∇J‖ do not hide a common shrinkage. The
-    second asks whether ‖E ĝ‖² − 2s⟨E ĝ, ∇J⟩ + s²‖∇J‖² is positive, which any bias off ∇J makes it. A rejected cell whose second
-    test is not significant is a `scale bias`, any other is `biased`.
+    Per cell two tests are combined (Bonferroni). The first asks whether the scale
+    s = ⟨E ĝ, ∇J⟩/‖∇J‖² is 1: a ratio of means whose error comes from the residuals
+    ⟨ĝ, ∇J⟩ − s‖∇J‖², so that instances of very different ‖∇J‖ do not hide a common shrinkage. The
+    second asks whether ‖E ĝ‖² − 2s⟨E ĝ, ∇J⟩ + s²‖∇J‖² is positive, which any bias off ∇J makes it.
+    A rejected cell whose second test is not significant is a `scale bias`, any other is `biased`.
 
-    Cells whose groups were all enumerated are judged by their tolerance instead, and take no part in the correction.
+    Cells whose groups were all enumerated are judged by their tolerance instead, and take no part
+    in the correction.
     """
     verdicts: dict[Key, BiasVerdict] = {}
     tests: dict[Key, _Tests] = {}
@@ -136,14 +146,14 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
         verdict=verdict,
         p_value=adjusted,
         relative_bias=float(np.sqrt(max(0.0, test.relative_squared_bias))),
-        # A bias that hides from both tests is smaller than `along` along ∇J and than √squared_off off it.
+        # A bias that both tests miss is below `along` along ∇J and below √squared_off off it.
         detectable=float(np.sqrt(along**2 + squared_off)),
         detectable_scale=along,
     )
 
 
 def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
-    """By the largest relative bias of any instance; of scale alone if one factor mends all instances."""
+    """Judge the largest bias of any instance; a scale bias is one that a single factor mends."""
     assert units.squared_bias is not None
     assert units.off_direction is not None
     size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)

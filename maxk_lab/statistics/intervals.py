@@ -1,8 +1,9 @@
 """Intervals of gradient measures: a stratified bootstrap over resampling units.
 
-A unit is one problem instance (or, when instances are few, one disjoint block of an instance's pool); a stratum is what is held
-fixed: a seed, that is, one frozen policy (or one instance, for blocks). All measures are ratios of means over units, each stratum
-weighing the same. The bootstrap is SciPy's BCa (Efron 1987), resampling units within strata, at a level widened for few units.
+A unit is one problem instance (or, when instances are few, one disjoint block of an instance's
+pool); a stratum is what is held fixed: a seed, that is, one frozen policy (or one instance, for
+blocks). All measures are ratios of means over units, each stratum weighing the same. The bootstrap
+is SciPy's BCa (Efron 1987), resampling units within strata, at a level widened for few units.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from maxk_lab.statistics.measures import MEASURES, MeasureRow
 from maxk_lab.statistics.units import FIELDS, Array, Units
 
 RESAMPLES = 2000
-# A norm that is divided by must be told from zero at this level, whatever the level of the interval asked for.
+# A norm that is divided by must be told from zero at this level, whatever that of the interval.
 DEFINED_LEVEL = 0.95
 
 # A norm that a measure divides by → why it is undefined where that cannot be told from zero.
@@ -84,8 +85,9 @@ def defined_members(values: Array, members: Sequence[NDArray[np.int64]]) -> list
 def widened_point(level: float, members: Sequence[NDArray[np.int64]]) -> float:
     """The normal point at which a bootstrap of few units has to be read to cover `level`.
 
-    Resampling u units understates a mean's spread by √((u − 1)/u) and ignores that the spread is itself estimated; reading the
-    bootstrap at √(u/(u − 1)) · t instead of z mends both (Hesterberg 2015, "What teachers should know about the bootstrap").
+    Resampling u units understates a mean's spread by √((u − 1)/u) and ignores that the spread is
+    itself estimated; reading the bootstrap at √(u/(u − 1)) · t instead of z mends both (Hesterberg
+    2015, "What teachers should know about the bootstrap").
     """
     per_stratum = min(len(m) for m in members)
     freedom = sum(len(m) for m in members) - len(members)
@@ -138,11 +140,11 @@ def bootstrap(
         )
     found = result.confidence_interval
     if not readable and np.isfinite(result.standard_error):
-        # So far out there are too few resamples to read: the bootstrap's standard error and the same widened normal point instead.
+        # Too few resamples lie so far out: read its standard error and the same normal point.
         reach = point * float(result.standard_error)
         return Interval(value, value - reach, value + reach, level)
     if not (np.isfinite(found.low) and np.isfinite(found.high)):
-        # A statistic that does not move between resamples (scale of a reference judged against itself).
+        # A statistic may not move between resamples: the scale of the stand-in against itself.
         spread = of_indices(*(np.random.default_rng(seed).choice(m, (50, len(m))) for m in members))
         if np.allclose(spread, value, rtol=1e-12, atol=0):
             return Interval(value, value, value, level)

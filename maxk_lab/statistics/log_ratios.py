@@ -1,4 +1,4 @@
-"""Paired comparisons of gradient measures: the bootstrap interval of the logarithm of one cell's measure over another's."""
+"""Paired comparisons: bootstrap intervals of the logarithm of one cell's measure over another's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def log_ratio(
 ) -> Interval:
     """Paired interval of log(measure of a / measure of b), both from the same instances and pools.
 
-    NaN with a reason where the two have different units, as when every group of one was enumerated and the other was sampled.
+    NaN with a reason where the two have different units, as when the groups of one were enumerated
+    and those of the other sampled.
     """
     if not np.array_equal(a.stratum, b.stratum):
         return undefined(level, "the two rest on different resampling units: no paired comparison")
@@ -67,7 +68,7 @@ def _log_ratio_of_means(
     level: float,
     seed: int,
 ) -> Interval:
-    """That of numbers which every unit has of its own, over the units that have both."""
+    """The log ratio of numbers that every unit has of its own, over the units that have both."""
     columns = np.stack([a, b])
     members = defined_members(columns.sum(0), members)
     if not members:

@@ -1,7 +1,7 @@
-"""The table of measures: what a finished record holds a number for, and what that is called.
+"""The table of measures: the numbers of a finished record, and their names everywhere.
 
-The name of a row is the key in a record, the metric of a claim or a figure, the key in CSV and JSON and
-the last word of the name at Weights & Biases; its heading stands in tables. Imports no numpy.
+The name of a row is the key in a record, the metric of a claim or a figure, the key in CSV and JSON
+and the last word of the name at Weights & Biases; its heading stands in tables. Imports no numpy.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _LACKING = {
 class MeasureRow(Row):
     """A measure of the cells of one kind of study; `meaning` is its formula.
 
-    | source  | what a record holds            | what `implementation` is                                |
-    |---------|--------------------------------|---------------------------------------------------------|
-    | moments | the value                      | (m2, mean_square, inner, truth) of `Units` → the value   |
-    | groups  | the value, and one per unit    | `gradients.weighted_groups.WeightedGroups` → [...] groups|
-    | units   | the value, and one per unit    | nothing: the worker counts it with what else it needs    |
-    | cell    | the value                      | what the worker of its study takes, or nothing           |
+    | source  | in a record                 | `implementation`                                    |
+    |---------|-----------------------------|-----------------------------------------------------|
+    | moments | the value                   | m2, mean_square, inner, truth of `Units` → the value|
+    | groups  | the value, one per unit too | `WeightedGroups` → a number or event of each group  |
+    | units   | the value, one per unit too | none: the worker counts it with what else it needs  |
+    | cell    | the value                   | takes what the worker of its study has, or none     |
 
     `group` names the table of a report that has its column; without one it is in CSV and JSON only.
     A measure is there in every cell, or only in those that have what it `needs`.

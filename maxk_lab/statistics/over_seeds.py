@@ -1,4 +1,4 @@
-"""Intervals of what several seeds of one row ended with: Student's t over seeds, or those of a single seed over its instances."""
+"""Intervals of the means over seeds: Student's t; of a single seed, those over its instances."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
 
 
 def over_seeds(values: Sequence[float], level: float) -> Interval:
-    """Student's t interval of the mean of per-seed values: what another seed may give, instances included.
+    """Student's t interval of the mean of per-seed values.
 
-    Seeds are independent and share nothing that is random, so their values are i.i.d.
+    It tells what another seed may give, with other instances: seeds are independent and share
+    nothing that is random, so their values are i.i.d.
     """
     found = np.asarray(values, dtype=float)
     if np.isnan(found).any():
@@ -42,7 +43,7 @@ def over_instances(values: Sequence[float], level: float) -> Interval:
 
 
 def of_instances(values: Sequence[Sequence[float]], level: float) -> Interval:
-    """The mean of values [S, I] per seed and instance: Student's t over the means of the seeds, of one seed `over_instances`."""
+    """The mean of values [S, I]: Student's t over the S seeds, of one seed `over_instances`."""
     if len(values) == 1:
         return over_instances(values[0], level)
     return over_seeds([float(np.mean(of_seed)) for of_seed in values], level)

@@ -1,11 +1,12 @@
-"""Intervals of robust statistics of two-level data: independent seeds, and instances drawn anew within each of them.
+"""Intervals of robust statistics of two-level data: seeds, and instances drawn anew within each.
 
-A mean over such values has Student's t over the means of the seeds. Of an interquartile mean or a quantile of all values there are
-no means of seeds to take it of: its standard error is bootstrapped, level by level. Resampling whole seeds has the spread of both
-levels, for what a seed's own instances happen to be varies with it; resampling instances within their seeds has the spread of that
-level alone, below which the error cannot be. Resampling seeds and then instances at once would count the instances twice, and cover
-99 % to 100 % instead of 95 % where the seeds hardly differ (Davison and Hinkley 1997, "Bootstrap methods and their application",
-section 3.8).
+A mean over such values has Student's t over the means of the seeds. An interquartile mean or a
+quantile of all values has no such means: its standard error is bootstrapped, level by level.
+Resampling whole seeds has the spread of both levels, as the instances vary with their seed;
+resampling instances within their seeds has the spread of that level alone, below which the error
+cannot be. Resampling seeds and then instances at once would count the instances twice, and cover
+99 % to 100 % instead of 95 % where the seeds hardly differ (Davison and Hinkley 1997, "Bootstrap
+methods and their application", section 3.8).
 """
 
 from __future__ import annotations
@@ -23,31 +24,38 @@ from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.units import Array
 
 RESAMPLES = 1000
-# Those of a training study, of samples and of instances.
+# The quantiles that a training study tells, of samples and of instances.
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-# Of the values that must lie beyond a quantile: with fewer, resampling the sample says nothing of what is beyond it.
+# How many values must lie beyond a quantile: with fewer, resampling says nothing of its tail.
 BEYOND = 5
 
 Statistic = Callable[[Array], Any]
 
 
 def iqm(values: Array) -> Array:
-    """The interquartile mean [...] of values [..., N]: without the lowest and the highest ⌊N/4⌋ (Agarwal et al. 2021)."""
+    """The interquartile mean [...] of values [..., N] (Agarwal et al. 2021).
+
+    The lowest and the highest ⌊N/4⌋ values are left out.
+    """
     found: Array = np.asarray(stats.trim_mean(values, 0.25, axis=-1))
     return found
 
 
 def improvement(mine: Array, theirs: Array) -> Array:
-    """1 where mine is higher than theirs, 0 where it is lower, ½ where they are equal; its mean is P(mine > theirs)."""
+    """1 where mine is higher than theirs, 0 where it is lower, ½ where they are equal.
+
+    The mean is P(mine > theirs), ties half.
+    """
     wins: Array = 0.5 * (1 + np.sign(mine - theirs))
     return wins
 
 
 def quantile_interval(values: Array, q: float, *, level: float, seed: int = 0) -> Interval:
-    """The quantile q of all values [S, I], interpolated linearly; undefined with fewer than `BEYOND` values beyond it.
+    """The quantile q of all values [S, I], interpolated linearly.
 
-    Where seeds differ as much as the instances within one, the tail of the values is that of the few outermost seeds, and the
-    interval covers less than it says: about 90 % instead of 95 % for q = 0.9 of five such seeds.
+    Undefined with fewer than `BEYOND` values beyond it. Where seeds differ as much as the instances
+    within one, the tail of the values is that of the few outermost seeds, and the interval covers
+    less than it says: about 90 % instead of 95 % for q = 0.9 of five such seeds.
     """
     beyond = math.floor(values.size * min(q, 1 - q) + 1e-9)
     if beyond < BEYOND:
@@ -56,9 +64,10 @@ def quantile_interval(values: Array, q: float, *, level: float, seed: int = 0) -
 
 
 def probability_interval(wins: Array, *, level: float, seed: int = 0) -> Interval:
-    """The mean of `wins` [S, I] of `improvement`; of wins that are all 0 or all 1 the exact binomial interval of that many.
+    """The mean of `wins` [S, I] of `improvement`.
 
-    That one takes the pairs as independent: where nothing varies, nothing tells how much the seeds do.
+    Wins that are all 0 or all 1 have the exact binomial interval of that many. It takes the pairs
+    as independent: where nothing varies, nothing tells how much the seeds do.
     """
     if wins.size and np.ptp(wins) == 0 and wins.flat[0] in (0, 1):
         ends = stats.binomtest(int(wins.sum()), wins.size).proportion_ci(level, method="exact")
@@ -70,10 +79,11 @@ def probability_interval(wins: Array, *, level: float, seed: int = 0) -> Interva
 def two_level(
     values: Array, statistic: Statistic, *, level: float = 0.95, seed: int = 0
 ) -> Interval:
-    """`statistic` ([..., N] → [...]) of all values [S, I] of S seeds with I instances each, and its interval.
+    """The interval of a statistic ([..., N] → [...]) of all values [S, I], S seeds of I instances.
 
-    Student's t with S − 1 degrees of freedom times the larger standard error of the two levels, each widened for its few units
-    as by `statistics.widened_point`. With one seed it is over its instances only, and says nothing of other seeds.
+    Student's t with S − 1 degrees of freedom times the larger standard error of the two levels,
+    each widened for its few units as by `intervals.widened_point`. With one seed it is over its
+    instances only, and says nothing of other seeds.
     Undefined, with the reason, where a value is NaN or there is one instance of one seed.
     """
     if np.isnan(values).any():
@@ -103,5 +113,5 @@ def _within(values: Array, statistic: Statistic, draws: np.random.Generator) -> 
 
 
 def _widening(units: int) -> float:
-    """What a bootstrap of so many units understates a spread by."""
+    """The factor by which a bootstrap of so many units understates a spread."""
     return math.sqrt(units / (units - 1))

@@ -43,12 +43,14 @@ class RecordedUnits(Recorded):
 
 @dataclass(frozen=True)
 class Units:
-    """Unbiased per-unit estimates, all [U]: E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`), ‖∇J‖² (`truth`).
+    """Unbiased estimates of every unit, all [U]: the moments of ĝ, and further measures.
 
-    Where every group was enumerated the four are exact, and so are ‖E ĝ − ∇J‖² (`squared_bias`) and its least value over multiples
-    of ∇J (`off_direction`), both [U]; a relative bias up to `tolerance` is then rounding. Elsewhere these are None. `measures` are
-    further numbers by name, [U] each, NaN on units where they are undefined. `groups` is how many independent groups of n were
-    drawn in all; None where they were enumerated.
+    The moments are E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`) and ‖∇J‖² (`truth`).
+    Where every group was enumerated the four are exact, and so are ‖E ĝ − ∇J‖² (`squared_bias`) and
+    its least value over multiples of ∇J (`off_direction`), both [U]; a relative bias up to
+    `tolerance` is then rounding. Elsewhere these are None. `measures` are NaN on units where they
+    are undefined. `groups` is how many independent groups of n were drawn in all; None where they
+    were enumerated.
     """
 
     stratum: NDArray[np.int64]
@@ -132,8 +134,8 @@ class Units:
         pooled = Units(np.concatenate(strata), m2, mean_square, inner, truth, measures=measures)
         tolerances = [part.tolerance for part in parts if part.tolerance is not None]
         if len(tolerances) < len(parts):
-            drawn = [part.groups for part in parts]
-            return pooled if None in drawn else replace(pooled, groups=sum(map(int, drawn)))  # type: ignore[arg-type]
+            drawn = [part.groups for part in parts if part.groups is not None]
+            return replace(pooled, groups=sum(drawn)) if len(drawn) == len(parts) else pooled
         return replace(
             pooled,
             squared_bias=np.concatenate([part.squared_bias for part in parts]),

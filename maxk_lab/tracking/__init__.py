@@ -1,4 +1,4 @@
-"""Tracking: sends finished records elsewhere. It only reads records, and can never break a sweep."""
+"""Finished records sent elsewhere: they are only read, and nothing here can break a sweep."""
 
 from typing import TYPE_CHECKING
 

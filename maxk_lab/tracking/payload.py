@@ -26,7 +26,7 @@ class PayloadPart(Protocol):
 
 @dataclass(frozen=True)
 class Payload:
-    """One W&B run. `run_id` depends on what was studied, not on when: sending again replaces the run."""
+    """One W&B run. Its id depends on what was studied, not on when: sending again replaces it."""
 
     run_id: str
     name: str

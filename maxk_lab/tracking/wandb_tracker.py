@@ -1,4 +1,4 @@
-"""Weights & Biases as a function of finished records: one run per study and seed, sent at any time."""
+"""Finished records sent to Weights & Biases: one run per study and seed, at any time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.tracking.payload import Payload, payloads
 
 if TYPE_CHECKING:
+    from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import RunDirectory
     from maxk_lab.sweeps.spec.schema import SweepSpec
 
@@ -20,12 +21,15 @@ INIT_TIMEOUT = 30.0
 FINISH_TIMEOUT = 300.0
 
 
-def track(run: RunDirectory, mode: str, project: str | None = None) -> list[str]:
-    """Send the finished records of `run` to W&B; returns the folders (offline) or addresses (online) written.
+def track(
+    run: RunDirectory, mode: str, project: str | None = None, *, plan: Plan | None = None
+) -> list[str]:
+    """Send the finished records of `run` to W&B; return the folders or addresses written.
 
-    `project` is that of the sweep file unless given. `offline` writes below the run's own folder and needs no
-    network and no key; `disabled` does nothing. Whatever goes wrong with W&B is a warning, no exception: the
-    records are the results, and they are not touched. Raises `LabError` for an unknown mode only.
+    `offline` writes below the run's own folder and needs no network and no key; `disabled` does
+    nothing. `plan` is made, and `project` is that of the sweep file, unless given. Whatever goes
+    wrong with W&B is a warning, no exception: the records are the results, and they are not
+    touched. Raises `LabError` for an unknown mode only.
     """
     if mode not in MODES:
         also = did_you_mean(mode, MODES)
@@ -37,7 +41,7 @@ def track(run: RunDirectory, mode: str, project: str | None = None) -> list[str]
         from maxk_lab.sweeps.plan.plan import make_plan
 
         spec = run.spec()
-        records = run.records(make_plan(spec))
+        records = run.records(plan or make_plan(spec))
         project = project or spec.tracking.project
         figures = sorted((run.report_path / "figures").glob("*.png"))
         found = payloads(spec.name, _as_written(spec), records)
@@ -48,8 +52,8 @@ def track(run: RunDirectory, mode: str, project: str | None = None) -> list[str]
     # SystemExit too: some of wandb's errors end the process.
     except (Exception, SystemExit) as error:
         warnings.warn(
-            f"W&B ({mode}) failed, the records are safe: {type(error).__name__}: {_first_line(error)}; "
-            f"try again with: maxk-lab track {run.root}",
+            f"W&B ({mode}) failed, the records are safe: {type(error).__name__}: "
+            f"{_first_line(error)}; try again with: maxk-lab track {run.root}",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -64,7 +68,7 @@ def _as_written(spec: SweepSpec) -> dict[str, Any]:
 
 
 def _log_in() -> None:
-    """Find the API key and try it once. Raises, asking nobody, when there is none or it does not work."""
+    """Find the API key and try it once. Raises, asking nobody, without one that works."""
     import wandb
 
     wandb.setup(settings=wandb.Settings(silent=True))

@@ -12,7 +12,7 @@ from maxk_lab.cli.console import emit_json, say
 
 
 class Mode(StrEnum):
-    """Where Weights & Biases keeps what it is sent."""
+    """The place where Weights & Biases keeps its data."""
 
     offline = "offline"
     online = "online"

@@ -1,4 +1,4 @@
-"""What a finished record of the training study holds; undefined numbers are None."""
+"""The content of a finished record of the training study; undefined numbers are None."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Ends(Recorded):
 
 
 class Extra(Ends):
-    """A way of decoding besides i.i.d. samples: the best reward on each instance, and their mean."""
+    """Another way of decoding: the best reward on each instance, and their mean."""
 
     per_instance: Numbers = Field(default_factory=list)
 
@@ -46,7 +46,7 @@ class Evaluations(Recorded):
 
 
 class Log(Recorded):
-    """What was logged at the `step`s that were kept, by name."""
+    """The quantities logged at the `step`s that were kept, by name."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Numbers] = Field(init=False)
@@ -60,7 +60,7 @@ class Log(Recorded):
 
 
 class Optima(Recorded):
-    """How the best reward of each held-out instance is known; "none", with the reason, if it is not."""
+    """How the best reward of each instance is known; "none", with the reason, if it is not."""
 
     kind: str = "none"
     reason: str = "not asked for"

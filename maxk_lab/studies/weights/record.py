@@ -1,4 +1,4 @@
-"""What a finished record of the weights study holds."""
+"""The content of a finished record of the weights study."""
 
 from __future__ import annotations
 
