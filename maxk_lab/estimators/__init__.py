@@ -6,7 +6,6 @@ from maxk_lab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from maxk_lab.estimators import reference as reference
-    from maxk_lab.estimators.baselines.families import family_terms as family_terms
     from maxk_lab.estimators.baselines.leave_one_out import affine_weights as affine_weights
     from maxk_lab.estimators.baselines.leave_one_out import apply_sample_loo as apply_sample_loo
     from maxk_lab.estimators.baselines.leave_one_out import centred_weights as centred_weights
@@ -14,12 +13,15 @@ if TYPE_CHECKING:
     from maxk_lab.estimators.baselines.leave_one_out import pkpo_sloo_weights as pkpo_sloo_weights
     from maxk_lab.estimators.baselines.leave_one_out import sample_loo_weights as sample_loo_weights
     from maxk_lab.estimators.baselines.leave_one_out import subloo_weights as subloo_weights
+    from maxk_lab.estimators.baselines.linear_families import family_terms as family_terms
     from maxk_lab.estimators.baselines.tokens import token_advantages as token_advantages
-    from maxk_lab.estimators.baselines.weighted import mean_weights as mean_weights
-    from maxk_lab.estimators.baselines.weighted import optimal_weights as optimal_weights
-    from maxk_lab.estimators.baselines.weighted import rloo_weights as rloo_weights
-    from maxk_lab.estimators.baselines.weighted import weighted_loo_weights as weighted_loo_weights
-    from maxk_lab.estimators.baselines.weighted import (
+    from maxk_lab.estimators.baselines.weighted_means import mean_weights as mean_weights
+    from maxk_lab.estimators.baselines.weighted_means import optimal_weights as optimal_weights
+    from maxk_lab.estimators.baselines.weighted_means import rloo_weights as rloo_weights
+    from maxk_lab.estimators.baselines.weighted_means import (
+        weighted_loo_weights as weighted_loo_weights,
+    )
+    from maxk_lab.estimators.baselines.weighted_means import (
         weighted_mean_weights as weighted_mean_weights,
     )
     from maxk_lab.estimators.catalogue import BASELINES as BASELINES

@@ -12,7 +12,7 @@ from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_
 from maxk_lab.estimators.check.bandit import some_coefficients
 from maxk_lab.estimators.method import Method
 
-# A baseline that is given as numbers in units of reward is not homogeneous in the rewards: see test_fitted.
+# A baseline that is given as numbers in units of reward is not homogeneous in the rewards: see test_with_coefficients.
 NUMBERS = ("constant", "joint_optimum")
 NAMES = tuple(row.name for row in BASELINES if not row.token_level and row.name not in NUMBERS)
 UNBIASED = tuple(name for name in NAMES if BASELINES.get(name).unbiased)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from maxk_lab.catalogue import Parameter
-from maxk_lab.estimators.baselines.fitted_rows import FITTED_ROWS
+from maxk_lab.estimators.baselines.rows_with_coefficients import FITTED_ROWS
 from maxk_lab.estimators.kinds import TRAJECTORY_WEIGHTS, BaselineRow, WeightedRow
 from maxk_lab.estimators.methods.rows import PKPO
 
@@ -27,7 +27,7 @@ def _mean_pair(
         most_k=1,
         scale=None,
         trajectory_weight=kind,
-        implementation="maxk_lab.estimators.baselines.weighted:weighted_mean_weights",
+        implementation="maxk_lab.estimators.baselines.weighted_means:weighted_mean_weights",
         twin="maxk_lab.estimators.reference.baselines:weighted_mean",
         citation=citation,
     )
@@ -39,7 +39,7 @@ def _mean_pair(
         unbiased=True,
         condition="the n samples are i.i.d.",
         scale=lambda n, k: 1.0,
-        implementation="maxk_lab.estimators.baselines.weighted:weighted_loo_weights",
+        implementation="maxk_lab.estimators.baselines.weighted_means:weighted_loo_weights",
         twin="maxk_lab.estimators.reference.baselines:weighted_loo",
         citation=f"{citation}, without the own sample",
     )
@@ -147,7 +147,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         least_n=2,
         most_k=1,
         scale=lambda n, k: (n - 1) / n,
-        implementation="maxk_lab.estimators.baselines.weighted:mean_weights",
+        implementation="maxk_lab.estimators.baselines.weighted_means:mean_weights",
         twin="maxk_lab.estimators.reference.baselines:weighted_mean",
         citation="Liu et al. 2025 (Dr. GRPO), arXiv 2503.20783",
     ),
@@ -162,7 +162,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         shift_invariant=True,
         least_n=2,
         most_k=1,
-        implementation="maxk_lab.estimators.baselines.weighted:rloo_weights",
+        implementation="maxk_lab.estimators.baselines.weighted_means:rloo_weights",
         twin="maxk_lab.estimators.reference.baselines:weighted_loo",
         citation="Kool, van Hoof and Welling 2019 (RLOO), Buy 4 REINFORCE samples",
     ),
@@ -197,7 +197,7 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
             + "; ".join(f"{kind} is {what}" for kind, what in TRAJECTORY_WEIGHTS.items()),
         ),
         examples=("optimal[uniform]", "optimal[length]", "optimal[logit_proxy]"),
-        implementation="maxk_lab.estimators.baselines.weighted:optimal_weights",
+        implementation="maxk_lab.estimators.baselines.weighted_means:optimal_weights",
         twin="maxk_lab.estimators.reference.baselines:optimal",
         citation="this project; uniform is centred; K = 1: rloo, opo_loo, otb_loo, eob_loo",
     ),

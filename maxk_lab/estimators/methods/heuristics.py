@@ -9,9 +9,9 @@ import math
 
 from torch import Tensor
 
-from maxk_lab.estimators.baselines import leave_one_out as baselines
 from maxk_lab.estimators.methods.maxk import BaselineFunction
-from maxk_lab.estimators.ranks.gaps import result_dtype
+from maxk_lab.estimators.ranks import derived
+from maxk_lab.estimators.ranks.gaps import apply_rule, result_dtype
 from maxk_lab.estimators.validation import below_top, check_k, check_rewards
 
 
@@ -58,5 +58,6 @@ def hybrid(
     k = check_k(k, n, low=2)
     x = below_top(rewards)
     mean_centred = x - x.mean(-1, keepdim=True)
-    gaps = baselines.subloo_weights(rewards.double(), k, stable_sort=stable_sort)
+    rule = derived.subloo(n, k, None, rewards.device)
+    gaps = apply_rule(rule, rewards.double(), stable_sort=stable_sort)
     return (lambda_ * gaps + (1.0 - lambda_) * mean_centred).to(result_dtype(rewards))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from maxk_lab.estimators.baselines.leave_one_out import centred_weights
-from maxk_lab.estimators.methods.maxk import BaselineFunction, maxk_gradient_weights
+from maxk_lab.estimators.methods.maxk import BaselineFunction
+from maxk_lab.estimators.ranks import derived
+from maxk_lab.estimators.ranks.gaps import apply_rule
 from maxk_lab.estimators.validation import check_k, check_rewards
 
 
@@ -35,7 +36,6 @@ def partitioned(
         raise ValueError(f"k must be at most n / 2 = {n / 2:g} for loo, got {k}")
     # Each maximum is one sample of an ordinary mean over the groups.
     best = rewards.detach().reshape(*rewards.shape[:-1], groups, k).amax(-1)
-    weights = (centred_weights if baseline == "loo" else maxk_gradient_weights)(
-        best, 1, stable_sort=stable_sort
-    )
+    rule = (derived.centred if baseline == "loo" else derived.score)(groups, 1, None, best.device)
+    weights = apply_rule(rule, best, stable_sort=stable_sort)
     return weights.repeat_interleave(k, dim=-1)

@@ -12,10 +12,9 @@ import math
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.baselines import leave_one_out as baselines
 from maxk_lab.estimators.methods.maxk import BaselineFunction
-from maxk_lab.estimators.ranks import maximum
-from maxk_lab.estimators.ranks.gaps import result_dtype, sort_rewards
+from maxk_lab.estimators.ranks import derived, maximum
+from maxk_lab.estimators.ranks.gaps import apply_rule, result_dtype, sort_rewards
 from maxk_lab.estimators.validation import below_top, check_binary, check_k, check_rewards
 
 # What verl adds to the deviation.
@@ -55,7 +54,8 @@ def passk_analytic(
     n = check_rewards(rewards)
     k = check_k(k, n, below_n=True)
     values = check_binary(rewards)
-    numerator = baselines.group_mean_weights(values, k, stable_sort=stable_sort)
+    rule = derived.group_mean(n, k, None, values.device)
+    numerator = apply_rule(rule, values, stable_sort=stable_sort)
     ranked = sort_rewards(values, stable_sort=stable_sort)
     fail = (
         1.0
@@ -83,9 +83,10 @@ def grpo_passk(
     n = check_rewards(rewards, least_n=2)
     if check_k(k, n) != n:
         raise ValueError(f"k must be n = {n}, got {k!r}")
+    rule = derived.subloo(n, n, None, rewards.device)
     if norm == "none":
-        return baselines.subloo_weights(rewards, n, stable_sort=stable_sort)
-    gap = baselines.subloo_weights(rewards.double(), n, stable_sort=stable_sort)
+        return apply_rule(rule, rewards, stable_sort=stable_sort)
+    gap = apply_rule(rule, rewards.double(), stable_sort=stable_sort)
     return _ratio(gap, _deviation(below_top(rewards)) + _VERL_EPS).to(result_dtype(rewards))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.baselines.families import coefficient_count, family_terms
 from maxk_lab.estimators.baselines.least_squares import Equations, normal_equations
+from maxk_lab.estimators.baselines.linear_families import coefficient_count, family_terms
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.step.weights import groups_by_size
 

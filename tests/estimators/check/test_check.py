@@ -76,7 +76,9 @@ def test_one_baseline(checked: list[tuple[str, str]]) -> None:
         ("opo", {"unbiased": True}, "unbiased"),
         (
             "eob_loo",
-            {"implementation": "maxk_lab.estimators.baselines.weighted:weighted_mean_weights"},
+            {
+                "implementation": "maxk_lab.estimators.baselines.weighted_means:weighted_mean_weights"
+            },
             "unbiased",
         ),
     ],

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from maxk_lab import estimators
-from maxk_lab.estimators.baselines.families import FAMILIES, family_terms
 from maxk_lab.estimators.baselines.least_squares import normal_equations, solve
+from maxk_lab.estimators.baselines.linear_families import FAMILIES, family_terms
 from maxk_lab.estimators.check.bandit import TinyBandit
-from maxk_lab.estimators.reference import families as reference
+from maxk_lab.estimators.reference import linear_families as reference
 
 CASES = [
     (family, n, k)

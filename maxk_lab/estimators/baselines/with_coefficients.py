@@ -12,10 +12,10 @@ import math
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.baselines.families import family_terms
-from maxk_lab.estimators.methods.maxk import maxk_gradient_weights
+from maxk_lab.estimators.baselines.linear_families import family_terms
+from maxk_lab.estimators.ranks import derived
 from maxk_lab.estimators.ranks.combinatorics import cached
-from maxk_lab.estimators.ranks.gaps import result_dtype
+from maxk_lab.estimators.ranks.gaps import apply_rule, result_dtype
 from maxk_lab.estimators.validation import check_k, check_rewards
 
 
@@ -40,8 +40,7 @@ def constant_weights(
     rewards: Tensor, k: int, *, coefficients: Tensor, stable_sort: bool = True
 ) -> Tensor:
     """s_i - (K/n) c, c = coefficients `[..., 1]` in units of reward, 1 <= k <= n."""
-    n = check_rewards(rewards)
-    check_k(k, n)
+    k = check_k(k, check_rewards(rewards))
     level = _coefficients(coefficients, rewards, 1)
     return _above(rewards, level, k, stable_sort=stable_sort)
 
@@ -64,8 +63,7 @@ def fixed_constant_weights(
     rewards: Tensor, k: int, *, c: float, stable_sort: bool = True
 ) -> Tensor:
     """s_i - (K/n) c for a fixed number c in units of reward, 1 <= k <= n. Unbiased."""
-    n = check_rewards(rewards)
-    check_k(k, n)
+    k = check_k(k, check_rewards(rewards))
     if isinstance(c, str) or not math.isfinite(c):
         raise ValueError(f"c must be a finite number, got {c!r}")
     return _above(rewards, c, k, stable_sort=stable_sort)
@@ -76,8 +74,8 @@ def baseline_weights(
 ) -> Tensor:
     """s_i - b_i with b = coefficients `[..., n]`, 1 <= k <= n and n >= 2: unbiased where b_i does not depend on sample i."""
     n = check_rewards(rewards, least_n=2)
-    check_k(k, n)
-    score = maxk_gradient_weights(rewards.double(), k, stable_sort=stable_sort)
+    rule = derived.score(n, check_k(k, n), None, rewards.device)
+    score = apply_rule(rule, rewards.double(), stable_sort=stable_sort)
     return (score - _coefficients(coefficients, rewards, n)).to(result_dtype(rewards))
 
 
@@ -89,7 +87,8 @@ def _on_device(alpha: tuple[float, ...], device: torch.device) -> Tensor:
 def _above(rewards: Tensor, level: Tensor | float, k: int, *, stable_sort: bool) -> Tensor:
     """The score weights of the rewards above `level` (`[..., 1]` or a number): s_i - (K/n) level."""
     above = rewards.detach().double() - level
-    return maxk_gradient_weights(above, k, stable_sort=stable_sort).to(result_dtype(rewards))
+    rule = derived.score(rewards.shape[-1], k, None, rewards.device)
+    return apply_rule(rule, above, stable_sort=stable_sort).to(result_dtype(rewards))
 
 
 def _of_family(
