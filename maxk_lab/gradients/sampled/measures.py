@@ -47,7 +47,7 @@ class Layout:
 
 
 def pool_layout(pool: ScorePool, n: int, partitions: int, seed: int) -> Layout:
-    """Return random disjoint groups of n. Raises `ValueError` when a unit has fewer than two groups.
+    """Return random disjoint groups of n. Raises `ValueError` where a unit has fewer than two.
 
     The pool is i.i.d., so its blocks are cut in drawing order; only the grouping inside a unit is
     random.

@@ -216,9 +216,8 @@ class IntegratedBandit(Bandit):
 
 def integrated_bandit(arms=3):
     row = ENVIRONMENTS.get("bandit")
-    environment = IntegratedBandit(
-        row, {"arms": arms, "reward_shift": 0.0}, {"init_std": 0.5, "dtype": "float64"}
-    )
+    policy = {"name": "tabular", "init_std": 0.5, "dtype": "float64"}
+    environment = IntegratedBandit(row, {"arms": arms, "reward_shift": 0.0}, policy)
     environment.enumerable = False
     return environment
 
