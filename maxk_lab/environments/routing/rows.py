@@ -27,19 +27,9 @@ NEEDS_PYVRP = "the reference pyvrp needs the optional extra: pip install 'maxk-l
 # The variants that RL4CO's multi-task VRP mixes: open routes (o), backhauls (b), length limits (l)
 # and time windows (tw).
 MTVRP_PRESETS = (
-    *(
-        "all",
-        "single_feat",
-        "single_feat_otw",
-        "cvrp",
-        "ovrp",
-        "vrpb",
-        "vrpl",
-        "vrptw",
-        "ovrptw",
-        "ovrpb",
-    ),
-    *("ovrpl", "vrpbl", "vrpbtw", "vrpltw", "ovrpbl", "ovrpbtw", "ovrpltw", "vrpbltw", "ovrpbltw"),
+    *("all", "single_feat", "single_feat_otw", "cvrp", "ovrp", "vrpb", "vrpl", "vrptw", "ovrptw"),
+    *("ovrpb", "ovrpl", "vrpbl", "vrpbtw", "vrpltw", "ovrpbl", "ovrpbtw", "ovrpltw", "vrpbltw"),
+    "ovrpbltw",
 )
 
 
@@ -59,6 +49,7 @@ class RoutingRow(EnvironmentRow):
     greedy: bool = True
     cuda: bool = True
     files: tuple[FileFormat, ...] = FILES
+    multistart: bool = True
     shared_encoding: bool = True
 
     def lacks_solver(self, optimum: str) -> str | None:
@@ -140,7 +131,6 @@ ROUTING: tuple[RoutingRow, ...] = (
         citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
         up_to=8,
         small={"num_loc": 6},
-        multistart=True,
         optima=("exact", "pyvrp"),
     ),
     _row(
@@ -148,33 +138,18 @@ ROUTING: tuple[RoutingRow, ...] = (
         "capacitated vehicle routing",
         "minus the total length",
         up_to=5,
-        multistart=True,
         optima=("pyvrp",),
     ),
-    _row(
-        "sdvrp",
-        "split-delivery vehicle routing",
-        "minus the total length",
-        up_to=4,
-        multistart=True,
-    ),
+    _row("sdvrp", "split-delivery vehicle routing", "minus the total length", up_to=4),
     # RL4CO's forced starts may be out of reach: no multistart.
-    _row("op", "orienteering", "the prize collected", up_to=6, optima=("exact",)),
-    _row(
-        "pctsp",
-        "prize-collecting TSP",
-        "minus length and penalties",
-        up_to=5,
-        multistart=True,
-        optima=("exact",),
-    ),
+    _row("op", "orienteering", "the prize collected", up_to=6, multistart=False, optima=("exact",)),
+    _row("pctsp", "prize-collecting TSP", "minus length and penalties", up_to=5, optima=("exact",)),
     _row(
         "pdp",
         "pickup and delivery",
         "minus the tour length",
         kind=PairedRow,
         up_to=6,
-        multistart=True,
         optima=("pyvrp",),
     ),
     # RL4CO's forced starts run past the last job: no multistart.
@@ -184,6 +159,7 @@ ROUTING: tuple[RoutingRow, ...] = (
         "minus the weighted tardiness",
         parameters=(_size("num_job", 10),),
         up_to=6,
+        multistart=False,
     ),
     _row(
         "spctsp",
@@ -191,7 +167,6 @@ ROUTING: tuple[RoutingRow, ...] = (
         "minus length and penalties",
         up_to=6,
         small={"num_loc": 5},
-        multistart=True,
         optima=("exact",),
     ),
     _row(
@@ -208,7 +183,6 @@ ROUTING: tuple[RoutingRow, ...] = (
             ),
         ),
         up_to=5,
-        multistart=True,
         optima=("pyvrp",),
     ),
     _row(
@@ -229,7 +203,6 @@ ROUTING: tuple[RoutingRow, ...] = (
         citation="Berto et al. 2024 (RouteFinder), arXiv 2406.15007; RL4CO, arXiv 2306.17100",
         up_to=5,
         small={"num_loc": 4},
-        multistart=True,
     ),
     _row(
         "mtsp",
@@ -242,7 +215,6 @@ ROUTING: tuple[RoutingRow, ...] = (
         up_to=7,
         small={"num_loc": 5, "num_agents": 2},
         shared_encoding=False,
-        multistart=True,
     ),
     _row(
         "flp",
@@ -257,7 +229,6 @@ ROUTING: tuple[RoutingRow, ...] = (
         exact_when=f"at most {MAX_TRAJECTORIES} ordered choices of to_choose out of num_loc",
         small={"num_loc": 6, "to_choose": 3},
         shared_encoding=False,
-        multistart=True,
     ),
     _row(
         "mcp",
@@ -274,6 +245,5 @@ ROUTING: tuple[RoutingRow, ...] = (
         "num_sets",
         small={"num_sets": 6, "num_items": 20, "n_sets_to_choose": 3},
         shared_encoding=False,
-        multistart=True,
     ),
 )
