@@ -22,7 +22,7 @@ help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
 	@echo "make test        run the tests; while you work: .venv/bin/python -m pytest -m fast"
 	@echo "make reproduce   run the sweeps of experiments/ci, write results/<sweep>/report, fail if a claim is refuted"
-	@echo "make lint        ruff, format check, mypy"
+	@echo "make lint        ruff, format check, the picture in docs, mypy"
 	@echo "make bench       time the weights, a sweep and the command line"
 	@echo "make clean       remove .venv and the caches; results/ stays"
 	@echo
@@ -52,6 +52,7 @@ $(STAMP): pyproject.toml constraints.txt
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/draw_architecture.py --check
 	$(BIN)/mypy $(TYPED)
 
 test: $(STAMP)

@@ -20,20 +20,27 @@ from xml.etree import ElementTree
 PACKAGE = Path(__file__).parents[1] / "maxk_lab"
 PICTURE = Path(__file__).with_name("architecture.svg")
 # The folders whose own folders are rooms: one per kind of study.
-OPENED = ("studies",)
+OPENED = {"studies"}
 WIDTH, ROW, HEIGHT, GAP, MARGIN = 11.0, 1.05, 0.56, 0.22, 0.35
 GROWTH = 0.25
 
 
 def room(parts: tuple[str, ...]) -> str:
-    """Return the room of a module's path below the package; "" for the modules at the top."""
-    depth = 2 if parts[0] in OPENED and (PACKAGE / Path(*parts[:2])).is_dir() else 1
-    return "/".join(parts[:depth]) if (PACKAGE / parts[0]).is_dir() else ""
+    """Return the room of a module, given as parts below the package; "" for one in no room."""
+    depth = 2 if parts[0] in OPENED else 1
+    folder = PACKAGE.joinpath(*parts[:depth])
+    return folder.relative_to(PACKAGE).as_posix() if folder.is_dir() else ""
 
 
 def imported(path: Path) -> Iterator[tuple[str, ...]]:
-    """Yield every module of the package that a file imports, inside functions too, as parts."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Yield every module of the package that a file imports, inside functions too, as parts.
+
+    The front of a room lists the names that it exports, for type checkers; it imports none of them.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if path.name == "__init__.py":
+        tree.body = [node for node in tree.body if not isinstance(node, ast.If)]
+    for node in ast.walk(tree):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for name in names:
@@ -59,7 +66,7 @@ def survey() -> dict[str, dict[str, Any]]:
 def layers(rooms: dict[str, dict[str, Any]]) -> dict[str, int]:
     """Return the layer of each room: one above the highest that it imports. Raises on a circle.
 
-    The rooms that none imports stand together at the top.
+    The kinds of study stand side by side.
     """
     heights: dict[str, int] = {}
 
@@ -68,13 +75,17 @@ def layers(rooms: dict[str, dict[str, Any]]) -> dict[str, int]:
             circle = (*above[above.index(name) :], name)
             raise SystemExit(f"rooms import each other in a circle: {' → '.join(circle)}")
         if name not in heights:
-            below = [height(other, (*above, name)) for other in rooms[name]["imports"]]
-            heights[name] = max(below, default=-1) + 1
+            beside = [other for other in rooms if _folder(other) in OPENED & {_folder(name)}]
+            below = {target for other in (name, *beside) for target in rooms[other]["imports"]}
+            below -= set(beside) - set(rooms[name]["imports"])
+            heights[name] = max((height(o, (*above, name)) for o in below), default=-1) + 1
         return heights[name]
 
-    top = max(map(height, rooms))
-    used = {target for found in rooms.values() for target in found["imports"]}
-    return {name: heights[name] if name in used else top for name in rooms}
+    return {name: height(name) for name in rooms}
+
+
+def _folder(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def direct(rooms: dict[str, dict[str, Any]]) -> set[tuple[str, str]]:
@@ -146,7 +157,7 @@ def draw(rooms: dict[str, dict[str, Any]]) -> None:
                 )
             )
     for name, (left, bottom, width) in boxes.items():
-        kind = name.partition("/")[0] in OPENED
+        kind = _folder(name) in OPENED
         axes.add_patch(
             FancyBboxPatch(
                 (left, bottom),
