@@ -7,6 +7,7 @@ from typing import Any
 
 from maxk_lab.report.model import ClaimVerdict, Rows
 from maxk_lab.report.naming import spelled
+from maxk_lab.report.parts import ClaimsPart
 from maxk_lab.report.rows import PooledRow
 from maxk_lab.report.verdicts import Judged
 from maxk_lab.sweeps.spec.claims.shapes import (
@@ -40,7 +41,8 @@ def _judged(
     reason = _why_undecided([row for found in met for row in found])
     judged: Judged = ("undecided", reason)
     if not reason:
-        judged = kind.part("claims").judge(claim, met, alpha)
+        part: ClaimsPart = kind.part("claims")
+        judged = part.judge(claim, met, alpha)
     return ClaimVerdict(claim.name, _words(claim), *judged)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from maxk_lab.report.drawing import STYLE, save, unused
 from maxk_lab.report.model import Summary
+from maxk_lab.report.parts import FiguresPart
 from maxk_lab.sweeps.studies import in_reading_order
 
 
@@ -19,7 +20,7 @@ def figures(summary: Summary, out: Path) -> list[Path]:
     drawn: list[Path] = []
     with mpl.rc_context(STYLE):
         for kind in in_reading_order():
-            found = kind.part("figures").figures(summary.studies[kind.name], summary)
-            for name, figure in found:
+            part: FiguresPart = kind.part("figures")
+            for name, figure in part.figures(summary.studies[kind.name], summary):
                 drawn += save(figure, out, unused(name, drawn))
     return drawn

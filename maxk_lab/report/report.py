@@ -8,6 +8,7 @@ from functools import cached_property
 
 from maxk_lab.report.document import Block, Bullets, Chapter, Paragraph, Section
 from maxk_lab.report.model import Header, Summary
+from maxk_lab.report.parts import SectionPart
 from maxk_lab.sweeps.studies import STUDIES, in_reading_order
 
 # So many rows without a result are listed, and the rest counted.
@@ -33,10 +34,9 @@ class Report:
     @cached_property
     def chapters(self) -> Mapping[str, Chapter]:
         """The chapter of every kind of study, in the catalogue's order."""
-        return {
-            kind.name: kind.part("section").chapter(self.summary.studies[kind.name], self.summary)
-            for kind in STUDIES
-        }
+        parts: dict[str, SectionPart] = {kind.name: kind.part("section") for kind in STUDIES}
+        studies = self.summary.studies
+        return {name: part.chapter(studies[name], self.summary) for name, part in parts.items()}
 
     @property
     def sections(self) -> list[Section]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.report.claims import judge_claims
-from maxk_lab.report.model import Failure, Header, Rows, Summary
+from maxk_lab.report.model import Failure, Header, Summary
+from maxk_lab.report.parts import RowsPart
 from maxk_lab.report.rows import grouped
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -23,8 +24,8 @@ def summarise(
     """The summary of a run directory: its plan, which is made unless given, against its records."""
     from maxk_lab.sweeps.plan.plan import make_plan
 
-    spec = run.spec()
-    plan = plan or make_plan(spec)
+    plan = plan or make_plan(run.spec())
+    spec = plan.spec
     # Reading the records is what finds the damaged ones.
     records, stale = run.records(plan), run.stale(plan)
     return summarise_records(
@@ -58,11 +59,10 @@ def summarise_records(
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
     of_kind = grouped(cells, lambda cell: str(cell["study"]))
-    studies: dict[str, Rows] = {
-        kind.name: kind.part("rows").pool(
-            of_kind.get(kind.name, []), done, level=level, alpha=alpha
-        )
-        for kind in STUDIES
+    parts: dict[str, RowsPart] = {kind.name: kind.part("rows") for kind in STUDIES}
+    studies = {
+        name: part.pool(of_kind.get(name, []), done, level=level, alpha=alpha)
+        for name, part in parts.items()
     }
     return Summary(
         header=_header(name, description, cells, list(by_id.values())),
@@ -83,7 +83,8 @@ def summarise_records(
 
 
 def _failure(cell: Mapping[str, Any], record: Record) -> Failure:
-    row = STUDIES.get(cell["study"]).part("rows").key(cell)
+    part: RowsPart = STUDIES.get(cell["study"]).part("rows")
+    row = part.key(cell)
     error = (record.error or "no error text").strip().splitlines()[-1]
     return Failure(cell["id"], row.path, cell["seed"], error)
 

@@ -2,7 +2,8 @@
 
 A kind is a package that holds the same modules under the same names. Nothing outside imports them:
 they are found through the row and loaded when they are used, so that planning imports no torch and
-reporting no trainer. `maxk_lab.sweeps.parts` has the signatures.
+reporting no trainer. The signatures stand in `maxk_lab.sweeps.parts` (schema, plan, checks, worker),
+`maxk_lab.report.parts` (rows, section, figures, claims) and `maxk_lab.tracking.payload`.
 
 | module    | names that the frame looks up in it                                                  |
 |-----------|--------------------------------------------------------------------------------------|
@@ -10,13 +11,14 @@ reporting no trainer. `maxk_lab.sweeps.parts` has the signatures.
 | `plan`    | `units(study, seeds, found)`: the work; `left_out(study, environment)`               |
 | `checks`  | `check(block, resolved, found, source)`: conditions on the block beyond its shape    |
 | `worker`  | `measure(unit, cells, *, cache, event)`: the metrics or the exception of every cell  |
-| `record`  | `Metrics`, the pydantic model of the content of a finished record, for reading       |
-| `rows`    | records pooled to the rows of a report                                               |
-| `columns` | the columns of these rows, the same in every format                                  |
-| `section` | the part of the report that the kind fills                                           |
-| `figures` | the figures that it draws                                                            |
-| `claims`  | verdicts on the claims that speak of its rows                                        |
-| `payload` | the tables that a tracker is sent of its records                                     |
+| `rows`    | `key(cell)`, `pool(cells, done, *, level, alpha)`: records pooled to rows            |
+| `section` | `chapter(found, summary)`: the part of the report that the kind fills                |
+| `figures` | `figures(found, summary)`: the figures that it draws                                 |
+| `claims`  | `judge(claim, met, alpha)`: verdicts on the claims that speak of its rows            |
+| `payload` | `metrics(record)`, `tables(records)`: all that a tracker is sent                     |
+
+The kinds of the package hold more of one name: `record` with `Metrics`, the content of a finished
+record for reading, and `columns` of their rows.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ class StudyRow(Row):
     at every combination of what a sweep varies. `claims` are the kinds of claims that speak of it
     unless their measure is of another kind. `files` names the settings that are paths, such as
     `evaluate.data`, each with the `module:function` that hashes what is there for an environment:
-    a resolved sweep has {"path", "sha256"} in their place. `exact` kinds
-    compute their numbers, from no samples, and are what a report tells first.
+    a resolved sweep has {"path", "sha256"} in their place. `exact` kinds compute their numbers
+    from no samples; a report tells them first.
     """
 
     axes: tuple[str, ...] = GRID_AXES
@@ -105,5 +107,5 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
 
 
 def in_reading_order() -> list[StudyRow]:
-    """The kinds as a report tells them: what is exact, then what rests on samples."""
+    """Return the kinds as a report tells them: the exact ones, then those that rest on samples."""
     return sorted(STUDIES, key=lambda kind: not kind.exact)

@@ -40,8 +40,8 @@ def track(
     try:
         from maxk_lab.sweeps.plan.plan import make_plan
 
-        spec = run.spec()
-        records = run.records(plan or make_plan(spec))
+        plan = plan or make_plan(run.spec())
+        spec, records = plan.spec, run.records(plan)
         project = project or spec.tracking.project
         figures = sorted((run.report_path / "figures").glob("*.png"))
         found = payloads(spec.name, _as_written(spec), records)

@@ -1,4 +1,4 @@
-"""A fifth kind of study, registered by another package: a folder and a row are all that it takes."""
+"""A fifth kind of study, registered by another package: one folder and one row suffice."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from maxk_lab.errors import SpecError
+from maxk_lab.report import render, write_report
+from maxk_lab.report.summarise import summarise
+from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps import RunDirectory, load_spec, make_plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.spec.load import spec_to_yaml
 from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.tracking.payload import payloads
 
 # As installed: a package, and the metadata whose entry points name its row.
 SITE = Path(__file__).parent / "dice"
@@ -34,9 +38,11 @@ weights:
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Install the package for one test; catalogues look their entry points up once."""
     monkeypatch.syspath_prepend(str(SITE))
-    STUDIES.__dict__.pop("_rows", None)
+    for catalogue in (STUDIES, MEASURES):
+        catalogue.__dict__.pop("_rows", None)
     yield
-    STUDIES.__dict__.pop("_rows", None)
+    for catalogue in (STUDIES, MEASURES):
+        catalogue.__dict__.pop("_rows", None)
     for name in [name for name in sys.modules if name.partition(".")[0] == "dice_study"]:
         del sys.modules[name]
 
@@ -110,3 +116,51 @@ def test_its_cells_are_measured_and_its_failures_are_data(sweep: Path, tmp_path:
     again = execute(plan, run, only="study=dice", retry_failed=False)
     assert (again.done, len(again.reused)) == ((), 8)
     assert run.spec() == plan.spec
+
+
+CLAIMS = """\
+claims:
+- {name: one die, kind: equals, metric: largest, value: 3.5, tolerance: 0.5, where: {k: 1}}
+- {name: two dice, kind: equals, metric: largest, value: 3.5, tolerance: 0.5, where: {k: 2}}
+- {name: arithmetic, kind: equals, metric: largest, value: 2 + k + arms - arms, tolerance: 1}
+"""
+
+
+def test_its_report_and_its_verdicts_are_like_those_of_the_others(
+    sweep: Path, tmp_path: Path
+) -> None:
+    sweep.write_text(SWEEP + CLAIMS, encoding="utf-8")
+    plan = make_plan(load_spec(sweep, ["dice.grid.n=[4, 7]", "dice.grid.estimator=maxk"]))
+    run = RunDirectory(tmp_path / "results" / "games")
+    execute(plan, run, only="study=dice", jobs=2)
+    summary = summarise(run, plan)
+    assert [claim.verdict for claim in summary.claims] == ["undecided"] * 3
+    assert "0 of 2 seeds finished" in summary.claims[0].detail
+    assert summary.failed[0].path == "dice/arms=2/maxk/none/n7/k1"
+
+    plan = make_plan(load_spec(sweep, ["dice.grid.estimator=maxk"]))
+    execute(plan, run, only="study=dice", jobs=2)
+    summary = summarise(run)
+    verdicts = {claim.name: (claim.verdict, claim.detail) for claim in summary.claims}
+    assert [verdict for verdict, _ in verdicts.values()] == ["supported", "refuted", "supported"]
+    assert "4 of 4 rows of dice, e.g. dice/arms=2/maxk/none/n4/k2: " in verdicts["two dice"][1]
+    files = write_report(summary, tmp_path / "report")
+    names = {str(path.relative_to(tmp_path / "report")) for path in files}
+    assert {"report.md", "report.json", "figures/dice.png", "figures/dice.svg"} <= names
+    markdown = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert "The largest of k dice" in markdown
+    assert "| 2 | maxk | none | 4 | 1 |" in markdown
+    assert "The largest of k dice" in render(summary, "terminal")
+
+
+def test_a_tracker_is_told_of_it(sweep: Path, tmp_path: Path) -> None:
+    plan = make_plan(load_spec(sweep, ["dice.grid.n=[4, 7]", "dice.grid.estimator=maxk"]))
+    run = RunDirectory(tmp_path / "results" / "games")
+    execute(plan, run, only="study=dice", jobs=2)
+    told = payloads("games", {}, run.records(plan))
+    assert [payload.name for payload in told] == ["games-dice-seed0", "games-dice-seed1"]
+    metrics = told[0].metrics
+    assert (metrics["cells_done"], metrics["cells_failed"]) == (4, 4)
+    assert metrics["dice/arms=2/maxk/none/n7/k1/status"] == "failed"
+    assert 3 < metrics["dice/arms=2/maxk/none/n4/k1/largest"] < 4
+    assert len(told[0].tables["cells"].lines) == 8

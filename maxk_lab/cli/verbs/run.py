@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.execute import Outcome
     from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.sweeps.spec.schema import SweepSpec
 
 Only = Annotated[
     str | None,
@@ -60,9 +59,8 @@ def run(
     from maxk_lab.sweeps.run.records import RunDirectory
     from maxk_lab.sweeps.spec.load import load_spec
 
-    loaded = load_spec(spec, overrides or [])
-    plan = make_plan(loaded)
-    directory = RunDirectory(results / loaded.name)
+    plan = make_plan(load_spec(spec, overrides or []))
+    directory = RunDirectory(results / plan.spec.name)
     if dry_run:
         _dry_run(plan, directory, only=only, force=force, retry_failed=retry_failed, json=json)
         return
@@ -77,25 +75,26 @@ def run(
         force=force,
         retry_failed=retry_failed,
     )
-    tracked = _track(loaded, directory) if outcome.done else []
+    tracked = _track(plan, directory) if outcome.done else []
     if json:
-        emit_json(_as_json(loaded, directory, outcome, tracked))
+        emit_json(_as_json(directory, outcome, tracked))
     _conclude(outcome, directory, results, again + " --retry-failed")
 
 
-def _track(loaded: SweepSpec, directory: RunDirectory) -> list[str]:
+def _track(plan: Plan, directory: RunDirectory) -> list[str]:
     """Send the records to W&B as the sweep says. Nothing that goes wrong there fails the sweep."""
-    if loaded.tracking.wandb == "disabled":
+    tracking = plan.spec.tracking
+    if tracking.wandb == "disabled":
         return []
     try:
         from maxk_lab.report.write import write_figures
         from maxk_lab.tracking.wandb_tracker import track
 
         say("Drawing the figures and sending the records to W&B")
-        write_figures(directory)
+        write_figures(directory, plan)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            places: list[str] = track(directory, loaded.tracking.wandb, loaded.tracking.project)
+            places: list[str] = track(directory, tracking.wandb, tracking.project, plan=plan)
     except Exception as error:
         warn(
             f"not tracked: {error}; "
@@ -166,11 +165,9 @@ def _dry_run(
     say(f"{len(to_do)} cells would run; nothing was written")
 
 
-def _as_json(
-    loaded: SweepSpec, directory: RunDirectory, outcome: Outcome, tracked: list[str]
-) -> dict[str, Any]:
+def _as_json(directory: RunDirectory, outcome: Outcome, tracked: list[str]) -> dict[str, Any]:
     return {
-        "name": loaded.name,
+        "name": directory.name,
         "folder": str(directory.root),
         "done": outcome.done,
         "failed": outcome.failed,

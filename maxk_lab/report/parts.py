@@ -1,0 +1,62 @@
+"""The modules in the folder of a kind of study, as far as reports look them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from maxk_lab.report.document import Chapter
+    from maxk_lab.report.model import Rows, Summary
+    from maxk_lab.report.verdicts import Judged
+    from maxk_lab.sweeps.run.records import Record
+
+
+class RowsPart(Protocol):
+    """The module `rows`: records pooled over their seeds."""
+
+    def key(self, cell: Mapping[str, Any]) -> Any:
+        """Return the key of the row that a cell belongs to; its `path` is the name of the row."""
+
+    def pool(
+        self,
+        cells: Sequence[Mapping[str, Any]],
+        done: Mapping[str, Record],
+        *,
+        level: float,
+        alpha: float,
+    ) -> Rows:
+        """Return the rows of the planned cells of this kind, with intervals at `level`.
+
+        `done` has the finished records by the id of their cell.
+        """
+
+
+class SectionPart(Protocol):
+    """The module `section`: the part of a report that the kind fills."""
+
+    def chapter(self, found: Any, summary: Summary) -> Chapter:
+        """Return the chapter about the rows that were `found`; without rows, an empty one."""
+
+
+class FiguresPart(Protocol):
+    """The module `figures`."""
+
+    def figures(self, found: Any, summary: Summary) -> Iterable[tuple[str, Figure]]:
+        """Yield the figures of the rows that were `found`, each with a name for its file."""
+
+
+class ClaimsPart(Protocol):
+    """The module `claims`: verdicts on the claims that speak of the kind's rows."""
+
+    def judge(self, claim: Any, met: Sequence[Any], alpha: float) -> Judged:
+        """Return the verdict at level `alpha`, and the words for what was measured.
+
+        `met` holds the rows, or pairs or lists of them, that the claim speaks of, all complete.
+        """
+
+
+# The modules of a kind, for mypy to compare with the protocols.
+ReportParts = tuple[RowsPart, SectionPart, FiguresPart, ClaimsPart]

@@ -1,0 +1,10 @@
+from dice_study.section import largest
+from maxk_lab.report.drawing import finish, panels
+
+
+def figures(found, summary):
+    if found.rows:
+        figure, axes = panels(1, 1, (4.0, 3.0))
+        axes[0][0].plot([row.key.k for row in found.rows], [largest(row) for row in found.rows])
+        finish(figure, axes, "The largest of k dice")
+        yield "dice", figure

@@ -1,0 +1,5 @@
+from maxk_lab.fields import Recorded
+
+
+class Metrics(Recorded):
+    largest: float
