@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.seeds import derive_seed
-from maxk_lab.studies.training.evaluation_set import evaluation_set
-from maxk_lab.studies.training.optima import optima_record
+from maxk_lab.studies.training.held_out.evaluation_set import evaluation_set
+from maxk_lab.studies.training.held_out.optima import optima_record
 from maxk_lab.studies.training.outcome import training_metrics
 from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import canonical_json

@@ -1,0 +1,1 @@
+"""The held-out instances that trained policies are evaluated on, and their optima."""
