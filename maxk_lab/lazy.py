@@ -1,4 +1,4 @@
-"""Public names that import their module on first use, typed, so that the command line starts fast."""
+"""Public names that import their module on first use, and are typed: a fast command line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import Any
 def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package (PEP 562) that exports what type checkers see.
 
-    These are the imports under its `if TYPE_CHECKING:`, each written `from module import name as name`, which is how a
-    typed package says that it exports a name. They are read from the package's source when a name is first asked for.
+    These are the imports under its `if TYPE_CHECKING:`, each written `from module import name as
+    name`, which is how a typed package says that it exports a name. They are read from the
+    package's source when a name is first asked for.
     """
 
     def get(name: str) -> Any:

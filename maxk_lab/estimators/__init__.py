@@ -1,4 +1,4 @@
-"""Estimators: pure maths from the rewards of n i.i.d. trajectories to one gradient weight per trajectory."""
+"""Estimators: pure maths from the rewards of n i.i.d. trajectories to one weight for each."""
 
 from typing import TYPE_CHECKING
 

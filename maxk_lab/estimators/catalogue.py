@@ -46,7 +46,7 @@ _SPELLING = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<value>[^\[\]]*)\])?")
 
 @dataclass(frozen=True)
 class Choice(Generic[MethodType]):
-    """A row with its parameter bound; `name` is its one canonical spelling, such as `affine[0.5]`."""
+    """A row with its parameter bound; `name` is its one spelling, such as `affine[0.5]`."""
 
     row: MethodType
     name: str

@@ -1,4 +1,4 @@
-"""The exact value of an objective for a reward that takes finitely many values: the step function of its order statistics."""
+"""The exact value of an objective for a reward that takes finitely many values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from maxk_lab.estimators.objectives import Objective
 
 
 def distribution_value(probabilities: Tensor, rewards: Tensor, objective: Objective) -> Tensor:
-    """J = Σ_j R_(j) (H(F_j) − H(F_{j−1})), a scalar: probabilities [A], rewards [A]; differentiable in the probabilities.
+    """J = Σ_j R_(j) (H(F_j) − H(F_{j−1})), a scalar, of probabilities [A] and rewards [A].
 
-    F_j is the probability of the j lowest rewards and H(F) = Σ_j α_j P(Bin(K, F) ≥ j) the weight that the objective gives to the
-    rewards up to there: F^K for the maximum of K.
+    Differentiable in the probabilities.
+
+    F_j is the probability of the j lowest rewards and H(F) = Σ_j α_j P(Bin(K, F) ≥ j) the weight
+    that the objective gives to the rewards up to there: F^K for the maximum of K.
     """
     rewards = rewards.to(probabilities)
     order = rewards.argsort(stable=True)
@@ -34,7 +36,10 @@ def order_weight(mass: Tensor, objective: Objective) -> Tensor:
 
 
 class _OrderWeight(torch.autograd.Function):
-    """H as a Bernstein polynomial of degree K whose coefficients are the partial sums of α, and H' as one of degree K − 1."""
+    """H as a Bernstein polynomial of degree K, and H' as one of degree K − 1.
+
+    The coefficients of H are the partial sums of α.
+    """
 
     @staticmethod
     def forward(ctx: Any, mass: Tensor, weights: Tensor) -> Tensor:
@@ -49,7 +54,10 @@ class _OrderWeight(torch.autograd.Function):
 
 
 def _bernstein(mass: Tensor, coefficients: Tensor) -> Tensor:
-    """Σ_m c_m C(d, m) F^m (1 − F)^(d−m), d = len(c) − 1; through logarithms, so that no binomial overflows."""
+    """Σ_m c_m C(d, m) F^m (1 − F)^(d−m), d = len(c) − 1.
+
+    Through logarithms, so that no binomial overflows.
+    """
     degree = len(coefficients) - 1
     m = torch.arange(degree + 1, dtype=torch.float64, device=mass.device)
     chosen = (

@@ -1,4 +1,6 @@
-"""The shape of a catalogue row of this room: what holds for an estimator or a baseline, and where it cannot run.
+"""The shape of a catalogue row of this room.
+
+A row says what holds for an estimator or a baseline, and where it cannot run.
 
 Imports no torch.
 """
@@ -25,7 +27,7 @@ TRAJECTORY_WEIGHTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class MethodRow(Row):
-    """What holds for estimators and baselines alike: which objective, how biased, for which (n, K)."""
+    """The facts of estimators and baselines alike: objective, bias, and (n, K) allowed."""
 
     formula: str
     objective: str = "J_K"
@@ -44,7 +46,8 @@ class MethodRow(Row):
     scale: Callable[[int, int], float] | None = lambda n, k: 1.0
     # Values of the parameter at which a row that is biased in general is unbiased.
     unbiased_settings: tuple[Any, ...] = ()
-    # Values of the parameter at which a row that is unbiased in general is biased, in direction too.
+    # Values of the parameter at which a row that is unbiased in general is biased, in direction
+    # too.
     biased_settings: tuple[Any, ...] = ()
     # The definition on a group of exact fractions, `package.module:name`, that `maxk-lab check`
     # compares the function with; a row without one is checked for its bias only.
@@ -62,7 +65,7 @@ class MethodRow(Row):
         return f"{self.name} needs {self.constraint}, got K = {k} and n = {n}"
 
     def is_unbiased(self, **params: Any) -> bool:
-        """Whether the row, with its parameter at this value (the default if not given), is unbiased."""
+        """Whether the row is unbiased with its parameter at this value, by default the default."""
         if self.parameter is None:
             return self.unbiased
         value = params.get(self.parameter.name, self.parameter.default)
@@ -71,7 +74,7 @@ class MethodRow(Row):
         )
 
     def expected_scale(self, n: int, k: int, **params: Any) -> float:
-        """The factor between the estimate's mean and the gradient; NaN if its direction is biased too."""
+        """The estimate's mean over the gradient; NaN if its direction is biased, too."""
         if self.scale is not None and (self.is_unbiased(**params) or not self.unbiased):
             return self.scale(n, k)
         return 1.0 if self.is_unbiased(**params) else float("nan")
@@ -81,10 +84,11 @@ class MethodRow(Row):
 class EstimatorRow(MethodRow):
     """An estimator `f(rewards, k, baseline_function, *, stable_sort, **params) -> w`.
 
-    One that `needs_ratios` is `f(rewards, ratios, k, baseline) -> w` instead, `baseline` being a name.
-    The twin is `f(group, k, baseline, **params) -> w` with the twin of the baseline, its parameters
-    bound; `f(group, k, **params)` where the estimator takes no baseline, and with importance ratios
-    `f(group, k, *, ratios, baseline)`, `ratios` being the group's and `baseline` a name.
+    One that `needs_ratios` is `f(rewards, ratios, k, baseline) -> w` instead, `baseline` being a
+    name. The twin is `f(group, k, baseline, **params) -> w` with the twin of the baseline, its
+    parameters bound; `f(group, k, **params)` where the estimator takes no baseline, and with
+    importance ratios `f(group, k, *, ratios, baseline)`, `ratios` being the group's and `baseline`
+    a name.
     """
 
     fixed_k: int | None = None
@@ -95,7 +99,7 @@ class EstimatorRow(MethodRow):
     ordered: bool = False
 
     def objective_of(self, k: int, **params: Any) -> Objective:
-        """What the estimator is for when asked for `k`: the expected maximum of K, or of `fixed_k`."""
+        """The objective at `k`: the expected maximum of K rewards, or of `fixed_k`."""
         return Objective("max", k if self.fixed_k is None else self.fixed_k)
 
     def own_options(self, **params: Any) -> dict[str, Any]:
@@ -159,7 +163,10 @@ class ObjectiveRow(EstimatorRow):
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionedRow(EstimatorRow):
-    """An estimator on disjoint groups of K samples: K divides n, and another group is there for `loo`."""
+    """An estimator on disjoint groups of K samples.
+
+    K divides n, and `loo` needs another group.
+    """
 
     def refusal(self, n: int, k: int, **params: Any) -> str | None:
         problem = super().refusal(n, k, **params)
@@ -172,9 +179,10 @@ class PartitionedRow(EstimatorRow):
 class BaselineRow(MethodRow):
     """A baseline `f(rewards, k, *, stable_sort, **params) -> w = s - b`.
 
-    Where `needs` names a kind of trajectory weight, the function takes it as `g`, `[..., n]`. One of
-    `any_objective` takes an `objective`, too. A `token_level` row gives one weight per token and runs through
-    `token_advantages` alone. The twin is `f(group, k, **params) -> w`, with the same `g` and `objective`.
+    Where `needs` names a kind of trajectory weight, the function takes it as `g`, `[..., n]`. One
+    of `any_objective` takes an `objective`, too. A `token_level` row gives one weight per token and
+    runs through `token_advantages` alone. The twin is `f(group, k, **params) -> w`, with the same
+    `g` and `objective`.
     """
 
     trajectory_weight: str | None = None
@@ -185,11 +193,11 @@ class BaselineRow(MethodRow):
     off_policy: bool = False
 
     def needs(self, **params: Any) -> str | None:
-        """The kind of trajectory weight the function needs: length, logit_proxy or grad_norm; None for none."""
+        """The trajectory weight it needs: length, logit_proxy or grad_norm; None for none."""
         return self.trajectory_weight
 
     def fit(self, **params: Any) -> str | None:
-        """How the row's coefficients are fitted: cross_fit, same_batch or oracle; None where none are."""
+        """The way the coefficients are fitted: cross_fit, same_batch or oracle; None without."""
         return None
 
 
@@ -197,8 +205,8 @@ class BaselineRow(MethodRow):
 class FittedRow(BaselineRow):
     """A baseline whose parameter is its coefficients, or the word for how they are fitted.
 
-    Fitted, its weights are `f(rewards, k, *, coefficients, stable_sort) -> w` with `f` the function `fitted`,
-    and `f(group, k, *, coefficients) -> w` with `f` the definition `fitted_twin`.
+    Fitted, its weights are `f(rewards, k, *, coefficients, stable_sort) -> w` with `f` the function
+    `fitted`, and `f(group, k, *, coefficients) -> w` with `f` the definition `fitted_twin`.
     """
 
     fitted: str

@@ -1,4 +1,6 @@
-"""An estimator with its baseline at a K, parsed once: where it runs, what it is for, what it needs, its weights.
+"""An estimator with its baseline at a K, parsed once.
+
+A method knows where it runs, what it is for and what it needs, and gives the weights.
 
 Imports torch only when weights are asked for.
 """
@@ -43,7 +45,10 @@ class Method:
 
     @classmethod
     def parse(cls, estimator: str, baseline: str = "none", k: int = 1) -> Method:
-        """The method of these spellings, `name` or `name[value]`. Raises `LabError` for an unknown one."""
+        """The method of these spellings, `name` or `name[value]`.
+
+        Raises `LabError` for an unknown one.
+        """
         chosen = choose_estimator(estimator)
         fixed = chosen.row.fixed_k
         return cls(chosen, choose_baseline(baseline), k if fixed is None else fixed)
@@ -83,12 +88,12 @@ class Method:
 
     @property
     def is_unbiased(self) -> bool:
-        """Whether the catalogue derives the estimate as unbiased for the gradient of the objective."""
+        """Whether the catalogue derives the estimate as unbiased for the objective's gradient."""
         rows = self.estimator, self.baseline
         return all(choice.row.is_unbiased(**choice.params) for choice in rows)
 
     def expected_scale(self, n: int) -> float:
-        """E[estimate] over the gradient of the objective; NaN where the direction is biased, too."""
+        """E[estimate] over the objective's gradient; NaN where the direction is biased, too."""
         chosen, base = self.estimator, self.baseline
         return chosen.row.expected_scale(n, self.k, **chosen.params) * base.row.expected_scale(
             n, self.k, **base.params
@@ -96,7 +101,7 @@ class Method:
 
     @property
     def catalogue_order(self) -> tuple[int, int, str]:
-        """The places of estimator and baseline in the catalogue, then their spellings, to sort by."""
+        """The places of both in the catalogue, then their spellings: a key to sort by."""
         chosen, base = self.estimator, self.baseline
         return (
             ESTIMATORS.names().index(chosen.row.name),
@@ -116,12 +121,12 @@ class Method:
 
     @property
     def fit(self) -> str | None:
-        """How its coefficients are fitted: cross_fit, same_batch or oracle; None where it has none to fit."""
+        """The fit of its coefficients: cross_fit, same_batch or oracle; None without one."""
         return self.baseline.row.fit(**self.baseline.params) if self.takes_baseline else None
 
     @property
     def needs_ratios(self) -> bool:
-        """Whether it needs the samples' importance ratios: it is for trajectories of another policy."""
+        """Whether it needs importance ratios: it is for trajectories of another policy."""
         return self.estimator.row.needs_ratios
 
     @property
@@ -150,22 +155,28 @@ class Method:
         ratios: Tensor | None = None,
         coefficients: Tensor | None = None,
     ) -> Tensor:
-        """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i) (a sum: w carries the factor 1/n).
+        """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i).
 
-        rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[..., n]`. `trajectory_weights` holds, by kind
-        (length, logit_proxy, grad_norm: the *squared* score norm), what the baseline weights the samples with,
-        `[..., n]` each; only the kind that is `needed_weight` is used.
+        It is a sum: w carries the factor 1/n.
 
-        `ratios`, `[..., n]`, are the positive importance ratios pi / pi_old of whole trajectories, for a method that
-        `needs_ratios` and for no other. `coefficients`, `[..., D]` over the same leading dimensions or ones that
-        broadcast to them, are those of a method with a `fit`: D = 1 for `affine` and `constant`, K - 1 for `ladder`;
-        of `joint_optimum` the baseline b_i itself, D = n.
+        rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[..., n]`.
+        `trajectory_weights` holds, by kind (length, logit_proxy, grad_norm: the *squared* score
+        norm), what the baseline weights the samples with, `[..., n]` each; only the kind that is
+        `needed_weight` is used.
 
-        Two options bias every estimate: `min_gap_scale` divides the weights by the group's range of rewards, or by
-        this number if it is greater, and `weight_normalization` (a name of `WEIGHT_NORMALIZATIONS`) comes after it.
+        `ratios`, `[..., n]`, are the positive importance ratios pi / pi_old of whole trajectories,
+        for a method that `needs_ratios` and for no other. `coefficients`, `[..., D]` over the same
+        leading dimensions or ones that broadcast to them, are those of a method with a `fit`: D = 1
+        for `affine` and `constant`, K - 1 for `ladder`; of `joint_optimum` the baseline b_i itself,
+        D = n.
 
-        Raises `ValueError` where the method cannot run at this n, a reward is not finite, a trajectory weight, ratio
-        or coefficient is missing, wrong or not taken by the method, or the baseline is one of tokens.
+        Two options bias every estimate: `min_gap_scale` divides the weights by the group's range of
+        rewards, or by this number if it is greater, and `weight_normalization` (a name of
+        `WEIGHT_NORMALIZATIONS`) comes after it.
+
+        Raises `ValueError` where the method cannot run at this n, a reward is not finite, a
+        trajectory weight, ratio or coefficient is missing, wrong or not taken by the method, or the
+        baseline is one of tokens.
         """
         from maxk_lab.estimators.validation import check_k, check_rewards
 
@@ -187,7 +198,8 @@ class Method:
         if self.needs_ratios:
             if ratios is None:
                 raise ValueError(
-                    f"{chosen.name} needs ratios, one positive number pi / pi_old per sample, got none"
+                    f"{chosen.name} needs ratios, one positive number pi / pi_old per sample, "
+                    "got none"
                 )
             weights = function(rewards, ratios, k, self.baseline.name, stable_sort=stable_sort)
         else:
@@ -221,7 +233,8 @@ class Method:
             if trajectory_weights is None or needed not in trajectory_weights:
                 given = ", ".join(trajectory_weights or {}) or "none"
                 raise ValueError(
-                    f"{base.name} needs trajectory_weights[{needed!r}], one positive number per sample, got {given}"
+                    f"{base.name} needs trajectory_weights[{needed!r}], one positive number "
+                    f"per sample, got {given}"
                 )
             params["g"] = trajectory_weights[needed]
         return partial(load(base.row.implementation), **params)
@@ -240,10 +253,12 @@ def advantages(
     ratios: Tensor | None = None,
     coefficients: Tensor | None = None,
 ) -> Tensor:
-    """The weights `[..., n]` of any pair of the catalogue at K = `k`, for rewards `[..., n]`: see `Method.weights`.
+    """The weights `[..., n]` of any pair of the catalogue at K = `k`: see `Method.weights`.
 
-    `estimator` and `baseline` are catalogue names, with a parameter in brackets where the row has one
-    (`affine[0.5]`). Raises `LabError` for an unknown one, and what `Method.weights` raises.
+    rewards: `[..., n]`.
+
+    `estimator` and `baseline` are catalogue names, with a parameter in brackets where the row has
+    one (`affine[0.5]`). Raises `LabError` for an unknown one, and what `Method.weights` raises.
     """
     return Method.parse(estimator, baseline, k).weights(
         rewards,
@@ -272,7 +287,7 @@ def needs_ratios(estimator: str) -> bool:
 
 
 def fit_of(estimator: str, baseline: str) -> str | None:
-    """How the pair's coefficients are fitted, as `Method.fit`."""
+    """The way the pair's coefficients are fitted, as `Method.fit`."""
     return Method.parse(estimator, baseline).fit
 
 

@@ -1,4 +1,4 @@
-"""Rescaling of finished weights, off by default: each option makes an unbiased estimate biased. Imports no torch."""
+"""Rescaling of finished weights: off by default, biased, and without torch at import."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ if TYPE_CHECKING:
 # Every way to normalise the weights of a group, and what it does.
 WEIGHT_NORMALIZATIONS = {
     "none": "the weights as they are",
-    "zscore": "(w - mean w) / (std w + 1e-8) in the group, std with ddof = 1; biased in direction; drops the factor 1/n",
-    "sum_to_zero": "w - mean w in the group; biased, for `centred` and others that sum to 0 already without effect",
+    "zscore": (
+        "(w - mean w) / (std w + 1e-8) in the group, std with ddof = 1; biased in direction; "
+        "drops the factor 1/n"
+    ),
+    "sum_to_zero": (
+        "w - mean w in the group; biased, for `centred` and others that sum to 0 already "
+        "without effect"
+    ),
 }
 _EPS = 1e-8
 
@@ -27,7 +33,8 @@ def normalize_weights(weights: Tensor, how: str) -> Tensor:
     if how not in WEIGHT_NORMALIZATIONS:
         also = did_you_mean(how, WEIGHT_NORMALIZATIONS)
         raise ValueError(
-            f"weight_normalization must be one of {', '.join(WEIGHT_NORMALIZATIONS)}, got {how!r}{also}"
+            f"weight_normalization must be one of {', '.join(WEIGHT_NORMALIZATIONS)}, got "
+            f"{how!r}{also}"
         )
     if how == "none":
         return weights
@@ -41,9 +48,10 @@ def normalize_weights(weights: Tensor, how: str) -> Tensor:
 
 
 def scale_by_gap(weights: Tensor, rewards: Tensor, min_gap_scale: float) -> Tensor:
-    """Weights `[..., n]` over max(greatest - least reward of the group, min_gap_scale), in their own dtype.
+    """Weights `[..., n]` over max(range of the group's rewards, min_gap_scale), in their dtype.
 
-    Biased: the own sample is in the range. Raises `ValueError` unless min_gap_scale is a finite number > 0.
+    Biased: the own sample is in the range. Raises `ValueError` unless min_gap_scale is a finite
+    number > 0.
     """
     if (
         isinstance(min_gap_scale, bool)

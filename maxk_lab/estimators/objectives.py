@@ -1,7 +1,7 @@
-"""Objectives E[sum_j alpha_j R_(j:K)]: the expected L-statistic of K rewards, the maximum and its relatives.
+"""Objectives E[sum_j alpha_j R_(j:K)]: expected L-statistics of K rewards, such as the maximum.
 
-R_(1:K) <= ... <= R_(K:K) are K i.i.d. rewards in ascending order. Imports no torch. Source: OrderGrad, arXiv 2606.06096;
-the maximum is PKPO, arXiv 2505.15201.
+R_(1:K) <= ... <= R_(K:K) are K i.i.d. rewards in ascending order. Imports no torch. Source:
+OrderGrad, arXiv 2606.06096; the maximum is PKPO, arXiv 2505.15201.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SPELLING = re.compile(r"(?P<name>\w+)(?:\[(?P<value>[^\[\]]*)\])?")
 
 @dataclass(frozen=True)
 class Form:
-    """A kind of L-statistic: its parameter, and the weights alpha_1..alpha_K of a parsed value and K.
+    """A kind of L-statistic: its parameter, and alpha_1..alpha_K of a parsed value and K.
 
     `weights` raises `LabError` where there is no such statistic of K rewards.
     """
@@ -40,7 +40,9 @@ def _exact(number: float) -> Fraction:
 
 
 def _between(low: Fraction, high: Fraction, k: int) -> Weights:
-    """The mean of the quantiles from `low` to `high`, each order statistic being the one of a K-th of [0, 1].
+    """The mean of the quantiles from `low` to `high`.
+
+    Each order statistic stands for one K-th of [0, 1].
 
     The order statistic on a boundary counts with the part of its K-th that is inside.
     """
@@ -130,10 +132,12 @@ FORMS: dict[str, Form] = {
 
 @dataclass(frozen=True, init=False)
 class Objective:
-    """E[sum_j alpha_j R_(j:K)] over K = `k` i.i.d. rewards; `form` is its one spelling, such as `top_m[2]`.
+    """E[sum_j alpha_j R_(j:K)] over K = `k` i.i.d. rewards.
 
-    A missing parameter gets its default. Raises `LabError` for an unknown form, a parameter out of range, k < 1 and
-    a statistic that K rewards do not have.
+    `form` is its one spelling, such as `top_m[2]`.
+
+    A missing parameter gets its default. Raises `LabError` for an unknown form, a parameter out of
+    range, k < 1 and a statistic that K rewards do not have.
     """
 
     form: str
@@ -192,7 +196,10 @@ class Objective:
 
     @cached_property
     def mass(self) -> float:
-        """The sum of alpha, which a constant added to the rewards is multiplied by: 1 for every named form."""
+        """The sum of alpha: 1 for every named form.
+
+        A constant added to the rewards adds that many times itself.
+        """
         return float(sum(self.exact_weights))
 
     @cached_property
@@ -202,7 +209,7 @@ class Objective:
 
     @cached_property
     def exact_reduced(self) -> Weights:
-        """The weights of the K-1 rewards that are left without sample i, as exact fractions; see `reduced`."""
+        """The weights of the K-1 rewards without sample i, as exact fractions; see `reduced`."""
         if self.k == 1:
             raise ValueError(f"{self.name} has no objective of K - 1 rewards: K must be at least 2")
         if self._name == "l_statistic":
@@ -211,10 +218,13 @@ class Objective:
         return _weights(self._name, value, self.k - 1)
 
     def reduced(self) -> tuple[float, ...]:
-        """The K-1 weights of the sub-leave-one-out baseline; their sum is that of alpha. `ValueError` for K = 1.
+        """The K-1 weights of the sub-leave-one-out baseline; their sum is that of alpha.
 
-        A named form keeps its parameter (`top_m` counts no more than all K-1). Explicit weights are masses on the K
-        equal parts of [0, 1], spread evenly within each and cut into K-1 equal parts: e_K becomes e_(K-1).
+        Raises `ValueError` for K = 1.
+
+        A named form keeps its parameter (`top_m` counts no more than all K-1). Explicit weights are
+        masses on the K equal parts of [0, 1], spread evenly within each and cut into K-1 equal
+        parts: e_K becomes e_(K-1).
         """
         return tuple(map(float, self.exact_reduced))
 
@@ -228,7 +238,8 @@ def _weights(name: str, value: Any, k: int) -> Weights:
 def _rebinned(weights: Weights) -> Weights:
     """The mass of K equal parts of [0, 1], each spread evenly, on K-1 equal parts."""
     k = len(weights)
-    # Of old part j, the share (K-j) / (K-1) lies in new part j, and of old part j + 1 the share j / (K-1).
+    # Of old part j, the share (K-j) / (K-1) lies in new part j, and of old part j + 1 the share j /
+    # (K-1).
     return tuple((weights[j - 1] * (k - j) + weights[j] * j) / (k - 1) for j in range(1, k))
 
 

@@ -1,4 +1,6 @@
-"""Parameters of this room's rows beyond one number or one word: open bounds, a number or a word, several numbers.
+"""Parameters of this room's rows beyond one number or one word.
+
+They have open bounds, take a number or a word, or several numbers.
 
 Imports no torch.
 """
@@ -14,19 +16,22 @@ from maxk_lab.errors import LabError
 
 
 def spell(value: Any) -> str:
-    """The one spelling of a parsed value: `0.5`, `cross_fit`, or `0.25 0.75` for several numbers."""
+    """The one spelling of a parsed value: `0.5`, `cross_fit`, or `0.25 0.75` for several."""
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def finite(name: str, written: Any) -> float:
-    """`written` as a finite number. Raises `LabError`; -0 becomes 0, which else would have a second spelling."""
+    """`written` as a finite number. Raises `LabError`.
+
+    -0 becomes 0, or it would have a second spelling.
+    """
     value = Parameter(name, float, 0.0).parse(written)
     return 0.0 if value == 0 else float(value)
 
 
 @dataclass(frozen=True)
 class Between(Parameter):
-    """A number greater than `above` and less than `below`, in addition to the bounds that may be reached."""
+    """A number between `above` and `below`, neither reached, beside the bounds that may be."""
 
     above: float = -math.inf
     below: float = math.inf
@@ -86,7 +91,10 @@ class Numbers(Parameter):
 
 
 def _or_words(value: Any, words: tuple[str, ...]) -> str:
-    """What else is allowed, and the word that is meant, for the end of a message; empty without words."""
+    """The rest of a message: what else is allowed, and the word that is meant.
+
+    Empty without words.
+    """
     if not words:
         return ""
     also = did_you_mean(value, words)

@@ -1,4 +1,4 @@
-"""What rewards and K must be, said once; the errors name the argument, its value and the allowed range."""
+"""The checks of rewards and K; errors name the argument, its value and the allowed range."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ LEAST_WEIGHT = 1e-200
 def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -> int:
     """The number n of samples of rewards `[..., n]`.
 
-    Raises `TypeError` for anything but a tensor and `ValueError` for a scalar, n < `least_n` or complex numbers.
+    Raises `TypeError` for anything but a tensor and `ValueError` for a scalar, n < `least_n` or
+    complex numbers.
     """
     if not isinstance(rewards, Tensor):
         raise TypeError(
@@ -33,7 +34,10 @@ def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -
 
 
 def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False, most: int | None = None) -> int:
-    """`k` as an int. Raises `ValueError` unless `low` <= k <= n (k < n if `below_n`) and k <= `most`."""
+    """`k` as an int.
+
+    Raises `ValueError` unless `low` <= k <= n (k < n if `below_n`) and k <= `most`.
+    """
     limit = n - 1 if below_n else n
     allowed = f"an integer with {low} <= k {'<' if below_n else '<='} n = {n}"
     if most is not None and most < limit:
@@ -48,13 +52,16 @@ def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False, most: int | 
 
 
 def check_finite(low: Tensor, high: Tensor) -> None:
-    """Raise `ValueError` where a group's least or greatest reward (`[...]`) shows NaN, infinity or overflow.
+    """Raise `ValueError` where a group's least or greatest reward `[...]` is not finite.
 
-    Sorting puts minus infinity first, infinity and NaN last, so the two ends tell everything. Only CPU
-    tensors are checked: elsewhere the check would wait for the device, and the whole group's weights come
-    out as NaN instead.
+    So it does where their difference overflows.
+
+    Sorting puts minus infinity first, infinity and NaN last, so the two ends tell everything. Only
+    CPU tensors are checked: elsewhere the check would wait for the device, and the whole group's
+    weights come out as NaN instead.
     """
-    # A finite sum, one fast pass, has finite terms; that of huge terms may overflow, hence the second look.
+    # A finite sum, one fast pass, has finite terms; that of huge terms may overflow, hence the
+    # second look.
     if low.device.type != "cpu" or math.isfinite((high - low).detach().sum()):
         return
     if bool(torch.isfinite(high - low).all()):
@@ -64,12 +71,13 @@ def check_finite(low: Tensor, high: Tensor) -> None:
         if wrong.numel():
             raise ValueError(f"rewards must be finite, got {wrong.flatten()[0].item()}")
     raise ValueError(
-        f"rewards of a group must span less than {torch.finfo(torch.float64).max:.3g}, got an overflow"
+        f"rewards of a group must span less than {torch.finfo(torch.float64).max:.3g}, got an "
+        "overflow"
     )
 
 
 def below_top(rewards: Tensor) -> Tensor:
-    """Rewards `[..., n]` minus their group's maximum, in float64, with no gradient: exactly 0 for the best.
+    """Rewards `[..., n]` minus their group's maximum, float64, no gradient: 0 for the best.
 
     Raises `ValueError` where a CPU reward is not finite.
     """
@@ -94,13 +102,15 @@ def check_binary(rewards: Tensor) -> Tensor:
 
 
 def check_trajectory_weights(g: Tensor, rewards: Tensor) -> Tensor:
-    """Trajectory weights `g`, of the shape of rewards `[..., n]`, in float64 and relative to the group's largest.
+    """Trajectory weights `g` in float64, relative to the group's largest.
 
-    A 0 becomes `LEAST_WEIGHT`: it counts for nothing next to a positive g, and where all that a mean averages
-    over are 0, the mean is the plain one.
+    g has the shape of rewards `[..., n]`.
 
-    Raises `TypeError` for anything but a tensor and `ValueError` for another shape and, on the CPU, where a g is
-    not finite or negative. Elsewhere what is wrong becomes NaN.
+    A 0 becomes `LEAST_WEIGHT`: it counts for nothing next to a positive g, and where all that a
+    mean averages over are 0, the mean is the plain one.
+
+    Raises `TypeError` for anything but a tensor and `ValueError` for another shape and, on the CPU,
+    where a g is not finite or negative. Elsewhere what is wrong becomes NaN.
     """
     if not isinstance(g, Tensor):
         raise TypeError(f"g must be a torch.Tensor of the shape of rewards, got {type(g).__name__}")

@@ -1,4 +1,4 @@
-"""The value of n rewards: Max@K for one K, for every K and with each sample left out; and of any objective."""
+"""The value of n rewards: Max@K for one K, for every K, without each sample; any objective."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from maxk_lab.estimators.validation import check_k, check_rewards
 
 
 def maxk_reward_estimate(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """Unbiased estimate of J_K = E[max of K rewards]: the mean, over all K-subsets, of their maximum.
+    """An unbiased estimate of J_K = E[max of K rewards]: the mean maximum of all K-subsets.
 
-    rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[...]` in the rewards' floating dtype
-    (float64 for integers and booleans), in units of reward. Raises `ValueError` unless 1 <= k <= n and all
-    rewards are finite. Source: PKPO, arXiv 2505.15201, Theorem 1.
+    rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[...]` in the rewards' floating
+    dtype (float64 for integers and booleans), in units of reward. Raises `ValueError` unless 1 <= k
+    <= n and all rewards are finite. Source: PKPO, arXiv 2505.15201, Theorem 1.
     """
     n = check_rewards(rewards)
     k = check_k(k, n)
@@ -31,9 +31,9 @@ def objective_estimate(
 ) -> Tensor:
     """Unbiased estimate of E[sum_j alpha_j R_(j:K)]: the mean, over all K-subsets, of that sum.
 
-    rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[...]` as `maxk_reward_estimate` does, which it is
-    for a maximum. Raises `ValueError` unless the objective's K <= n and all rewards are finite. Source: OrderGrad,
-    arXiv 2606.06096.
+    rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[...]` as `maxk_reward_estimate`
+    does, which it is for a maximum. Raises `ValueError` unless the objective's K <= n and all
+    rewards are finite. Source: OrderGrad, arXiv 2606.06096.
     """
     if objective.is_max:
         return maxk_reward_estimate(rewards, objective.k, stable_sort=stable_sort)
@@ -47,9 +47,9 @@ def objective_estimate(
 def maxk_curve(rewards: Tensor, *, stable_sort: bool = True) -> Tensor:
     """`maxk_reward_estimate` for every K = 1..n from one sort.
 
-    rewards: `[..., n]`. Returns `[..., n]`, entry K-1 the estimate of J_K, never decreasing in K; it starts
-    at the mean and ends at the maximum. Raises `ValueError` unless all rewards are finite. Takes O(n^2)
-    time, O(n) memory.
+    rewards: `[..., n]`. Returns `[..., n]`, entry K-1 the estimate of J_K, never decreasing in K;
+    it starts at the mean and ends at the maximum. Raises `ValueError` unless all rewards are
+    finite. Takes O(n^2) time, O(n) memory.
     """
     n = check_rewards(rewards)
     ranked = sort_rewards(rewards, stable_sort=stable_sort)
@@ -62,9 +62,9 @@ def maxk_curve(rewards: Tensor, *, stable_sort: bool = True) -> Tensor:
 def sample_loo_baseline(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
     """The Max@K value of the other n-1 samples, for every sample i: independent of R_i.
 
-    rewards: `[..., n]`. Returns `[..., n]` in the samples' order, in units of reward: the scale of J_K,
-    where the score weights have the scale (K/n) J_K. Raises `ValueError` unless 1 <= k < n and all rewards
-    are finite.
+    rewards: `[..., n]`. Returns `[..., n]` in the samples' order, in units of reward: the scale of
+    J_K, where the score weights have the scale (K/n) J_K. Raises `ValueError` unless 1 <= k < n and
+    all rewards are finite.
     """
     n = check_rewards(rewards)
     k = check_k(k, n, below_n=True)

@@ -1,4 +1,4 @@
-"""The catalogue: spellings, limits that agree with the functions, rows of other packages, and no torch."""
+"""The catalogue: spellings, limits that agree with the functions, other packages' rows."""
 
 from __future__ import annotations
 
@@ -265,7 +265,8 @@ def test_refusals_of_objectives_and_fits() -> None:
     assert Method.parse("partitioned[none]", "none", 4).refusal(4) is None
     assert Method.parse("partitioned[loo]", "none", 4).refusal(4) is not None
     assert Method.parse("off_policy_maxk", "group_mean", 2).refusal(4) == (
-        "off_policy_maxk takes only baselines for importance ratios (none, centred, subloo), got group_mean"
+        "off_policy_maxk takes only baselines for importance ratios (none, centred, subloo), "
+        "got group_mean"
     )
     assert (
         Method.parse("maxk", "ladder", 4).refusal(4)
@@ -338,7 +339,8 @@ def test_effective_k_and_scale() -> None:
 def test_catalogue_imports_no_torch() -> None:
     program = (
         "import sys; from maxk_lab.estimators import ESTIMATORS, Method, WEIGHT_NORMALIZATIONS;"
-        "Method.parse('maxk', 'affine', 2).refusal(4); list(ESTIMATORS); sys.exit('torch' in sys.modules)"
+        "Method.parse('maxk', 'affine', 2).refusal(4); list(ESTIMATORS); sys.exit('torch' in "
+        "sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

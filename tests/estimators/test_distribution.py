@@ -11,9 +11,17 @@ from maxk_lab.estimators.objectives import Objective
 PROBABILITIES = torch.tensor([0.1, 0.35, 0.05, 0.3, 0.2], dtype=torch.float64)
 REWARDS = torch.tensor([2.0, -1.0, 0.5, -1.0, 4.0], dtype=torch.float64)
 FORMS = [
-    "max@1", "max@3", "top_m[2]@4", "cvar_upper[0.3]@4", "cvar_lower[0.5]@3", "median@3", "median@4",
-    "trimmed_mean[0.2]@4", "l_statistic[1 0 0]@3", "l_statistic[-0.5 0.3 2]@3",
-]  # fmt: skip
+    "max@1",
+    "max@3",
+    "top_m[2]@4",
+    "cvar_upper[0.3]@4",
+    "cvar_lower[0.5]@3",
+    "median@3",
+    "median@4",
+    "trimmed_mean[0.2]@4",
+    "l_statistic[1 0 0]@3",
+    "l_statistic[-0.5 0.3 2]@3",
+]
 
 
 def brute(probabilities, rewards, objective):
@@ -46,7 +54,7 @@ def test_the_general_way_gives_the_maximum_too():
 
 
 def test_slopes_at_the_ends_are_finite_and_right():
-    """H'(0) = K α_1 and H'(1) = K α_K, also where a sum of probabilities leaves [0, 1] by rounding."""
+    """H'(0) = K α_1 and H'(1) = K α_K, also where rounding leaves [0, 1]."""
     mass = torch.tensor([0.0, 1.0, 1.0 + 4e-16], dtype=torch.float64, requires_grad=True)
     order_weight(mass, Objective("l_statistic[0.5 0.2 0.3]", 3)).sum().backward()
     torch.testing.assert_close(mass.grad, torch.tensor([1.5, 0.9, 0.9], dtype=torch.float64))

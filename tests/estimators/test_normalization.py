@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -49,7 +51,7 @@ def test_the_gap_comes_before_the_normalization() -> None:
     ],
     ids=str,
 )
-def test_every_option_biases_an_unbiased_pair(option: dict[str, object]) -> None:
+def test_every_option_biases_an_unbiased_pair(option: dict[str, Any]) -> None:
     truth = BANDIT.gradient(2)
     plain = BANDIT.mean_estimate(4, 2, estimator="maxk", baseline="subloo")
     assert float((plain - truth).norm() / truth.norm()) < 1e-12
@@ -61,28 +63,37 @@ def test_every_option_biases_an_unbiased_pair(option: dict[str, object]) -> None
     "option", [{"weight_normalization": "zscore"}, {"min_gap_scale": 1e-6}], ids=str
 )
 def test_float32_agrees_with_float64_for_shifted_and_small_rewards(
-    option: dict[str, object],
+    option: dict[str, Any],
 ) -> None:
     noise = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
     for rewards in (noise + 1000.0, 1e-4 * noise):
-        exact = advantages(rewards.double(), baseline="centred", k=2, **option)  # type: ignore[arg-type]
-        found = advantages(rewards, baseline="centred", k=2, **option)  # type: ignore[arg-type]
+        exact = advantages(rewards.double(), baseline="centred", k=2, **option)
+        found = advantages(rewards, baseline="centred", k=2, **option)
         torch.testing.assert_close(found, exact.float(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"weight_normalization": "z_score"}, r"one of none, zscore, sum_to_zero, got 'z_score' \(did you mean zscore"),
-        ({"weight_normalization": None}, "weight_normalization must be one of none, zscore, sum_to_zero, got None"),
+        (
+            {"weight_normalization": "z_score"},
+            r"one of none, zscore, sum_to_zero, got 'z_score' \(did you mean zscore",
+        ),
+        (
+            {"weight_normalization": None},
+            "weight_normalization must be one of none, zscore, sum_to_zero, got None",
+        ),
         ({"min_gap_scale": 0.0}, "min_gap_scale must be a finite number > 0 or None, got 0.0"),
-        ({"min_gap_scale": float("inf")}, "min_gap_scale must be a finite number > 0 or None, got inf"),
+        (
+            {"min_gap_scale": float("inf")},
+            "min_gap_scale must be a finite number > 0 or None, got inf",
+        ),
         ({"min_gap_scale": True}, "min_gap_scale must be a finite number > 0 or None, got True"),
     ],
-)  # fmt: skip
-def test_mistakes(option: dict[str, object], message: str) -> None:
+)
+def test_mistakes(option: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        advantages(REWARDS, baseline="subloo", k=2, **option)  # type: ignore[arg-type]
+        advantages(REWARDS, baseline="subloo", k=2, **option)
 
 
 def test_zscore_of_one_sample_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Objectives: their weights from an independent definition, names, reductions, and what they refuse."""
+"""Objectives: weights from an independent definition, names, reductions, refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ SHARES = ("0.07", "0.25", "0.3", "0.5", "0.95", "1.0")
 
 
 def mean_of_copies(k: int, kept: slice, copies: int) -> list[float]:
-    """The weight of each of k values in the mean of a slice of the sorted list that holds every value `copies` times."""
+    """The weight of each of k values in the mean of a slice of the sorted list.
+
+    It holds every value `copies` times.
+    """
     values = [j for j in range(k) for _ in range(copies)][kept]
     return [values.count(j) / len(values) for j in range(k)]
 

@@ -1,6 +1,8 @@
-"""Laws that hold for every baseline: symmetry, shift, scale, ties, dtypes, shapes and independence."""
+"""Laws of every baseline: symmetry, shift, scale, ties, dtypes, shapes and independence."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +14,8 @@ from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_
 from maxk_lab.estimators.check.bandit import some_coefficients
 from maxk_lab.estimators.method import Method
 
-# A baseline that is given as numbers in units of reward is not homogeneous in the rewards: see test_with_coefficients.
+# A baseline that is given as numbers in units of reward is not homogeneous in the rewards: see
+# test_with_coefficients.
 NUMBERS = ("constant", "joint_optimum")
 NAMES = tuple(row.name for row in BASELINES if not row.token_level and row.name not in NUMBERS)
 UNBIASED = tuple(name for name in NAMES if BASELINES.get(name).unbiased)
@@ -28,7 +31,9 @@ def advantages(
     g: torch.Tensor | None = None,
     **options: object,
 ) -> torch.Tensor:
-    """The baseline's weights at K, or at 1 where it has no other, with a g by position that spans magnitudes.
+    """The baseline's weights at K, or at 1 where it has no other.
+
+    Its g goes by position and spans magnitudes.
 
     A fitted baseline gets some coefficients, the same for all rewards.
     """
@@ -58,7 +63,7 @@ def cases(draw: st.DrawFn, names: tuple[str, ...] = NAMES) -> tuple[str, torch.T
 
 @FEW
 @given(cases(), st.randoms(use_true_random=False))
-def test_permuting_rewards_permutes_weights(case: tuple[str, torch.Tensor, int], rng) -> None:  # type: ignore[no-untyped-def]
+def test_permuting_rewards_permutes_weights(case: tuple[str, torch.Tensor, int], rng: Any) -> None:
     name, rewards, k = case
     order = list(range(len(rewards)))
     rng.shuffle(order)

@@ -1,4 +1,7 @@
-"""The coefficients that give the shortest gradient estimate, by least squares on Gram products of the scores (no scores needed)."""
+"""The coefficients of the shortest gradient estimate, by least squares.
+
+Gram products of the scores are enough.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Eigenvalues below this share of the largest count as zero: what is left of them in float64 is rounding.
+# Eigenvalues below this share of the largest count as zero: what is left of them in float64 is
+# rounding.
 LEAST_EIGENVALUE = 1e-12
 
 
@@ -32,10 +36,13 @@ class Equations(NamedTuple):
 
 
 def normal_equations(w0: Tensor, directions: Tensor, gram: Tensor) -> Equations:
-    """A and c of the normal equations A α = c of the group's ‖Σ_i (w0 + directions α)_i ψ_i‖², to be averaged, then solved.
+    """A and c of the normal equations A α = c of the group's ‖Σ_i (w0 + directions α)_i ψ_i‖².
 
-    w0: `[..., n]`; directions: `[..., n, D]`; gram: `[..., n, n]`, the products ψ_i·ψ_j. Returns A = Dᵀ G D `[..., D, D]` and
-    c = −Dᵀ G w0 `[..., D]` in float64, one pair per group: their mean over groups gives the α of the least mean square.
+    They are to be averaged, then solved.
+
+    w0: `[..., n]`; directions: `[..., n, D]`; gram: `[..., n, n]`, the products ψ_i·ψ_j. Returns A
+    = Dᵀ G D `[..., D, D]` and c = −Dᵀ G w0 `[..., D]` in float64, one pair per group: their mean
+    over groups gives the α of the least mean square.
     """
     w0, directions, gram = w0.double(), directions.double(), gram.double()
     products = gram @ torch.cat([directions, w0.unsqueeze(-1)], dim=-1)
@@ -43,7 +50,7 @@ def normal_equations(w0: Tensor, directions: Tensor, gram: Tensor) -> Equations:
 
 
 def sum_of_others(values: Tensor) -> Tensor:
-    """For every entry of the first dimension the sum of all other entries: values `[P, ...]` to `[P, ...]`.
+    """The sum of all other entries of the first dimension: values `[P, ...]` to `[P, ...]`.
 
     Nothing of an entry's own value is in its sum, not even rounding, for nothing is subtracted.
     """
@@ -54,7 +61,9 @@ def sum_of_others(values: Tensor) -> Tensor:
 
 
 def solve(a: Tensor, c: Tensor) -> Tensor:
-    """The α `[..., D]` of least norm among those that solve A α = c best; A `[..., D, D]` symmetric, c `[..., D]`, float64.
+    """The α `[..., D]` of least norm among those that solve A α = c best, float64.
+
+    A is `[..., D, D]` and symmetric, c `[..., D]`.
 
     A direction that A does not see gets the coefficient 0.
     """

@@ -1,12 +1,12 @@
-"""The leave-one-out baselines: each function gives the weights w_i = s_i - b_i of one catalogue row.
+"""The leave-one-out baselines: each function gives w_i = s_i - b_i of one catalogue row.
 
-All take rewards `[..., n]` (i.i.d. along n, higher is better) and K, and return `[..., n]` in the samples'
-order and the rewards' floating dtype (float64 for integers and booleans). All raise `ValueError` where K is
-outside the stated range or a reward is not finite. The gradient estimate is the sum, not the mean, of w_i
-grad log pi(tau_i).
+All take rewards `[..., n]` (i.i.d. along n, higher is better) and K, and return `[..., n]` in the
+samples' order and the rewards' floating dtype (float64 for integers and booleans). All raise
+`ValueError` where K is outside the stated range or a reward is not finite. The gradient estimate is
+the sum, not the mean, of w_i grad log pi(tau_i).
 
-Stated for the maximum. With an `objective` E[sum_j alpha_j R_(j:K)] of this K, s_i and the value of the others are
-those of the objective, and "at K-1" means its reduced form (`Objective.reduced`).
+Stated for the maximum. With an `objective` E[sum_j alpha_j R_(j:K)] of this K, s_i and the value of
+the others are those of the objective, and "at K-1" means its reduced form (`Objective.reduced`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from maxk_lab.estimators.value import sample_loo_baseline
 def group_mean_weights(
     rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
 ) -> Tensor:
-    """s_i minus the mean of s, 1 <= k < n. Biased in scale only: (1 - K/n) times `centred_weights`."""
+    """s_i minus the mean of s, 1 <= k < n.
+
+    Biased in scale only: (1 - K/n) times `centred_weights`.
+    """
     n = check_rewards(rewards)
     rule = derived.group_mean(n, check_k(k, n, below_n=True), objective, rewards.device)
     return apply_rule(rule, rewards, stable_sort=stable_sort)
@@ -46,7 +49,10 @@ def centred_weights(
 def sample_loo_weights(
     rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
 ) -> Tensor:
-    """s_i - (Max@K value of the others), 1 <= k < n. Unbiased, but the baseline is n/K too large for s."""
+    """s_i - (Max@K value of the others), 1 <= k < n.
+
+    Unbiased, but the baseline is n/K too large for s.
+    """
     n = check_rewards(rewards)
     rule = derived.sample_loo(n, check_k(k, n, below_n=True), objective, rewards.device)
     return apply_rule(rule, rewards, stable_sort=stable_sort)
@@ -55,7 +61,10 @@ def sample_loo_weights(
 def pkpo_sloo_weights(
     rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
 ) -> Tensor:
-    """s_i - K/(n-1) * (Max@K value of the others), 1 <= k < n. Unbiased. PKPO's `sloo`, arXiv 2505.15201."""
+    """s_i - K/(n-1) * (Max@K value of the others), 1 <= k < n. Unbiased.
+
+    PKPO's `sloo`, arXiv 2505.15201.
+    """
     n = check_rewards(rewards)
     rule = derived.pkpo_sloo(n, check_k(k, n, below_n=True), objective, rewards.device)
     return apply_rule(rule, rewards, stable_sort=stable_sort)
@@ -66,9 +75,10 @@ def subloo_weights(
 ) -> Tensor:
     """s_i - (K/n) * (Max@(K-1) value of the others), 2 <= k <= n. Unbiased.
 
-    The mean over subsets of K of maximum minus second maximum, given to the subset's best sample: exactly
-    zero below rank K, never negative, monotone in the reward. PKPO's `sloo_minus_one`, arXiv 2505.15201. For
-    another objective: the mean of what the sample adds to its subsets, against the reduced objective without it.
+    The mean over subsets of K of maximum minus second maximum, given to the subset's best sample:
+    exactly zero below rank K, never negative, monotone in the reward. PKPO's `sloo_minus_one`,
+    arXiv 2505.15201. For another objective: the mean of what the sample adds to its subsets,
+    against the reduced objective without it.
     """
     n = check_rewards(rewards)
     rule = derived.subloo(n, check_k(k, n, low=2), objective, rewards.device)
@@ -97,10 +107,11 @@ def affine_weights(
 
 
 def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """`s` minus `sample_loo_baseline(rewards, k)`, for score weights s `[..., n]` of the same rewards.
+    """`s` minus `sample_loo_baseline(rewards, k)`, for score weights `[..., n]` of these rewards.
 
-    Returns `[..., n]` in the floating dtype of `s`. Raises `ValueError` unless n > k >= 1 and the shapes
-    agree. `sample_loo_weights(rewards, k)` is the same in one step, without rounding s first.
+    Returns `[..., n]` in the floating dtype of `s`. Raises `ValueError` unless n > k >= 1 and the
+    shapes agree. `sample_loo_weights(rewards, k)` is the same in one step, without rounding s
+    first.
     """
     check_rewards(s, "s")
     check_rewards(rewards)

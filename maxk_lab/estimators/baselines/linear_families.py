@@ -1,4 +1,4 @@
-"""The linear families of baselines: the weights without a coefficient, and how each coefficient moves them."""
+"""The linear families of baselines: weights without a coefficient, and what each moves."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from maxk_lab.estimators.validation import check_k, check_rewards
 def family_terms(
     rewards: Tensor, k: int, family: str, *, stable_sort: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """The weights of a family of baselines as w = start + directions @ coefficients, for coefficients `[..., D]`.
+    """The weights of a family as w = start + directions @ coefficients, these being `[..., D]`.
 
-        affine    D = 1    start centred, direction subloo - centred; the coefficient is alpha (2 <= K < n)
-        ladder    D = K-1  start centred, direction k (K/n) (rho_-i(K) - rho_-i(k)), rho_-i(k) the Max@k value of the others;
-                           the coefficients are alpha_1 to alpha_(K-1), and alpha_K is what is left of 1 (2 <= K < n)
-        constant  D = 1    start the score weights, direction -K/n; the coefficient c is in units of reward (1 <= K <= n)
+        affine    D = 1    start centred, direction subloo - centred, for 2 <= K < n;
+                           the coefficient is alpha
+        ladder    D = K-1  start centred, direction k (K/n) (rho_-i(K) - rho_-i(k)), for 2 <= K < n,
+                           with rho_-i(k) the Max@k value of the others; the coefficients are
+                           alpha_1 to alpha_(K-1), and alpha_K is what is left of 1
+        constant  D = 1    start the score weights, direction -K/n, for 1 <= K <= n;
+                           the coefficient c is in units of reward
 
     Unbiased for every coefficient that does not depend on the samples' own rewards and scores.
 
-    rewards: `[..., n]`, i.i.d. along n, higher is better. Returns start `[..., n]` and directions `[..., n, D]` in the samples'
-    order, float64 whatever the rewards' dtype, so that nothing is lost in a sum of large terms. Raises `ValueError` for another
-    family, K out of range or a reward that is not finite. Takes O(nD) after the sort.
+    rewards: `[..., n]`, i.i.d. along n, higher is better. Returns start `[..., n]` and directions
+    `[..., n, D]` in the samples' order, float64 whatever the rewards' dtype, so that nothing is
+    lost in a sum of large terms. Raises `ValueError` for another family, K out of range or a reward
+    that is not finite. Takes O(nD) after the sort.
     """
     if family not in FAMILIES:
         raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {family!r}")
@@ -53,7 +57,10 @@ def coefficient_count(family: str, k: int) -> int:
 
 @dataclass(frozen=True)
 class Directions:
-    """The coefficients of D directions on the gaps: `steps` and `level` float64 `[n-1, D]`; `constant` is added to each."""
+    """The coefficients of D directions on the gaps: `steps` and `level` float64 `[n-1, D]`.
+
+    `constant` is added to each.
+    """
 
     steps: Tensor
     level: Tensor
@@ -61,7 +68,7 @@ class Directions:
 
     @classmethod
     def of(cls, directions: list[Rule]) -> Directions:
-        """Of rules that do not see a constant added to the rewards."""
+        """The directions of rules that do not see a constant added to the rewards."""
         return cls(
             torch.stack([d.steps for d in directions], 1),
             torch.stack([d.level for d in directions], 1),

@@ -13,7 +13,10 @@ from maxk_lab.estimators.methods.rows import PKPO
 def _mean_pair(
     name: str, kind: str, meaning: str, citation: str
 ) -> tuple[BaselineRow, BaselineRow]:
-    """The weighted mean of the rewards with the own sample, biased, and without it, unbiased; both for K = 1."""
+    """The weighted means of the rewards: with the own sample, biased, and without it.
+
+    Both are for K = 1; the second is unbiased.
+    """
     own = BaselineRow(
         name=name,
         meaning=f"mean reward of the group, own sample included, weighted by {meaning}",
@@ -63,7 +66,10 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
     ),
     BaselineRow(
         name="group_mean",
-        meaning="mean score weight of the group, own sample included: right direction, too short; `mean` at K = 1",
+        meaning=(
+            "mean score weight of the group, own sample included: right direction, too "
+            "short; `mean` at K = 1"
+        ),
         formula="w_i = s_i - mean(s)",
         unbiased=False,
         condition="biased in scale only: (1 - K/n) times the gradient",
@@ -121,7 +127,9 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
     ),
     BaselineRow(
         name="subloo",
-        meaning="each subset's gap between best and second best, to its best (PKPO's sloo_minus_one)",
+        meaning=(
+            "each subset's gap between best and second best, to its best (PKPO's sloo_minus_one)"
+        ),
         formula="w_i = s_i - (K/n) rho_-i(K-1)",
         unbiased=True,
         condition="the n samples are i.i.d.",
@@ -181,7 +189,10 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
     ),
     WeightedRow(
         name="optimal",
-        meaning="weighted mean of the other samples' score weights: aims at the least variance of one sample's term",
+        meaning=(
+            "weighted mean of the other samples' score weights: aims at the least variance "
+            "of one sample's term"
+        ),
         formula="w_i = s_i - (n-1)/n sum_j!=i g_j s_j(-i) / sum_j!=i g_j",
         unbiased=True,
         condition="the n samples are i.i.d.",
@@ -203,8 +214,14 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
     ),
     BaselineRow(
         name="otb_token",
-        meaning="one baseline per token position, own sample included, weighted by the logit proxy so far",
-        formula="w_it = [R_i - sum_j W_jt R_j / sum_j W_jt] / n over the j alive at t, W_jt = sum of proxies up to t",
+        meaning=(
+            "one baseline per token position, own sample included, weighted by the logit "
+            "proxy so far"
+        ),
+        formula=(
+            "w_it = [R_i - sum_j W_jt R_j / sum_j W_jt] / n over the j alive at t, W_jt = "
+            "sum of proxies up to t"
+        ),
         objective="J_1",
         unbiased=False,
         condition="biased by O(1/n) in direction too: the own sample is in the mean",

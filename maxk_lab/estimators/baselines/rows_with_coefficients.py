@@ -1,4 +1,4 @@
-"""The project's own baselines whose coefficients can be fitted: one catalogue row each. Imports no torch."""
+"""The rows of the baselines whose coefficients can be fitted. Imports no torch."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
             float,
             "oracle",
             words=("oracle",),
-            meaning="in units of reward; oracle: of least variance under the policy, by complete enumeration",
+            meaning=(
+                "in units of reward; oracle: of least variance under the policy, by complete "
+                "enumeration"
+            ),
         ),
         examples=("constant[0.0]", "constant[-5.0]"),
         implementation="maxk_lab.estimators.baselines.with_coefficients:fixed_constant_weights",
@@ -91,10 +94,18 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
     ),
     FittedRow(
         name="joint_optimum",
-        meaning="the best of all symmetric leave-one-out baselines: a bound for every other, not one to train with",
-        formula="w_i = s_i - b(tau_-i), b the symmetric function of the other trajectories of least total variance",
+        meaning=(
+            "the best of all symmetric leave-one-out baselines: a bound for every other, not "
+            "one to train with"
+        ),
+        formula=(
+            "w_i = s_i - b(tau_-i), b the symmetric function of the other trajectories of "
+            "least total variance"
+        ),
         unbiased=True,
-        condition="the n samples are i.i.d. and b is computed from the policy, by complete enumeration",
+        condition=(
+            "the n samples are i.i.d. and b is computed from the policy, by complete enumeration"
+        ),
         constraint="1 <= K <= n and n >= 2",
         shift_invariant=True,
         least_n=2,

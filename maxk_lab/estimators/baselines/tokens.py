@@ -1,4 +1,4 @@
-"""The token-level baseline: one weight per token, for rewards that come at the end of a trajectory."""
+"""The token-level baseline: one weight per token, for rewards at the end of a trajectory."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from maxk_lab.estimators.validation import below_top, check_rewards
 
 
 def token_advantages(rewards: Tensor, logit_proxies: Tensor, mask: Tensor) -> Tensor:
-    """The weights w_it of the gradient estimate sum_i sum_t w_it grad log pi_it under the baseline `otb_token`.
+    """The weights w_it of the estimate sum_i sum_t w_it grad log pi_it under `otb_token`.
 
-    w_it = (R_i - B_t) / n with B_t = sum_j W_jt R_j / sum_j W_jt over the samples j that have a token at t, and
-    W_jt = the sum of sample j's logit proxies 1 - 2 pi + sum_a pi(a)^2 up to t: the optimal token baseline, for
-    K = 1 and a reward at the end, which is every token's return. Biased by O(1/n): sample i is part of B_t. A
-    sample that is alone at t gets 0 there. Where every W_jt is 0, as for a policy that has no choice, so is
-    every score, and B_t is the plain mean.
+    w_it = (R_i - B_t) / n with B_t = sum_j W_jt R_j / sum_j W_jt over the samples j that have a
+    token at t, and W_jt = the sum of sample j's logit proxies 1 - 2 pi + sum_a pi(a)^2 up to t: the
+    optimal token baseline, for K = 1 and a reward at the end, which is every token's return. Biased
+    by O(1/n): sample i is part of B_t. A sample that is alone at t gets 0 there. Where every W_jt
+    is 0, as for a policy that has no choice, so is every score, and B_t is the plain mean.
 
-    rewards: `[..., n]` with n >= 2, i.i.d. along n. logit_proxies: `[..., n, T]`, not negative; mask: `[..., n, T]`
-    boolean, True for the tokens of the trajectory. Returns `[..., n, T]` in the rewards' floating dtype (float64
-    for integers and booleans), 0 where mask is False: what stands there in logit_proxies counts for nothing.
-    Raises `ValueError` for other shapes and, on the CPU, for a reward that is not finite and a logit proxy that
-    is negative beyond rounding or not finite.
+    rewards: `[..., n]` with n >= 2, i.i.d. along n. logit_proxies: `[..., n, T]`, not negative;
+    mask: `[..., n, T]` boolean, True for the tokens of the trajectory. Returns `[..., n, T]` in the
+    rewards' floating dtype (float64 for integers and booleans), 0 where mask is False: what stands
+    there in logit_proxies counts for nothing. Raises `ValueError` for other shapes and, on the CPU,
+    for a reward that is not finite and a logit proxy that is negative beyond rounding or not
+    finite.
     """
     n = check_rewards(rewards, least_n=2)
     for name, table in (("logit_proxies", logit_proxies), ("mask", mask)):
         if table.dim() != rewards.dim() + 1 or table.shape[:-1] != rewards.shape:
             raise ValueError(
-                f"{name} must have the shape of rewards {list(rewards.shape)} and one more dimension, "
+                f"{name} must have the shape of rewards {list(rewards.shape)} and one more "
+                "dimension, "
                 f"got {list(table.shape)}"
             )
     if mask.dtype != torch.bool or mask.shape != logit_proxies.shape:
         raise ValueError(
-            f"mask must be boolean of shape {list(logit_proxies.shape)}, got {mask.dtype} of {list(mask.shape)}"
+            f"mask must be boolean of shape {list(logit_proxies.shape)}, got {mask.dtype} of "
+            f"{list(mask.shape)}"
         )
     proxies = _proxies(logit_proxies, mask)
     x = below_top(rewards).unsqueeze(-1)

@@ -1,9 +1,12 @@
-"""Baselines that are weighted means: each sample counts with a positive number g, such as its squared score norm.
+"""Baselines that are weighted means: each sample counts with a number g >= 0.
 
-`g` is `[..., n]` like the rewards, on the same device, of any real dtype and any scale: only ratios matter. It
-must be finite and not negative. What is wrong raises `ValueError` for CPU tensors; elsewhere the check would wait
-for the device, and the weights come out as NaN instead. Where all that is averaged has g = 0, as for a policy so
-sure of itself that its squared scores round to 0, the mean is the plain one.
+g may be its squared score norm, say.
+
+`g` is `[..., n]` like the rewards, on the same device, of any real dtype and any scale: only ratios
+matter. It must be finite and not negative. What is wrong raises `ValueError` for CPU tensors;
+elsewhere the check would wait for the device, and the weights come out as NaN instead. Where all
+that is averaged has g = 0, as for a policy so sure of itself that its squared scores round to 0,
+the mean is the plain one.
 
 Every sum here has terms of one sign, as rewards count from the group's maximum: nothing cancels.
 """
@@ -86,8 +89,9 @@ def optimal_weights(
 
     s(-i) are the score weights of the n-1 other samples among themselves. For K = 1 it is
     `weighted_loo_weights`; with equal g, and with any g at n = K + 1, it is `centred_weights`. With
-    g = ||grad log pi||^2 it estimates the baseline of least variance for one sample; for K > 1 the samples'
-    cross terms are left out of that optimum. `kind` says what g is: with "uniform", g is 1 and is not given.
+    g = ||grad log pi||^2 it estimates the baseline of least variance for one sample; for K > 1 the
+    samples' cross terms are left out of that optimum. `kind` says what g is: with "uniform", g is 1
+    and is not given.
     """
     if kind not in TRAJECTORY_WEIGHTS:
         raise ValueError(f"kind must be one of {', '.join(TRAJECTORY_WEIGHTS)}, got {kind!r}")
@@ -101,7 +105,8 @@ def optimal_weights(
     g = check_trajectory_weights(g, rewards)
     groups, weights_of = rewards.detach().reshape(-1, n), g.reshape(-1, n)
     weights = torch.empty(groups.shape, dtype=result_dtype(rewards), device=rewards.device)
-    # On the CPU in blocks whose temporaries stay in the cache: next to the sort, fresh memory is what costs time.
+    # On the CPU in blocks whose temporaries stay in the cache: next to the sort, fresh memory is
+    # what costs time.
     size = max(1, _BLOCK // n) if rewards.device.type == "cpu" else max(1, len(groups))
     for start in range(0, len(groups), size):
         part = slice(start, start + size)
@@ -120,10 +125,11 @@ def _optimal(rewards: Tensor, g: Tensor, k: int, *, stable_sort: bool) -> Tensor
 
 @dataclass(frozen=True)
 class _Shares:
-    """By rank l = 1..n of a reward, float64 `[n]`: its share in score weights among n-1 samples.
+    """The share of a reward of rank l = 1..n in score weights among n-1 samples, float64 `[n]`.
 
-    `own` is the share in its own sample's, `lower` in each lower sample's, where the removed sample ranks above
-    it; `own_down` and `lower_down` are for a removed sample below it: its rank is then l - 1.
+    `own` is the share in its own sample's, `lower` in each lower sample's, where the removed sample
+    ranks above it; `own_down` and `lower_down` are for a removed sample below it: its rank is then
+    l - 1.
     """
 
     own: Tensor
@@ -134,7 +140,10 @@ class _Shares:
 
 @cached
 def _shares(n: int, k: int, device: torch.device) -> _Shares:
-    """C(l-1, K-1) / C(n-1, K) and C(l-2, K-2) / C(n-1, K), and both at l - 1; the second is (K-1)/(l-1) of the first."""
+    """C(l-1, K-1) / C(n-1, K) and C(l-2, K-2) / C(n-1, K), and both at l - 1.
+
+    The second is (K-1)/(l-1) of the first.
+    """
     own = rank_weights(n - 1, k, device)
     rank = torch.arange(1, n, dtype=torch.float64, device=device)
     lower = own * (k - 1) / (rank - 1).clamp(min=1)
@@ -150,8 +159,8 @@ def _shares(n: int, k: int, device: torch.device) -> _Shares:
 def _optimal_baseline(ranked: Sorted, g: Tensor, n: int, k: int) -> Tensor:
     """The baseline of `optimal_weights`, of rewards minus their maximum, by rank; `g` by rank.
 
-    Sample j's share of the sum for i, all terms <= 0: below i, its own reward's term, the rewards' between j
-    and i and those above i; above i, its own reward's and those above j.
+    Sample j's share of the sum for i, all terms <= 0: below i, its own reward's term, the rewards'
+    between j and i and those above i; above i, its own reward's and those above j.
     """
     share = _shares(n, k, g.device)
     x = ranked.values - ranked.top
@@ -165,7 +174,10 @@ def _optimal_baseline(ranked: Sorted, g: Tensor, n: int, k: int) -> Tensor:
 
 
 def _before(values: Tensor) -> Tensor:
-    """Along the last dimension, the sum of what stands before: summed without the own value, not less it."""
+    """The sum of what stands before, along the last dimension.
+
+    It is summed without the own value, not less it.
+    """
     sums = torch.empty_like(values)
     sums[..., 0] = 0.0
     torch.cumsum(values[..., :-1], -1, out=sums[..., 1:])
@@ -173,7 +185,7 @@ def _before(values: Tensor) -> Tensor:
 
 
 def _after(values: Tensor) -> Tensor:
-    """Along the last dimension, the sum of what stands behind."""
+    """The sum of what stands behind, along the last dimension."""
     return _before(values.flip(-1)).flip(-1)
 
 

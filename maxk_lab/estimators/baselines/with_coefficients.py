@@ -1,8 +1,9 @@
-"""Baselines of a linear family with given coefficients: the affine one, the ladder, a constant, any vector at all.
+"""Baselines with given coefficients: the affine one, the ladder, a constant, any vector.
 
-`coefficients` `[..., D]` broadcast over the leading dimensions of the rewards `[..., n]`. The weights stay unbiased
-for every choice of coefficients that does not depend on the samples' own rewards and scores. Arguments and results
-are otherwise as in `baselines`: `[..., n]` in the samples' order, for the sum of w_i grad log pi(tau_i).
+`coefficients` `[..., D]` broadcast over the leading dimensions of the rewards `[..., n]`. The
+weights stay unbiased for every choice of coefficients that does not depend on the samples' own
+rewards and scores. Arguments and results are otherwise as in `baselines`: `[..., n]` in the
+samples' order, for the sum of w_i grad log pi(tau_i).
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def affine_weights(
 def ladder_weights(
     rewards: Tensor, k: int, *, coefficients: Tensor, stable_sort: bool = True
 ) -> Tensor:
-    """s_i - (K/n) sum_k<=K alpha_k rho_-i(k), 2 <= k < n: coefficients `[..., K-1]` are alpha_1 to alpha_(K-1).
+    """s_i - (K/n) sum_k<=K alpha_k rho_-i(k), 2 <= k < n.
+
+    coefficients `[..., K-1]` are alpha_1 to alpha_(K-1).
 
     alpha_K is what is left of 1. rho_-i(k) is the Max@k value of the other samples.
     """
@@ -72,7 +75,10 @@ def fixed_constant_weights(
 def baseline_weights(
     rewards: Tensor, k: int, *, coefficients: Tensor, stable_sort: bool = True
 ) -> Tensor:
-    """s_i - b_i with b = coefficients `[..., n]`, 1 <= k <= n and n >= 2: unbiased where b_i does not depend on sample i."""
+    """s_i - b_i with b = coefficients `[..., n]`, 1 <= k <= n and n >= 2.
+
+    Unbiased where b_i does not depend on sample i.
+    """
     n = check_rewards(rewards, least_n=2)
     rule = derived.score(n, check_k(k, n), None, rewards.device)
     score = apply_rule(rule, rewards.double(), stable_sort=stable_sort)
@@ -85,7 +91,7 @@ def _on_device(alpha: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def _above(rewards: Tensor, level: Tensor | float, k: int, *, stable_sort: bool) -> Tensor:
-    """The score weights of the rewards above `level` (`[..., 1]` or a number): s_i - (K/n) level."""
+    """The score weights s_i - (K/n) level of the rewards above `level`, `[..., 1]` or a number."""
     above = rewards.detach().double() - level
     rule = derived.score(rewards.shape[-1], k, None, rewards.device)
     return apply_rule(rule, above, stable_sort=stable_sort).to(result_dtype(rewards))
@@ -100,7 +106,10 @@ def _of_family(
 
 
 def _coefficients(coefficients: Tensor, rewards: Tensor, count: int) -> Tensor:
-    """`coefficients` in float64. Raises `TypeError` for anything but a tensor and `ValueError` for a wrong shape."""
+    """`coefficients` in float64.
+
+    Raises `TypeError` for anything but a tensor and `ValueError` for a wrong shape.
+    """
     if not isinstance(coefficients, Tensor):
         raise TypeError(f"coefficients must be a torch.Tensor, got {type(coefficients).__name__}")
     lead, wanted = list(coefficients.shape[:-1]), list(rewards.shape[:-1])
@@ -109,7 +118,8 @@ def _coefficients(coefficients: Tensor, rewards: Tensor, count: int) -> Tensor:
     fits = fits and all(own in (1, size) for own, size in zip(padded, wanted, strict=True))
     if not fits:
         raise ValueError(
-            f"coefficients must be [..., {count}] over the leading dimensions of rewards {list(rewards.shape)}, "
+            f"coefficients must be [..., {count}] over the leading dimensions of rewards "
+            f"{list(rewards.shape)}, "
             f"got shape {list(coefficients.shape)}"
         )
     return coefficients.detach().to(dtype=torch.float64)

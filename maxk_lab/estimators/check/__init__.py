@@ -1,1 +1,1 @@
-"""The check: fast formulas against slow ones, identities, and unbiasedness by complete enumeration."""
+"""The check: fast formulas against slow ones, identities, and exact unbiasedness."""

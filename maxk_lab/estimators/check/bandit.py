@@ -1,4 +1,7 @@
-"""A softmax bandit so small that all A^n outcomes of n draws can be listed: means and variances without sampling."""
+"""A softmax bandit so small that all A^n outcomes of n draws can be listed.
+
+It has means and variances without sampling.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,12 @@ from maxk_lab.estimators.objectives import Objective
 
 @dataclass(frozen=True)
 class TinyBandit:
-    """Logits, rewards and, for baselines that look at it, the length per arm; everything is float64.
+    """Logits and rewards per arm, and lengths for baselines that look at them, in float64.
 
-    With `behaviour`, the logits of another policy, that one draws the samples, and the importance ratios of those
-    that need them are exact; objective and scores are those of `logits`. The score of arm a is e_a - p, with p the
-    probabilities. Its squared norm 1 - 2 p_a + sum p^2 is the logit proxy, exactly.
+    With `behaviour`, the logits of another policy, that one draws the samples, and the importance
+    ratios of those that need them are exact; objective and scores are those of `logits`. The score
+    of arm a is e_a - p, with p the probabilities. Its squared norm 1 - 2 p_a + sum p^2 is the logit
+    proxy, exactly.
     """
 
     logits: tuple[float, ...]
@@ -38,8 +42,8 @@ class TinyBandit:
     def objective(self, logits: Tensor, of: int | Objective) -> Tensor:
         """J of an objective, or of the maximum of so many rewards.
 
-        J_K = sum_j R_(j) (F_j^K - F_(j-1)^K) over the distinct rewards, F the cumulative probability; any other J is
-        the mean over all K-tuples of arms.
+        J_K = sum_j R_(j) (F_j^K - F_(j-1)^K) over the distinct rewards, F the cumulative
+        probability; any other J is the mean over all K-tuples of arms.
         """
         p = self.probabilities(logits)
         if isinstance(of, Objective):
@@ -57,7 +61,10 @@ class TinyBandit:
         return torch.stack([level * mass for level, mass in zip(levels, masses, strict=True)]).sum()
 
     def gradient(self, of: int | Objective) -> Tensor:
-        """The exact gradient of an objective, or of J_K for a number K, with respect to the logits, `[arms]`."""
+        """The exact gradient of an objective, or of J_K for a number K, `[arms]`.
+
+        It is with respect to the logits.
+        """
         logits = torch.tensor(self.logits, dtype=torch.float64, requires_grad=True)
         (gradient,) = torch.autograd.grad(self.objective(logits, of), logits)
         return gradient
@@ -76,7 +83,7 @@ class TinyBandit:
         return torch.eye(len(self.logits), dtype=torch.float64) - p
 
     def trajectory_weight(self, kind: str) -> Tensor:
-        """The trajectory weight g of every arm, `[arms]`: its length, or its exact squared score norm."""
+        """The trajectory weight g of every arm, `[arms]`: length or exact squared score norm."""
         if kind == "length":
             return torch.tensor(self.lengths or range(1, len(self.logits) + 1), dtype=torch.float64)
         return self.scores().square().sum(-1)
@@ -84,10 +91,11 @@ class TinyBandit:
     def coefficients(
         self, arms: Tensor, rewards: Tensor, k: int, baseline: str, fit: str
     ) -> Tensor:
-        """Coefficients for `advantages`, given the arms and rewards of the outcomes, `[outcomes, n]` each.
+        """Coefficients for the arms and rewards of the outcomes, `[outcomes, n]` each.
 
-        Of a same-batch fit the outcome's own, `[outcomes, D]`. Of `joint_optimum` some function of the other samples,
-        `[outcomes, n]`; of any other some numbers that depend on nothing, `[D]`: both must leave the estimate unbiased.
+        Of a same-batch fit the outcome's own, `[outcomes, D]`. Of `joint_optimum` some function of
+        the other samples, `[outcomes, n]`; of any other some numbers that depend on nothing, `[D]`:
+        both must leave the estimate unbiased.
         """
         family = choose_baseline(baseline).row.name
         if family == "joint_optimum":
@@ -102,19 +110,28 @@ class TinyBandit:
     def mean_estimate(
         self, n: int, k: int, *, estimator: str, baseline: str, **options: Any
     ) -> Tensor:
-        """E[sum_i w_i score_i] over all outcomes of n i.i.d. draws, `[arms]`; options go to `advantages`."""
+        """E[sum_i w_i score_i] over all outcomes of n i.i.d. draws, `[arms]`.
+
+        Options go to `Method.weights`.
+        """
         return self.mean_of(self._weights(k, estimator, baseline, options), n)
 
     def trace_variance(
         self, n: int, k: int, *, estimator: str, baseline: str, **options: Any
     ) -> float:
-        """tr Cov[sum_i w_i score_i] over all outcomes of n i.i.d. draws; options go to `advantages`."""
+        """tr Cov[sum_i w_i score_i] over all outcomes of n i.i.d. draws.
+
+        Options go to `Method.weights`.
+        """
         by_arm, chance = self._by_arm(self._weights(k, estimator, baseline, options), n)
         from_mean = (by_arm - (chance * by_arm).sum(dim=0)) @ self.scores()
         return float((chance * from_mean.square()).sum())
 
     def mean_of(self, weights: Callable[[Tensor, Tensor], Tensor], n: int) -> Tensor:
-        """E[sum_i w_i score_i] for weights `[outcomes, n]` as a function of arms and rewards, `[outcomes, n]` each."""
+        """E[sum_i w_i score_i] for weights that are a function of arms and rewards.
+
+        All three are `[outcomes, n]`.
+        """
         by_arm, chance = self._by_arm(weights, n)
         return (chance * by_arm).sum(dim=0) @ self.scores()
 
@@ -136,7 +153,9 @@ class TinyBandit:
         return weights
 
     def _by_arm(self, weights: Callable[[Tensor, Tensor], Tensor], n: int) -> tuple[Tensor, Tensor]:
-        """The summed weight of every arm's draws, `[outcomes, arms]`, and the outcome's probability, `[outcomes, 1]`.
+        """The summed weight of every arm's draws, `[outcomes, arms]`.
+
+        With the outcome's probability, `[outcomes, 1]`.
 
         Draws of one arm share its score.
         """

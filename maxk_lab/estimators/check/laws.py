@@ -1,4 +1,4 @@
-"""The laws of one pair of the catalogue: fast against slow, and exact unbiasedness or the catalogued bias."""
+"""The laws of one pair: fast against slow, and exact unbiasedness or the catalogued bias."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ def _twin_errors(estimator: str, baseline: str) -> Iterator[tuple[str, float]]:
 def bias(
     estimator: str, baseline: str, *, scaled: bool, **options: Any
 ) -> Iterator[tuple[str, float]]:
-    """Norm of E[estimate] - scale * gradient, relative to the gradient's norm, over bandits, n and K."""
+    """The norm of E[estimate] - scale * gradient over that of the gradient.
+
+    Over bandits, n and K.
+    """
     pair = Method.parse(estimator, baseline)
     bandits = _BINARY if pair.needs_binary_rewards else BANDITS
     for bandit, sizes in _OFF_POLICY if pair.needs_ratios else bandits:

@@ -1,4 +1,4 @@
-"""What a check finds: the worst error of all its settings, and the small groups of rewards it is run on."""
+"""The findings of a check, and the small groups of rewards it is run on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class CheckResult:
 
 
 def settings(*, binary: bool = False) -> Iterator[Tensor]:
-    """Small groups of rewards, `[..., n]` in float64: plain, tied, binary, shifted, tiny and huge; or 0 and 1 only."""
+    """Small groups of rewards, `[..., n]` float64: plain, tied, binary, shifted, tiny and huge.
+
+    With `binary`, 0 and 1 only.
+    """
     generator = torch.Generator().manual_seed(0)
     for n in (1, 2, 3, 4, 6, 7):
         plain = torch.randn(n, generator=generator, dtype=torch.float64)
@@ -41,7 +44,10 @@ def settings(*, binary: bool = False) -> Iterator[Tensor]:
 
 
 def trajectory_weights(rewards: Tensor) -> dict[str, Tensor]:
-    """For rewards `[..., n]`, a g of every kind: whole lengths, moderate proxies, norms over many magnitudes."""
+    """A g of every kind for rewards `[..., n]`.
+
+    Lengths are whole, proxies moderate, norms span many magnitudes.
+    """
     generator = torch.Generator().manual_seed(rewards.shape[-1])
     norms = torch.randn(rewards.shape, generator=generator, dtype=torch.float64)
     return {
@@ -52,7 +58,7 @@ def trajectory_weights(rewards: Tensor) -> dict[str, Tensor]:
 
 
 def importance_ratios(rewards: Tensor) -> Tensor:
-    """For rewards `[..., n]`, ratios of the same shape around 1."""
+    """Importance ratios around 1 for rewards `[..., n]`, of the same shape."""
     generator = torch.Generator().manual_seed(rewards.shape[-1])
     return torch.randn(rewards.shape, generator=generator, dtype=torch.float64).mul_(0.5).exp_()
 
@@ -60,7 +66,10 @@ def importance_ratios(rewards: Tensor) -> Tensor:
 def worst(
     name: str, row: str, errors: Iterable[tuple[str, float]], tolerance: float
 ) -> CheckResult:
-    """The largest error of all settings, NaN above all; for `bias seen` it must exceed the tolerance."""
+    """The largest error of all settings, NaN above all.
+
+    For `bias seen` it must exceed the tolerance.
+    """
     found = list(errors)
     if not found:
         return CheckResult(
@@ -74,7 +83,7 @@ def worst(
 
 
 def error_of(fast: Tensor, slow: Tensor) -> float:
-    """Largest difference within a group, relative to the group's largest value (absolute if that is 0)."""
+    """The largest difference relative to the group's largest value, or absolute if that is 0."""
     scale = slow.abs().amax(dim=-1, keepdim=True) if slow.dim() else slow.abs()
     scale = torch.where(scale == 0, torch.ones_like(scale), scale)
     return float(((fast - slow).abs() / scale).max())

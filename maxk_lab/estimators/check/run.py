@@ -1,4 +1,4 @@
-"""The proof that the formulas are right: fast against slow, identities, exact unbiasedness of every row."""
+"""The proof that the formulas are right: twins, identities, exact unbiasedness of every row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["CheckResult", "check_options", "check_pair", "check_tokens", "run_ch
 
 
 def run_checks(estimator: str | None = None, baseline: str | None = None) -> list[CheckResult]:
-    """Every check, or those of one estimator, one baseline or this pair (and of what all rows share).
+    """Every check, or those of one estimator, baseline or pair and of what all rows share.
 
     Raises `LabError` for an unknown name. Takes about 20 s on one thread; nothing is random.
     """
@@ -88,8 +88,8 @@ def check_tokens() -> list[CheckResult]:
 def _baselines(estimator: str) -> list[str]:
     """The baselines to check the estimator with.
 
-    Those of a form of objective share one implementation: they run in one spelling each, and beyond the form's
-    default parameter only those run that the others are sums of.
+    Those of a form of objective share one implementation: they run in one spelling each, and beyond
+    the form's default parameter only those run that the others are sums of.
     """
     row = choose_estimator(estimator).row
     form = isinstance(row, ObjectiveRow)
@@ -103,7 +103,10 @@ def _baselines(estimator: str) -> list[str]:
 
 
 def _exists(estimator: str, baseline: str) -> bool:
-    """Whether the pair gives weights per sample for any (n, K): `reinforce / subloo`, K = 1 against K >= 2, does not."""
+    """Whether the pair gives weights per sample at any (n, K).
+
+    `reinforce / subloo`, K = 1 against K >= 2, does not.
+    """
     pair = Method.parse(estimator, baseline)
     if pair.is_token_level or (not pair.takes_baseline and baseline != "none"):
         return False

@@ -1,4 +1,4 @@
-"""The checks of what all rows share: functions against their twins, and the identities between them."""
+"""The checks that all rows share: functions against their twins, and identities."""
 
 from __future__ import annotations
 

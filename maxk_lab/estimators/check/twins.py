@@ -1,4 +1,4 @@
-"""The slow twin of any method of the catalogue, and what both need of a group besides its rewards."""
+"""The slow twin of any method, and what both need of a group besides its rewards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def has_twin(method: Method) -> bool:
 
 
 def slow_twin(method: Method) -> Callable[..., Tensor]:
-    """The slow twin of `Method.weights` of a method that has one, for rewards and what `inputs` gives."""
+    """The slow twin of `Method.weights`, for rewards and what `inputs` gives.
+
+    The method must have one.
+    """
     definition = _definition(method)
 
     def slow(
@@ -75,7 +78,7 @@ def _baseline_twin(method: Method) -> str | None:
 
 
 def inputs(method: Method, group: Tensor) -> dict[str, Any]:
-    """What `Method.weights` needs besides the rewards `[..., n]` of `group`, by argument."""
+    """The arguments of `Method.weights` besides the rewards `[..., n]` of `group`."""
     found: dict[str, Any] = {}
     if method.needed_weight is not None:
         found["trajectory_weights"] = trajectory_weights(group)

@@ -1,4 +1,4 @@
-"""Max@K from samples of another policy to first order: the product of a subset's importance ratios made a sum, with a bias."""
+"""Max@K from samples of another policy, with the product of ratios made a sum: biased."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from maxk_lab.estimators.validation import check_rewards
 def first_order_weights(
     rewards: Tensor, ratios: Tensor, k: int, baseline: str = "none", *, stable_sort: bool = True
 ) -> Tensor:
-    """`off_policy_weights` with the product of a subset's ratios replaced by 1 + sum_j (r_j - 1): biased.
+    """`off_policy_weights` with the product of ratios replaced by 1 + sum_j (r_j - 1): biased.
 
-    The own ratio in front of a baseline stays exact, so that the baselines add no bias of their own. None is blind to a
-    constant added to the rewards unless all ratios are one. Arguments and errors as there; O(n log n). Source: the first-order
-    form of arXiv 2510.23393.
+    The own ratio in front of a baseline stays exact, so that the baselines add no bias of their
+    own. None is blind to a constant added to the rewards unless all ratios are one. Arguments and
+    errors as there; O(n log n). Source: the first-order form of arXiv 2510.23393.
     """
     n = check_rewards(rewards)
     k = checked_k(k, n, baseline)
@@ -44,10 +44,12 @@ def first_order_weights(
 
 
 def _first_order_change(x: Tensor, excess: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """By how much first-order ratios change the score weights `[..., n]` and the Max@K value `[..., 1]` of x by rank.
+    """The change of score weights `[..., n]` and Max@K value `[..., 1]` by first-order ratios.
 
-    excess: r - 1 by rank. With C(a,b)/C(n,K) for subsets whose best sample has rank l and that hold one, two or three given
-    samples, the best among them.
+    x is by rank.
+
+    excess: r - 1 by rank. With C(a,b)/C(n,K) for subsets whose best sample has rank l and that hold
+    one, two or three given samples, the best among them.
     """
     n = x.shape[-1]
     rank = torch.arange(1, n + 1, dtype=torch.float64, device=x.device)
@@ -62,5 +64,5 @@ def _first_order_change(x: Tensor, excess: Tensor, k: int) -> tuple[Tensor, Tens
 
 
 def _sum_behind(values: Tensor) -> Tensor:
-    """For every rank the sum of the `values` `[..., n]` at higher ranks."""
+    """The sum of the `values` `[..., n]` at higher ranks, for every rank."""
     return values.flip(-1).cumsum(-1).flip(-1) - values

@@ -1,4 +1,4 @@
-"""Estimators that favour the best sample by rule of thumb: published or wished for, and biased for every J_K.
+"""Estimators that favour the best sample by rule of thumb, biased for every J_K.
 
 Arguments and results as in `standardised`: `[..., n]` to `[..., n]`, no baseline.
 """
@@ -25,8 +25,8 @@ def leader_reward(
 ) -> Tensor:
     """[R_i - mean R + alpha (max R - mean R) if i is the best] / n for n >= 2; `k` does not enter.
 
-    Samples tied at the top share alpha equally, so that equal rewards get equal weights. alpha = 0 is
-    `mean_weights`. Biased. Wang et al. 2024 (Leader Reward), arXiv 2405.13947.
+    Samples tied at the top share alpha equally, so that equal rewards get equal weights. alpha = 0
+    is `mean_weights`. Biased. Wang et al. 2024 (Leader Reward), arXiv 2405.13947.
     """
     if not (math.isfinite(alpha) and alpha >= 0):
         raise ValueError(f"alpha must be a finite number >= 0, got {alpha!r}")
@@ -49,8 +49,8 @@ def hybrid(
 ) -> Tensor:
     """lambda_ * subloo + (1 - lambda_) * (R_i - mean R), 2 <= k <= n and 0 <= lambda_ <= 1.
 
-    The two terms live on different scales, K/n and 1: the second carries no factor 1/n. Biased for every J_K
-    unless lambda_ = 1, which is `subloo_weights`.
+    The two terms live on different scales, K/n and 1: the second carries no factor 1/n. Biased for
+    every J_K unless lambda_ = 1, which is `subloo_weights`.
     """
     if not 0 <= lambda_ <= 1:
         raise ValueError(f"lambda_ must be a number from 0 to 1, got {lambda_!r}")

@@ -1,4 +1,4 @@
-"""The score weights s_i: the Max@K gradient with no baseline, and the estimators that spend them."""
+"""The score weights s_i: the Max@K gradient without baseline, and what spends them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maxk_lab.estimators.validation import check_k, check_rewards
 
 
 class BaselineFunction(Protocol):
-    """Rewards `[..., n]` and K to weights w = s - b `[..., n]`, its own parameters already bound."""
+    """Rewards `[..., n]` and K to weights w = s - b `[..., n]`, its parameters already bound."""
 
     def __call__(self, rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor: ...
 
@@ -21,15 +21,16 @@ class BaselineFunction(Protocol):
 def maxk_gradient_weights(
     rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
 ) -> Tensor:
-    """s_i = 1/C(n,K) * sum of max R over the subsets of K samples that contain i (the baseline `none`).
+    """s_i = 1/C(n,K) * sum of max R over the K-subsets that contain i: the baseline `none`.
 
-    sum_i s_i grad log pi(tau_i) is unbiased for the gradient of J_K when the n samples are i.i.d.; it is a
-    sum, not a mean, over samples: the weights already carry the factor K/n. K = 1 gives R_i / n. With an
-    `objective` E[sum_j alpha_j R_(j:K)] of this K, that sum takes the place of the maximum.
+    sum_i s_i grad log pi(tau_i) is unbiased for the gradient of J_K when the n samples are i.i.d.;
+    it is a sum, not a mean, over samples: the weights already carry the factor K/n. K = 1 gives R_i
+    / n. With an `objective` E[sum_j alpha_j R_(j:K)] of this K, that sum takes the place of the
+    maximum.
 
-    rewards: `[..., n]`, higher is better. Returns `[..., n]` in the samples' order and the rewards' floating
-    dtype (float64 for integers and booleans). Raises `ValueError` unless 1 <= k <= n and all rewards are
-    finite. Source: PKPO, arXiv 2505.15201, Theorem 2.
+    rewards: `[..., n]`, higher is better. Returns `[..., n]` in the samples' order and the rewards'
+    floating dtype (float64 for integers and booleans). Raises `ValueError` unless 1 <= k <= n and
+    all rewards are finite. Source: PKPO, arXiv 2505.15201, Theorem 2.
     """
     n = check_rewards(rewards)
     rule = derived.score(n, check_k(k, n), objective, rewards.device)
@@ -49,5 +50,5 @@ def maxk(
 def reinforce(
     rewards: Tensor, k: int, baseline_function: BaselineFunction, *, stable_sort: bool = True
 ) -> Tensor:
-    """The estimator `reinforce`: the baseline's weights at K = 1 whatever `k` is, for the gradient of J_1."""
+    """The estimator `reinforce`: the baseline's weights at K = 1 whatever `k` is, for J_1."""
     return baseline_function(rewards, 1, stable_sort=stable_sort)

@@ -1,9 +1,12 @@
-"""Max@K from samples of another policy: the exact weights, by elementary symmetric polynomials of the importance ratios.
+"""Max@K from samples of another policy, exactly.
 
-Each subset S of K samples counts with the product of its ratios r_j = pi(tau_j) / pi_old(tau_j). Sums over all subsets are
-built sample by sample, in the order of the rewards, without division. Each sample is taken with probability p = K/n and left
-with 1 - p, so that at ratios of one the entries are the probabilities of a binomial, in range for every n and K; `_normalizer`
-takes that out again.
+The sums are elementary symmetric polynomials of the importance ratios.
+
+Each subset S of K samples counts with the product of its ratios r_j = pi(tau_j) / pi_old(tau_j).
+Sums over all subsets are built sample by sample, in the order of the rewards, without division.
+Each sample is taken with probability p = K/n and left with 1 - p, so that at ratios of one the
+entries are the probabilities of a binomial, in range for every n and K; `_normalizer` takes that
+out again.
 """
 
 from __future__ import annotations
@@ -27,23 +30,27 @@ BLOCK_ENTRIES = 2**20
 def off_policy_weights(
     rewards: Tensor, ratios: Tensor, k: int, baseline: str = "none", *, stable_sort: bool = True
 ) -> Tensor:
-    """The weights w_i of sum_i w_i grad log pi(tau_i), exactly unbiased for the gradient of J_K under pi.
+    """The weights w_i of sum_i w_i grad log pi(tau_i), exactly unbiased for J_K under pi.
 
-        none     s_i = 1/C(n,K) * sum over the K-subsets with i of (product of their ratios) * (max of their rewards)
+        none     s_i = 1/C(n,K) * sum over the K-subsets with i of (product of ratios) (max reward)
         centred  s_i - r_i (K/n) * (off-policy Max@K value of the others), K < n
         subloo   s_i - r_i (K/n) * (off-policy Max@(K-1) value of the others), K >= 2
 
-    Both baselines have mean zero because r_i grad log pi(tau_i) has. `subloo` is the sum over the (K-1)-subsets of worse
-    samples of r_i (product of their ratios) (R_i - their max): never negative, zero below rank K and blind to a constant added
-    to the rewards. `none` and `centred` are not: a constant c adds c r_i (K/n) m_{K-1} and c r_i (K/n) (m_{K-1} - m_K), m_k
-    being the mean product of k of the others' ratios. For `centred` that is zero where all ratios are one, and zero on average.
+    Both baselines have mean zero because r_i grad log pi(tau_i) has. `subloo` is the sum over the
+    (K-1)-subsets of worse samples of r_i (product of their ratios) (R_i - their max): never
+    negative, zero below rank K and blind to a constant added to the rewards. `none` and `centred`
+    are not: a constant c adds c r_i (K/n) m_{K-1} and c r_i (K/n) (m_{K-1} - m_K), m_k being the
+    mean product of k of the others' ratios. For `centred` that is zero where all ratios are one,
+    and zero on average.
 
-    rewards: `[..., n]`, i.i.d. along n under pi_old, higher is better; ratios: of the same shape, of whole trajectories.
-    Returns `[..., n]` in the samples' order and the rewards' floating dtype (float64 for integers and booleans), without
-    gradient. Ratios of one give the on-policy weights; K = 1 without baseline gives r_i R_i / n. Takes O(nK) time and memory.
+    rewards: `[..., n]`, i.i.d. along n under pi_old, higher is better; ratios: of the same shape,
+    of whole trajectories. Returns `[..., n]` in the samples' order and the rewards' floating dtype
+    (float64 for integers and booleans), without gradient. Ratios of one give the on-policy weights;
+    K = 1 without baseline gives r_i R_i / n. Takes O(nK) time and memory.
 
-    Raises `ValueError` for K out of range, a reward that is not finite, a ratio that is not positive and finite, another
-    baseline, and products of ratios beyond the range of float64 (off the CPU these give infinite or NaN weights instead).
+    Raises `ValueError` for K out of range, a reward that is not finite, a ratio that is not
+    positive and finite, another baseline, and products of ratios beyond the range of float64 (off
+    the CPU these give infinite or NaN weights instead).
     """
     n = check_rewards(rewards)
     k = checked_k(k, n, baseline)
@@ -61,9 +68,12 @@ def off_policy_weights(
 def off_policy_value(
     rewards: Tensor, ratios: Tensor, k: int, *, stable_sort: bool = True
 ) -> Tensor:
-    """The mean over all K-subsets of (product of their ratios) * (max of their rewards): unbiased for J_K under pi.
+    """The mean over all K-subsets of (product of their ratios) * (max of their rewards).
 
-    rewards, ratios `[..., n]` and what is raised as in `off_policy_weights`, 1 <= k <= n. Returns `[...]`, in units of reward.
+    Unbiased for J_K under pi.
+
+    rewards, ratios `[..., n]` and what is raised as in `off_policy_weights`, 1 <= k <= n. Returns
+    `[...]`, in units of reward.
     """
     n = check_rewards(rewards)
     k = check_k(k, n)
@@ -73,16 +83,23 @@ def off_policy_value(
 
 
 def _in_range(values: Tensor, k: int) -> Tensor:
-    """The values. Raises on the CPU where a product of K ratios has left float64: they are then infinite or NaN."""
+    """The values.
+
+    Raises on the CPU where a product of K ratios has left float64: they are then infinite or NaN.
+    """
     if values.device.type == "cpu" and not bool(torch.isfinite(values).all()):
         raise ValueError(
-            f"the products of K = {k} ratios leave the range of float64: the two policies are too far apart"
+            f"the products of K = {k} ratios leave the range of float64: the two policies are "
+            "too far apart"
         )
     return values
 
 
 def effective_sample_size(ratios: Tensor) -> Tensor:
-    """(sum r)^2 / sum r^2 of positive finite ratios `[..., n]`: `[...]`, n for equal ratios, near 1 if one outweighs the rest."""
+    """(sum r)^2 / sum r^2 of positive finite ratios `[..., n]`: `[...]`.
+
+    It is n for equal ratios, and near 1 if one outweighs the rest.
+    """
     share = _checked(ratios, ratios)
     # Relative to the largest: squares neither overflow nor vanish.
     share = share / share.amax(-1, keepdim=True)
@@ -90,7 +107,10 @@ def effective_sample_size(ratios: Tensor) -> Tensor:
 
 
 def _with_each(x: Tensor, r: Tensor, k: int) -> Tensor:
-    """Of x and r `[groups, n]` by rank: the sum over K-1 others of (product of ratios) (max of x with the own one)."""
+    """The sum over K-1 others of (product of ratios) (max of x with the own one).
+
+    x and r are `[groups, n]`, by rank.
+    """
     p = k / x.shape[-1]
     products = _products(r, k - 1, p)
     return x * _below(products, k) + _meet(products, _maxima(x, r, k - 1, p), k - 1)
@@ -99,8 +119,8 @@ def _with_each(x: Tensor, r: Tensor, k: int) -> Tensor:
 def _centred(x: Tensor, r: Tensor, k: int) -> Tensor:
     """`_with_each` minus the same of K others, the own one not among them.
 
-    Relative to the greatest x, whose own share is -1/K times the sum over K others of sum_j (r_j - 1) (product of the ratios
-    other than r_j): exactly zero for ratios of one, however great that x.
+    Relative to the greatest x, whose own share is -1/K times the sum over K others of sum_j (r_j -
+    1) (product of the ratios other than r_j): exactly zero for ratios of one, however great that x.
     """
     p = k / x.shape[-1]
     top = x[..., -1:]
@@ -117,7 +137,10 @@ def _centred(x: Tensor, r: Tensor, k: int) -> Tensor:
 
 
 def _subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
-    """The sum over K-1 worse others of (product of ratios) (own x - max of theirs): a cumulative sum over the gaps."""
+    """The sum over K-1 worse others of (product of ratios) (own x - max of theirs).
+
+    It is a cumulative sum over the gaps.
+    """
     n, p = x.shape[-1], k / x.shape[-1]
     products = _products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
     steps = x.diff(dim=-1) * products * _left(n - 1, p, x.device)
@@ -126,10 +149,12 @@ def _subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
 
 @dataclass(frozen=True)
 class OffPolicyBaseline:
-    """A baseline r_i (K/n) times the off-policy value of the other samples at K - `fewer`; none where that is None.
+    """A baseline r_i (K/n) times the off-policy value of the other samples at K - `fewer`.
 
-    `weigh` gives the weights over r_i (K/n) from x, r `[groups, n]` by rank and K, up to `_normalizer`; `on_policy` is
-    the rule at ratios of one.
+    There is none where that is None.
+
+    `weigh` gives the weights over r_i (K/n) from x, r `[groups, n]` by rank and K, up to
+    `_normalizer`; `on_policy` is the rule at ratios of one.
     """
 
     weigh: Callable[[Tensor, Tensor, int], Tensor]
@@ -146,7 +171,9 @@ OFF_POLICY_BASELINES = {
 
 
 def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:
-    """Tables t_j, j = 0..n, `[n+1, ..., K+1]`, of r `[..., n]`: t_{j+1}[m] = (1-p) t_j[m] + p r_j t_j[m-1] + source_j[m].
+    """Tables t_j, j = 0..n, `[n+1, ..., K+1]`, of r `[..., n]`.
+
+    t_{j+1}[m] = (1-p) t_j[m] + p r_j t_j[m-1] + source_j[m].
 
     source: `[n, ..., K+1]`, with t_0 = 0; without it t_0 is 1 at m = 0.
     """
@@ -166,12 +193,18 @@ def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:
 
 
 def _products(r: Tensor, k: int, p: float) -> Tensor:
-    """Of the first j samples, j = 0..n: the sum over their m-subsets of the product of ratios, m = 0..K, `[n+1, ..., K+1]`."""
+    """The sum of the product of ratios over the m-subsets of the first j samples, j = 0..n.
+
+    m = 0..K; `[n+1, ..., K+1]`.
+    """
     return _recurrence(r, None, k, p)
 
 
 def _maxima(x: Tensor, r: Tensor, k: int, p: float) -> Tensor:
-    """Of the samples from i on, i = 0..n: the sum over their m-subsets of (product of ratios) (max of x), 0 at m = 0."""
+    """The sum of (product of ratios) (max of x) over the m-subsets of the samples from i on.
+
+    i = 0..n; it is 0 at m = 0.
+    """
     n = x.shape[-1]
     source = x.new_zeros(n, *x.shape[:-1], k + 1)
     if k >= 1:
@@ -180,19 +213,25 @@ def _maxima(x: Tensor, r: Tensor, k: int, p: float) -> Tensor:
 
 
 def _tilts(r: Tensor, products: Tensor, p: float) -> Tensor:
-    """Of the first j samples: the sum over m-subsets of sum_i (r_i - 1) (product of the ratios other than r_i)."""
+    """The sum of sum_i (r_i - 1) (product of the other ratios) over the first j's m-subsets."""
     source = torch.zeros_like(products[1:])
     source[..., 1:] = p * (r - 1).movedim(-1, 0).unsqueeze(-1) * products[:-1, ..., :-1]
     return _recurrence(r, source, products.shape[-1] - 1, p)
 
 
 def _meet(before: Tensor, behind: Tensor, k: int) -> Tensor:
-    """For every sample `[..., n]`: K others, m of them worse (a table of the first samples), the rest better (of the last)."""
+    """The sum over K others of every sample `[..., n]`, m of them worse and the rest better.
+
+    `before` is a table of the first samples, `behind` of the last.
+    """
     return (before[:-1, ..., : k + 1] * behind[1:, ..., : k + 1].flip(-1)).sum(-1).movedim(0, -1)
 
 
 def _below(products: Tensor, k: int) -> Tensor:
-    """For every sample `[..., n]`: the sum over K-1 worse others of the product of ratios, all better ones left out."""
+    """The sum over K-1 worse others of the product of ratios, for every sample `[..., n]`.
+
+    All better ones are left out.
+    """
     n = len(products) - 1
     return products[:-1, ..., k - 1].movedim(0, -1) * _left(n, k / n, products.device)
 
@@ -205,7 +244,7 @@ def _left(n: int, p: float, device: torch.device) -> Tensor:
 
 @cached
 def _normalizer(n: int, k: int, device: torch.device) -> Tensor:
-    """C(n,K) p^K (1-p)^(n-K), by the recurrence that the samples go through, so that the rounding is alike."""
+    """C(n,K) p^K (1-p)^(n-K), by the recurrence of the samples, so that the rounding is alike."""
     ones = torch.ones(n, dtype=torch.float64, device=device)
     return _products(ones, k, k / n)[-1, k]
 
@@ -220,7 +259,10 @@ def sorted_with_ratios(
 
 
 def checked_k(k: int, n: int, baseline: str) -> int:
-    """K as an int. Raises `ValueError` for an unknown baseline and for a K that it cannot have with n samples."""
+    """K as an int.
+
+    Raises `ValueError` for an unknown baseline and for a K that it cannot have with n samples.
+    """
     if baseline not in OFF_POLICY_BASELINES:
         raise ValueError(
             f"baseline must be one of {', '.join(OFF_POLICY_BASELINES)}, got {baseline!r}"
@@ -230,7 +272,9 @@ def checked_k(k: int, n: int, baseline: str) -> int:
 
 
 def _checked(ratios: Tensor, rewards: Tensor) -> Tensor:
-    """The ratios in float64, without gradient. Raises unless they are positive, finite and of the rewards' shape.
+    """The ratios in float64, without gradient.
+
+    Raises unless they are positive, finite and of the rewards' shape.
 
     Off the CPU a ratio that is not positive and finite becomes NaN instead.
     """

@@ -18,12 +18,15 @@ def partitioned(
     baseline: str = "none",
     stable_sort: bool = True,
 ) -> Tensor:
-    """(K/n) times the maximum of the sample's group; `loo` takes the mean of the other groups' maxima off it.
+    """(K/n) times the maximum of the sample's group.
 
-    rewards: `[..., n]`, i.i.d. along n, higher is better; the groups are K neighbours each. Returns `[..., n]`, the
-    weights of the sum over i of w_i grad log pi(tau_i): each of the n/K groups counts with K/n. Unbiased for the
-    gradient of J_K. Raises `ValueError` unless K divides n, and for `loo` n >= 2 K. `baseline_function` is there for
-    the common signature and is not used. Source: PKPO, arXiv 2505.15201, Figure 4.
+    `loo` takes the mean of the other groups' maxima off it.
+
+    rewards: `[..., n]`, i.i.d. along n, higher is better; the groups are K neighbours each. Returns
+    `[..., n]`, the weights of the sum over i of w_i grad log pi(tau_i): each of the n/K groups
+    counts with K/n. Unbiased for the gradient of J_K. Raises `ValueError` unless K divides n, and
+    for `loo` n >= 2 K. `baseline_function` is there for the common signature and is not used.
+    Source: PKPO, arXiv 2505.15201, Figure 4.
     """
     if baseline not in ("none", "loo"):
         raise ValueError(f"baseline must be none or loo, got {baseline!r}")

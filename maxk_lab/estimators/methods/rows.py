@@ -17,7 +17,10 @@ def _form(
     return ObjectiveRow(
         name=name,
         meaning=f"gradient of the expected {meaning}",
-        formula=f"s_i = sum of L over the K-subsets that contain i, over C(n,K); L = sum_j alpha_j R_(j:K), {alpha}",
+        formula=(
+            "s_i = sum of L over the K-subsets that contain i, over C(n,K); L = sum_j "
+            f"alpha_j R_(j:K), {alpha}"
+        ),
         objective="L_K",
         unbiased=True,
         condition="the n samples are i.i.d. and the baseline is unbiased",
@@ -60,11 +63,16 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
     ),
     EstimatorRow(
         name="grpo",
-        meaning="rewards standardised within the group: the division by their deviation bends the direction",
+        meaning=(
+            "rewards standardised within the group: the division by their deviation bends "
+            "the direction"
+        ),
         formula="w_i = (R_i - mean(R)) / (std(R) + eps) / n, std with ddof = 1",
         objective="J_1",
         unbiased=False,
-        condition="biased: every group has its own scale, and the own sample is in mean and deviation",
+        condition=(
+            "biased: every group has its own scale, and the own sample is in mean and deviation"
+        ),
         constraint="n >= 2, K counts as 1",
         shift_invariant=True,
         parameter=Parameter(
@@ -82,7 +90,10 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
     EstimatorRow(
         name="leader_reward",
         meaning="mean-centred rewards with an extra share for the best sample; K does not enter",
-        formula="w_i = [R_i - mean(R) + alpha (max R - mean(R)) if i is best] / n; tied best share alpha",
+        formula=(
+            "w_i = [R_i - mean(R) + alpha (max R - mean(R)) if i is best] / n; tied best "
+            "share alpha"
+        ),
         unbiased=False,
         condition="biased for every J_K: the best sample is chosen by its own reward",
         constraint="1 <= K <= n and n >= 2",
@@ -100,10 +111,15 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
     ),
     EstimatorRow(
         name="hybrid",
-        meaning="mixture of subloo and mean-centred rewards, which live on different scales (K/n and 1)",
+        meaning=(
+            "mixture of subloo and mean-centred rewards, which live on different scales (K/n and 1)"
+        ),
         formula="w_i = lambda subloo_i + (1 - lambda) (R_i - mean(R))",
         unbiased=False,
-        condition="biased unless lambda = 1, which is subloo; at lambda = 0 it is (n-1) times the gradient of J_1",
+        condition=(
+            "biased unless lambda = 1, which is subloo; at lambda = 0 it is (n-1) times the "
+            "gradient of J_1"
+        ),
         constraint="2 <= K <= n",
         shift_invariant=True,
         parameter=Parameter(
@@ -121,8 +137,14 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
     ),
     EstimatorRow(
         name="passk_analytic",
-        meaning="standardised pass@K of all K-subsets: group_mean over K times the deviation of their success",
-        formula="w_i = (mean of max R over the K-subsets with i - rho) / sqrt(rho (1 - rho)) / n; 0 where rho is 0 or 1",
+        meaning=(
+            "standardised pass@K of all K-subsets: group_mean over K times the deviation of "
+            "their success"
+        ),
+        formula=(
+            "w_i = (mean of max R over the K-subsets with i - rho) / sqrt(rho (1 - rho)) / "
+            "n; 0 where rho is 0 or 1"
+        ),
         unbiased=False,
         condition="biased from n = 3 on: every group has its own scale; at n = 2 it is rloo",
         constraint="1 <= K < n and rewards 0 or 1",
@@ -137,8 +159,14 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
     ),
     WholeGroupRow(
         name="grpo_passk",
-        meaning="gap between best and second best, to the best sample: subloo at K = n, divided by the deviation",
-        formula="w_best = (R_(n) - R_(n-1)) / (std(R) + 1e-6), 0 elsewhere; std has ddof = 1; `none`: no division",
+        meaning=(
+            "gap between best and second best, to the best sample: subloo at K = n, divided "
+            "by the deviation"
+        ),
+        formula=(
+            "w_best = (R_(n) - R_(n-1)) / (std(R) + 1e-6), 0 elsewhere; std has ddof = 1; "
+            "`none`: no division"
+        ),
         unbiased=False,
         condition="biased with std; unbiased with none, which is subloo",
         constraint="K = n >= 2",
@@ -162,7 +190,10 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         formula="w_i = (R_i - mean(R)) / mean(R) / n; 0 where mean(R) = 0",
         objective="J_1",
         unbiased=False,
-        condition="biased for J_1: with success probability p, sum over j < n-1 of (1-p)^j times its gradient",
+        condition=(
+            "biased for J_1: with success probability p, sum over j < n-1 of (1-p)^j times "
+            "its gradient"
+        ),
         constraint="n >= 2, rewards 0 or 1, K counts as 1",
         shift_invariant=False,
         least_n=2,
@@ -222,8 +253,13 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
     ),
     PartitionedRow(
         name="partitioned",
-        meaning="one maximum per disjoint group of K samples: what Max@K costs without subsets that share samples",
-        formula="w_i = (K/n) [max R of i's group - mean of the other groups' maxima (loo) or 0 (none)]",
+        meaning=(
+            "one maximum per disjoint group of K samples: what Max@K costs without subsets "
+            "that share samples"
+        ),
+        formula=(
+            "w_i = (K/n) [max R of i's group - mean of the other groups' maxima (loo) or 0 (none)]"
+        ),
         unbiased=True,
         condition="the n samples are i.i.d. and grouped in drawing order",
         constraint="K divides n; for loo also n >= 2 K",
@@ -244,10 +280,19 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
     ),
     EstimatorRow(
         name="off_policy_maxk",
-        meaning="maxk from trajectories of another policy, exact: every subset counts with the product of its ratios",
-        formula="s_i = sum of (prod_j in S r_j) max_S R over the K-subsets S that contain i, divided by C(n,K)",
+        meaning=(
+            "maxk from trajectories of another policy, exact: every subset counts with the "
+            "product of its ratios"
+        ),
+        formula=(
+            "s_i = sum of (prod_j in S r_j) max_S R over the K-subsets S that contain i, "
+            "divided by C(n,K)"
+        ),
         unbiased=True,
-        condition="the n samples are i.i.d. under a policy that can do all the target policy can; r are exact ratios",
+        condition=(
+            "the n samples are i.i.d. under a policy that can do all the target policy can; "
+            "r are exact ratios"
+        ),
         constraint="1 <= K <= n, and the samples' importance ratios",
         shift_invariant=False,
         needs_ratios=True,
@@ -257,7 +302,10 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
     ),
     EstimatorRow(
         name="off_policy_first_order",
-        meaning="off_policy_maxk to first order in r - 1: cheaper, right only near the policy that drew the samples",
+        meaning=(
+            "off_policy_maxk to first order in r - 1: cheaper, right only near the policy "
+            "that drew the samples"
+        ),
         formula="prod_j in S r_j -> 1 + sum_j in S (r_j - 1) in off_policy_maxk",
         unbiased=False,
         condition="biased unless all ratios are 1: the products of r - 1 are left out",

@@ -1,1 +1,1 @@
-"""Ranks: sorted rewards, their gaps, and the rules on the gaps that every closed form is made of."""
+"""Ranks: sorted rewards, their gaps, and the rules on the gaps that give every closed form."""

@@ -1,4 +1,7 @@
-"""Ratios of binomial coefficients, by recurrence in float64: finite for every n and K, computed once each."""
+"""Ratios of binomial coefficients, by recurrence in float64.
+
+They are finite for every n and K, and computed once each.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ def cached(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
         with torch.inference_mode(False), torch.no_grad():
             return function(*args, **kwargs)
 
-    # mypy sees only hashables in an lru_cache's signature; the arguments here are numbers and devices.
+    # mypy sees only hashables in an lru_cache's signature; the arguments here are numbers and
+    # devices.
     return cast("Callable[Arguments, Result]", compute)
 
 
@@ -38,8 +42,8 @@ def cached(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
 def rank_weights(n: int, k: int, device: torch.device) -> Tensor:
     """a_i = C(i-1, K-1) / C(n, K) for ranks i = 1..n, float64 `[n]`.
 
-    a_n = K/n and a_i = a_{i+1} (i+1-K) / i, so every product runs downwards from the largest term; what is
-    smaller than the smallest normal number becomes 0.
+    a_n = K/n and a_i = a_{i+1} (i+1-K) / i, so every product runs downwards from the largest term;
+    what is smaller than the smallest normal number becomes 0.
     """
     rank = torch.arange(n - 1, 0, -1, dtype=torch.float64, device=device)
     factors = torch.cat([rank.new_full((1,), k / n), ((rank + 1 - k) / rank).clamp_(min=0)])
@@ -48,11 +52,14 @@ def rank_weights(n: int, k: int, device: torch.device) -> Tensor:
 
 
 def hypergeometric_means(table: Tensor, population: int, marked: range) -> Tensor:
-    """E[table[X]] for every number of `marked`, which rise one by one, X of the drawn being marked: float64 `[m]`.
+    """E[table[X]] for every number of `marked`, X of the drawn being marked: float64 `[m]`.
 
-    `table` `[draws + 1]` holds a value for every possible X = 0..draws; `draws` of the `population` are drawn without
-    replacement. The chances come from the ratio of neighbours, as products downwards from the likeliest X, and their
-    sum: positive terms all along, so that each has a small relative error; what underflows counts as 0.
+    The numbers rise one by one.
+
+    `table` `[draws + 1]` holds a value for every possible X = 0..draws; `draws` of the `population`
+    are drawn without replacement. The chances come from the ratio of neighbours, as products
+    downwards from the likeliest X, and their sum: positive terms all along, so that each has a
+    small relative error; what underflows counts as 0.
     """
     draws = len(table) - 1
     size = max(1, _CHANCES // len(table))
@@ -68,7 +75,10 @@ def hypergeometric_means(table: Tensor, population: int, marked: range) -> Tenso
 
 
 def _chances(draws: int, population: int, marked: Tensor, low: int, high: int) -> Tensor:
-    """P(X = x) for x = low..high (columns) and each number of `marked` (rows), float64; the rest has none."""
+    """P(X = x) for x = low..high (columns) and each number of `marked` (rows), float64.
+
+    No other x has a chance.
+    """
     good = marked[:, None]
     x = torch.arange(low, high, dtype=torch.float64, device=marked.device)
     # P(x+1) / P(x) = up / down; a factor is 0, not negative, where x or x + 1 is out of reach.
@@ -85,7 +95,9 @@ def _chances(draws: int, population: int, marked: Tensor, low: int, high: int) -
 
 
 def maxk_reward_weights(n: int, k: int, *, device: torch.device | str = "cpu") -> Tensor:
-    """Weight per rank of the Max@K value: C(i-1, K-1) / C(n, K) for ranks i = 1..n (ascending rewards).
+    """The weight per rank of the Max@K value: C(i-1, K-1) / C(n, K) for ranks i = 1..n.
+
+    Rewards ascend.
 
     Returns float64 `[n]`, zero below rank K, with sum 1. Raises `ValueError` unless 1 <= k <= n.
     Source: PKPO, arXiv 2505.15201, Theorem 1.
@@ -96,7 +108,9 @@ def maxk_reward_weights(n: int, k: int, *, device: torch.device | str = "cpu") -
 
 
 def shortfall_blocks(n: int, device: torch.device) -> Iterator[Tensor]:
-    """C(j, K) / C(n, K) for gaps j = 1..n-1 (rows) and K = 1..n (columns), in blocks of columns, float64.
+    """C(j, K) / C(n, K) for gaps j = 1..n-1 (rows) and K = 1..n (columns), float64.
+
+    They come in blocks of columns.
 
     From K - 1 to K the ratio is multiplied by (j-K+1) / (n-K+1).
     """

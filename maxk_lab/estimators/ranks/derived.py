@@ -1,7 +1,8 @@
-"""The rules of every baseline that needs no more than the rewards: four primitives, and the sums of these.
+"""The rules of the baselines of rewards alone: four primitives, and the sums of these.
 
 All are functions of n samples, K, an objective E[sum_j alpha_j R_(j:K)] of that K (None for the
-maximum) and a device. `maximum` and `l_statistic` have the primitives; the sums are the same for both.
+maximum) and a device. `maximum` and `l_statistic` have the primitives; the sums are the same for
+both.
 """
 
 from __future__ import annotations

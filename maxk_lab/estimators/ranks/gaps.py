@@ -1,12 +1,13 @@
-"""From rewards to the gaps of the sorted rewards, and from a rule on the gaps back to the samples' own order.
+"""Sorted rewards, their gaps, and what a rule on the gaps gives to each sample.
 
 Every quantity of this room is, in rank order and with gaps d_j = R_(j+1) - R_(j) >= 0, j = 1..n-1,
 
     w_(i) = sum_{j<i} steps_j d_j + sum_j level_j d_j + top * R_(base)
 
-with base = n for the maximum, because its score weights obey s_(i+1) - s_(i) = d_j C(i-1, K-1) / C(n, K), j = i, and
-s_(n) = (K/n) R_(n). The terms of each sum have one sign, so nothing cancels: equal rewards get equal weights, and a
-rule with `top` = 0 does not see a constant added to the rewards, not even a huge one.
+with base = n for the maximum, because its score weights obey s_(i+1) - s_(i) = d_j C(i-1, K-1) /
+C(n, K), j = i, and s_(n) = (K/n) R_(n). The terms of each sum have one sign, so nothing cancels:
+equal rewards get equal weights, and a rule with `top` = 0 does not see a constant added to the
+rewards, not even a huge one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from maxk_lab.estimators.validation import check_finite
 
 @dataclass(frozen=True)
 class Sorted:
-    """Rewards by rank: `order` and `values` `[..., n]`, `gaps` `[..., n-1]`; all but `order` in float64."""
+    """Rewards by rank: `order` and `values` `[..., n]`, `gaps` `[..., n-1]`.
+
+    All but `order` are float64.
+    """
 
     order: Tensor
     values: Tensor
@@ -36,7 +40,9 @@ class Sorted:
 
 @dataclass(frozen=True)
 class Rule:
-    """The coefficients of one quantity: `steps` and `level` float64 `[n-1]`, `top` that of the reward at index `base`.
+    """The coefficients of one quantity: `steps` and `level` float64 `[n-1]`.
+
+    `top` is that of the reward at index `base`.
 
     Only rules of one base can be added.
     """
@@ -57,7 +63,10 @@ class Rule:
 
 
 def sort_rewards(rewards: Tensor, *, stable_sort: bool) -> Sorted:
-    """Sort rewards `[..., n]` of any real dtype. Raises `ValueError` where a CPU reward is not finite."""
+    """Sort rewards `[..., n]` of any real dtype.
+
+    Raises `ValueError` where a CPU reward is not finite.
+    """
     real = rewards if rewards.is_floating_point() else rewards.double()
     values, order = sort_groups(real, stable_sort=stable_sort)
     check_finite(values[..., 0], values[..., -1])
@@ -65,7 +74,7 @@ def sort_rewards(rewards: Tensor, *, stable_sort: bool) -> Sorted:
 
 
 def level(rule: Rule, ranked: Sorted) -> Tensor:
-    """What the rule gives to every rank alike, float64 `[..., 1]`."""
+    """The part of the rule that every rank gets alike, float64 `[..., 1]`."""
     return (ranked.gaps @ rule.level).unsqueeze(-1) + rule.top * ranked.values.narrow(
         -1, rule.base, 1
     )
@@ -88,7 +97,7 @@ def in_own_order(by_rank: Tensor, ranked: Sorted, dtype: torch.dtype) -> Tensor:
 
 
 def apply_rule(rule: Rule, rewards: Tensor, *, stable_sort: bool) -> Tensor:
-    """The rule's w for rewards `[..., n]`: `[..., n]`, in the samples' own order, with no gradient."""
+    """The rule's w for rewards `[..., n]`: `[..., n]`, in their own order, without gradient."""
     ranked = sort_rewards(rewards.detach(), stable_sort=stable_sort)
     return in_own_order(weights_by_rank(rule, ranked), ranked, result_dtype(rewards))
 

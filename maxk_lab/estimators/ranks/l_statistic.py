@@ -1,14 +1,15 @@
 """The rules of any objective E[sum_j alpha_j R_(j:K)] that all others are sums of.
 
-Between the ranks j and j + 1 the K-1 other samples of a subset lie below in X ~ hypergeometric numbers, so the score
-weights obey
+Between the ranks j and j + 1 the K-1 other samples of a subset lie below in X ~ hypergeometric
+numbers, so the score weights obey
 
-    s_(j+1) - s_(j) = d_j K (n-K) / (n (n-1)) E[alpha_(X+1)],     X of K-1 drawn from n-2, j-1 of them below
-    s_i for i <= j holds d_j times -(K/n) E[A_(X+1)],             X of K-1 drawn from n-1, j-1 of them below
+    s_(j+1) - s_(j) = d_j K (n-K) / (n (n-1)) E[alpha_(X+1)],     X of K-1 drawn from n-2
+    s_i for i <= j holds d_j times -(K/n) E[A_(X+1)],             X of K-1 drawn from n-1
 
-with A_m = alpha_1 + ... + alpha_m, if levels count from R_(n); A_K, the mass, is what multiplies R_(n). What two rules
-share is subtracted on the partial sums A, in exact fractions, and never on rewards. `maximum`
-has the same for the maximum, in O(n). Source of the objective: OrderGrad, arXiv 2606.06096.
+with j-1 of those drawn from below, and A_m = alpha_1 + ... + alpha_m, if levels count from R_(n);
+A_K, the mass, is what multiplies R_(n). What two rules share is subtracted on the partial sums A,
+in exact fractions, and never on rewards. `maximum` has the same for the maximum, in O(n). Source of
+the objective: OrderGrad, arXiv 2606.06096.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from maxk_lab.estimators.ranks.gaps import Rule
 def _base(n: int, weights: Weights) -> int:
     """The index of the reward that levels count from, where half of the absolute weight lies below.
 
-    It is the greatest for the maximum. No term is then larger than the rewards that the objective looks at, whatever
-    the others are.
+    It is the greatest for the maximum. No term is then larger than the rewards that the objective
+    looks at, whatever the others are.
     """
     half = sum(map(abs, weights)) / 2
     order = next(m for m, reached in enumerate(accumulate(map(abs, weights)), 1) if reached >= half)
@@ -39,7 +40,10 @@ def _base(n: int, weights: Weights) -> int:
 def _levels(
     base: int, sums: list[Fraction], population: int, marked: range, device: torch.device
 ) -> Tensor:
-    """Per gap, the mean of minus the partial sum below the base, of what is left of the mass above it: float64 `[n-1]`."""
+    """The level of every gap, float64 `[n-1]`.
+
+    Below the base it is the mean of minus the partial sum, above it of what is left of the mass.
+    """
     below, above = [-part for part in sums], [sums[-1] - part for part in sums]
     return torch.cat(
         [
@@ -59,7 +63,10 @@ def _partial_sums(weights: Weights) -> list[Fraction]:
 
 
 def _steps(n: int, weights: Weights, device: torch.device) -> Tensor:
-    """What the gaps move the score weights of alpha = `weights` by: sum_m alpha_m C(j-1,m-1) C(n-j-1,K-m) / C(n,K)."""
+    """The steps of the score weights of alpha = `weights` at the gaps.
+
+    They are sum_m alpha_m C(j-1,m-1) C(n-j-1,K-m) / C(n,K).
+    """
     k = len(weights)
     if k == n:
         return torch.zeros(n - 1, dtype=torch.float64, device=device)
@@ -86,7 +93,10 @@ def score(n: int, objective: Objective, device: torch.device) -> Rule:
 
 @cached
 def left_out_value(n: int, objective: Objective, device: torch.device) -> Rule:
-    """The objective's value among the other n-1 samples, n / (n-K) * (value - s_i) as for the maximum (K < n)."""
+    """The objective's value among the other n-1 samples (K < n).
+
+    It is n / (n-K) * (value - s_i), as for the maximum.
+    """
     k, weights = objective.k, objective.exact_weights
     base = _base(n, weights)
     level = _levels(base, _partial_sums(weights), n - 1, range(n - 1), device)
@@ -103,9 +113,12 @@ def group_mean(n: int, objective: Objective, device: torch.device) -> Rule:
 
 @cached
 def subloo(n: int, objective: Objective, device: torch.device) -> Rule:
-    """s_i - (K/n) * left-out value of the reduced objective of K-1 rewards (K >= 2): what i adds to its subsets.
+    """s_i - (K/n) * left-out value of the reduced objective of K-1 rewards (K >= 2).
 
-    Both levels are means over the same X, so their difference is the mean of A_(X+1) minus the reduced A_X.
+    It is what i adds to its subsets.
+
+    Both levels are means over the same X, so their difference is the mean of A_(X+1) minus the
+    reduced A_X.
     """
     k, weights, reduced = objective.k, objective.exact_weights, objective.exact_reduced
     added = [

@@ -10,14 +10,17 @@ from maxk_lab.estimators.ranks.gaps import Rule
 
 
 def _gaps(n: int, k: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Per gap j = 1..n-1: j, C(j-1, K-1) / C(n, K) (moves s) and C(j, K-1) / C(n, K) (moves SubLOO)."""
+    """The gaps j = 1..n-1, C(j-1, K-1) / C(n, K) and C(j, K-1) / C(n, K).
+
+    The first ratio moves s, the second SubLOO.
+    """
     weights = rank_weights(n, k, device)
     return torch.arange(1, n, dtype=torch.float64, device=device), weights[:-1], weights[1:]
 
 
 @cached
 def value_shortfall(n: int, k: int, device: torch.device) -> Tensor:
-    """C(j, K) / C(n, K) per gap: the chance that K of n samples all lie below gap j, float64 `[n-1]`."""
+    """C(j, K) / C(n, K) per gap j, float64 `[n-1]`: the chance that all K samples lie below."""
     gap, moves, _ = _gaps(n, k, device)
     return moves * gap / k
 
@@ -33,7 +36,8 @@ def score(n: int, k: int, device: torch.device) -> Rule:
 def left_out_value(n: int, k: int, device: torch.device) -> Rule:
     """The Max@K value of the other n-1 samples, n / (n-K) * (value - s_i) by identity I3 (K < n).
 
-    Its level is C(j-1, K) / C(n-1, K): the subtraction is done on the coefficients, where it is exact.
+    Its level is C(j-1, K) / C(n-1, K): the subtraction is done on the coefficients, where it is
+    exact.
     """
     gap, moves, _ = _gaps(n, k, device)
     ratio = n / (n - k)

@@ -1,4 +1,4 @@
-"""Sorting groups of rewards: `torch.sort`, and on the CPU for float32 a faster way to the same order."""
+"""Sorted groups of rewards: by `torch.sort`, and faster to the same order for float32 on CPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ _LOW_HALF = 0xFFFFFFFF
 
 
 def sort_groups(rewards: Tensor, *, stable_sort: bool) -> tuple[Tensor, Tensor]:
-    """Floating-point rewards `[..., n]` in ascending order, as float64, and the order, int64: both `[..., n]`."""
+    """Sort floating-point rewards `[..., n]`: the values as float64, and the order, int64.
+
+    Both are `[..., n]`, ascending.
+    """
     single = rewards.dtype in (torch.float32, torch.float16, torch.bfloat16)
     if single and rewards.device.type == "cpu" and not rewards.requires_grad:
         return _sort_keys(rewards.float())
@@ -18,10 +21,11 @@ def sort_groups(rewards: Tensor, *, stable_sort: bool) -> tuple[Tensor, Tensor]:
 
 
 def _sort_keys(rewards: Tensor) -> tuple[Tensor, Tensor]:
-    """Stable sort of float32 `[..., n]` as whole numbers: the reward in the upper half, the position in the lower.
+    """Sort float32 `[..., n]` stably as whole numbers: the reward above, the position below.
 
-    numpy sorts int64 with vector instructions where the processor has them, several times as fast as `torch.sort`
-    sorts pairs; as no two keys of a group are equal, the order depends on no algorithm. NaN sorts to either end.
+    numpy sorts int64 with vector instructions where the processor has them, several times as fast
+    as `torch.sort` sorts pairs; as no two keys of a group are equal, the order depends on no
+    algorithm. NaN sorts to either end.
     """
     position = torch.arange(rewards.shape[-1])
     # Adding 0 turns -0.0, whose bits differ, into 0.0: they are a tie.

@@ -1,7 +1,7 @@
 """The slow, obviously right twin of every function: subsets enumerated in exact fractions.
 
-Same arguments and shapes as the fast functions; results are float64, rounded once from the exact fraction.
-The cost grows like C(n, K): use n <= 10 or so.
+Same arguments and shapes as the fast functions; results are float64, rounded once from the exact
+fraction. The cost grows like C(n, K): use n <= 10 or so.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def apply_sample_loo(s: Tensor, rewards: Tensor, k: int) -> Tensor:
 
 
 def token_advantages(rewards: Tensor, logit_proxies: Tensor, mask: Tensor) -> Tensor:
-    """Twin of the fast one: `[n]`, `[n, T]` and `[n, T]`, True up to each sample's end, to `[n, T]`."""
+    """Twin of the fast one: `[n]`, `[n, T]` and `[n, T]` to `[n, T]`.
+
+    mask is True up to each sample's end.
+    """
     proxies = [
         fractions(row[:length])
         for row, length in zip(logit_proxies.tolist(), mask.sum(-1).tolist(), strict=True)

@@ -49,7 +49,10 @@ def pkpo_sloo(group: Group, k: int, *, objective: Objective | None = None) -> li
 
 
 def subloo(group: Group, k: int, *, objective: Objective | None = None) -> list[Fraction]:
-    """The sum, over the K-subsets with i, of their statistic minus the one without i (reduced to K-1), over C(n, K)."""
+    """The sum over the K-subsets with i of their statistic minus the one without i, over C(n, K).
+
+    Without i it is the reduced one of K-1.
+    """
     alpha, reduced = _alpha(objective), None if objective is None else objective.exact_reduced
     totals = [Fraction(0)] * len(group)
     for subset in combinations(range(len(group)), k):
@@ -62,7 +65,7 @@ def subloo(group: Group, k: int, *, objective: Objective | None = None) -> list[
 def affine(
     group: Group, k: int, *, alpha: float | Fraction = 0.5, objective: Objective | None = None
 ) -> list[Fraction]:
-    """s_i - (K/n) [value of the others at K - alpha * (that - value of the others, reduced to K-1)]."""
+    """s_i - (K/n) [value of the others at K - alpha * (that - their reduced value at K-1)]."""
     at_k = left_out_values(group, k, _alpha(objective))
     reduced = None if objective is None or alpha == 0 else objective.exact_reduced
     step = (
@@ -75,7 +78,10 @@ def affine(
 
 
 def ladder(group: Group, k: int, *, alpha: Sequence[float | Fraction]) -> list[Fraction]:
-    """s_i minus K/n times the sum of alpha_k times the others' value at k; the last alpha is taken as what is left of 1."""
+    """s_i minus K/n times the sum of alpha_k times the others' value at k.
+
+    The last alpha is taken as what is left of 1.
+    """
     rungs = [Fraction(a) for a in alpha[:-1]]
     rungs.append(1 - sum(rungs, Fraction(0)))
     values = [left_out_values(group, rung) for rung in range(1, k + 1)]

@@ -1,4 +1,4 @@
-"""The definition of every on-policy estimator, on a group of exact fractions; and the token weights.
+"""The definition of every on-policy estimator on fractions, and of the token weights.
 
 An estimator with a baseline is a function of the group, K and the definition of the baseline.
 """
@@ -54,7 +54,7 @@ def hybrid(group: Group, k: int, *, lambda_: float = 0.5) -> list[Fraction]:
 
 
 def passk_analytic(group: Group, k: int) -> list[Fraction]:
-    """Success of the subsets with i, standardised over all K-subsets, over n; 0 where all are alike."""
+    """Success of the subsets with i, standardised over all, over n; 0 where all are alike."""
     n = len(group)
     subsets = list(combinations(range(n), k))
     success = [max(group[j] for j in subset) for subset in subsets]
@@ -70,7 +70,7 @@ def passk_analytic(group: Group, k: int) -> list[Fraction]:
 
 
 def grpo_passk(group: Group, k: int, *, norm: str = "std") -> list[Fraction]:
-    """The gap between the best and the second best, over deviation + 1e-6 unless norm is none, to the best."""
+    """The gap between the best two, to the best, over deviation + 1e-6 unless norm is none."""
     best, second = sorted(group, reverse=True)[:2]
     divisor = deviation(group) + Fraction(1e-6) if norm == "std" else Fraction(1)
     return [(best - second) / divisor if reward == best else Fraction(0) for reward in group]
@@ -83,7 +83,7 @@ def maxrl(group: Group, k: int) -> list[Fraction]:
 
 
 def partitioned(group: Group, k: int, *, baseline: str = "none") -> list[Fraction]:
-    """The maximum of each K neighbours, minus the mean of the other groups' (loo), over the number of groups."""
+    """The maximum of K neighbours, less (loo) the mean of the others', over the group count."""
     maxima = [max(group[start : start + k]) for start in range(0, len(group), k)]
     weights = []
     for b, own in enumerate(maxima):

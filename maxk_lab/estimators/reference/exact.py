@@ -1,4 +1,4 @@
-"""A group of rewards as exact fractions: its value, its score weights, and how tensors of groups get through."""
+"""A group of rewards as exact fractions: value and score weights; tensors cut into groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def value(group: Group, k: int, alpha: Alpha = None) -> Fraction:
 
 
 def score(group: Group, k: int, alpha: Alpha = None) -> list[Fraction]:
-    """s_i: the sum of the statistics of the K-subsets that contain i, divided by the number of all K-subsets."""
+    """s_i: the sum of the statistics of the K-subsets that contain i, over C(n, K)."""
     totals = [Fraction(0)] * len(group)
     for subset in combinations(range(len(group)), k):
         found = statistic([group[j] for j in subset], alpha)
@@ -83,7 +83,10 @@ def fractions(row: Sequence[float]) -> list[Fraction]:
 def per_group(
     function: Callable[..., Any], rewards: Tensor, *arguments: int, **params: Any
 ) -> Tensor:
-    """`function` of every group of rewards `[..., n]`; a parameter that is a tensor is cut into groups likewise."""
+    """`function` of every group of rewards `[..., n]`.
+
+    A parameter that is a tensor is cut into groups likewise.
+    """
     tables = {name: _rows(each) for name, each in params.items() if isinstance(each, Tensor)}
     plain = {name: each for name, each in params.items() if name not in tables}
     results = []

@@ -19,12 +19,12 @@ def family_terms(rewards: Tensor, k: int, family: str) -> tuple[Tensor, Tensor]:
 
 
 def start(group: Group, k: int, *, family: str) -> list[Fraction]:
-    """The weights at coefficients of 0: those without baseline for a constant one, else the centred ones."""
+    """The weights at coefficients of 0: without baseline for `constant`, else the centred ones."""
     return score(group, k) if family == "constant" else baselines.centred(group, k)
 
 
 def direction(group: Group, k: int, *, family: str, number: int) -> list[Fraction]:
-    """The weights at 1 in coefficient `number` and 0 in all others, minus those at 0: from the baselines' definitions."""
+    """The weights at 1 in coefficient `number` and 0 in all others, minus those at 0."""
     share = Fraction(k, len(group))
     if family == "constant":
         return [-share] * len(group)

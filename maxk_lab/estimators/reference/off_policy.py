@@ -1,4 +1,4 @@
-"""The definition of the off-policy weights and values, on a group of exact fractions and its ratios."""
+"""The definition of off-policy weights and values, on fractions and their ratios."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def value(group: Group, ratios: Group, k: int, factor: Factor) -> Fraction:
 
 
 def score(group: Group, ratios: Group, k: int, factor: Factor) -> list[Fraction]:
-    """s_i: the sum over the K-subsets with i of their factor times their maximum, divided by the number of all K-subsets."""
+    """s_i: the sum over the K-subsets with i of their factor times their maximum, over C(n,K)."""
     totals = [Fraction(0)] * len(group)
     for subset in combinations(range(len(group)), k):
         term = max(group[j] for j in subset) * factor([ratios[j] for j in subset])

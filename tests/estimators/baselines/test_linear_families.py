@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -46,7 +47,7 @@ def test_terms_are_their_definition(family: str, n: int, k: int) -> None:
 
 @pytest.mark.parametrize(("n", "k"), [(4, 2), (7, 4), (64, 8), (64, 63)])
 @pytest.mark.parametrize("change", [lambda r: r, lambda r: 1e-3 * r - 1e4])
-def test_corners_are_the_baselines_of_that_name(n: int, k: int, change) -> None:  # type: ignore[no-untyped-def]
+def test_corners_are_the_baselines_of_that_name(n: int, k: int, change: Any) -> None:
     rewards = change(draw(n, 3))
     zeros = [0.0] * (k - 1)
     corners = [

@@ -96,15 +96,45 @@ def test_weights_are_constants_of_the_loss() -> None:
 @pytest.mark.parametrize(
     ("rewards", "proxies", "mask", "message"),
     [
-        (torch.ones(1), torch.ones(1, 2), torch.ones(1, 2).bool(), "rewards must have shape [..., n] with n >= 2"),
-        (torch.ones(2), torch.ones(2), torch.ones(2).bool(), "logit_proxies must have the shape of rewards [2] and one"),
-        (torch.ones(2), torch.ones(3, 2), torch.ones(3, 2).bool(), "logit_proxies must have the shape of rewards [2]"),
+        (
+            torch.ones(1),
+            torch.ones(1, 2),
+            torch.ones(1, 2).bool(),
+            "rewards must have shape [..., n] with n >= 2",
+        ),
+        (
+            torch.ones(2),
+            torch.ones(2),
+            torch.ones(2).bool(),
+            "logit_proxies must have the shape of rewards [2] and one",
+        ),
+        (
+            torch.ones(2),
+            torch.ones(3, 2),
+            torch.ones(3, 2).bool(),
+            "logit_proxies must have the shape of rewards [2]",
+        ),
         (torch.ones(2), torch.ones(2, 2), torch.ones(2, 2), "mask must be boolean of shape [2, 2]"),
-        (torch.ones(2), torch.ones(2, 2), torch.ones(2, 3).bool(), "mask must be boolean of shape [2, 2]"),
-        (torch.ones(2), -torch.ones(2, 2), torch.ones(2, 2).bool(), "logit_proxies must be finite and not negative"),
-        (torch.tensor([1.0, torch.nan]), torch.ones(2, 2), torch.ones(2, 2).bool(), "rewards must be finite, got nan"),
+        (
+            torch.ones(2),
+            torch.ones(2, 2),
+            torch.ones(2, 3).bool(),
+            "mask must be boolean of shape [2, 2]",
+        ),
+        (
+            torch.ones(2),
+            -torch.ones(2, 2),
+            torch.ones(2, 2).bool(),
+            "logit_proxies must be finite and not negative",
+        ),
+        (
+            torch.tensor([1.0, torch.nan]),
+            torch.ones(2, 2),
+            torch.ones(2, 2).bool(),
+            "rewards must be finite, got nan",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes(
     rewards: torch.Tensor, proxies: torch.Tensor, mask: torch.Tensor, message: str
 ) -> None:

@@ -1,8 +1,9 @@
-"""Laws of the norm-weighted baselines: the names they join, whose g they need, and what g may be."""
+"""Laws of the norm-weighted baselines: names they join, whose g they need, what g may be."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -103,7 +104,10 @@ def test_on_a_tabular_softmax_otb_is_eob() -> None:
 
 @pytest.mark.parametrize("k", [1, 3, 8])
 def test_one_g_above_all_others_loses_nothing(k: int) -> None:
-    """The baseline of the sample with the great g rests on the others alone; summed with it, they would be lost."""
+    """The baseline of the sample with the great g rests on the others alone.
+
+    Summed with it, they would be lost.
+    """
     rewards, _ = draw(10)
     g = torch.ones_like(rewards)
     g[4] = 1e30
@@ -151,7 +155,9 @@ def test_optimal_at_65536_is_finite_and_shift_invariant() -> None:
 @pytest.mark.parametrize(
     "change", [lambda r: r + 1000.0, lambda r: r * 1e-4, lambda r: 1e-3 * r - 1e4]
 )
-def test_float32_agrees_with_float64_for_shifts_scales_and_near_ties(name: str, change) -> None:  # type: ignore[no-untyped-def]
+def test_float32_agrees_with_float64_for_shifts_scales_and_near_ties(
+    name: str, change: Any
+) -> None:
     drawn, g = draw(16, 4)
     rewards = change(drawn).float()
     single = advantages(rewards, baseline=name, k=1, trajectory_weights=g)
@@ -190,15 +196,15 @@ def test_bad_g_is_refused(name: str, g: torch.Tensor, message: str) -> None:
 
 
 def test_g_must_be_a_tensor() -> None:
-    with pytest.raises(
-        TypeError, match=r"g must be a torch\.Tensor of the shape of rewards, got list"
-    ):
-        advantages(torch.ones(2), baseline="opo", k=1, trajectory_weights={"length": [1, 2]})  # type: ignore[dict-item]
+    wrong: Any = {"length": [1, 2]}
+    message = r"g must be a torch\.Tensor of the shape of rewards, got list"
+    with pytest.raises(TypeError, match=message):
+        advantages(torch.ones(2), baseline="opo", k=1, trajectory_weights=wrong)
 
 
 @pytest.mark.parametrize("name", NEED_G)
 def test_where_every_g_is_zero_the_mean_is_the_plain_one(name: str) -> None:
-    """A policy that has become certain has scores that round to 0: that must not stop its training."""
+    """A policy that is certain has scores that round to 0, which must not stop training."""
     rewards, _ = draw(6, 4)
     zero = dict.fromkeys(KINDS, torch.zeros_like(rewards))
     one = dict.fromkeys(KINDS, torch.ones_like(rewards))
@@ -227,7 +233,9 @@ def test_zeros_among_g_agree_with_the_slow_twin(k: int, positive: int) -> None:
 def test_optimal_knows_its_kinds() -> None:
     from maxk_lab.estimators import optimal_weights
 
-    assert BASELINES.get("optimal").parameter.choices == tuple(TRAJECTORY_WEIGHTS)  # type: ignore[union-attr]
+    parameter = BASELINES.get("optimal").parameter
+    assert parameter is not None
+    assert parameter.choices == tuple(TRAJECTORY_WEIGHTS)
     with pytest.raises(
         ValueError, match="kind must be one of uniform, length, logit_proxy, grad_norm"
     ):

@@ -1,4 +1,4 @@
-"""Baselines with given coefficients, those on disjoint groups, and what `advantages` asks for besides rewards."""
+"""Baselines with given coefficients or on disjoint groups, and the other arguments."""
 
 from __future__ import annotations
 
@@ -98,7 +98,10 @@ def test_coefficients_broadcast_over_groups() -> None:
 def test_coefficients_of_a_wrong_shape_are_refused(
     baseline: str, shape: tuple[int, ...], needed: int
 ) -> None:
-    message = f"coefficients must be [..., {needed}] over the leading dimensions of rewards [4, 7], got shape"
+    message = (
+        f"coefficients must be [..., {needed}] over the leading dimensions of rewards [4, 7], "
+        "got shape"
+    )
     with pytest.raises(ValueError, match=re.escape(message)):
         weights(draw(4, 7), baseline, coefficients=torch.zeros(shape))
     with pytest.raises(TypeError, match=r"coefficients must be a torch\.Tensor, got float"):
@@ -170,7 +173,7 @@ def test_partitioned_ends() -> None:
 
 
 def test_partitioned_varies_more_than_subsets() -> None:
-    """Its estimate uses n / K subsets, those of maxk all C(n, K): by complete enumeration, K = 2 of 4."""
+    """Its estimate uses n / K subsets, that of maxk all C(n, K): enumerated for K = 2 of 4."""
     variance = {
         (estimator, baseline): BANDIT.trace_variance(4, 2, estimator=estimator, baseline=baseline)
         for estimator, baseline in (

@@ -76,9 +76,7 @@ def test_one_baseline(checked: list[tuple[str, str]]) -> None:
         ("opo", {"unbiased": True}, "unbiased"),
         (
             "eob_loo",
-            {
-                "implementation": "maxk_lab.estimators.baselines.weighted_means:weighted_mean_weights"
-            },
+            {"implementation": BASELINES.get("eob").implementation},
             "unbiased",
         ),
     ],

@@ -1,4 +1,4 @@
-"""Every fast formula against its brute-force twin, small, and against exact integers where n is large."""
+"""Every fast formula against its twin where n is small, and exact integers where large."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_score_weights_at_200_are_exact(k: int) -> None:
 
 @pytest.mark.parametrize("k", [2, 3, 1_000, 32_768, 64_991, 65_535, 65_536])
 def test_subloo_at_65536_against_exact_integers(k: int) -> None:
-    """Whole-number rewards that rise at few ranks: the exact weight is a sum of few ratios of binomials."""
+    """Whole rewards that rise at few ranks: the exact weight is a sum of few ratios."""
     n, jumps = 65_536, {64_990: 2, 65_400: 5, 65_534: 1, 65_535: 4}
     gaps = torch.zeros(n, dtype=torch.int64)
     gaps[list(jumps)] = torch.tensor(list(jumps.values()))

@@ -1,4 +1,4 @@
-"""Published methods on four-armed bandits with four draws, by complete enumeration: how far and where each points."""
+"""Published methods on four-armed bandits with four draws, enumerated."""
 
 from __future__ import annotations
 

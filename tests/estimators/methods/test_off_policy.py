@@ -1,8 +1,9 @@
-"""Laws of the off-policy weights: their definition, exact unbiasedness under another policy, and what ratios of one give."""
+"""Laws of the off-policy weights: definition, exact unbiasedness, and ratios of one."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -129,7 +130,10 @@ def test_subloo_is_blind_to_a_shift_zero_below_rank_k_and_never_negative(n: int,
 
 
 def test_a_shift_moves_the_other_weights_as_documented() -> None:
-    """By c r_i (K/n) m_{K-1}, and with `centred` by c r_i (K/n) (m_{K-1} - m_K), m the others' mean products."""
+    """The change is c r_i (K/n) m_{K-1}, with `centred` c r_i (K/n) (m_{K-1} - m_K).
+
+    m are the others' mean products.
+    """
     n, k, c = 6, 3, 100.0
     rewards, ratios = draw(n)
     zero = torch.zeros_like(rewards)
@@ -150,8 +154,11 @@ def test_a_shift_moves_the_other_weights_as_documented() -> None:
             torch.testing.assert_close(alone, c * ratios[i] * k / n * level, rtol=1e-12, atol=0.0)
 
 
-def mean_estimate(bandit: TinyBandit, behaviour: Tensor, n: int, weigh) -> Tensor:  # type: ignore[no-untyped-def]
-    """E[sum_i w_i score_i] over all outcomes of n draws with the probabilities `behaviour`; `weigh` has rewards and ratios."""
+def mean_estimate(bandit: TinyBandit, behaviour: Tensor, n: int, weigh: Any) -> Tensor:
+    """E[sum_i w_i score_i] over all outcomes of n draws from `behaviour`.
+
+    `weigh` has rewards and ratios.
+    """
     target = bandit.probabilities(torch.tensor(bandit.logits, dtype=torch.float64))
     arms = torch.cartesian_prod(*[torch.arange(len(behaviour))] * n).reshape(-1, n)
     weights = weigh(
@@ -237,7 +244,7 @@ def test_dtype_order_and_batch_do_not_matter(
 
 
 @pytest.mark.parametrize("weigh", BOTH)
-def test_no_gradient_flows_through_the_weights(weigh) -> None:  # type: ignore[no-untyped-def]
+def test_no_gradient_flows_through_the_weights(weigh: Any) -> None:
     rewards, ratios = draw(5)
     for baseline in OFF_POLICY_BASELINES:
         found = weigh(rewards.requires_grad_(), ratios.requires_grad_(), 2, baseline)
@@ -292,7 +299,7 @@ def test_bad_ratios_are_refused(ratios: Tensor, message: str) -> None:
         (2, "mean", "baseline must be one of none, centred, subloo, got 'mean'"),
     ],
 )
-def test_what_cannot_run_is_refused(weigh, k: int, baseline: str, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_cannot_run_is_refused(weigh: Any, k: int, baseline: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         weigh(torch.ones(3), torch.ones(3), k, baseline)
 

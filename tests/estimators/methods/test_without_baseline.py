@@ -1,8 +1,9 @@
-"""Laws of the estimators that take no baseline: what they reduce to, their numbers by hand, what they refuse."""
+"""Laws of the estimators without baseline: reductions, numbers by hand, refusals."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -139,7 +140,9 @@ def test_rewards_other_than_zero_and_one_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "change", [lambda r: r + 1000.0, lambda r: r * 1e-4, lambda r: 1e-3 * r - 1e4]
 )
-def test_float32_agrees_with_float64_for_shifts_scales_and_near_ties(name: str, change) -> None:  # type: ignore[no-untyped-def]
+def test_float32_agrees_with_float64_for_shifts_scales_and_near_ties(
+    name: str, change: Any
+) -> None:
     rewards = change(draw(6, 8)).float()
     single = weights(rewards, name, k=own_k(name, 8))
     exact = weights(rewards.double(), name, k=own_k(name, 8))
