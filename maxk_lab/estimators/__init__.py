@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from maxk_lab.estimators.baselines.weighted_means import (
         weighted_mean_weights as weighted_mean_weights,
     )
+    from maxk_lab.estimators.by_name import advantages as advantages
+    from maxk_lab.estimators.by_name import fit_of as fit_of
+    from maxk_lab.estimators.by_name import is_token_level as is_token_level
+    from maxk_lab.estimators.by_name import needed_weight as needed_weight
+    from maxk_lab.estimators.by_name import needs_ratios as needs_ratios
+    from maxk_lab.estimators.by_name import objective as objective
     from maxk_lab.estimators.catalogue import BASELINES as BASELINES
     from maxk_lab.estimators.catalogue import ESTIMATORS as ESTIMATORS
     from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS as TRAJECTORY_WEIGHTS
     from maxk_lab.estimators.check.run import run_checks as run_checks
     from maxk_lab.estimators.method import Method as Method
-    from maxk_lab.estimators.method import advantages as advantages
-    from maxk_lab.estimators.method import fit_of as fit_of
-    from maxk_lab.estimators.method import is_token_level as is_token_level
-    from maxk_lab.estimators.method import needed_weight as needed_weight
-    from maxk_lab.estimators.method import needs_ratios as needs_ratios
-    from maxk_lab.estimators.method import objective as objective
     from maxk_lab.estimators.methods.first_order import first_order_weights as first_order_weights
     from maxk_lab.estimators.methods.maxk import maxk_gradient_weights as maxk_gradient_weights
     from maxk_lab.estimators.methods.off_policy import (

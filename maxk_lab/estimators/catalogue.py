@@ -13,14 +13,10 @@ from typing import Any, Generic, TypeVar, cast
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError
+from maxk_lab.estimators.baselines.kinds import AffineRow, BaselineRow
 from maxk_lab.estimators.baselines.rows import BASELINE_ROWS
-from maxk_lab.estimators.kinds import (
-    TRAJECTORY_WEIGHTS,
-    AffineRow,
-    BaselineRow,
-    EstimatorRow,
-    MethodRow,
-)
+from maxk_lab.estimators.kinds import TRAJECTORY_WEIGHTS, MethodRow
+from maxk_lab.estimators.methods.kinds import EstimatorRow
 from maxk_lab.estimators.methods.rows import ESTIMATOR_ROWS
 from maxk_lab.estimators.parameters import spell
 

@@ -19,6 +19,7 @@ import maxk_lab.catalogue
 from maxk_lab.catalogue import Catalogue, load
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages, catalogue
+from maxk_lab.estimators.baselines.kinds import FittedRow
 from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,
@@ -28,7 +29,6 @@ from maxk_lab.estimators.catalogue import (
     choose_estimator,
 )
 from maxk_lab.estimators.check.twins import has_twin, inputs
-from maxk_lab.estimators.kinds import FittedRow
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 

@@ -8,7 +8,8 @@ from fractions import Fraction
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.objectives import FORMS, Objective
+from maxk_lab.estimators.forms import FORMS
+from maxk_lab.estimators.objectives import Objective
 
 SHARES = ("0.07", "0.25", "0.3", "0.5", "0.95", "1.0")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from maxk_lab.catalogue import Parameter
+from maxk_lab.estimators.baselines.kinds import BaselineRow, WeightedRow
 from maxk_lab.estimators.baselines.rows_with_coefficients import FITTED_ROWS
-from maxk_lab.estimators.kinds import TRAJECTORY_WEIGHTS, BaselineRow, WeightedRow
+from maxk_lab.estimators.kinds import TRAJECTORY_WEIGHTS
 from maxk_lab.estimators.methods.rows import PKPO
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxk_lab.estimators.kinds import AffineRow, BaselineRow, FittedRow, LadderRow
+from maxk_lab.estimators.baselines.kinds import AffineRow, BaselineRow, FittedRow, LadderRow
 from maxk_lab.estimators.parameters import NumberOrWord, Numbers
 
 _FITS = ("cross_fit", "same_batch", "oracle")

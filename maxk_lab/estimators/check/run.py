@@ -19,8 +19,8 @@ from maxk_lab.estimators.check.result import (
     worst,
 )
 from maxk_lab.estimators.check.shared import check_functions, check_identities
-from maxk_lab.estimators.kinds import ObjectiveRow
 from maxk_lab.estimators.method import Method
+from maxk_lab.estimators.methods.kinds import ObjectiveRow
 from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
 
 __all__ = ["CheckResult", "check_options", "check_pair", "check_tokens", "run_checks"]

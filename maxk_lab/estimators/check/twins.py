@@ -9,9 +9,9 @@ from typing import Any
 from torch import Tensor
 
 from maxk_lab.catalogue import load
+from maxk_lab.estimators.baselines.kinds import FittedRow
 from maxk_lab.estimators.check.bandit import some_coefficients
 from maxk_lab.estimators.check.result import importance_ratios, trajectory_weights
-from maxk_lab.estimators.kinds import FittedRow
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.reference.exact import per_group
 

@@ -1,12 +1,7 @@
 """Max@K from samples of another policy, exactly.
 
-The sums are elementary symmetric polynomials of the importance ratios.
-
-Each subset S of K samples counts with the product of its ratios r_j = pi(tau_j) / pi_old(tau_j).
-Sums over all subsets are built sample by sample, in the order of the rewards, without division.
-Each sample is taken with probability p = K/n and left with 1 - p, so that at ratios of one the
-entries are the probabilities of a binomial, in range for every n and K; `_normalizer` takes that
-out again.
+Each subset S of K samples counts with the product of its importance ratios r_j = pi(tau_j) /
+pi_old(tau_j). The sums over all subsets are elementary symmetric polynomials: see `ratio_sums`.
 """
 
 from __future__ import annotations
@@ -17,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from maxk_lab.estimators.methods import ratio_sums
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.ranks import derived
-from maxk_lab.estimators.ranks.combinatorics import cached
 from maxk_lab.estimators.ranks.gaps import Rule, Sorted, in_own_order, result_dtype, sort_rewards
 from maxk_lab.estimators.validation import check_k, check_rewards
 
@@ -61,7 +56,7 @@ def off_policy_weights(
     starts = range(0, len(values), size)
     blocks = [weigh(values[i : i + size], r[i : i + size], k) for i in starts] or [values]
     weights = torch.cat(blocks).view(by_rank.shape)
-    scale = (k / n) / _normalizer(n, k, by_rank.device)
+    scale = (k / n) / ratio_sums.normalizer(n, k, by_rank.device)
     return in_own_order(_in_range(scale * by_rank * weights, k), ranked, result_dtype(rewards))
 
 
@@ -78,8 +73,15 @@ def off_policy_value(
     n = check_rewards(rewards)
     k = check_k(k, n)
     ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
-    best = (k / n) * by_rank * ranked.values * _below(_products(by_rank, k - 1, k / n), k)
-    return _in_range(best.sum(-1) / _normalizer(n, k, best.device), k).to(result_dtype(rewards))
+    best = (
+        (k / n)
+        * by_rank
+        * ranked.values
+        * ratio_sums.below(ratio_sums.products(by_rank, k - 1, k / n), k)
+    )
+    return _in_range(best.sum(-1) / ratio_sums.normalizer(n, k, best.device), k).to(
+        result_dtype(rewards)
+    )
 
 
 def _in_range(values: Tensor, k: int) -> Tensor:
@@ -112,8 +114,10 @@ def _with_each(x: Tensor, r: Tensor, k: int) -> Tensor:
     x and r are `[groups, n]`, by rank.
     """
     p = k / x.shape[-1]
-    products = _products(r, k - 1, p)
-    return x * _below(products, k) + _meet(products, _maxima(x, r, k - 1, p), k - 1)
+    products = ratio_sums.products(r, k - 1, p)
+    return x * ratio_sums.below(products, k) + ratio_sums.meet(
+        products, ratio_sums.maxima(x, r, k - 1, p), k - 1
+    )
 
 
 def _centred(x: Tensor, r: Tensor, k: int) -> Tensor:
@@ -125,14 +129,14 @@ def _centred(x: Tensor, r: Tensor, k: int) -> Tensor:
     p = k / x.shape[-1]
     top = x[..., -1:]
     x = x - top
-    products, maxima = _products(r, k, p), _maxima(x, r, k, p)
-    best = p * r * x * _below(products, k)
+    products, maxima = ratio_sums.products(r, k, p), ratio_sums.maxima(x, r, k, p)
+    best = p * r * x * ratio_sums.below(products, k)
     among_worse = (best.cumsum(-1) - best) / (1 - p)
-    with_each = x * _below(products, k) + _meet(products, maxima, k - 1)
-    without = among_worse + _meet(products, maxima, k)
-    behind = _products(r.flip(-1), k, p)
-    tilt = _meet(_tilts(r, products, p), behind.flip(0), k)
-    tilt = tilt + _meet(products, _tilts(r.flip(-1), behind, p).flip(0), k)
+    with_each = x * ratio_sums.below(products, k) + ratio_sums.meet(products, maxima, k - 1)
+    without = among_worse + ratio_sums.meet(products, maxima, k)
+    behind = ratio_sums.products(r.flip(-1), k, p)
+    tilt = ratio_sums.meet(ratio_sums.tilts(r, products, p), behind.flip(0), k)
+    tilt = tilt + ratio_sums.meet(products, ratio_sums.tilts(r.flip(-1), behind, p).flip(0), k)
     return with_each - without - top / k * tilt
 
 
@@ -142,8 +146,8 @@ def _subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
     It is a cumulative sum over the gaps.
     """
     n, p = x.shape[-1], k / x.shape[-1]
-    products = _products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
-    steps = x.diff(dim=-1) * products * _left(n - 1, p, x.device)
+    products = ratio_sums.products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
+    steps = x.diff(dim=-1) * products * ratio_sums.left(n - 1, p, x.device)
     return torch.cat([torch.zeros_like(x[..., :1]), steps.cumsum(-1)], dim=-1)
 
 
@@ -154,7 +158,7 @@ class OffPolicyBaseline:
     There is none where that is None.
 
     `weigh` gives the weights over r_i (K/n) from x, r `[groups, n]` by rank and K, up to
-    `_normalizer`; `on_policy` is the rule at ratios of one.
+    `ratio_sums.normalizer`; `on_policy` is the rule at ratios of one.
     """
 
     weigh: Callable[[Tensor, Tensor, int], Tensor]
@@ -168,85 +172,6 @@ OFF_POLICY_BASELINES = {
     "centred": OffPolicyBaseline(_centred, derived.centred, 0),
     "subloo": OffPolicyBaseline(_subloo, derived.subloo, 1),
 }
-
-
-def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:
-    """Tables t_j, j = 0..n, `[n+1, ..., K+1]`, of r `[..., n]`.
-
-    t_{j+1}[m] = (1-p) t_j[m] + p r_j t_j[m-1] + source_j[m].
-
-    source: `[n, ..., K+1]`, with t_0 = 0; without it t_0 is 1 at m = 0.
-    """
-    n = r.shape[-1]
-    tables = r.new_zeros(n + 1, *r.shape[:-1], k + 1)
-    if source is None:
-        tables[0, ..., 0] = 1.0
-    taken = (p * r).movedim(-1, 0).unsqueeze(-1)
-    for last, table, own, add in zip(
-        tables[:-1], tables[1:], taken, [None] * n if source is None else source, strict=True
-    ):
-        torch.mul(last, 1 - p, out=table)
-        table[..., 1:].addcmul_(last[..., :-1], own)
-        if add is not None:
-            table.add_(add)
-    return tables
-
-
-def _products(r: Tensor, k: int, p: float) -> Tensor:
-    """The sum of the product of ratios over the m-subsets of the first j samples, j = 0..n.
-
-    m = 0..K; `[n+1, ..., K+1]`.
-    """
-    return _recurrence(r, None, k, p)
-
-
-def _maxima(x: Tensor, r: Tensor, k: int, p: float) -> Tensor:
-    """The sum of (product of ratios) (max of x) over the m-subsets of the samples from i on.
-
-    i = 0..n; it is 0 at m = 0.
-    """
-    n = x.shape[-1]
-    source = x.new_zeros(n, *x.shape[:-1], k + 1)
-    if k >= 1:
-        source[..., 1] = (p * r * x * _left(n, p, x.device)).movedim(-1, 0)
-    return _recurrence(r.flip(-1), source.flip(0), k, p).flip(0)
-
-
-def _tilts(r: Tensor, products: Tensor, p: float) -> Tensor:
-    """The sum of sum_i (r_i - 1) (product of the other ratios) over the first j's m-subsets."""
-    source = torch.zeros_like(products[1:])
-    source[..., 1:] = p * (r - 1).movedim(-1, 0).unsqueeze(-1) * products[:-1, ..., :-1]
-    return _recurrence(r, source, products.shape[-1] - 1, p)
-
-
-def _meet(before: Tensor, behind: Tensor, k: int) -> Tensor:
-    """The sum over K others of every sample `[..., n]`, m of them worse and the rest better.
-
-    `before` is a table of the first samples, `behind` of the last.
-    """
-    return (before[:-1, ..., : k + 1] * behind[1:, ..., : k + 1].flip(-1)).sum(-1).movedim(0, -1)
-
-
-def _below(products: Tensor, k: int) -> Tensor:
-    """The sum over K-1 worse others of the product of ratios, for every sample `[..., n]`.
-
-    All better ones are left out.
-    """
-    n = len(products) - 1
-    return products[:-1, ..., k - 1].movedim(0, -1) * _left(n, k / n, products.device)
-
-
-def _left(n: int, p: float, device: torch.device) -> Tensor:
-    """(1-p)^(n-i), the chance of no sample behind rank i = 1..n, `[n]`."""
-    behind = torch.arange(n - 1, -1, -1, dtype=torch.float64, device=device)
-    return torch.pow(1 - p, behind)
-
-
-@cached
-def _normalizer(n: int, k: int, device: torch.device) -> Tensor:
-    """C(n,K) p^K (1-p)^(n-K), by the recurrence of the samples, so that the rounding is alike."""
-    ones = torch.ones(n, dtype=torch.float64, device=device)
-    return _products(ones, k, k / n)[-1, k]
 
 
 def sorted_with_ratios(

@@ -21,7 +21,8 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.objectives import Objective, Weights
+from maxk_lab.estimators.forms import Weights
+from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.ranks.combinatorics import cached, hypergeometric_means
 from maxk_lab.estimators.ranks.gaps import Rule
 
