@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import stats
 
 from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
+
+
+class Ends(Protocol):
+    """A recorded value, or list of values, with the ends of its interval over the instances."""
+
+    @property
+    def value(self) -> Any:
+        """A number, or several; None where undefined."""
+
+    @property
+    def low(self) -> Any:
+        """The lower end of each."""
+
+    @property
+    def high(self) -> Any:
+        """The upper end of each."""
 
 
 def over_seeds(values: Sequence[float], level: float) -> Interval:
@@ -49,24 +65,25 @@ def of_instances(values: Sequence[Sequence[float]], level: float) -> Interval:
     return over_seeds([float(np.mean(of_seed)) for of_seed in values], level)
 
 
-def of_records(parts: Sequence[Mapping[str, Any]], level: float) -> list[Interval]:
-    """Intervals over seeds of the lists `value`; of one seed, its own over instances (`low`, `high`)."""
+def of_records(parts: Sequence[Ends], level: float) -> list[Interval]:
+    """The intervals of recorded lists, one part per seed: over seeds, or of one seed its own."""
     if len(parts) > 1:
-        columns = np.stack([floats(part["value"]) for part in parts], axis=1)
+        columns = np.stack([floats(part.value) for part in parts], axis=1)
         return [over_seeds(list(column), level) for column in columns]
-    ends = (floats(parts[0][name]) for name in ("value", "low", "high"))
-    return [
-        Interval(value, low, high, level, "" if low <= high else "no interval over instances")
-        for value, low, high in zip(*ends, strict=True)
-    ]
+    ends = (floats(end) for end in (parts[0].value, parts[0].low, parts[0].high))
+    return [_of_instances(value, low, high, level) for value, low, high in zip(*ends, strict=True)]
 
 
-def of_record(parts: Sequence[Mapping[str, Any]], level: float) -> Interval:
-    """`of_records` of a single value."""
-    lists = [
-        {name: [part[name]] for name in ("value", "low", "high") if name in part} for part in parts
-    ]
-    return of_records(lists, level)[0]
+def of_record(parts: Sequence[Ends], level: float) -> Interval:
+    """The interval of a recorded value, one part per seed: over seeds, or of one seed its own."""
+    if len(parts) > 1:
+        return over_seeds(floats([part.value for part in parts]), level)
+    value, low, high = floats([parts[0].value, parts[0].low, parts[0].high])
+    return _of_instances(value, low, high, level)
+
+
+def _of_instances(value: float, low: float, high: float, level: float) -> Interval:
+    return Interval(value, low, high, level, "" if low <= high else "no interval over instances")
 
 
 def floats(values: Sequence[float | None]) -> list[float]:

@@ -34,12 +34,14 @@ def track(
     [bold]maxk-lab track tsp_sweep --mode online[/bold]
     """
     from maxk_lab.report.write import write_figures
+    from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.records import find_run
     from maxk_lab.tracking.wandb_tracker import track as send
 
     directory = find_run(run, results)
-    write_figures(directory)
-    places = send(directory, mode.value)
+    plan = make_plan(directory.spec())
+    write_figures(directory, plan)
+    places = send(directory, mode.value, plan=plan)
     if json:
         emit_json(places)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from maxk_lab.report.key_columns import setting_columns
 from maxk_lab.report.naming import Setting
 from maxk_lab.report.rows import grouped
 from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
+from maxk_lab.studies.gradient.record import Metrics
 from maxk_lab.studies.gradient.row.model import ProxyRow
-
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.run.records import Record
 
 # Environment, setting and stage.
 _Place = tuple[str, Setting, int]
@@ -25,19 +23,19 @@ _Correlations = Mapping[str, Sequence[float | None]]
 
 
 def proxy_rows(
-    places: Mapping[_Place, Sequence[Mapping[str, Any]]], done: Mapping[str, Record], level: float
+    places: Mapping[_Place, Sequence[Mapping[str, Any]]], read: Mapping[str, Metrics], level: float
 ) -> list[ProxyRow]:
     """One row per proxy that any finished one of the cells of a place reports."""
     return [
         _pooled(place, proxy, found, level)
         for place, cells in places.items()
-        for found in [_by_seed(cells, done)]
+        for found in [_by_seed(cells, read)]
         for proxy in dict.fromkeys(name for each in found for name in each or ())
     ]
 
 
 def _by_seed(
-    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
+    cells: Sequence[Mapping[str, Any]], read: Mapping[str, Metrics]
 ) -> list[_Correlations | None]:
     """The correlations of each seed; None where none of its cells has any.
 
@@ -45,9 +43,8 @@ def _by_seed(
     """
     found: dict[int, _Correlations | None] = {}
     for cell in cells:
-        record = done.get(cell["id"])
-        own = None if record is None else (record.metrics or {}).get("proxies")
-        found[cell["seed"]] = found.get(cell["seed"]) or own
+        own = read.get(cell["id"])
+        found[cell["seed"]] = found.get(cell["seed"]) or (None if own is None else own.proxies)
     return [found[seed] for seed in sorted(found)]
 
 

@@ -17,6 +17,7 @@ from maxk_lab.statistics.measures import measures_of
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.columns import ALWAYS, ANATOMY, SOMETIMES
 from maxk_lab.studies.gradient.proxies import proxy_rows
+from maxk_lab.studies.gradient.record import Metrics
 from maxk_lab.studies.gradient.row.best import mark_best
 from maxk_lab.studies.gradient.row.best_possible import with_over_best
 from maxk_lab.studies.gradient.row.model import DISTANCE, GradientKey, GradientRow, ProxyRow
@@ -43,14 +44,15 @@ def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
 ) -> GradientRows:
     """One row per key of the planned cells, judged and compared, and the rows of the proxies."""
-    rows = [_pooled(found, cells, done, level) for found, cells in grouped(cells, key).items()]
+    read = {cell["id"]: Metrics.of(done[cell["id"]]) for cell in cells if cell["id"] in done}
+    rows = [_pooled(found, cells, read, level) for found, cells in grouped(cells, key).items()]
     judged = bias_verdicts(
         {row.key: row.units for row in rows if row.units is not None}, alpha=alpha
     )
     rows = [replace(row, bias=judged.get(row.key, row.bias)) for row in rows]
     rows = with_over_best(mark_best(rows, alpha=alpha), level)
     places = grouped(cells, lambda cell: (environment_label(cell), _setting(cell), cell["stage"]))
-    return GradientRows(tuple(rows), tuple(proxy_rows(places, done, level)))
+    return GradientRows(tuple(rows), tuple(proxy_rows(places, read, level)))
 
 
 def _setting(cell: Mapping[str, Any]) -> Setting:
@@ -60,11 +62,11 @@ def _setting(cell: Mapping[str, Any]) -> Setting:
 
 
 def _pooled(
-    key: GradientKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
+    key: GradientKey, cells: Sequence[Mapping[str, Any]], read: Mapping[str, Metrics], level: float
 ) -> GradientRow:
     cells = sorted(cells, key=lambda cell: int(cell["seed"]))
-    finished = [cell for cell in cells if cell["id"] in done]
-    metrics: list[Mapping[str, Any]] = [done[cell["id"]].metrics or {} for cell in finished]
+    finished = [cell for cell in cells if cell["id"] in read]
+    metrics = [read[cell["id"]] for cell in finished]
     row = GradientRow(
         key=key,
         cells={cell["seed"]: cell["id"] for cell in cells},
@@ -74,9 +76,9 @@ def _pooled(
         catalogued_unbiased=_derived_unbiased(key),
         instances=cells[0]["instances"],
         pool=cells[0]["pool"],
-        unit=" and ".join(sorted({m["unit"] for m in metrics})),
-        units_per_seed=min((len(m["units"]["m2"]) for m in metrics), default=0),
-        against=_against({m["against"] for m in metrics}),
+        unit=" and ".join(sorted({m.unit for m in metrics})),
+        units_per_seed=min((len(m.units.m2) for m in metrics), default=0),
+        against=_against({m.against for m in metrics}),
     )
     reason = _why_not_pooled(row, metrics)
     if reason:
@@ -85,7 +87,7 @@ def _pooled(
             intervals={measure: undefined(level, reason) for measure in ALWAYS},
             bias=BiasVerdict("undefined", reason=reason),
         )
-    units = Units.pool([Units.from_metrics(m) for m in metrics])
+    units = Units.pool([Units.of(m) for m in metrics])
     if dict(key.setting).get(DISTANCE) == 0:
         units = replace(units, measures={**units.measures, **_without_distance(len(units.m2))})
     measured = (*ALWAYS, *(name for name in SOMETIMES if name in units.measures))
@@ -125,14 +127,14 @@ def _against(ways: set[str]) -> str:
     return "exact" if ways == {"complete", "exact"} else " and ".join(sorted(ways))
 
 
-def _why_not_pooled(row: GradientRow, metrics: Sequence[Mapping[str, Any]]) -> str:
+def _why_not_pooled(row: GradientRow, metrics: Sequence[Metrics]) -> str:
     if row.unfinished:
         return row.unfinished
     if " and " in row.against or " and " in row.unit:
         return "the seeds were measured in different ways and cannot be pooled"
     if row.units_per_seed == 0:
         return (
-            "; ".join(sorted({text for m in metrics for text in m["undefined"].values()}))
+            "; ".join(sorted({text for m in metrics for text in m.undefined.values()}))
             or "no units"
         )
     return ""

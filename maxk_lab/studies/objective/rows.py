@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import environment_label, row_path
 from maxk_lab.report.rows import PooledRow, grouped
+from maxk_lab.statistics.over_seeds import floats
+from maxk_lab.studies.objective.record import Metrics
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
@@ -95,7 +98,7 @@ def _row(
     key: ObjectiveKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
 ) -> ObjectiveRow:
     curves = {
-        cell["seed"]: _curve(done[cell["id"]].metrics or {}) for cell in cells if cell["id"] in done
+        cell["seed"]: _curve(Metrics.of(done[cell["id"]])) for cell in cells if cell["id"] in done
     }
     return ObjectiveRow(
         key=key,
@@ -106,14 +109,9 @@ def _row(
     )
 
 
-def _curve(metrics: Mapping[str, Any]) -> Curve:
-    optimum, best = metrics["optimum"], metrics["optimum_value"]
-    missing = optimum is None or best is None
-    undefined: Mapping[str, str] = metrics.get("undefined", {})
-    return Curve(
-        points=tuple(metrics["points"]),
-        values=tuple(float("nan") if value is None else value for value in metrics["values"]),
-        optimum=float("nan") if missing else optimum,
-        best=float("nan") if missing else best,
-        reason=undefined.get("optimum", "no optimum") if missing else "",
-    )
+def _curve(metrics: Metrics) -> Curve:
+    points, values = tuple(metrics.points), tuple(floats(metrics.values))
+    if metrics.optimum is None or metrics.optimum_value is None:
+        reason = metrics.undefined.get("optimum", "no optimum")
+        return Curve(points, values, math.nan, math.nan, reason)
+    return Curve(points, values, metrics.optimum, metrics.optimum_value)

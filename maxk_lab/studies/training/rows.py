@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from maxk_lab.estimators.method import Method
+from maxk_lab.fields import Numbers
 from maxk_lab.report.naming import Setting, environment_label, setting_of
 from maxk_lab.report.rows import grouped
 from maxk_lab.statistics.over_seeds import floats, of_records, reach
+from maxk_lab.studies.training import record as content
 from maxk_lab.studies.training.ending.measures import measures, trained
 from maxk_lab.studies.training.ending.robust import with_robust
 from maxk_lab.studies.training.row.comparison import with_differences
@@ -78,50 +80,58 @@ def _pooled(
     )
     if row.unfinished:
         return replace(row, reason=row.unfinished)
-    metrics: list[Mapping[str, Any]] = [record.metrics or {} for record in finished.values()]
-    if len({(m["steps"], m["rollouts"], tuple(m["final"]["ks"])) for m in metrics}) > 1:
+    metrics = [content.Metrics.of(record) for record in finished.values()]
+    first = metrics[0]
+    if len({(m.steps, m.rollouts, tuple(m.final.ks)) for m in metrics}) > 1:
         return replace(row, reason="the seeds were trained or evaluated in different ways")
-    curve = of_records([m["final"] for m in metrics], level)
+    clocks = [record.timings.get("evaluations_seconds", ()) for record in finished.values()]
     return replace(
         row,
-        steps=metrics[0]["steps"],
-        rollouts=metrics[0]["rollouts"],
-        ks=tuple(metrics[0]["final"]["ks"]),
-        curve=tuple(curve),
-        evaluations=tuple(_evaluations(list(finished.values()), level)),
-        log=_log(metrics, level),
+        steps=first.steps,
+        rollouts=first.rollouts,
+        ks=tuple(first.final.ks),
+        curve=tuple(of_records([m.final for m in metrics], level)),
+        evaluations=tuple(_evaluations([m.evaluations for m in metrics], clocks, level)),
+        log=_log([m.log for m in metrics], first.rollouts // max(1, first.steps), level),
         measures=measures(metrics, level),
         by_seed={seed: trained(m) for seed, m in zip(finished, metrics, strict=True)},
     )
 
 
-def _evaluations(records: Sequence[Record], level: float) -> list[Evaluation]:
-    found = [(record.metrics or {})["evaluations"] for record in records]
-    clocks = [record.timings.get("evaluations_seconds", ()) for record in records]
-    evaluations = []
-    for i, (step, rollouts) in enumerate(zip(found[0]["step"], found[0]["rollouts"], strict=True)):
-        at = [{name: each[name][i] for name in ("value", "low", "high")} for each in found]
+class _At(NamedTuple):
+    """The values at all K of one evaluation of one seed."""
+
+    value: Numbers
+    low: Numbers
+    high: Numbers
+
+
+def _evaluations(
+    found: Sequence[content.Evaluations], clocks: Sequence[Sequence[float]], level: float
+) -> Iterator[Evaluation]:
+    for i, (step, rollouts) in enumerate(zip(found[0].step, found[0].rollouts, strict=True)):
+        at = [_At(each.value[i], each.low[i], each.high[i]) for each in found]
         seconds = float(np.mean([clock[i] if i < len(clock) else np.nan for clock in clocks]))
-        values = dict(zip(found[0]["ks"], of_records(at, level), strict=True))
-        evaluations.append(Evaluation(step, rollouts, seconds, values))
-    return evaluations
+        values = dict(zip(found[0].ks, of_records(at, level), strict=True))
+        yield Evaluation(step, rollouts, seconds, values)
 
 
-def _log(metrics: Sequence[Mapping[str, Any]], level: float) -> dict[str, Logged]:
-    """Every measure of the training log at the steps that all seeds have kept."""
-    logs: list[Mapping[str, Any]] = [m.get("log", {"step": []}) for m in metrics]
-    steps = sorted(set.intersection(*(set(log["step"]) for log in logs)))
-    kept = [[log["step"].index(step) for step in steps] for log in logs]
-    per_step = metrics[0]["rollouts"] // max(1, metrics[0]["steps"])
+def _log(logs: Sequence[content.Log], rollouts: int, level: float) -> dict[str, Logged]:
+    """Every measure of the training log at the steps that all seeds have kept.
+
+    `rollouts` are those of one step.
+    """
+    steps = sorted(set.intersection(*(set(log.step) for log in logs)))
+    kept = [[log.step.index(step) for step in steps] for log in logs]
     found = {}
-    for name in logs[0]:
-        if name == "step" or not all(name in log for log in logs):
+    for name in logs[0].series:
+        if not all(name in log.series for log in logs):
             continue
         values = np.stack(
-            [np.array(floats(log[name]))[at] for log, at in zip(logs, kept, strict=True)]
+            [np.array(floats(log.series[name]))[at] for log, at in zip(logs, kept, strict=True)]
         )
         means = values.mean(axis=0)
         half = reach(values, level) if len(values) > 1 else np.full_like(means, np.nan)
         lines = (tuple(line.tolist()) for line in (means, means - half, means + half))
-        found[name] = Logged(tuple(per_step * step for step in steps), *lines)
+        found[name] = Logged(tuple(rollouts * step for step in steps), *lines)
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import Setting, environment_label, row_path, setting_of, setting_words
 from maxk_lab.report.rows import PooledRow, grouped, method_of
-from maxk_lab.statistics.measures import measures_of
+from maxk_lab.studies.weights.record import Metrics
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
@@ -107,9 +107,7 @@ def _row(
     key: WeightsKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
 ) -> WeightsRow:
     by_seed = {
-        cell["seed"]: _weighed(done[cell["id"]].metrics or {})
-        for cell in cells
-        if cell["id"] in done
+        cell["seed"]: _weighed(Metrics.of(done[cell["id"]])) for cell in cells if cell["id"] in done
     }
     return WeightsRow(
         key=key,
@@ -120,9 +118,7 @@ def _row(
     )
 
 
-def _weighed(metrics: Mapping[str, Any]) -> Weighed:
+def _weighed(metrics: Metrics) -> Weighed:
     return Weighed(
-        tuple(map(tuple, metrics["rewards"])),
-        tuple(map(tuple, metrics["weights"])),
-        {row.name: metrics[row.name] for row in measures_of("weights")},
+        tuple(map(tuple, metrics.rewards)), tuple(map(tuple, metrics.weights)), metrics.points
     )

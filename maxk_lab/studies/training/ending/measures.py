@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from maxk_lab.fields import Numbers
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.over_seeds import floats, of_instances, of_record
 from maxk_lab.statistics.two_level import QUANTILES
 from maxk_lab.statistics.units import Array
+from maxk_lab.studies.training.record import Metrics
 from maxk_lab.studies.training.row.model import Measures, Optimum, Trained
 
 # The extras of a record in reading order, and their headings.
@@ -20,7 +21,6 @@ EXTRAS = {
     "greedy_multistart": "greedy, best of all forced starts",
     "multistart_sampling": "best sample over forced starts",
 }
-Metrics = Mapping[str, Any]
 # Rewards are sums in single precision, and the same tour from another city differs in its last bits:
 # values that are so near to each other, relative to their size, are the same.
 ROUNDING = 1e-6
@@ -28,24 +28,25 @@ ROUNDING = 1e-6
 
 def trained(metrics: Metrics) -> Trained:
     """The end of one seed."""
-    final = metrics["final"]
+    final = metrics.final
     return Trained(
-        tuple(floats(final["value"])),
-        {k: tuple(floats(row)) for k, row in zip(final["ks"], final["per_instance"], strict=True)},
-        tuple(floats(metrics.get("reference", {}).get("per_instance", ()))),
-        metrics.get("data", {}).get("instances", ""),
+        tuple(floats(final.value)),
+        {k: tuple(floats(row)) for k, row in zip(final.ks, final.per_instance, strict=True)},
+        tuple(floats(metrics.optima.per_instance)),
+        metrics.data.instances or "",
     )
 
 
 def measures(metrics: Sequence[Metrics], level: float) -> Measures:
     """The measures of a row, from the metrics of every seed."""
-    quantiles = {
-        name: of_record([m["quantiles"][name] for m in metrics], level)
+    quantiles = [m.quantiles or {} for m in metrics]
+    found = {
+        name: of_record([each[name] for each in quantiles], level)
         for name in QUANTILES
-        if all(name in m.get("quantiles", {}) for m in metrics)
+        if all(name in each for each in quantiles)
     }
     optimum = _optimum(metrics)
-    return Measures(optimum, quantiles, _extras(metrics, level), _gaps(metrics, optimum, level))
+    return Measures(optimum, found, _extras(metrics, level), _gaps(metrics, optimum, level))
 
 
 def gap(values: Sequence[float] | Array, optima: Sequence[float]) -> Array:
@@ -62,44 +63,47 @@ def gap(values: Sequence[float] | Array, optima: Sequence[float]) -> Array:
 
 def _optimum(metrics: Sequence[Metrics]) -> Optimum:
     """The way in which the optima of all seeds are known; none where some seed lacks them."""
-    found = [m.get("reference", {"kind": "none", "reason": "not asked for"}) for m in metrics]
-    missing = next((each for each in found if each["kind"] == "none"), None)
+    found = [m.optima for m in metrics]
+    missing = next((each for each in found if each.kind == "none"), None)
     if missing is not None:
-        return Optimum("none", reason=missing.get("reason", "not known"))
-    kinds = ", ".join(dict.fromkeys(each["kind"] for each in found))
-    return Optimum(kinds, exact=all(each["exact"] for each in found))
+        return Optimum("none", reason=missing.reason)
+    kinds = ", ".join(dict.fromkeys(each.kind for each in found))
+    return Optimum(kinds, exact=all(each.exact for each in found))
 
 
 def _extras(metrics: Sequence[Metrics], level: float) -> dict[str, Interval]:
     found = {}
     for name in _extra_names(metrics):
-        parts = [m["extras"][name] for m in metrics]
-        reasons = [part.get("reason", "not defined") for part in parts if part["value"] is None]
-        found[name] = undefined(level, reasons[0]) if reasons else of_record(parts, level)
+        parts = [m.extras[name] for m in metrics]
+        missing = next((part for part in parts if part.value is None), None)
+        found[name] = (
+            of_record(parts, level)
+            if missing is None
+            else undefined(level, missing.reason or "not defined")
+        )
     return found
 
 
 def _extra_names(metrics: Sequence[Metrics]) -> list[str]:
-    return [name for name in EXTRAS if all(name in m.get("extras", {}) for m in metrics)]
+    return [name for name in EXTRAS if all(name in m.extras for m in metrics)]
 
 
 def _gaps(metrics: Sequence[Metrics], optimum: Optimum, level: float) -> dict[int | str, Interval]:
     """The gap at every K that has values per instance, and of every extra that was measured."""
     if optimum.kind == "none":
         return {}
-    values: dict[int | str, list[Any]] = {
-        k: [m["final"]["per_instance"][i] for m in metrics]
-        for i, k in enumerate(metrics[0]["final"]["ks"])
+    values: dict[int | str, list[Numbers]] = {
+        k: [m.final.per_instance[i] for m in metrics] for i, k in enumerate(metrics[0].final.ks)
     }
     for name in _extra_names(metrics):
-        parts = [m["extras"][name] for m in metrics]
-        if all(part["value"] is not None for part in parts):
-            values[name] = [part["per_instance"] for part in parts]
-    optima = [floats(m["reference"]["per_instance"]) for m in metrics]
+        parts = [m.extras[name] for m in metrics]
+        if all(part.value is not None for part in parts):
+            values[name] = [part.per_instance for part in parts]
+    optima = [floats(m.optima.per_instance) for m in metrics]
     return {name: _gap(of_seeds, optima, level) for name, of_seeds in values.items()}
 
 
-def _gap(values: Sequence[Any], optima: Sequence[Sequence[float]], level: float) -> Interval:
+def _gap(values: Sequence[Numbers], optima: Sequence[Sequence[float]], level: float) -> Interval:
     if any(0 in best for best in optima):
         return undefined(
             level, "the optimum of an instance is 0: a gap in percent of it is not defined"
