@@ -33,7 +33,7 @@ def trained(metrics: Metrics) -> Trained:
         tuple(floats(final.value)),
         {k: tuple(floats(row)) for k, row in zip(final.ks, final.per_instance, strict=True)},
         tuple(floats(metrics.optima.per_instance)),
-        metrics.data.instances or "",
+        metrics.data.instances,
     )
 
 

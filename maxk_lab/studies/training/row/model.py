@@ -68,13 +68,13 @@ class Trained:
     """The end of one seed of a trained row: Max@K for K = 1..samples, and per instance for some K.
 
     `optima` are the optimal rewards of these instances, empty where unknown; `instances` is the
-    hash of their content.
+    hash of their content, None where they have none.
     """
 
     curve: tuple[float, ...]
     per_instance: Mapping[int, tuple[float, ...]] = field(repr=False)
     optima: tuple[float, ...] = field(default=(), repr=False)
-    instances: str = ""
+    instances: str | None = ""
 
 
 @dataclass(frozen=True)
