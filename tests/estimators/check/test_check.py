@@ -9,7 +9,7 @@ import pytest
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import catalogue
-from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline
 from maxk_lab.estimators.check.run import check_options, check_pair, check_tokens, run_checks
 
 
@@ -40,6 +40,17 @@ def test_one_estimator(checked: list[tuple[str, str]]) -> None:
     assert {estimator for estimator, _ in checked} == {"reinforce"}
     with pytest.raises(LabError, match="did you mean reinforce"):
         run_checks("reinforc")
+
+
+def test_the_examples_of_a_form_of_objective_are_checked_with_what_the_others_are_sums_of(
+    checked: list[tuple[str, str]],
+) -> None:
+    run_checks("top_m[3]")
+    assert {baseline for _, baseline in checked} == {"none", "centred", "subloo"}
+    checked.clear()
+    run_checks("top_m")
+    of_any = [choose_baseline(row.name).name for row in BASELINES if row.any_objective]
+    assert sorted(checked) == sorted(("top_m[2]", baseline) for baseline in of_any)
 
 
 def test_one_baseline(checked: list[tuple[str, str]]) -> None:

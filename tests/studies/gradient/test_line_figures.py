@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from maxk_lab.report.axes import is_geometric
 from maxk_lab.report.summarise import summarise_records
@@ -109,6 +110,20 @@ def test_no_two_lines_look_the_same(rows):
         for line in (bars.lines[0] for bars in axes[0].containers)
     }
     assert len(looks) == len(labels) == 12
+
+
+@pytest.mark.parametrize(
+    ("units", "words"),
+    [
+        (("instance", "instance"), "over instances, stratified"),
+        (("instance", "block"), "over instances or pool blocks, stratified"),
+    ],
+)
+def test_the_figure_says_over_what_its_bars_are(rows, units, words):
+    two = [replace(row, unit=unit) for row, unit in zip(rows, units)]
+    axes, _ = draw(two, metric="variance", against="n")
+    said = " ".join(text.get_text() for text in axes[0].figure.findobj(Text))
+    assert words in " ".join(said.split())
 
 
 def test_bars_are_the_intervals(rows):

@@ -339,6 +339,12 @@ def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
         load_spec(write(b"name: \xff"))
 
 
+def test_a_value_may_point_to_another(small: str) -> None:
+    path = Path(small)
+    path.write_text(path.read_text().replace("pool: 16", "pool: ${gradient.instances}"))
+    assert load_spec(path, ["gradient.instances=24"]).gradient.pool == 24
+
+
 def test_overrides_win_and_keep_the_rest(small: str) -> None:
     overrides = ["gradient.pool=64", "seeds=[5]", "gradient.grid.n.0=2", "gradient.grid.n[1]=16"]
     spec = load_spec(
