@@ -34,13 +34,11 @@ ALLOWED = {
     "cli": {"sweeps", "report", "tracking", "environments", "policies", "estimators"},
 }
 # Rooms that know the kinds of studies by their rows alone, but for packages some of whose public
-# names are a kind's, and the verb that asks one kind for its recommendation.
+# names are a kind's.
 FRAME = ("sweeps", "report", "tracking", "cli")
 FRONTS = (
     "sweeps/__init__.py",
     "report/__init__.py",
-    "cli/recommendation.py",
-    "cli/verbs/recommend.py",
 )
 # Where a library may be imported at all; the rest of the package talks to that room instead.
 HOMES = {

@@ -1,4 +1,4 @@
-"""A recommendation on the screen: the ranking, what stayed out of it and why, and the lines to paste; or the same as JSON."""
+"""A recommendation on the screen, with the lines to paste, or as JSON."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 from maxk_lab.cli.console import console, say
 
 if TYPE_CHECKING:
-    from maxk_lab.studies.gradient.recommend import Candidate, Recommendation
+    from maxk_lab.report.recommendation import Candidate, Recommendation
 
 _SHOWN = 12
 
 
 def print_recommendation(answer: Recommendation) -> None:
-    """The ranking, what stayed out of it, and the lines to paste."""
+    """Print the ranking, the rows left out of it, and the lines to paste."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -31,8 +31,9 @@ def print_recommendation(answer: Recommendation) -> None:
             f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}"
         ),
         title_justify="left",
-        caption=f"SNR of a step: of the mean of budget/n estimates, {answer.best.step_snr.level:.0%} intervals over "
-        f"{answer.best.row.unit}s; against the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons. "
+        caption="SNR of a step: of the mean of budget/n estimates, "
+        f"{answer.best.step_snr.level:.0%} intervals over {answer.best.row.unit}s; "
+        f"against the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons. "
         "The interval of the best is not corrected for its having been picked.",
         caption_justify="left",
     )
@@ -70,7 +71,7 @@ def _line(one: Candidate) -> tuple[str, ...]:
 
 
 def _print_not_compared(answer: Recommendation) -> None:
-    """Why some comparisons are not paired, or not made at all."""
+    """Say why some comparisons are not paired, or not made at all."""
     compared = [one.against_best for one in answer.candidates[1:] if one.against_best is not None]
     for reason in dict.fromkeys(found.reason for found in compared if found.reason):
         say(f"{'*' if reason.startswith('unpaired') else '—'}: {reason}")

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
     from maxk_lab.report.document import Chapter
     from maxk_lab.report.model import Rows, Summary
+    from maxk_lab.report.recommendation import Question, Recommendation
     from maxk_lab.report.verdicts import Judged
+    from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record
 
 
@@ -56,6 +58,18 @@ class ClaimsPart(Protocol):
 
         `met` holds the rows, or pairs or lists of them, that the claim speaks of, all complete.
         """
+
+
+class RecommendPart(Protocol):
+    """The module `recommend` of a kind that recommends methods; others have none."""
+
+    def ask(
+        self, plan: Plan, *, budget: int, objective: str | None, stage: int | None, biased: bool
+    ) -> Question:
+        """Return the question as the sweep can answer it. Raises `LabError` where it cannot."""
+
+    def answers(self, found: Any, question: Question) -> Sequence[Recommendation]:
+        """Return an answer from the rows that were `found`, for each place of the sweep."""
 
 
 # The modules of a kind, for mypy to compare with the protocols.

@@ -43,7 +43,8 @@ class StudyRow(Row):
     unless their measure is of another kind. `files` names the settings that are paths, such as
     `evaluate.data`, each with the `module:function` that hashes what is there for an environment:
     a resolved sweep has {"path", "sha256"} in their place. `exact` kinds compute their numbers
-    from no samples; a report tells them first.
+    from no samples; a report tells them first. One that `recommends` has a module `recommend`, too,
+    and answers the verb of this name.
     """
 
     axes: tuple[str, ...] = GRID_AXES
@@ -51,6 +52,7 @@ class StudyRow(Row):
     claims: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     exact: bool = False
+    recommends: bool = False
 
     @overload
     def part(self, module: Literal["schema"]) -> parts.Schema: ...
@@ -78,6 +80,7 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
             implementation="maxk_lab.studies.gradient",
             axes=(*GRID_AXES, "stage"),
             claims=("unbiased", "biased", "equals", "ratio", "order"),
+            recommends=True,
         ),
         StudyRow(
             name="training",

@@ -1,9 +1,8 @@
-"""`maxk-lab recommend`: the (n, baseline) of the highest signal-to-noise ratio per rollout, and the line to paste."""
+"""`maxk-lab recommend`: the method of the highest signal-to-noise ratio per rollout."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,10 +13,10 @@ from maxk_lab.cli.recommendation import as_json, print_recommendation
 from maxk_lab.errors import LabError
 
 if TYPE_CHECKING:
-    from maxk_lab.studies.gradient.row.model import GradientRow
-    from maxk_lab.sweeps.plan.cells import Cell
+    from maxk_lab.report.parts import RecommendPart
     from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.spec.schema import SweepSpec
+    from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.studies import StudyRow
 
 
 def recommend(
@@ -64,26 +63,19 @@ def recommend(
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --budget 64 --objective max@8 --stage 0 --json[/bold]
     """
     from maxk_lab.report.summarise import summarise
-    from maxk_lab.studies.gradient.recommend import recommend as rank
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.records import RunDirectory
     from maxk_lab.sweeps.spec.load import load_spec
 
-    loaded = load_spec(spec, overrides or [])
-    plan = make_plan(loaded)
-    budget = _budget(loaded, budget)
-    objective = _objective(plan, objective)
-    stage = _stage(loaded, stage)
-    cells = _candidates(plan, objective, stage, budget)
-    directory = RunDirectory(results / loaded.name)
-    _measure(plan, directory, cells, jobs=jobs)
-    found = [
-        row for row in summarise(directory, plan).studies["gradient"].rows if row.key.stage == stage
-    ]
-    answers = [
-        rank(group, objective_name=objective, budget=budget, biased=biased)
-        for group in _by_place(found)
-    ]
+    plan = make_plan(load_spec(spec, overrides or []))
+    kind = _kind(plan)
+    part: RecommendPart = kind.part("recommend")
+    question = part.ask(
+        plan, budget=_budget(plan, budget), objective=objective, stage=stage, biased=biased
+    )
+    directory = RunDirectory(results / plan.spec.name)
+    _measure(plan, directory, question.only, jobs=jobs)
+    answers = part.answers(summarise(directory, plan).studies[kind.name], question)
     if json:
         emit_json([as_json(answer) for answer in answers])
     else:
@@ -93,82 +85,30 @@ def recommend(
         raise typer.Exit(1)
 
 
-def _budget(loaded: SweepSpec, given: int | None) -> int:
-    if given is not None:
-        return given
-    training = loaded.study("training")
-    if training is None:
+def _kind(plan: Plan) -> StudyRow:
+    """Return the kind of study that answers: one of the sweep, else the first that could."""
+    from maxk_lab.sweeps.studies import STUDIES
+
+    kinds = [kind for kind in STUDIES if kind.recommends]
+    return next((kind for kind in kinds if kind.name in plan.spec.studies), kinds[0])
+
+
+def _budget(plan: Plan, given: int | None) -> int:
+    """Return the budget: as given, else the batch of the study that trains with one."""
+    batches = (getattr(study, "batch", None) for study in plan.spec.studies.values())
+    found = given if given is not None else next(filter(None, batches), None)
+    if found is None:
         raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
-    batch: int = training.batch
-    return batch
+    return found
 
 
-def _objective(plan: Plan, given: str | None) -> str:
-    from maxk_lab.estimators import objective as objective_of
-    from maxk_lab.estimators.objectives import Objective
+def _measure(plan: Plan, directory: RunDirectory, only: str, *, jobs: int) -> None:
+    """Measure what the run lacks of these cells.
 
-    known = list(
-        dict.fromkeys(
-            objective_of(cell.estimator, cell.k).name
-            for cell in plan.cells
-            if cell.study == "gradient"
-        )
-    )
-    if not known:
-        raise LabError("a recommendation needs a gradient study, and this sweep has none")
-    if given is None:
-        if len(known) > 1:
-            raise LabError(
-                f"--objective is missing: the sweep estimates the gradients of {', '.join(known)}"
-            )
-        return known[0]
-    name = Objective.parse(given).name
-    if name not in known:
-        raise LabError(
-            f"--objective {name} is not in the sweep's gradient grid: it has {', '.join(known)}"
-        )
-    return name
-
-
-def _stage(loaded: SweepSpec, given: int | None) -> int:
-    stages: tuple[int, ...] = loaded.study("gradient").stages
-    if given is None:
-        return stages[-1]
-    if given not in stages:
-        raise LabError(f"--stage {given} is not in the sweep: it has {', '.join(map(str, stages))}")
-    return given
-
-
-def _candidates(plan: Plan, objective: str, stage: int, budget: int) -> list[Cell]:
-    from maxk_lab.estimators import objective as objective_of
-
-    met = [
-        cell
-        for cell in plan.cells
-        if cell.study == "gradient"
-        and cell.stage == stage
-        and objective_of(cell.estimator, cell.k).name == objective
-    ]
-    fitting = [cell for cell in met if budget % cell.n == 0]
-    if not fitting:
-        sizes = ", ".join(map(str, sorted({cell.n for cell in met})))
-        raise LabError(
-            f"--budget {budget} is divided by no n of the grid ({sizes}); for others: --set gradient.grid.n=[...]"
-        )
-    return fitting
-
-
-def _measure(plan: Plan, directory: Any, cells: Sequence[Cell], *, jobs: int) -> None:
-    """Measure what the run lacks of these cells. Exits with 1 when one failed: the best may be among them."""
+    Exits with 1 when one failed: the best may be among them.
+    """
     import shlex
 
-    axes = ("estimator", "n", "k", "stage")
-    values = [
-        (axis, value)
-        for axis in axes
-        for value in dict.fromkeys(getattr(cell, axis) for cell in cells)
-    ]
-    only = ",".join(["study=gradient", *(f"{axis}={value}" for axis, value in values)])
     outcome = execute_plan(
         plan,
         directory,
@@ -182,11 +122,3 @@ def _measure(plan: Plan, directory: Any, cells: Sequence[Cell], *, jobs: int) ->
             f"--results {shlex.quote(str(directory.root.parent))}"
         )
         raise typer.Exit(1)
-
-
-def _by_place(rows: Sequence[GradientRow]) -> list[list[GradientRow]]:
-    """The rows of each environment and setting."""
-    found: dict[Any, list[GradientRow]] = {}
-    for row in rows:
-        found.setdefault((row.key.environment, row.key.setting), []).append(row)
-    return list(found.values())

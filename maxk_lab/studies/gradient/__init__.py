@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from maxk_lab.report.parts import ReportParts
+    from maxk_lab.report.parts import RecommendPart, ReportParts
     from maxk_lab.studies.gradient import (
         checks,
         claims,
         figures,
         payload,
         plan,
+        recommend,
         rows,
         schema,
         section,
@@ -21,3 +22,4 @@ if TYPE_CHECKING:
     _parts: Parts = (schema, plan, checks, worker)
     _reported: ReportParts = (rows, section, figures, claims)
     _tracked: PayloadPart = payload
+    _recommending: RecommendPart = recommend

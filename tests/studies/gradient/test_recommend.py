@@ -10,7 +10,7 @@ import pytest
 
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient.recommend import recommend
+from maxk_lab.studies.gradient.row.ranking import ranked
 
 Rows = Callable[..., tuple[Any, ...]]
 
@@ -38,7 +38,7 @@ def snr(row: Any) -> float:
 @pytest.mark.slow
 def test_the_best_has_the_highest_snr_per_rollout_and_all_are_ranked_by_it(rows: Rows) -> None:
     found = rows(ks=(2,))
-    answer = recommend(found, objective_name="max@2", budget=64)
+    answer = ranked(found, objective_name="max@2", budget=64)
     per_rollout = [snr(one.row) / one.row.key.n for one in answer.candidates]
     assert per_rollout == sorted(per_rollout, reverse=True)
     assert answer.best.against_best is None
@@ -54,17 +54,17 @@ def test_the_best_has_the_highest_snr_per_rollout_and_all_are_ranked_by_it(rows:
 
 def test_a_candidate_far_below_is_told_apart_and_a_twin_is_not(rows: Rows) -> None:
     found = rows(baselines=("centred", "sample_loo"), ns=(8,), ks=(2,))
-    answer = recommend(found, objective_name="max@2", budget=8)
+    answer = ranked(found, objective_name="max@2", budget=8)
     assert [one.row.key.baseline for one in answer.candidates] == ["centred", "sample_loo"]
     assert answer.candidates[1].told_apart
     assert answer.ties == ()
-    twins = recommend((*found, *found[:1]), objective_name="max@2", budget=8)
+    twins = ranked((*found, *found[:1]), objective_name="max@2", budget=8)
     assert [one.row.key.baseline for one in twins.ties] == ["centred"]
 
 
 def test_only_rows_of_the_objective_and_of_a_divisor_of_the_budget_compete(rows: Rows) -> None:
     found = rows(baselines=("centred",), ns=(8, 16), ks=(2, 4))
-    answer = recommend(found, objective_name="max@4", budget=24)
+    answer = ranked(found, objective_name="max@4", budget=24)
     assert [(one.row.key.n, one.row.key.k) for one in answer.candidates] == [(8, 4)]
     assert [(row.key.n, reason) for row, reason in answer.left_out] == [
         (16, "n = 16 does not divide 24")
@@ -73,10 +73,10 @@ def test_only_rows_of_the_objective_and_of_a_divisor_of_the_budget_compete(rows:
 
 def test_biased_rows_compete_only_when_asked(rows: Rows) -> None:
     found = rows(baselines=("centred", "group_mean"), ns=(8,), ks=(2,))
-    answer = recommend(found, objective_name="max@2", budget=8)
+    answer = ranked(found, objective_name="max@2", budget=8)
     assert [one.row.key.baseline for one in answer.candidates] == ["centred"]
     assert [reason for _, reason in answer.left_out] == ["derived biased"]
-    asked = recommend(found, objective_name="max@2", budget=8, biased=True)
+    asked = ranked(found, objective_name="max@2", budget=8, biased=True)
     assert len(asked.candidates) == 2
 
 
@@ -85,7 +85,7 @@ def test_an_incomplete_row_is_left_out_with_its_reason(lab: Any) -> None:
     records = [
         lab.record(cell) for cell in cells if (cell["baseline"], cell["seed"]) != ("subloo", 1)
     ]
-    answer = recommend(
+    answer = ranked(
         summarise_records(cells, records, name="s").studies["gradient"].rows,
         objective_name="max@2",
         budget=8,
@@ -95,7 +95,7 @@ def test_an_incomplete_row_is_left_out_with_its_reason(lab: Any) -> None:
 
 
 def test_nothing_to_rank_is_no_recommendation(rows: Rows) -> None:
-    answer = recommend(rows(baselines=("group_mean",)), objective_name="max@2", budget=64)
+    answer = ranked(rows(baselines=("group_mean",)), objective_name="max@2", budget=64)
     assert answer.candidates == ()
     assert len(answer.left_out) == 2
 
@@ -107,7 +107,7 @@ def test_a_cross_fit_needs_a_second_group_in_the_step(lab: Any) -> None:
     ]
     records = [lab.record(cell, noise=1.0) for cell in cells]
     rows = summarise_records(cells, records, name="s").studies["gradient"].rows
-    answer = recommend(rows, objective_name="max@2", budget=16)
+    answer = ranked(rows, objective_name="max@2", budget=16)
     assert [one.row.key.n for one in answer.candidates] == [8]
     reason = "its coefficients come from other groups, and 16 rollouts make one of n = 16"
     assert [(row.key.n, why) for row, why in answer.left_out] == [(16, reason)]
@@ -119,7 +119,7 @@ def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None
     for record in records:
         if record.cell["baseline"] == "sample_loo":  # cut into other units, as another n would be
             record.metrics["units"]["stratum"] = [i // 4 for i in range(16)]
-    answer = recommend(
+    answer = ranked(
         summarise_records(cells, records, name="s").studies["gradient"].rows,
         objective_name="max@2",
         budget=8,

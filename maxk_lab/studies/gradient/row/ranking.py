@@ -1,0 +1,109 @@
+"""The rows ranked for a budget of rollouts: by their SNR per rollout, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from maxk_lab.report.recommendation import Candidate, Recommendation
+from maxk_lab.report.rows import method_of
+from maxk_lab.statistics.intervals import Interval, interval, undefined
+from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.row.model import GradientRow
+
+_FOUND_BIASED = ("biased", "scale bias")
+
+
+def ranked(
+    rows: Sequence[GradientRow],
+    *,
+    objective_name: str,
+    budget: int,
+    level: float = 0.95,
+    alpha: float = 0.05,
+    biased: bool = False,
+) -> Recommendation:
+    """The ranking of those of the rows that estimate the gradient of `objective_name` (`max@8`).
+
+    The rows are all of one environment, setting and stage. With B rollouts a step, n of each of B/n
+    groups, the step's estimate has B/n times the SNR of one group: the SNR divided by n is
+    compared. Only unbiased rows are candidates unless `biased`; oracle baselines, which no training
+    script can have, never are. The comparisons with the best are at `alpha`, Bonferroni over all
+    of them.
+    """
+    fitting = [row for row in rows if method_of(row).objective.name == objective_name]
+    left_out = [(row, reason) for row in fitting if (reason := _unfit(row, budget, biased))]
+    refused = {row.key for row, _ in left_out}
+    found = sorted(
+        (_candidate(row, budget, level) for row in fitting if row.key not in refused),
+        key=lambda candidate: -candidate.step_snr.value,
+    )
+    if found:
+        corrected = 1 - alpha / max(1, len(found) - 1)
+        found[1:] = [_compared(one, found[0], corrected) for one in found[1:]]
+    return Recommendation(objective_name, budget, tuple(found), tuple(left_out))
+
+
+def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
+    fit = method_of(row).fit
+    if fit == "oracle":
+        return "an oracle: it knows every trajectory"
+    if not row.catalogued_unbiased and not biased:
+        return "derived biased"
+    if row.bias.verdict in _FOUND_BIASED and not biased:
+        return (
+            f"found to have a {row.bias.verdict}"
+            if row.bias.verdict == "scale bias"
+            else "found biased"
+        )
+    if budget % row.key.n:
+        return f"n = {row.key.n} does not divide {budget}"
+    if fit == "cross_fit" and budget < 2 * row.key.n:
+        return (
+            "its coefficients come from other groups, "
+            f"and {budget} rollouts make one of n = {row.key.n}"
+        )
+    if row.units is None:
+        return row.bias.reason or "not measured"
+    snr = row.intervals["snr"]
+    if not snr.known:
+        return snr.reason or "its SNR has no interval"
+    if not snr.value > 0:
+        return "its signal cannot be told from zero"
+    return ""
+
+
+def _candidate(row: GradientRow, budget: int, level: float) -> Candidate:
+    assert row.units is not None
+    groups = budget // row.key.n
+    one = interval(row.units, "snr", level=level)
+    return Candidate(row, groups, one.mapped(lambda snr: groups * snr))
+
+
+def _compared(one: Candidate, best: Candidate, level: float) -> Candidate:
+    """The candidate with its ratio to the best: paired, or from both intervals where it is not."""
+    assert one.row.units is not None
+    assert best.row.units is not None
+    share = one.groups / best.groups
+    logs = log_ratio(one.row.units, best.row.units, measure="snr", level=level)
+    ratio = _unpaired(one.row.units, best.row.units, share, level, logs.reason)
+    if logs.known:
+        ratio = logs.mapped(lambda log: share * math.exp(log))
+    return replace(one, against_best=ratio)
+
+
+def _unpaired(one: Units, best: Units, share: float, level: float, why: str) -> Interval:
+    """The ratio from two intervals that hold together at `level`: wide, and never wrong.
+
+    Bonferroni, so whatever their dependence.
+    """
+    each = 1 - (1 - level) / 2
+    top, bottom = interval(one, "snr", level=each), interval(best, "snr", level=each)
+    if not (top.known and bottom.known and bottom.low > 0):
+        return undefined(level, why)
+    low, high = max(0.0, top.low) / bottom.high, top.high / bottom.low
+    return Interval(
+        share * top.value / bottom.value, share * low, share * high, level, f"unpaired: {why}"
+    )
