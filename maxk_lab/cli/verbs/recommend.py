@@ -110,11 +110,7 @@ def _measure(plan: Plan, directory: RunDirectory, only: str, *, jobs: int) -> No
     import shlex
 
     outcome = execute_plan(
-        plan,
-        directory,
-        resume="The same command goes on from there.",
-        jobs=jobs,
-        only=only,
+        plan, directory, resume="The same command goes on from there.", jobs=jobs, only=only
     )
     if outcome.failed:
         say(

@@ -7,13 +7,7 @@ from typing import Any, ClassVar
 
 from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.sweeps.spec.fields import (
-    NOT_IID,
-    AnyStudy,
-    Distances,
-    DistinctAscending,
-    Grid,
-)
+from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy, Distances, DistinctAscending, Grid
 
 
 class WarmUp(Model):

@@ -117,10 +117,7 @@ def _check_settings(study: Study, source: Source) -> None:
     ]
     largest = max((point["k"] for point in points), default=1)
     fewest = min(entry.study.steps for entry in entries)
-    for setting, message in (
-        *sample_problems(study, largest),
-        *snapshot_problems(study, fewest),
-    ):
+    for setting, message in (*sample_problems(study, largest), *snapshot_problems(study, fewest)):
         source.add(("training", *setting), message)
 
 

@@ -16,10 +16,7 @@ from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
 from maxk_lab.sweeps.studies import STUDIES
 
-LISTS: dict[str, TypeAdapter[Any]] = {
-    "figures": TypeAdapter(Figure),
-    "claims": TypeAdapter(Claim),
-}
+LISTS: dict[str, TypeAdapter[Any]] = {"figures": TypeAdapter(Figure), "claims": TypeAdapter(Claim)}
 
 
 @dataclass(frozen=True)

@@ -214,11 +214,7 @@ FOLDER = (
             "  grid: {estimator: maxk, baseline: [subloo, centred], n: 4, k: 5}",
             "8:9: gradient.grid: none of its 2 points can run: maxk needs 1 <= K <= n, got K = 5 and n = 4",
         ),
-        (
-            8,
-            f"{SMALL_LINES[7]}\ntraining: {{steps: 3}}",
-            "9:11: training.grid: is missing",
-        ),
+        (8, f"{SMALL_LINES[7]}\ntraining: {{steps: 3}}", "9:11: training.grid: is missing"),
         (
             8,
             f"{SMALL_LINES[7]}\ntracking: {{wandb: off}}",

@@ -8,12 +8,7 @@ from typing import Any
 from maxk_lab.errors import LabError
 from maxk_lab.findings import unknown_key
 from maxk_lab.sweeps.spec.claims.regions import settings_of
-from maxk_lab.sweeps.spec.claims.shapes import (
-    EqualsClaim,
-    OrderClaim,
-    Where,
-    evaluate_value,
-)
+from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim, OrderClaim, Where, evaluate_value
 from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy
 from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.studies import STUDIES

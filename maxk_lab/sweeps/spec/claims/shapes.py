@@ -12,12 +12,7 @@ from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.fields import Model, Positive
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.spec.claims.arithmetic import check_arithmetic, evaluate_value
-from maxk_lab.sweeps.spec.claims.regions import (
-    AXES,
-    Point,
-    Where,
-    aligned,
-)
+from maxk_lab.sweeps.spec.claims.regions import AXES, Point, Where, aligned
 from maxk_lab.sweeps.spec.fields import EqualMeasure, GradientMeasure, OrderedMeasure
 from maxk_lab.sweeps.studies import STUDIES
 

@@ -4,9 +4,7 @@ from maxk_lab.statistics.measures import MeasureRow
 from maxk_lab.sweeps.studies import StudyRow
 
 ROW = StudyRow(
-    name="dice",
-    meaning="the largest of k dice, thrown in groups of n",
-    implementation="dice_study",
+    name="dice", meaning="the largest of k dice, thrown in groups of n", implementation="dice_study"
 )
 LARGEST = MeasureRow(
     name="largest",
