@@ -26,10 +26,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Literal, overload
+from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Row
-from maxk_lab.sweeps import parts
 
 GRID_AXES = ("estimator", "baseline", "n", "k")
 
@@ -53,17 +52,6 @@ class StudyRow(Row):
     files: Mapping[str, str] = field(default_factory=dict)
     exact: bool = False
     recommends: bool = False
-
-    @overload
-    def part(self, module: Literal["schema"]) -> parts.Schema: ...
-    @overload
-    def part(self, module: Literal["plan"]) -> parts.Plan: ...
-    @overload
-    def part(self, module: Literal["checks"]) -> parts.Checks: ...
-    @overload
-    def part(self, module: Literal["worker"]) -> parts.Worker: ...
-    @overload
-    def part(self, module: str) -> Any: ...
 
     def part(self, module: str) -> Any:
         """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it."""

@@ -32,6 +32,10 @@ class GradientUnit(Unit):
     """
 
     study: ClassVar[str] = "gradient"
+    told: ClassVar[tuple[str, ...]] = (
+        *("environment", "policy", "warmup", "stage", "seed"),
+        *("instances", "pool", "partitions", "complete"),
+    )
     warmup: Mapping[str, Any]
     instances: int
     pool: int
@@ -41,19 +45,9 @@ class GradientUnit(Unit):
 
     def as_dict(self) -> dict[str, Any]:
         """Return all that the pool depends on and how it is measured."""
-        told = {
-            "environment": dict(self.environment),
-            "policy": dict(self.policy),
-            "warmup": dict(self.warmup),
-            "stage": self.stage,
-            "seed": self.seed,
-            "instances": self.instances,
-            "pool": self.pool,
-            "partitions": self.partitions,
-            "complete": self.complete,
-            "behaviour": {"distance": self.distance},
-        }
-        return without_defaults(told, LATER)
+        return without_defaults(
+            super().as_dict() | {"behaviour": {"distance": self.distance}}, LATER
+        )
 
     def work(self) -> dict[str, float]:
         """Return the work of the warm-up and of the scores."""

@@ -8,7 +8,7 @@ from typing import Any
 from maxk_lab.catalogue import Parameter, did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
-from maxk_lab.studies.objective.plan import conditions
+from maxk_lab.studies.objective.plan import ObjectiveConditions
 from maxk_lab.studies.objective.schema import Study
 from maxk_lab.sweeps.spec.blocks import Block
 from maxk_lab.sweeps.spec.environment import moved
@@ -22,7 +22,7 @@ def check(
 ) -> None:
     """Note grids that cannot run, and a parameter that is none or cannot take its ends."""
     for path, grid in block.entries:
-        check_grid(grid, conditions(block.study, None), path, source)
+        check_grid(grid, ObjectiveConditions(), path, source)
     if block.study is not None and resolved is not None:
         _check_along(block.study, *resolved, source)
 

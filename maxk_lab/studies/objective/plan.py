@@ -27,16 +27,8 @@ class ObjectiveUnit(Unit):
     """
 
     study: ClassVar[str] = "objective"
+    told: ClassVar[tuple[str, ...]] = ("environment", "policy", "objective", "seed")
     objective: Mapping[str, Any]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all that the values depend on but the objective."""
-        return {
-            "environment": dict(self.environment),
-            "policy": dict(self.policy),
-            "objective": dict(self.objective),
-            "seed": self.seed,
-        }
 
     def work(self) -> dict[str, float]:
         """Return the work of the points along the parameter."""
@@ -81,21 +73,16 @@ class ObjectiveConditions(Conditions):
         return list(points.values()), skipped
 
 
-def conditions(study: Study | None, environment: str | None) -> ObjectiveConditions:
-    """Return what decides whether a point can run."""
-    return ObjectiveConditions(environment)
-
-
 def left_out(study: Study, environment: str) -> list[Skipped]:
     """Return the points of the grid that are not measured."""
-    return points_of(study.grid, conditions(study, environment))[1]
+    return points_of(study.grid, ObjectiveConditions(environment))[1]
 
 
 def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[ObjectiveUnit]:
     """Yield a unit for each environment and seed."""
     along = study.model_dump(mode="json", by_alias=True, exclude={"grid"})
+    points, _ = points_of(study.grid, ObjectiveConditions())
     for variant, seed in product(found, seeds):
-        points, _ = points_of(study.grid, conditions(study, variant.environment["name"]))
         unit = ObjectiveUnit(
             environment=variant.environment, policy=variant.policy, seed=seed, objective=along
         )

@@ -3,21 +3,13 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from maxk_lab.report.parts import ReportParts
-    from maxk_lab.studies.training import (
-        checks,
-        claims,
-        figures,
-        payload,
-        plan,
-        rows,
-        schema,
-        section,
-        worker,
-    )
+    from maxk_lab.studies.training import checks, plan, schema, worker
     from maxk_lab.sweeps.parts import Parts
+
+    _run: Parts = (schema, plan, checks, worker)
+
+    from maxk_lab.report.parts import ReportParts
+    from maxk_lab.studies.training import claims, figures, payload, rows, section
     from maxk_lab.tracking.payload import PayloadPart
 
-    _parts: Parts = (schema, plan, checks, worker)
-    _reported: ReportParts = (rows, section, figures, claims)
-    _tracked: PayloadPart = payload
+    _told: tuple[ReportParts, PayloadPart] = ((rows, section, figures, claims), payload)

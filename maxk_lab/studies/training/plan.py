@@ -28,16 +28,8 @@ class TrainingUnit(Unit):
     """One policy to train, which is one cell."""
 
     study: ClassVar[str] = "training"
+    told: ClassVar[tuple[str, ...]] = ("environment", "policy", "training", "seed")
     training: Mapping[str, Any]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all that the training depends on but its point of the grid."""
-        return {
-            "environment": dict(self.environment),
-            "policy": dict(self.policy),
-            "training": dict(self.training),
-            "seed": self.seed,
-        }
 
     def meaning(self) -> dict[str, Any]:
         """Return the part of the unit that tells its cell from others."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
@@ -21,16 +21,8 @@ class WeightsUnit(Unit):
     """Groups of rewards of one environment, policy and seed, whose weights are shown."""
 
     study: ClassVar[str] = "weights"
+    told: ClassVar[tuple[str, ...]] = ("environment", "policy", "seed", "groups")
     groups: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all that the groups depend on but their size."""
-        return {
-            "environment": dict(self.environment),
-            "policy": dict(self.policy),
-            "seed": self.seed,
-            "groups": self.groups,
-        }
 
     def work(self) -> dict[str, float]:
         """Return the work of drawing the groups."""
@@ -63,20 +55,15 @@ class WeightsConditions(Conditions):
         return refused_k(point)
 
 
-def conditions(study: Study | None, environment: str | None) -> WeightsConditions:
-    """Return what decides whether a point can run."""
-    return WeightsConditions(environment)
-
-
 def left_out(study: Study, environment: str) -> list[Skipped]:
     """Return the points of the grid that are not measured."""
-    return points_of(study.grid, conditions(study, environment))[1]
+    return points_of(study.grid, WeightsConditions(environment))[1]
 
 
 def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[WeightsUnit]:
     """Yield a unit for each setting and seed."""
+    points, _ = points_of(study.grid, WeightsConditions())
     for variant, seed in product(found, seeds):
-        points, _ = points_of(study.grid, conditions(study, variant.environment["name"]))
         unit = WeightsUnit(
             environment=variant.environment,
             policy=variant.policy,

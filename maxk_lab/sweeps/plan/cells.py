@@ -23,10 +23,12 @@ class Unit(ABC):
     """Cells that share their samples and run in one worker; every kind of study has its own.
 
     `stage` counts the steps of training before anything is measured, None in kinds without stages.
-    `setting` has the values of what the sweep varies.
+    `setting` has the values of what the sweep varies. `told` names the fields that a worker is told,
+    all that what it measures depends on but the grid points.
     """
 
     study: ClassVar[str]
+    told: ClassVar[tuple[str, ...]] = ()
     environment: Mapping[str, Any]
     policy: Mapping[str, Any]
     seed: int
@@ -34,9 +36,10 @@ class Unit(ABC):
     setting: Mapping[str, Any] = field(default_factory=dict)
     cells: tuple[Cell, ...] = field(default=(), repr=False)
 
-    @abstractmethod
     def as_dict(self) -> dict[str, Any]:
         """Return all that the worker is told, as plain JSON: what the cells share."""
+        fields = ((name, getattr(self, name)) for name in self.told)
+        return {n: dict(value) if isinstance(value, Mapping) else value for n, value in fields}
 
     @abstractmethod
     def work(self) -> dict[str, float]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from maxk_lab.sweeps import parts
 from maxk_lab.sweeps.plan.cells import Cell, Unit
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.spec.schema import SweepSpec
-from maxk_lab.sweeps.spec.variation import Variant, variants
+from maxk_lab.sweeps.spec.variation import variants
 from maxk_lab.sweeps.studies import STUDIES
 
 __all__ = ["Plan", "Skipped", "make_plan"]
@@ -36,15 +36,11 @@ def make_plan(spec: SweepSpec) -> Plan:
     found = list(variants(spec.environment, spec.policy, spec.vary))
     sound = [variant for variant in found if variant.refusal is None]
     for kind, study in spec.studies.items():
-        units += STUDIES.get(kind).part("plan").units(study, spec.seeds, sound)
-        skipped += _left_out(kind, study, found)
+        part: parts.Plan = STUDIES.get(kind).part("plan")
+        units += part.units(study, spec.seeds, sound)
+        # Settings that cannot run, and points that cannot or are there already, each once.
+        left_out = [Skipped(v.setting, v.refusal, kind) for v in found if v.refusal is not None]
+        for environment in dict.fromkeys(variant.environment["name"] for variant in sound):
+            left_out += [one for one in part.left_out(study, environment) if one not in left_out]
+        skipped += left_out
     return Plan(spec, tuple(units), tuple(skipped))
-
-
-def _left_out(kind: str, study: object, found: Sequence[Variant]) -> list[Skipped]:
-    """Return settings that cannot run, and points that cannot or are there already, each once."""
-    skipped = [Skipped(v.setting, v.refusal, kind) for v in found if v.refusal is not None]
-    for environment in dict.fromkeys(v.environment["name"] for v in found if v.refusal is None):
-        left_out = STUDIES.get(kind).part("plan").left_out(study, environment)
-        skipped += [one for one in left_out if one not in skipped]
-    return skipped

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from maxk_lab.findings import models_in, unknown_key
 from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.fields import AnyStudy
 from maxk_lab.sweeps.spec.figures import Figure
 from maxk_lab.sweeps.spec.problems import note_problems
 from maxk_lab.sweeps.spec.schema import SweepSpec
@@ -59,7 +60,8 @@ def read_parts(source: Source) -> Parts:
 
 
 def _read_block(name: str, source: Source) -> Block:
-    model, written = STUDIES.get(name).part("schema").Study, source.tree[name]
+    model: type[AnyStudy] = STUDIES.get(name).part("schema").Study
+    written = source.tree[name]
     if not isinstance(written, Mapping) or "grid" not in written:
         return Block(name, written, (), _valid(model.model_validate, written, (name,), source))
     entry_model = next(models_in(model.model_fields["grid"].annotation))

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from maxk_lab.findings import known_keys, message, one_of, unknown_key
 from maxk_lab.sweeps.spec.claims.shapes import CLAIM_KINDS, Where
+from maxk_lab.sweeps.spec.fields import AnyStudy
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.studies import STUDIES
@@ -60,5 +61,5 @@ def _unknown(location: Sequence[int | str], path: TreePath) -> str:
         return unknown_key(key, known_keys(claim, ()))
     if first not in STUDIES:
         return unknown_key(key, known_keys(SweepSpec, path[:-1]))
-    study = STUDIES.get(first).part("schema").Study
+    study: type[AnyStudy] = STUDIES.get(first).part("schema").Study
     return study.misplaced.get(key) or unknown_key(key, known_keys(study, inside))

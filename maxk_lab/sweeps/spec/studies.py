@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from maxk_lab.sweeps.parts import Checks, Plan
 from maxk_lab.sweeps.spec.blocks import Parts
 from maxk_lab.sweeps.spec.claims.checks import check_claims
 from maxk_lab.sweeps.spec.figures import check_figures
@@ -24,26 +25,20 @@ def check_studies(
         source.add((), f"needs a study: {_listed(STUDIES.names(), 'or')}, or several")
     _check_varied(parts, source)
     for name, block in parts.blocks.items():
-        STUDIES.get(name).part("checks").check(block, resolved, found, source)
+        checks: Checks = STUDIES.get(name).part("checks")
+        checks.check(block, resolved, found, source)
     studies = {name: block.study for name, block in parts.blocks.items() if block.study}
     if not studies or len(studies) < len(parts.blocks) or found is None:
         return
-    points = {
-        name: [
-            cell.point
-            for unit in STUDIES.get(name).part("plan").units(study, (0,), _sound(found))
-            for cell in unit.cells
-        ]
-        for name, study in studies.items()
-    }
+    points = {}
+    for name, study in studies.items():
+        plan: Plan = STUDIES.get(name).part("plan")
+        units = plan.units(study, (0,), [one for one in found if one.refusal is None])
+        points[name] = [cell.point for unit in units for cell in unit.cells]
     # No figure and no claim can speak of a grid that cannot run, which has been said.
     if all(points.values()):
         check_figures(parts.lists["figures"], points, studies, source)
         check_claims(parts.lists["claims"], points, studies, source)
-
-
-def _sound(found: Sequence[Variant]) -> list[Variant]:
-    return [variant for variant in found if variant.refusal is None]
 
 
 def _check_varied(parts: Parts, source: Source) -> None:

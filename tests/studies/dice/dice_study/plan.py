@@ -10,11 +10,8 @@ from maxk_lab.sweeps.plan.refusals import refused_k
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DiceUnit(Unit):
     study: ClassVar[str] = "dice"
+    told: ClassVar = ("environment", "policy", "seed", "throws")
     throws: int
-
-    def as_dict(self):
-        shared = {"environment": dict(self.environment), "policy": dict(self.policy)}
-        return shared | {"seed": self.seed, "throws": self.throws}
 
     def work(self):
         return {"cells": float(self.throws)}
