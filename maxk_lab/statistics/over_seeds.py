@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
 
-
-class Ends(Protocol):
-    """A recorded value, or list of values, with the ends of its interval over the instances."""
-
-    @property
-    def value(self) -> Any:
-        """A number, or several; None where undefined."""
-
-    @property
-    def low(self) -> Any:
-        """The lower end of each."""
-
-    @property
-    def high(self) -> Any:
-        """The upper end of each."""
+# The mean over the instances of a seed, with the ends of its interval over these.
+Mean = tuple[float | None, float | None, float | None]
 
 
 def over_seeds(values: Sequence[float], level: float) -> Interval:
@@ -65,24 +52,11 @@ def of_instances(values: Sequence[Sequence[float]], level: float) -> Interval:
     return over_seeds([float(np.mean(of_seed)) for of_seed in values], level)
 
 
-def of_records(parts: Sequence[Ends], level: float) -> list[Interval]:
-    """The intervals of recorded lists, one part per seed: over seeds, or of one seed its own."""
-    if len(parts) > 1:
-        columns = np.stack([floats(part.value) for part in parts], axis=1)
-        return [over_seeds(list(column), level) for column in columns]
-    ends = (floats(end) for end in (parts[0].value, parts[0].low, parts[0].high))
-    return [_of_instances(value, low, high, level) for value, low, high in zip(*ends, strict=True)]
-
-
-def of_record(parts: Sequence[Ends], level: float) -> Interval:
-    """The interval of a recorded value, one part per seed: over seeds, or of one seed its own."""
-    if len(parts) > 1:
-        return over_seeds(floats([part.value for part in parts]), level)
-    value, low, high = floats([parts[0].value, parts[0].low, parts[0].high])
-    return _of_instances(value, low, high, level)
-
-
-def _of_instances(value: float, low: float, high: float, level: float) -> Interval:
+def of_means(means: Sequence[Mean], level: float) -> Interval:
+    """The interval over the means of several seeds; of one seed, its own over instances."""
+    if len(means) > 1:
+        return over_seeds(floats([value for value, *_ in means]), level)
+    value, low, high = floats(means[0])
     return Interval(value, low, high, level, "" if low <= high else "no interval over instances")
 
 

@@ -161,3 +161,17 @@ def test_a_lost_cell_is_listed_and_leaves_no_number(both):
     assert "not finished: weights/maxk/subloo/n4/k2 seed 0" in text
     assert "weights/maxk/subloo/n4/k2: incomplete: 0 of 1 seeds finished" in text
     assert json.loads(render(summary, "json"))["weights"][-1]["zero_share"] is None
+
+
+def test_a_record_from_before_a_measure_was_added_lacks_it_and_nothing_else(lab):
+    cells = lab.weights_cells(ks=(2,))
+    records = [lab.done(cell, lab.weighed()) for cell in cells]
+    del records[0].metrics["weight_min"]
+    summary = summarise_records(cells, records, name="older")
+    first, second = json.loads(render(summary, "json"))["weights"]
+    assert (first["weight_min"], first["weight_sum"]) == (None, 0.0)
+    assert second["weight_min"] == -0.1
+    claim = {"kind": "equals", "metric": "weight_min", "value": "0", "tolerance": 1.0}
+    verdict, detail = judged(cells, records, **claim)
+    assert verdict == "undecided"
+    assert "not measured" in detail

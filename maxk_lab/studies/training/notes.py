@@ -30,17 +30,15 @@ def over_what(rows: Sequence[TrainingRow]) -> str:
 def basis(rows: Sequence[TrainingRow], level: float) -> tuple[str, ...]:
     """The lines on seeds, steps, evaluation, intervals, and the gradients of these rows."""
     done = [row for row in rows if row.curve]
-    evaluate = rows[0].settings.get("evaluate", {})
+    evaluate = rows[0].settings.evaluate
     first = seed_words(rows)
     if done:
         steps, rollouts = (
             _range([getattr(row, name) for row in done]) for name in ("steps", "rollouts")
         )
         first += f"; {steps} steps, {rollouts} rollouts"
-    if evaluate:
-        counts = _range([_instances(row) for row in done] or [evaluate["instances"]])
-        samples = evaluate["samples"]
-        first += f"; evaluated on {counts} held-out instances with {samples} samples each"
+    counts = _range([_instances(row) for row in done] or [evaluate.instances])
+    first += f"; evaluated on {counts} held-out instances with {evaluate.samples} samples each"
     return (f"{first}.", _of_intervals(rows, done, level), *_of_gradients(rows))
 
 

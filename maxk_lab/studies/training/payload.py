@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.fields import Numbers
 from maxk_lab.statistics.over_seeds import floats
 from maxk_lab.studies.training import record as content
-from maxk_lab.studies.training.ending.measures import gap
+from maxk_lab.studies.training.gap import gap
 from maxk_lab.tracking.table import (
     Metrics,
     PayloadTable,
@@ -107,29 +107,27 @@ def _gap(cell: content.Metrics, values: Numbers) -> float | None:
 def _extras(cell: content.Metrics) -> list[list[Any]]:
     """(name, value, low, high, gap) of every other way of decoding."""
     return [
-        [name, extra.value, extra.low, extra.high, _gap(cell, extra.per_instance)]
-        for name, extra in cell.extras.items()
+        [name, *extra.mean, _gap(cell, extra.per_instance)] for name, extra in cell.extras.items()
     ]
 
 
 def _quantiles(cell: content.Metrics) -> list[list[Any]]:
     """(name, value, low, high) of every quantile of the samples."""
-    found = cell.quantiles or {}
-    return [[name, ends.value, ends.low, ends.high] for name, ends in found.items()]
+    return [[name, *ends.mean] for name, ends in cell.quantiles.items()]
 
 
 def _final_values(cell: content.Metrics) -> list[list[Any]]:
     """(K, value, low, high) at the end, for the K at which evaluations are kept."""
-    lists = (cell.final.value, cell.final.low, cell.final.high)
-    return [[k, *(values[k - 1] for values in lists)] for k in cell.final.ks]
+    means = cell.final.means
+    return [[k, *means[k - 1]] for k in cell.final.ks]
 
 
 def _evaluated_values(found: content.Evaluations) -> list[list[Any]]:
     """(step, rollouts, K, value, low, high) of every evaluation."""
     return [
-        [step, rollouts, k, *(ends[i][j] for ends in (found.value, found.low, found.high))]
+        [step, rollouts, k, *mean]
         for i, (step, rollouts) in enumerate(zip(found.step, found.rollouts, strict=True))
-        for j, k in enumerate(found.ks)
+        for k, mean in found.means(i).items()
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import ConfigDict, Field
 
 from maxk_lab.fields import Numbers, Recorded
+from maxk_lab.statistics.over_seeds import Mean
 
 
 class Ends(Recorded):
@@ -16,6 +17,11 @@ class Ends(Recorded):
     low: float | None = None
     high: float | None = None
     reason: str = ""
+
+    @property
+    def mean(self) -> Mean:
+        """The mean with the ends of its interval."""
+        return self.value, self.low, self.high
 
 
 class Extra(Ends):
@@ -33,6 +39,11 @@ class Final(Recorded):
     ks: list[int]
     per_instance: list[Numbers]
 
+    @property
+    def means(self) -> list[Mean]:
+        """The mean of every K with the ends of its interval."""
+        return list(zip(self.value, self.low, self.high, strict=True))
+
 
 class Evaluations(Recorded):
     """Max@K at the `ks` after some steps of training: [evaluations, K]."""
@@ -43,6 +54,11 @@ class Evaluations(Recorded):
     value: list[Numbers]
     low: list[Numbers]
     high: list[Numbers]
+
+    def means(self, number: int) -> dict[int, Mean]:
+        """The mean of every K with the ends of its interval, at one of the evaluations."""
+        ends = (self.value[number], self.low[number], self.high[number])
+        return dict(zip(self.ks, zip(*ends, strict=True), strict=True))
 
 
 class Log(Recorded):
@@ -84,7 +100,7 @@ class Metrics(Recorded):
     rollouts: int
     evaluations: Evaluations
     final: Final
-    quantiles: dict[str, Ends] | None = None
+    quantiles: dict[str, Ends] = Field(default_factory=dict)
     extras: dict[str, Extra] = Field(default_factory=dict)
     log: Log = Log()
     optima: Optima = Field(default=Optima(), alias="reference")

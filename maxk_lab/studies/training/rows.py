@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.fields import Numbers
 from maxk_lab.report.naming import Setting, environment_label, setting_of
 from maxk_lab.report.rows import grouped
-from maxk_lab.statistics.over_seeds import floats, of_records, reach
-from maxk_lab.studies.training import record as content
+from maxk_lab.statistics.over_seeds import floats, of_means, reach
 from maxk_lab.studies.training.ending.measures import measures, trained
 from maxk_lab.studies.training.ending.robust import with_robust
+from maxk_lab.studies.training.record import Evaluations, Metrics
 from maxk_lab.studies.training.row.comparison import with_differences
 from maxk_lab.studies.training.row.model import (
     Evaluation,
@@ -25,6 +24,7 @@ from maxk_lab.studies.training.row.model import (
     TrainingRows,
 )
 from maxk_lab.studies.training.row.settings import place_setting
+from maxk_lab.training.settings import Settings
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
@@ -76,53 +76,47 @@ def _pooled(
         cells={cell["seed"]: cell["id"] for cell in cells},
         finished=tuple(finished),
         catalogued_unbiased=Method.parse(key.estimator, key.baseline).is_unbiased,
-        settings=cells[0].get("training", {}),
+        settings=Settings.from_mapping(cells[0]["training"]),
     )
     if row.unfinished:
         return replace(row, reason=row.unfinished)
-    metrics = [content.Metrics.of(record) for record in finished.values()]
+    metrics = [Metrics.of(record) for record in finished.values()]
     first = metrics[0]
     if len({(m.steps, m.rollouts, tuple(m.final.ks)) for m in metrics}) > 1:
         return replace(row, reason="the seeds were trained or evaluated in different ways")
+    means = zip(*(m.final.means for m in metrics), strict=True)
     clocks = [record.timings.get("evaluations_seconds", ()) for record in finished.values()]
     return replace(
         row,
         steps=first.steps,
         rollouts=first.rollouts,
         ks=tuple(first.final.ks),
-        curve=tuple(of_records([m.final for m in metrics], level)),
+        curve=tuple(of_means(of_seeds, level) for of_seeds in means),
         evaluations=tuple(_evaluations([m.evaluations for m in metrics], clocks, level)),
-        log=_log([m.log for m in metrics], first.rollouts // max(1, first.steps), level),
+        log=_log(metrics, level),
         measures=measures(metrics, level),
         by_seed={seed: trained(m) for seed, m in zip(finished, metrics, strict=True)},
     )
 
 
-class _At(NamedTuple):
-    """The values at all K of one evaluation of one seed."""
-
-    value: Numbers
-    low: Numbers
-    high: Numbers
-
-
 def _evaluations(
-    found: Sequence[content.Evaluations], clocks: Sequence[Sequence[float]], level: float
-) -> Iterator[Evaluation]:
+    found: Sequence[Evaluations], clocks: Sequence[Sequence[float]], level: float
+) -> list[Evaluation]:
+    evaluations = []
     for i, (step, rollouts) in enumerate(zip(found[0].step, found[0].rollouts, strict=True)):
-        at = [_At(each.value[i], each.low[i], each.high[i]) for each in found]
+        at = [each.means(i) for each in found]
         seconds = float(np.mean([clock[i] if i < len(clock) else np.nan for clock in clocks]))
-        values = dict(zip(found[0].ks, of_records(at, level), strict=True))
-        yield Evaluation(step, rollouts, seconds, values)
+        values = {k: of_means([means[k] for means in at], level) for k in found[0].ks}
+        evaluations.append(Evaluation(step, rollouts, seconds, values))
+    return evaluations
 
 
-def _log(logs: Sequence[content.Log], rollouts: int, level: float) -> dict[str, Logged]:
-    """Every measure of the training log at the steps that all seeds have kept.
-
-    `rollouts` are those of one step.
-    """
+def _log(metrics: Sequence[Metrics], level: float) -> dict[str, Logged]:
+    """Every measure of the training log at the steps that all seeds have kept."""
+    logs = [m.log for m in metrics]
     steps = sorted(set.intersection(*(set(log.step) for log in logs)))
     kept = [[log.step.index(step) for step in steps] for log in logs]
+    per_step = metrics[0].rollouts // max(1, metrics[0].steps)
     found = {}
     for name in logs[0].series:
         if not all(name in log.series for log in logs):
@@ -133,5 +127,5 @@ def _log(logs: Sequence[content.Log], rollouts: int, level: float) -> dict[str, 
         means = values.mean(axis=0)
         half = reach(values, level) if len(values) > 1 else np.full_like(means, np.nan)
         lines = (tuple(line.tolist()) for line in (means, means - half, means + half))
-        found[name] = Logged(tuple(rollouts * step for step in steps), *lines)
+        found[name] = Logged(tuple(per_step * step for step in steps), *lines)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from maxk_lab.report.document import exact
@@ -21,5 +22,8 @@ def judge(claim: EqualsClaim, met: Sequence[tuple[WeightsRow]], alpha: float) ->
             text = (
                 f"{row.key.path} seed {seed}: {exact(found)}, claimed {exact(wanted)} ± {slack:.3g}"
             )
-            verdicts.append(("supported" if abs(found - wanted) <= slack else "refuted", text))
+            if math.isnan(found):
+                verdicts.append(("undecided", f"{text} (not measured)"))
+            else:
+                verdicts.append(("supported" if abs(found - wanted) <= slack else "refuted", text))
     return together(verdicts, "exact numbers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import Setting, environment_label, row_path, setting_of, setting_words
 from maxk_lab.report.rows import PooledRow, grouped, method_of
+from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.weights.record import Metrics
 
 if TYPE_CHECKING:
@@ -119,6 +121,10 @@ def _row(
 
 
 def _weighed(metrics: Metrics) -> Weighed:
+    # A record from before a measure was added lacks it.
+    names = [row.name for row in measures_of("weights")]
     return Weighed(
-        tuple(map(tuple, metrics.rewards)), tuple(map(tuple, metrics.weights)), metrics.points
+        tuple(map(tuple, metrics.rewards)),
+        tuple(map(tuple, metrics.weights)),
+        {name: metrics.points.get(name, math.nan) for name in names},
     )

@@ -15,6 +15,7 @@ from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.over_seeds import over_seeds
 from maxk_lab.studies.training.row.names import biasing
+from maxk_lab.training.settings import StepSettings
 
 
 def report(lab, cells, lost=(), **how):
@@ -267,7 +268,7 @@ def test_biased_pairs_and_settings_say_so(lab):
     ],
 )
 def test_settings_that_bias(settings, said):
-    assert biasing(settings) == said
+    assert biasing(StepSettings.model_validate(settings)) == said
 
 
 @pytest.mark.slow

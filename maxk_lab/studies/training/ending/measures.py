@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from maxk_lab.fields import Numbers
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.over_seeds import floats, of_instances, of_record
+from maxk_lab.statistics.over_seeds import floats, of_instances, of_means
 from maxk_lab.statistics.two_level import QUANTILES
-from maxk_lab.statistics.units import Array
+from maxk_lab.studies.training.gap import gap
 from maxk_lab.studies.training.record import Metrics
 from maxk_lab.studies.training.row.model import Measures, Optimum, Trained
 
@@ -21,9 +19,6 @@ EXTRAS = {
     "greedy_multistart": "greedy, best of all forced starts",
     "multistart_sampling": "best sample over forced starts",
 }
-# Rewards are sums in single precision, and the same tour from another city differs in its last bits:
-# values that are so near to each other, relative to their size, are the same.
-ROUNDING = 1e-6
 
 
 def trained(metrics: Metrics) -> Trained:
@@ -39,26 +34,13 @@ def trained(metrics: Metrics) -> Trained:
 
 def measures(metrics: Sequence[Metrics], level: float) -> Measures:
     """The measures of a row, from the metrics of every seed."""
-    quantiles = [m.quantiles or {} for m in metrics]
-    found = {
-        name: of_record([each[name] for each in quantiles], level)
+    quantiles = {
+        name: of_means([m.quantiles[name].mean for m in metrics], level)
         for name in QUANTILES
-        if all(name in each for each in quantiles)
+        if all(name in m.quantiles for m in metrics)
     }
     optimum = _optimum(metrics)
-    return Measures(optimum, found, _extras(metrics, level), _gaps(metrics, optimum, level))
-
-
-def gap(values: Sequence[float] | Array, optima: Sequence[float]) -> Array:
-    """The optimality gaps [I] of rewards [I] in percent: 100 (optimum − value) / |optimum|.
-
-    Costs are rewards below zero, so 0 is optimal and higher is worse there as elsewhere. NaN where
-    the optimum is 0. Within rounding of the optimum it is 0.
-    """
-    best = np.asarray(optima, dtype=float)
-    found = (best - np.asarray(values, dtype=float)) / np.where(best == 0, np.nan, np.abs(best))
-    rounded: Array = 100 * np.where(np.abs(found) <= ROUNDING, 0.0, found)
-    return rounded
+    return Measures(optimum, quantiles, _extras(metrics, level), _gaps(metrics, optimum, level))
 
 
 def _optimum(metrics: Sequence[Metrics]) -> Optimum:
@@ -75,11 +57,11 @@ def _extras(metrics: Sequence[Metrics], level: float) -> dict[str, Interval]:
     found = {}
     for name in _extra_names(metrics):
         parts = [m.extras[name] for m in metrics]
-        missing = next((part for part in parts if part.value is None), None)
+        reasons = [part.reason or "not defined" for part in parts if part.value is None]
         found[name] = (
-            of_record(parts, level)
-            if missing is None
-            else undefined(level, missing.reason or "not defined")
+            undefined(level, reasons[0])
+            if reasons
+            else of_means([part.mean for part in parts], level)
         )
     return found
 

@@ -17,7 +17,7 @@ from maxk_lab.statistics.two_level import (
     two_level,
 )
 from maxk_lab.statistics.units import Array
-from maxk_lab.studies.training.ending.measures import ROUNDING, gap
+from maxk_lab.studies.training.gap import ROUNDING, gap
 from maxk_lab.studies.training.row.comparison import seed_pairs, why_not_paired
 from maxk_lab.studies.training.row.model import Robust, Trained, TrainingRow
 

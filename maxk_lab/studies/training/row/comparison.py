@@ -94,7 +94,7 @@ def seed_pairs(row: TrainingRow, other: TrainingRow) -> list[tuple[Trained, Trai
 
 
 def _start(row: TrainingRow) -> Any:
-    return row.settings.get("start", "iid")
+    return row.settings.start
 
 
 def _is_plain(row: TrainingRow) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from maxk_lab.report.naming import Setting, row_path
 from maxk_lab.report.rows import PooledRow
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.row.settings import path_words
+from maxk_lab.training.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class TrainingRow(PooledRow):
 
     key: TrainingKey
     catalogued_unbiased: bool
-    settings: Mapping[str, Any]
+    settings: Settings
     steps: int = 0
     rollouts: int = 0
     ks: tuple[int, ...] = ()

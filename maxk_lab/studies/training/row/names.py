@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from maxk_lab.report.rows import method_of
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.settings import training_words
+from maxk_lab.training.settings import StepSettings
 
 _POMO = ("reinforce", "group_mean")
 BIASED = "biased"
@@ -70,13 +70,13 @@ def derived(row: TrainingRow) -> str:
     A setting that biases all rows alike stands below the table instead, but for a start or a K that
     make another objective, and for amp.
     """
-    if row.settings.get("start", "iid") != "iid":
+    if row.settings.start != "iid":
         return OTHER_OBJECTIVE
-    if row.settings.get("k_schedule", {}).get("kind", "fixed") != "fixed":
+    if row.settings.k_schedule.kind != "fixed":
         return SCHEDULED
-    own = {key.partition(".")[0] for key, _ in row.key.setting}
-    bent = biasing({name: value for name, value in row.settings.items() if name in own})
-    straight = row.catalogued_unbiased and not bent and not row.settings.get("amp")
+    own = {key.partition(".")[0] for key, _ in row.key.setting} & set(StepSettings.model_fields)
+    bent = biasing(StepSettings.model_validate({name: getattr(row.settings, name) for name in own}))
+    straight = row.catalogued_unbiased and not bent and not row.settings.amp
     return UNBIASED if straight else BIASED
 
 
@@ -86,23 +86,22 @@ def derived_words(row: TrainingRow) -> str:
     return word + BENT if word == UNBIASED and row.measures and biasing(row.settings) else word
 
 
-def biasing(settings: Mapping[str, Any]) -> list[str]:
+def biasing(settings: StepSettings) -> list[str]:
     """The settings that bias the gradient of Max@K whatever the estimator, or change its objective."""
-    loss, kl = settings.get("loss", {}), settings.get("kl", {})
-    scale, normal = settings.get("reward_scale", 1), settings.get("weight_normalization", "none")
-    summed = loss.get("aggregation", "seq_sum") not in ("seq_mean", "token_mean")
+    scale, normal = settings.reward_scale, settings.weight_normalization
+    clip, aggregation = settings.reward_clip, settings.loss.aggregation
     wrong = {
-        "normalize_advantages": settings.get("normalize_advantages", False),
+        "normalize_advantages": settings.normalize_advantages,
         f"weight_normalization {normal}": normal != "none",
-        "min_gap_scale": settings.get("min_gap_scale") is not None,
-        f"aggregation {loss.get('aggregation')}": not summed,
-        "inner_epochs above 1": settings.get("inner_epochs", 1) > 1,
-        f"max_grad_norm {settings.get('max_grad_norm')}": settings.get("max_grad_norm") is not None,
-        f"truncated {settings.get('truncated')}": settings.get("truncated", "keep") != "keep",
-        "amp": settings.get("amp", False),
-        f"reward_clip {settings.get('reward_clip')}": settings.get("reward_clip") is not None,
-        f"kl in the {kl.get('place')}": kl.get("place", "none") != "none",
-        f"entropy_bonus {settings.get('entropy_bonus')}": settings.get("entropy_bonus", 0) != 0,
+        "min_gap_scale": settings.min_gap_scale is not None,
+        f"aggregation {aggregation}": aggregation in ("seq_mean", "token_mean"),
+        "inner_epochs above 1": settings.inner_epochs > 1,
+        f"max_grad_norm {settings.max_grad_norm}": settings.max_grad_norm is not None,
+        f"truncated {settings.truncated}": settings.truncated != "keep",
+        "amp": settings.amp,
+        f"reward_clip {list(clip or ())}": clip is not None,
+        f"kl in the {settings.kl.place}": settings.kl.place != "none",
+        f"entropy_bonus {settings.entropy_bonus}": settings.entropy_bonus != 0,
         f"reward_scale {scale} (scale only)": scale != 1,
     }
     return [name for name, is_so in wrong.items() if is_so]
