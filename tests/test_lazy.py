@@ -36,6 +36,7 @@ def mypy(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
     return [line.split(" ", 1)[1] for line in found.splitlines()]
 
 
+@pytest.mark.slow
 def test_mypy_reports_wrong_uses_and_knows_every_exported_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,7 @@ def test_one_trajectory_of_one_instance_is_a_batch_like_any_other(row, dtype):
     torch.testing.assert_close(tokens.log_probs.sum(-1), rollouts.log_probs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row", [row for row in ENVIRONMENTS if row.enumerable(setting(row))], ids=lambda row: row.name
 )

@@ -24,6 +24,7 @@ def verdict(lab):
     return judge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("baseline", "detectable", "expected", "said"),
     [
@@ -44,6 +45,7 @@ def test_unbiased(verdict, baseline, detectable, expected, said):
     assert (found, said in detail) == (expected, True), detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "tolerance", "expected"),
     [
@@ -118,6 +120,7 @@ def enumerated(lab):
     return judge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("baseline", "bias", "expected", "said"),
     [

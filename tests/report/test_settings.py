@@ -85,12 +85,14 @@ def test_figures_are_kept_apart_and_named(summary, tmp_path):
     assert "tsp, num_loc=8" in (tmp_path / "variance-num_loc-8.svg").read_text()
 
 
+@pytest.mark.slow
 def test_the_sweep_s_own_figures_stand_for_those_of_every_setting(varied, tmp_path):
     own = Figure(name="mine", metric="variance", against=ARMS, lines=("baseline", "n"), scale="log")
     summary = summarise_records(*varied, name="varied", figures=[own])
     assert {path.name for path in figures(summary, tmp_path)} == {"mine.png", "mine.svg"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "verdict", "said"),
     [

@@ -50,6 +50,7 @@ def test_text_says_what_the_numbers_rest_on(summary, format):
         assert said in text, said
 
 
+@pytest.mark.slow
 def test_every_format_has_the_same_numbers(summary):
     row = next(
         row
@@ -165,6 +166,7 @@ def test_a_run_without_any_record(lab):
         assert "centred" in render(empty, format)
 
 
+@pytest.mark.slow
 def test_what_bias_is_judged_against_is_said_for_every_kind_of_row(lab):
     """Some rows enumerated, others too large: both are explained, and the correction counts the tested ones."""
     cells = lab.cells(baselines=("none", "centred", "group_mean"), ns=(8, 16), ks=(2,))
@@ -217,6 +219,7 @@ def test_enumeration_alone_needs_no_correction(lab):
     assert "Holm" not in text
 
 
+@pytest.mark.slow
 def test_estimators_without_a_baseline_share_a_table(lab):
     cells = lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
     alone = [

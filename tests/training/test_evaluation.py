@@ -42,6 +42,7 @@ def test_unscorable_samples_are_left_out(sequences):
     assert curves[2].isnan().all()
 
 
+@pytest.mark.slow
 def test_a_uniform_policy_on_five_cities_has_the_curve_of_the_enumerated_tours():
     environment = make_environment(
         {"name": "tsp", "num_loc": 5},

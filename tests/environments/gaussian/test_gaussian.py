@@ -118,6 +118,7 @@ def test_at_k_1_quadrature_is_the_truncated_second_moment(mean, scale):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 8])
 @pytest.mark.parametrize("mean", [0.6, 0.95, 1.15])
 def test_the_gradient_is_that_of_finite_differences_of_the_integral(k, mean):

@@ -34,6 +34,7 @@ def edit_distance_by_recursion(left, right):
     )
 
 
+@pytest.mark.slow
 @given(st.text("abc", max_size=6), st.text("abc", max_size=6))
 def test_the_edit_distance_is_the_recursive_one(left, right):
     assert reward_functions.edit_distance(left, right) == edit_distance_by_recursion(left, right)

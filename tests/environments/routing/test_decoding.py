@@ -86,6 +86,7 @@ def test_one_pass_gives_the_rollouts_and_their_tokens(row):
         assert_same_gradient(actual, expected, 1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-12)])
 @pytest.mark.parametrize("name", PARALLEL)
 def test_parallel_teacher_forcing_has_the_gradient_of_the_loop(name, dtype, tolerance):

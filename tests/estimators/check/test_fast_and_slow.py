@@ -34,6 +34,7 @@ def groups(n: int) -> torch.Tensor:
     return torch.cat([plain, tied])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_weights(spelling: str, n: int) -> None:

@@ -54,6 +54,7 @@ def assert_near(found: Tensor, expected: Tensor, tolerance: float = 1e-13) -> No
     torch.testing.assert_close(found, expected, rtol=0.0, atol=tolerance * max(largest, 1e-300))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "k", "baseline"), with_baselines(*SMALL))
 @pytest.mark.parametrize("spread", [0.1, 2.0])
 def test_weights_are_their_definition(n: int, k: int, baseline: str, spread: float) -> None:

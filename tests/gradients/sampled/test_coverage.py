@@ -94,6 +94,7 @@ def test_a_rate_that_no_group_showed_is_bounded_by_how_many_groups_there_were():
     assert always.low**64 == pytest.approx(0.025)
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_rare_rate_covers_it():
     rng, rate, groups = np.random.default_rng(5), 0.002, 256
     hits = 0

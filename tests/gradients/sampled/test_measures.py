@@ -115,6 +115,7 @@ def test_quadratic_forms_equal_the_gradients_written_out():
         assert metrics["units"]["mean_square"][i] == pytest.approx(off.item(), rel=1e-7, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_reference_mode_judges_without_the_exact_gradient():
     environment = bandit()
     policy, instances = environment.policy(0), environment.instances(12, 1)
@@ -281,6 +282,7 @@ def test_an_integrated_gradient_is_the_enumerated_one():
         assert one["units"]["inner"] == pytest.approx(other["units"]["inner"], rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator", ["top_m[2]", "median", "cvar_lower[0.5]", "l_statistic[0.5 0.0 -1.5]"]
 )
@@ -301,6 +303,7 @@ def test_an_objective_without_the_exact_gradient_is_judged_against_its_own_centr
     assert own["value"] == pytest.approx(exact.value.mean().item(), abs=0.05)
 
 
+@pytest.mark.slow
 def test_the_weights_of_a_group_are_measured_and_dead_groups_left_out():
     environment = bandit()
     policy = environment.policy(0)

@@ -43,6 +43,7 @@ def lines_of(axes):
     return {bars.get_label(): bars.lines[0].get_data() for bars in axes.containers}
 
 
+@pytest.mark.slow
 def test_a_panel_per_value_and_a_line_per_combination(rows):
     axes, labels = draw(
         rows,

@@ -44,6 +44,7 @@ def row_of(summary, baseline, k=2):
     return found
 
 
+@pytest.mark.slow
 def test_the_measures_of_the_weights_have_intervals(summary):
     row = row_of(summary, "centred")
     assert tuple(row.intervals) == (*ALWAYS, *OF_WEIGHTS)
@@ -120,6 +121,7 @@ def test_an_oracle_is_never_the_best_baseline(summary):
     assert "Oracles, which no training can have" in render(summary, "terminal")
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_what_was_not_measured(lab):
     cells = lab.cells(ns=(8,), ks=(2,))
     old = summarise_records(cells, [lab.record(cell) for cell in cells], name="old")

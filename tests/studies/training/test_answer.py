@@ -13,6 +13,7 @@ def text(study):
     return render(study, "markdown").replace("\\", "")
 
 
+@pytest.mark.slow
 def test_the_first_block_says_which_row_is_best_at_which_k(text, study, tsp):
     titles = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
     assert titles[:2] == [
@@ -47,6 +48,7 @@ def test_one_row_alone_is_not_called_the_best(tsp):
     assert "in short" not in text
 
 
+@pytest.mark.slow
 def test_unfinished_rows_are_named_without_a_value(tsp):
     from maxk_lab.report.summarise import summarise_records
 

@@ -87,6 +87,7 @@ def test_values_that_differ_by_rounding_are_the_same(tsp):
     assert (pomo.robust.iqm.value, pomo.measures.gaps[64].value) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_column_without_any_value_is_left_out_and_its_reason_said(tsp):
     text = render(tsp.report(tsp.cells(seeds=(3,))), "markdown")
     (head,) = [

@@ -83,6 +83,7 @@ def test_rows_look_the_same_in_all_figures(study):
     assert all(colours[0][label] == colours[1][label] for label in shared)
 
 
+@pytest.mark.slow
 def test_learning_curves_show_the_second_half_and_say_so(study):
     figure = curves_figure(study.studies["training"].rows, "a title", 0.95)
     assert [panel.get_title() for panel in figure.axes[:4]] == [

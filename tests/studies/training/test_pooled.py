@@ -44,6 +44,7 @@ def row_of(summary, **axes):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 def test_the_interval_over_seeds_covers(seeds):
     draws = np.random.default_rng(seeds).normal(1.5, 0.3, (4000, seeds))
@@ -139,6 +140,7 @@ def test_cells_without_a_record_are_missing(lab):
     )
 
 
+@pytest.mark.slow
 def test_one_seed_has_intervals_over_instances_and_says_so(lab):
     cells = lab.training_cells(seeds=(4,))
     summary = report(lab, cells)
@@ -188,6 +190,7 @@ def test_an_undefined_value_is_said_to_be_so(lab):
     )
 
 
+@pytest.mark.slow
 def test_every_format_has_the_same_numbers(plain):
     row = row_of(plain.summary, baseline="subloo")
     for format in ("markdown", "latex"):

@@ -98,6 +98,7 @@ def test_the_text_says_what_other_objectives_are(study):
     assert "Bias the gradient of every row: max_grad_norm 1.0." in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bent",
     [
@@ -172,6 +173,7 @@ def test_a_forced_start_is_compared_with_pomo_as_shipped_and_that_with_its_loss(
     assert f"To {shipped}: maxk subloo, K = 8, start=multistart." in text
 
 
+@pytest.mark.slow
 def test_environments_have_their_own_tables_and_references(tsp):
     points = [("reinforce", "group_mean", 16, 1, "iid"), ("maxk", "subloo", 16, 8, "iid")]
     cells = []

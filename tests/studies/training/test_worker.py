@@ -90,6 +90,7 @@ def untimed(results):
 CELLS = (cell(), cell("maxk", "subloo", 4, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "values"),
     [("toy_llm", {}), ("bandit", {}), ("tsp", {"num_loc": 5, "embed_dim": 16, "num_heads": 2})],
@@ -125,6 +126,7 @@ def test_the_metrics_of_every_kind_of_environment(name, values):
     assert seconds == sorted(seconds)
 
 
+@pytest.mark.slow
 def test_all_cells_of_a_seed_start_alike_and_part_ways():
     found = list(measured(unit(), *CELLS).values())
     starts = [metrics["evaluations"]["value"][0] for metrics in found]
@@ -160,6 +162,7 @@ def test_cells_are_trained_on_the_training_instances_and_evaluated_on_the_held_o
     assert [count for count, _, _ in first[1:]] == [16 // 4] * 7
 
 
+@pytest.mark.slow
 def test_a_cell_alone_has_the_bytes_it_has_among_others():
     assert untimed(measured(unit(), CELLS[1])) == untimed(
         {CELLS[1]["id"]: measured(unit(), *CELLS)[CELLS[1]["id"]]}
@@ -170,6 +173,7 @@ class KilledError(BaseException):
     """What no study may catch."""
 
 
+@pytest.mark.slow
 def test_an_interrupted_cell_goes_on_to_the_same_bytes(tmp_path):
     whole = untimed(measured(unit(), CELLS[0]))
     steps = []
@@ -205,6 +209,7 @@ def test_a_damaged_checkpoint_is_no_obstacle(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.slow
 def test_checkpoints_change_no_number(tmp_path):
     often = unit(training=TRAINING | {"checkpoint_every": 1})
     assert untimed(measured(often, CELLS[0], cache=tmp_path)) == untimed(measured(unit(), CELLS[0]))
@@ -292,6 +297,7 @@ def test_an_interrupted_routing_cell_goes_on_to_the_same_bytes(tmp_path, start):
         assert all(torch.equal(before[key], after[key]) for key in before)
 
 
+@pytest.mark.slow
 def test_evaluation_is_of_independent_samples_whatever_the_start():
     one = cell("maxk", "centred", 4, 3)
     found = [
@@ -332,6 +338,7 @@ def test_quantiles_are_of_the_last_evaluations_samples(tmp_path):
         assert found["quantiles"][name]["value"] == pytest.approx(wanted, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_policies_are_kept_on_the_way(tmp_path):
     about = unit(training=TRAINING | {"snapshots": [0, 2, 7]})
     whole = untimed(measured(about, CELLS[0], cache=tmp_path))
@@ -353,6 +360,7 @@ def test_policies_are_kept_on_the_way(tmp_path):
     assert all(torch.equal(last["policy"][key], state["policy"][key]) for key in state["policy"])
 
 
+@pytest.mark.slow
 def test_a_policy_to_be_kept_that_training_has_passed_is_trained_again(tmp_path):
     about = unit(training=TRAINING | {"snapshots": [2]})
     whole = untimed(measured(about, CELLS[0], cache=tmp_path))
@@ -363,6 +371,7 @@ def test_a_policy_to_be_kept_that_training_has_passed_is_trained_again(tmp_path)
     assert all(torch.equal(before[key], value) for key, value in policy_state(path).items())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_policy_is_no_obstacle(tmp_path):
     about = unit()
     whole = untimed(measured(about, CELLS[0]))
@@ -371,6 +380,7 @@ def test_a_checkpoint_of_another_policy_is_no_obstacle(tmp_path):
     assert untimed(measured(about, CELLS[0], cache=tmp_path)) == whole
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_the_policy_of_a_checkpoint(tmp_path):
     measured(unit(training=TRAINING | {"snapshots": [3]}), CELLS[0], cache=tmp_path)
     path = tmp_path / f"policy-{CELLS[0]['id']}-3.pt"

@@ -381,6 +381,7 @@ class Seen(Callback):
         self.values.append(trainer.callback_metrics[self.name].item())
 
 
+@pytest.mark.slow
 def test_lightning_trains_writes_a_plain_checkpoint_loads_it_and_goes_on(tsp, tmp_path):
     schedule = {"kind": "linear", "first": 2, "until": 4}
     ks = Seen("train/k")

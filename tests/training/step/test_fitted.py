@@ -86,6 +86,7 @@ def test_without_any_other_group_the_weights_are_the_centred_ones():
     torch.testing.assert_close(found.weights, centred.weights, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["affine", "ladder"])
 def test_cross_fitted_weights_are_unbiased_and_those_of_the_same_batch_are_not(family):
     """Over all pairs of groups of two instances, each with its chance."""

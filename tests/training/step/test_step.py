@@ -87,6 +87,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "baseline", "k"), PAIRS)
 @pytest.mark.parametrize("ratio", ["sequence", "token"])
 def test_at_ratio_one_the_step_follows_the_weighted_scores(
