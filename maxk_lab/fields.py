@@ -6,7 +6,7 @@ Imports no torch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -64,6 +64,13 @@ class Recorded(BaseModel):
     """A part of what a finished record holds, for reading: keys that nothing reads are passed over."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    # The formulas of its numbers, for a reader of one cell: each with its function and its source.
+    formulas: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The numbers among its lists that a reader of one cell sees, by the key of the list."""
+        return {}
 
     @classmethod
     def of(cls, record: Any) -> Self:

@@ -15,28 +15,8 @@ from maxk_lab.errors import LabError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from maxk_lab.fields import Recorded
     from maxk_lab.sweeps.run.records import Record, RunDirectory
-
-# Arrays behind an interval or a figure: in --json only.
-BULKY = (
-    "units",
-    "measures",
-    "coefficients",
-    "bias",
-    "proxies",
-    "log",
-    "evaluations",
-    "points",
-    "values",
-    "rewards",
-    "weights",
-)
-
-CURVE = {
-    "formula": "rho(K) = sum over the K-subsets of the samples of their max R, divided by C(samples,K)",
-    "computed by": "maxk_lab.estimators.value:maxk_curve",
-    "citation": "mean over held-out instances; K = 1 is the mean reward",
-}
 
 
 def show(
@@ -49,7 +29,7 @@ def show(
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
-    """Show a run, or trace one cell: its settings, numbers, formula, seed, versions, commit and timings.
+    """Show a run, or trace one cell: settings, numbers, formula, seed, versions, commit, timings.
 
     \b
     [bold]maxk-lab show tsp_sweep[/bold]
@@ -98,18 +78,20 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
 
 
 def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
-    metrics = {key: value for key, value in (record.metrics or {}).items() if key not in BULKY}
-    if record.cell["study"] == "training" and "final" in metrics:
-        metrics["final"] = _final_curve(metrics["final"])
-        metrics = {key: _short(value) for key, value in metrics.items()}
+    from maxk_lab.sweeps.studies import STUDIES
+
+    content: type[Recorded] = STUDIES.get(record.cell["study"]).part("record").Metrics
+    metrics = dict(record.metrics or {})
+    if record.status == "done":
+        metrics |= content.of(record).shown
     return {
         "name": record.cell["id"],
         "run": str(directory.root),
         "status": record.status,
         "cell": record.cell,
         "files": _files(directory, record.cell["id"]),
-        "formulas": _formulas(record.cell),
-        "metrics": metrics,
+        "formulas": _formulas(record.cell) | dict(content.formulas),
+        "metrics": _short(metrics),
         "error": record.error,
         "timings": record.timings,
         "provenance": record.provenance,
@@ -117,7 +99,7 @@ def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
 
 
 def _files(directory: RunDirectory, cell_id: str) -> dict[str, Any]:
-    """The files of a trained policy that are there: the policy at the end and, by step, the snapshots on the way."""
+    """Return the files of a trained policy: the last one and, by step, the snapshots on the way."""
     found = directory.cache_path.glob(f"policy-{cell_id}-*.pt")
     snapshots = {int(path.stem.rsplit("-", 1)[1]): str(path) for path in found}
     checkpoint = directory.cache_path / f"training-{cell_id}.pt"
@@ -129,42 +111,28 @@ def _files(directory: RunDirectory, cell_id: str) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    """Numbers with their interval in one line, and no values of single instances, which --json has."""
+    """Return a value without the lists in it, which --json has; an interval in one line."""
     if not isinstance(value, dict):
         return value
-    if {"value", "low", "high"} <= set(value):
-        return _with_interval([value["value"], value["low"], value["high"]])
-    return {key: _short(item) for key, item in value.items() if key != "per_instance"}
-
-
-def _with_interval(numbers: list[float | None]) -> str:
-    known = [number for number in numbers if number is not None]
-    return "{:.4g} [{:.4g}, {:.4g}]".format(*known) if len(known) == len(numbers) else "undefined"
-
-
-def _final_curve(final: dict[str, Any]) -> dict[str, str]:
-    """The Max@K of the trained policy with its interval, at the K that the report knows."""
-    curves = [final[name] for name in ("value", "low", "high")]
-    points = {k: [curve[k - 1] for curve in curves] for k in final["ks"]}
-    return {f"max@{k}": _with_interval(point) for k, point in points.items()}
+    kept = {key: item for key, item in value.items() if not isinstance(item, list)}
+    if {"value", "low", "high"} <= set(kept):
+        ends = [kept[end] for end in ("value", "low", "high")]
+        return "undefined" if None in ends else "{:.4g} [{:.4g}, {:.4g}]".format(*ends)
+    return {key: _short(item) for key, item in kept.items()}
 
 
 def _formulas(cell: dict[str, Any]) -> dict[str, Any]:
-    """For the estimator and the baseline of a cell: formula, the function that computes it, source.
-
-    Of a trained policy also what its curve is: the unbiased estimate of Max@K on held-out instances.
-    """
+    """Return formula, function and source of the estimator and the baseline of a cell."""
     from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 
     rows = {
         "estimator": choose_estimator(cell["estimator"]).row,
         "baseline": choose_baseline(cell["baseline"]).row,
     }
-    formulas = {
+    return {
         kind: {"formula": row.formula, "computed by": row.implementation, "citation": row.citation}
         for kind, row in rows.items()
     }
-    return formulas | ({"max@K": CURVE} if cell["study"] == "training" else {})
 
 
 def _latest_provenance(run: RunDirectory) -> dict[str, Any]:
@@ -175,7 +143,7 @@ def _latest_provenance(run: RunDirectory) -> dict[str, Any]:
 
 
 def _errors(run: RunDirectory) -> dict[str, str]:
-    """The last line of the error of each failed cell, by id."""
+    """Return the last line of the error of each failed cell, by id."""
     return {
         record.cell["id"]: record.error.strip().splitlines()[-1]
         for record in run.all_records()
@@ -188,7 +156,7 @@ def _print(view: dict[str, Any]) -> None:
 
 
 def _print_item(out: Console, key: str, value: Any, indent: int) -> None:
-    """Nested dicts as indented `key  value` lines; several lines of text as a block."""
+    """Print nested dicts as indented `key  value` lines, several lines of text as a block."""
     from rich.text import Text
 
     pad = "  " * indent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
@@ -95,6 +96,14 @@ class Metrics(Recorded):
     """A training from its start to its end."""
 
     model_config = ConfigDict(validate_by_alias=True, validate_by_name=False)
+    formulas: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "max@K": {
+            "formula": "rho(K) = sum over the K-subsets of the samples of their max R, "
+            "divided by C(samples,K)",
+            "computed by": "maxk_lab.estimators.value:maxk_curve",
+            "citation": "mean over held-out instances; K = 1 is the mean reward",
+        }
+    }
 
     steps: int
     rollouts: int
@@ -106,3 +115,13 @@ class Metrics(Recorded):
     optima: Optima = Field(default=Optima(), alias="reference")
     data: Data = Data()
     undefined: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The final Max@K with its interval, at the K that the report has."""
+        ends = {name: getattr(self.final, name) for name in ("value", "low", "high")}
+        curve = {
+            f"max@{k}": {name: values[k - 1] for name, values in ends.items()}
+            for k in self.final.ks
+        }
+        return {"final": curve}
