@@ -1,4 +1,4 @@
-"""Intervals and verdicts: coverage by simulation on bandits whose variance is known exactly, family-wise error, power."""
+"""Intervals and verdicts on bandits of known variance: coverage, family-wise error, power."""
 
 from dataclasses import replace
 
@@ -270,7 +270,7 @@ def test_the_ratio_of_a_measure_is_paired():
 
 
 def test_the_ratio_of_enumerated_squared_biases_is_not_lost_to_rounding():
-    """Both are far below the rounding of the moments that a sampled squared bias is the difference of."""
+    """Both are far below the rounding of the moments, whose difference a sampled one is."""
     found = log_ratio(
         enumerated([3e-20, 1e-20], [3e-20, 1e-20]),
         enumerated([3e-18, 1e-18], [3e-18, 1e-18]),

@@ -1,4 +1,4 @@
-"""A measure of another package is a function and a row: it is recorded, shown, tracked and claimed."""
+"""A measure of another package, a function and a row: recorded, shown, tracked and claimed."""
 
 from __future__ import annotations
 

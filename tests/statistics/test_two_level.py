@@ -1,4 +1,4 @@
-"""Robust statistics of two-level data: their values by hand, and intervals that cover where seeds differ and where not."""
+"""Robust statistics of two-level data: values by hand, and coverage whether or not seeds differ."""
 
 import math
 from functools import partial
@@ -20,7 +20,7 @@ SLACK = 4 * math.sqrt(0.95 * 0.05 / STUDIES)
 
 
 def draw(number, between, seeds=5, instances=32):
-    """Values [S, I] of a study: normal instances within seeds, whose own level is normal with that spread."""
+    """Values [S, I] of a study: normal within seeds, whose level is normal with that spread."""
     rng = np.random.default_rng([number, round(1000 * between)])
     return between * rng.normal(size=(seeds, 1)) + rng.normal(size=(seeds, instances))
 
@@ -53,7 +53,10 @@ def test_a_quantile_is_that_of_all_values():
 @pytest.mark.parametrize("between", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("name", ["iqm", "p50"])
 def test_intervals_cover(between, name):
-    """Both have the truth 0, by symmetry. Where seeds do not differ the floor of the instances makes it cover more."""
+    """Both have the truth 0, by symmetry.
+
+    Where seeds do not differ the floor of the instances makes it cover more.
+    """
     of = {"iqm": partial(two_level, statistic=iqm), "p50": partial(quantile_interval, q=0.5)}[name]
     found = [of(draw(number, between), level=0.95) for number in range(STUDIES)]
     hits = np.mean([one.low <= 0 <= one.high for one in found])

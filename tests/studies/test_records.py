@@ -10,36 +10,42 @@ from maxk_lab.statistics.measures import MEASURES, measures_of
 from maxk_lab.sweeps import load_spec, make_plan
 from maxk_lab.sweeps.studies import STUDIES
 
+BANDIT = "environment: {name: bandit, arms: 3}\n"
+TSP = (
+    "environment: {name: tsp, num_loc: 4}\n"
+    "policy: {embed_dim: 16, num_encoder_layers: 1, num_heads: 2}\n"
+)
+TOY_LLM = (
+    "environment: {name: toy_llm, max_length: 2, prompt_length: 2}\n"
+    "policy: {embed_dim: 8, num_layers: 1}\n"
+)
+GAUSSIAN = "environment: {name: gaussian}\n"
 GRADIENT = "gradient: {instances: 2, pool: 32, partitions: 2, "
-TINY = "environment: {name: tsp, num_loc: 4}\npolicy: {embed_dim: 16, num_encoder_layers: 1, num_heads: 2}\n"
+COMPLETE = f"{BANDIT}{GRADIENT}complete: true, "
+BOTH_POLICIES = "behaviour: {distance: [0, 0.5]}, "
+OFF_POLICY = "estimator: [maxk, off_policy_maxk]"
 TRAINING = "training: {steps: 2, batch: 8, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}, "
+EVALUATE = "evaluate: {instances: 2, samples: 4"
 SWEEPS = {
-    "sampled": "environment: {name: bandit, arms: 3}\n"
-    + GRADIENT
-    + "grid: {estimator: [maxk, reinforce], "
+    "sampled": f"{BANDIT}{GRADIENT}grid: {{estimator: [maxk, reinforce], "
     "baseline: [none, centred, 'affine[cross_fit]'], n: 4, k: [1, 2]}}",
-    "sampled, judged by a stand-in": TINY
-    + GRADIENT
-    + "grid: {estimator: maxk, baseline: [centred, none], "
-    "n: 4, k: 2}}",
-    "sampled, from a behaviour policy": "environment: {name: bandit, arms: 3}\n"
-    + GRADIENT
-    + "behaviour: {distance: [0, 0.5]}, grid: {estimator: [maxk, off_policy_maxk], baseline: none, n: 4, k: 2}}",
-    "enumerated": "environment: {name: bandit, arms: 3}\n" + GRADIENT + "complete: true, "
-    "behaviour: {distance: [0, 0.5]}, grid: {estimator: [maxk, off_policy_maxk], baseline: [none, centred], n: 3, k: 2}}",
-    "enumerated, fitted": "environment: {name: bandit, arms: 3}\n" + GRADIENT + "complete: true, "
+    "sampled, judged by a stand-in": f"{TSP}{GRADIENT}"
+    "grid: {estimator: maxk, baseline: [centred, none], n: 4, k: 2}}",
+    "sampled, from a behaviour policy": f"{BANDIT}{GRADIENT}{BOTH_POLICIES}"
+    f"grid: {{{OFF_POLICY}, baseline: none, n: 4, k: 2}}}}",
+    "enumerated": f"{COMPLETE}{BOTH_POLICIES}"
+    f"grid: {{{OFF_POLICY}, baseline: [none, centred], n: 3, k: 2}}}}",
+    "enumerated, fitted": f"{COMPLETE}"
     "grid: {estimator: maxk, baseline: ['affine[oracle]', 'ladder[same_batch]'], n: 3, k: 2}}",
-    "trained": "environment: {name: toy_llm, max_length: 2, prompt_length: 2}\npolicy: {embed_dim: 8, num_layers: 1}\n"
-    + TRAINING
-    + "evaluate: {instances: 2, samples: 4}}",
-    "trained, with extras and optima": TINY + TRAINING + "evaluate: {instances: 2, samples: 4, "
+    "trained": f"{TOY_LLM}{TRAINING}{EVALUATE}}}}}",
+    "trained, with extras and optima": f"{TSP}{TRAINING}{EVALUATE}, "
     "reference: exact, extras: [greedy, augmentation, multistart]}}",
-    "objective": "environment: {name: gaussian}\nobjective: {parameter: policy.mean, from: -1, to: 3, points: 5, "
+    "objective": f"{GAUSSIAN}objective: {{parameter: policy.mean, from: -1, to: 3, points: 5, "
     "grid: {estimator: [maxk, reinforce], k: [1, 4]}}",
-    "objective without an optimum": "environment: {name: gaussian}\nobjective: {parameter: policy.mean, from: 8, "
-    "to: 9, points: 3, grid: {estimator: maxk, k: 2}}",
-    "weights": "environment: {name: bandit}\nweights: {groups: 3, grid: {estimator: maxk, baseline: [none, centred], "
-    "n: 4, k: 2}}",
+    "objective without an optimum": f"{GAUSSIAN}objective: {{parameter: policy.mean, "
+    "from: 8, to: 9, points: 3, grid: {estimator: maxk, k: 2}}",
+    "weights": f"{BANDIT}weights: {{groups: 3, "
+    "grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}}",
 }
 
 

@@ -1,4 +1,4 @@
-"""The tables of every study say what its records say, a column for whatever varies, and nothing of failed cells."""
+"""The tables of every study tell its records, with a column for whatever varies."""
 
 from types import SimpleNamespace
 

@@ -165,8 +165,8 @@ def trained(seed, k, status="done"):
             "low": [[0.0, 0.1], [0.2, None]],
             "high": [[0.2, 0.3], [0.4, None]],
         },
-        "final": {"value": [0.3, None, 0.5], "low": [0.2, None, 0.4], "high": [0.4, None, 0.6], "ks": [1, 2, 3],
-                  "per_instance": [[0.3]] * 3},
+        "final": {"value": [0.3, None, 0.5], "low": [0.2, None, 0.4], "high": [0.4, None, 0.6],
+                  "ks": [1, 2, 3], "per_instance": [[0.3]] * 3},
         "log": {"step": [0, 9], "loss": [0.5, 0.25], "kl/token": [None, 0.1]},
     }  # fmt: skip
     return Record(
@@ -175,7 +175,7 @@ def trained(seed, k, status="done"):
 
 
 def test_a_training_study_sends_its_curves_as_tables():
-    """The value at the end for each K, and every evaluation; of a failed cell the status and nothing else."""
+    """Final values for each K, and every evaluation; a failed cell has its status only."""
     records = [trained(0, 2), trained(1, 2), trained(1, 4, status="failed")]
     first, second = payloads("small", {}, records)
     assert (first.name, second.name) == ("small-training-seed0", "small-training-seed1")
@@ -217,7 +217,7 @@ def test_a_training_study_sends_its_curves_as_tables():
 
 
 def test_the_training_log_is_a_table_with_a_column_per_metric():
-    """A line per cell and step; what one cell did not log, and a failed cell altogether, has no value."""
+    """A line per cell and step; what a cell did not log has no value."""
     other, lost = trained(0, 4), trained(0, 8, status="failed")
     other.metrics["log"] = {"step": [5], "loss": [0.75], "entropy": [2.0]}
     (payload,) = payloads("small", {}, [trained(0, 2), other, lost])

@@ -1,4 +1,4 @@
-"""Measures of another package, one of every source that has a function: a function and a row each."""
+"""Measures of another package: a function and a row each, of every source that has one."""
 
 from maxk_lab.statistics.measures import MeasureRow
 
