@@ -61,6 +61,11 @@ def _explicit(alpha: tuple[float, ...], k: int) -> Weights:
     return tuple(map(_exact, alpha))
 
 
+def _share_of(which: str) -> Parameter:
+    meaning = f"the share of {which} rewards that count, more than 0"
+    return Between("q", float, 0.25, high=1.0, above=0.0, meaning=meaning)
+
+
 FORMS: dict[str, Form] = {
     form.name: form
     for form in (
@@ -72,26 +77,12 @@ FORMS: dict[str, Form] = {
         ),
         Form(
             "cvar_upper",
-            Between(
-                "q",
-                float,
-                0.25,
-                high=1.0,
-                above=0.0,
-                meaning="the share of best rewards that count, more than 0",
-            ),
+            _share_of("best"),
             lambda q, k: _between(1 - _exact(q), Fraction(1), k),
         ),
         Form(
             "cvar_lower",
-            Between(
-                "q",
-                float,
-                0.25,
-                high=1.0,
-                above=0.0,
-                meaning="the share of worst rewards that count, more than 0",
-            ),
+            _share_of("worst"),
             lambda q, k: _between(Fraction(0), _exact(q), k),
         ),
         Form("median", None, lambda value, k: _median(k)),

@@ -7,6 +7,7 @@ Imports no torch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,14 +25,18 @@ TRAJECTORY_WEIGHTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class MethodRow(Row):
-    """The facts of estimators and baselines alike: objective, bias, and (n, K) allowed."""
+    """The facts of estimators and baselines alike: objective, bias, and (n, K) allowed.
+
+    A row that says no more is unbiased under `condition`. Its `constraint` follows from its bounds
+    unless it is written.
+    """
 
     formula: str
     objective: str = "J_K"
-    unbiased: bool
-    condition: str
-    constraint: str
-    shift_invariant: bool
+    unbiased: bool = True
+    condition: str = "the n samples are i.i.d."
+    constraint: str = ""
+    shift_invariant: bool = False
     parameter: Parameter | None = None
     least_n: int = 1
     least_k: int = 1
@@ -39,8 +44,8 @@ class MethodRow(Row):
     k_below_n: bool = False
     # Whether the row is defined for rewards 0 and 1 only.
     binary_rewards: bool = False
-    # Where E[estimate] = scale(n, K) * gradient; None for a bias that is not of scale alone.
-    scale: Callable[[int, int], float] | None = lambda n, k: 1.0
+    # Of a biased row, where E[estimate] = scale(n, K) * gradient; None if its direction is biased.
+    scale: Callable[[int, int], float] | None = None
     # Values of the parameter at which a row that is biased in general is unbiased.
     unbiased_settings: tuple[Any, ...] = ()
     # Values of the parameter at which a row that is unbiased in general is biased, in direction
@@ -52,6 +57,15 @@ class MethodRow(Row):
     # Further spellings, with other values of the parameter, that `maxk-lab check` runs.
     examples: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not self.constraint:
+            k = f"{self.least_k} <= K {'<' if self.k_below_n else '<='} n"
+            if self.most_k == self.least_k:
+                k = f"K = {self.most_k}"
+            n = f" and n >= {self.least_n}" if self.least_n > 1 else ""
+            # The dataclass is frozen to all others.
+            vars(self)["constraint"] = k + n
+
     def refusal(self, n: int, k: int, **params: Any) -> str | None:
         """Why this row cannot run with n samples and subsets of K, or None."""
         most = n - 1 if self.k_below_n else n
@@ -59,6 +73,10 @@ class MethodRow(Row):
             most = min(most, self.most_k)
         if n >= self.least_n and self.least_k <= k <= most:
             return None
+        return self.unmet(n, k)
+
+    def unmet(self, n: int, k: int) -> str:
+        """The message that n and K do not meet the constraint."""
         return f"{self.name} needs {self.constraint}, got K = {k} and n = {n}"
 
     def is_unbiased(self, **params: Any) -> bool:
@@ -66,12 +84,11 @@ class MethodRow(Row):
         if self.parameter is None:
             return self.unbiased
         value = params.get(self.parameter.name, self.parameter.default)
-        return (
-            value not in self.biased_settings if self.unbiased else value in self.unbiased_settings
-        )
+        settings = self.biased_settings if self.unbiased else self.unbiased_settings
+        return (value in settings) is not self.unbiased
 
     def expected_scale(self, n: int, k: int, **params: Any) -> float:
         """The estimate's mean over the gradient; NaN if its direction is biased, too."""
-        if self.scale is not None and (self.is_unbiased(**params) or not self.unbiased):
-            return self.scale(n, k)
-        return 1.0 if self.is_unbiased(**params) else float("nan")
+        if self.is_unbiased(**params):
+            return 1.0
+        return math.nan if self.unbiased or self.scale is None else self.scale(n, k)

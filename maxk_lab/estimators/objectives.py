@@ -34,8 +34,9 @@ class Objective:
     k: int
     _name: str = field(repr=False, compare=False)
     _value: Any = field(repr=False, compare=False)
-    # Computed at once, so that an objective that exists has weights.
-    _exact_weights: Weights = field(repr=False, compare=False)
+    # alpha_1..alpha_K as the exact fractions that the form means, computed at once, so that an
+    # objective that exists has weights.
+    exact_weights: Weights = field(repr=False, compare=False)
 
     def __init__(self, form: str, k: int) -> None:
         self._set(*_parse(form), k)
@@ -57,7 +58,7 @@ class Objective:
         form = name if FORMS[name].parameter is None else f"{name}[{spell(value)}]"
         weights = _weights(name, value, whole)
         # The dataclass is frozen to all others.
-        vars(self).update(form=form, k=whole, _name=name, _value=value, _exact_weights=weights)
+        vars(self).update(form=form, k=whole, _name=name, _value=value, exact_weights=weights)
 
     @classmethod
     def parse(cls, name: str) -> Objective:
@@ -73,11 +74,6 @@ class Objective:
     def name(self) -> str:
         """Form and K, such as `top_m[2]@8`."""
         return f"{self.form}@{self.k}"
-
-    @property
-    def exact_weights(self) -> Weights:
-        """alpha_1..alpha_K as the exact fractions that the form means."""
-        return self._exact_weights
 
     @cached_property
     def order_weights(self) -> tuple[float, ...]:

@@ -54,48 +54,37 @@ class NumberOrWord(Parameter):
     @property
     def type_name(self) -> str:
         """The type as a sweep's writer knows it."""
-        return f"number or {' or '.join(self.words)}"
+        return " or ".join([self._no_word, *self.words])
+
+    @property
+    def _no_word(self) -> str:
+        return "number"
 
     def parse(self, value: Any) -> Any:
         if value in self.words:
             return value
         try:
-            return finite(self.name, value)
+            return self._parse_no_word(value)
         except LabError as error:
-            raise LabError(f"{error}{_or_words(value, self.words)}") from None
+            if not self.words:
+                raise
+            also = f"; or one of {', '.join(self.words)}{did_you_mean(value, self.words)}"
+            raise LabError(f"{error}{also}") from None
+
+    def _parse_no_word(self, value: Any) -> Any:
+        return finite(self.name, value)
 
 
 @dataclass(frozen=True)
-class Numbers(Parameter):
+class Numbers(NumberOrWord):
     """Several finite numbers with blanks or commas between them, as a tuple; or one of `words`."""
 
-    words: tuple[str, ...] = ()
-
     @property
-    def type_name(self) -> str:
-        """The type as a sweep's writer knows it."""
-        return " or ".join(["numbers", *self.words])
+    def _no_word(self) -> str:
+        return "numbers"
 
-    def parse(self, value: Any) -> Any:
-        if value in self.words:
-            return value
+    def _parse_no_word(self, value: Any) -> Any:
         written = value.replace(",", " ").split() if isinstance(value, str) else value
         if not isinstance(written, list | tuple) or not written:
-            raise LabError(
-                f"{self.name} must be numbers, got {value!r}{_or_words(value, self.words)}"
-            )
-        try:
-            return tuple(finite(self.name, one) for one in written)
-        except LabError as error:
-            raise LabError(f"{error}{_or_words(value, self.words)}") from None
-
-
-def _or_words(value: Any, words: tuple[str, ...]) -> str:
-    """The rest of a message: what else is allowed, and the word that is meant.
-
-    Empty without words.
-    """
-    if not words:
-        return ""
-    also = did_you_mean(value, words)
-    return f"; or one of {', '.join(words)}{also}"
+            raise LabError(f"{self.name} must be numbers, got {value!r}")
+        return tuple(finite(self.name, one) for one in written)

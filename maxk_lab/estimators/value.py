@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.ranks import l_statistic, maximum
+from maxk_lab.estimators.ranks import derived, l_statistic, maximum
 from maxk_lab.estimators.ranks.combinatorics import shortfall_blocks
-from maxk_lab.estimators.ranks.gaps import apply_rule, level, result_dtype, sort_rewards
+from maxk_lab.estimators.ranks.derived import weigh
+from maxk_lab.estimators.ranks.gaps import level, result_dtype, sort_rewards
 from maxk_lab.estimators.validation import check_k, check_rewards
 
 
@@ -66,8 +67,4 @@ def sample_loo_baseline(rewards: Tensor, k: int, *, stable_sort: bool = True) ->
     J_K, where the score weights have the scale (K/n) J_K. Raises `ValueError` unless 1 <= k < n and
     all rewards are finite.
     """
-    n = check_rewards(rewards)
-    k = check_k(k, n, below_n=True)
-    return apply_rule(
-        maximum.left_out_value(n, k, rewards.device), rewards, stable_sort=stable_sort
-    )
+    return weigh(derived.left_out_value, rewards, k, below_n=True, stable_sort=stable_sort)

@@ -62,9 +62,7 @@ def test_every_option_biases_an_unbiased_pair(option: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "option", [{"weight_normalization": "zscore"}, {"min_gap_scale": 1e-6}], ids=str
 )
-def test_float32_agrees_with_float64_for_shifted_and_small_rewards(
-    option: dict[str, Any],
-) -> None:
+def test_float32_agrees_with_float64_for_shifted_and_small_rewards(option: dict[str, Any]) -> None:
     noise = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
     for rewards in (noise + 1000.0, 1e-4 * noise):
         exact = advantages(rewards.double(), baseline="centred", k=2, **option)

@@ -60,7 +60,7 @@ class AffineRow(FittedRow):
 
     def refusal(self, n: int, k: int, **params: Any) -> str | None:
         if k < 2 and params.get("alpha", 0.5) != 0:
-            return f"{self.name} needs {self.constraint}, got K = {k} and n = {n}"
+            return self.unmet(n, k)
         return super().refusal(n, k, **params)
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.ranks import derived
+from maxk_lab.estimators.ranks.derived import weigh
 from maxk_lab.estimators.ranks.gaps import apply_rule
 from maxk_lab.estimators.validation import check_k, check_rewards
 from maxk_lab.estimators.value import sample_loo_baseline
@@ -29,9 +30,7 @@ def group_mean_weights(
 
     Biased in scale only: (1 - K/n) times `centred_weights`.
     """
-    n = check_rewards(rewards)
-    rule = derived.group_mean(n, check_k(k, n, below_n=True), objective, rewards.device)
-    return apply_rule(rule, rewards, stable_sort=stable_sort)
+    return weigh(derived.group_mean, rewards, k, objective, below_n=True, stable_sort=stable_sort)
 
 
 def centred_weights(
@@ -41,9 +40,7 @@ def centred_weights(
 
     RLOO at K = 1. Unbiased.
     """
-    n = check_rewards(rewards)
-    rule = derived.centred(n, check_k(k, n, below_n=True), objective, rewards.device)
-    return apply_rule(rule, rewards, stable_sort=stable_sort)
+    return weigh(derived.centred, rewards, k, objective, below_n=True, stable_sort=stable_sort)
 
 
 def sample_loo_weights(
@@ -53,9 +50,7 @@ def sample_loo_weights(
 
     Unbiased, but the baseline is n/K too large for s.
     """
-    n = check_rewards(rewards)
-    rule = derived.sample_loo(n, check_k(k, n, below_n=True), objective, rewards.device)
-    return apply_rule(rule, rewards, stable_sort=stable_sort)
+    return weigh(derived.sample_loo, rewards, k, objective, below_n=True, stable_sort=stable_sort)
 
 
 def pkpo_sloo_weights(
@@ -65,9 +60,7 @@ def pkpo_sloo_weights(
 
     PKPO's `sloo`, arXiv 2505.15201.
     """
-    n = check_rewards(rewards)
-    rule = derived.pkpo_sloo(n, check_k(k, n, below_n=True), objective, rewards.device)
-    return apply_rule(rule, rewards, stable_sort=stable_sort)
+    return weigh(derived.pkpo_sloo, rewards, k, objective, below_n=True, stable_sort=stable_sort)
 
 
 def subloo_weights(
@@ -80,9 +73,7 @@ def subloo_weights(
     arXiv 2505.15201. For another objective: the mean of what the sample adds to its subsets,
     against the reduced objective without it.
     """
-    n = check_rewards(rewards)
-    rule = derived.subloo(n, check_k(k, n, low=2), objective, rewards.device)
-    return apply_rule(rule, rewards, stable_sort=stable_sort)
+    return weigh(derived.subloo, rewards, k, objective, low=2, stable_sort=stable_sort)
 
 
 def affine_weights(

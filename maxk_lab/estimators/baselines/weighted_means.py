@@ -23,7 +23,6 @@ from maxk_lab.estimators.ranks import derived, maximum
 from maxk_lab.estimators.ranks.combinatorics import cached, rank_weights
 from maxk_lab.estimators.ranks.gaps import (
     Sorted,
-    apply_rule,
     in_own_order,
     result_dtype,
     sort_rewards,
@@ -42,16 +41,14 @@ _BLOCK = 16_384
 
 def mean_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
     """(R_i - mean R) / n, K = 1 and n >= 2. Biased in scale only: (n-1)/n times `rloo_weights`."""
-    n = _check_one(rewards, k)
-    rule = maximum.group_mean(n, 1, rewards.device)
-    return apply_rule(rule, rewards, stable_sort=stable_sort)
+    _check_one(rewards, k)
+    return derived.weigh(derived.group_mean, rewards, 1, stable_sort=stable_sort)
 
 
 def rloo_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
     """(R_i - mean of the others) / n, K = 1 and n >= 2. Unbiased."""
-    n = _check_one(rewards, k)
-    rule = derived.centred(n, 1, None, rewards.device)
-    return apply_rule(rule, rewards, stable_sort=stable_sort)
+    _check_one(rewards, k)
+    return derived.weigh(derived.centred, rewards, 1, stable_sort=stable_sort)
 
 
 def weighted_mean_weights(
@@ -98,8 +95,7 @@ def optimal_weights(
     n = check_rewards(rewards)
     k = check_k(k, n, below_n=True)
     if kind == "uniform":
-        rule = derived.centred(n, k, None, rewards.device)
-        return apply_rule(rule, rewards, stable_sort=stable_sort)
+        return derived.weigh(derived.centred, rewards, k, stable_sort=stable_sort)
     if g is None:
         raise ValueError(f"g must be given for kind {kind!r}: one positive number per sample")
     g = check_trajectory_weights(g, rewards)

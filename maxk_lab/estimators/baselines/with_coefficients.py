@@ -16,7 +16,7 @@ from torch import Tensor
 from maxk_lab.estimators.baselines.linear_families import family_terms
 from maxk_lab.estimators.ranks import derived
 from maxk_lab.estimators.ranks.combinatorics import cached
-from maxk_lab.estimators.ranks.gaps import apply_rule, result_dtype
+from maxk_lab.estimators.ranks.gaps import result_dtype
 from maxk_lab.estimators.validation import check_k, check_rewards
 
 
@@ -80,8 +80,7 @@ def baseline_weights(
     Unbiased where b_i does not depend on sample i.
     """
     n = check_rewards(rewards, least_n=2)
-    rule = derived.score(n, check_k(k, n), None, rewards.device)
-    score = apply_rule(rule, rewards.double(), stable_sort=stable_sort)
+    score = derived.weigh(derived.score, rewards.double(), k, stable_sort=stable_sort)
     return (score - _coefficients(coefficients, rewards, n)).to(result_dtype(rewards))
 
 
@@ -93,8 +92,8 @@ def _on_device(alpha: tuple[float, ...], device: torch.device) -> Tensor:
 def _above(rewards: Tensor, level: Tensor | float, k: int, *, stable_sort: bool) -> Tensor:
     """The score weights s_i - (K/n) level of the rewards above `level`, `[..., 1]` or a number."""
     above = rewards.detach().double() - level
-    rule = derived.score(rewards.shape[-1], k, None, rewards.device)
-    return apply_rule(rule, above, stable_sort=stable_sort).to(result_dtype(rewards))
+    score = derived.weigh(derived.score, above, k, stable_sort=stable_sort)
+    return score.to(result_dtype(rewards))
 
 
 def _of_family(

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from maxk_lab.estimators.check.bandit import TinyBandit
-from maxk_lab.estimators.check.result import (
-    EXACT,
-    CheckResult,
-    error_of,
-    name_of,
-    settings,
-    worst,
-)
+from maxk_lab.estimators.check.result import EXACT, CheckResult, error_of, name_of, settings, worst
 from maxk_lab.estimators.check.twins import has_twin, inputs, slow_twin
 from maxk_lab.estimators.method import Method
 
@@ -42,29 +35,23 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
     """Fast against slow (where there is a twin) and exact unbiasedness, or the catalogued bias."""
     method = Method.parse(estimator, baseline)
     row = f"{method.estimator.name} / {method.baseline.name}"
-    results = []
-    checks: list[tuple[str, Callable[[], Iterator[tuple[str, float]]]]] = []
+    biased = "bias seen"
+    checks = [("unbiased" if method.is_unbiased else biased, bias(estimator, baseline))]
     if has_twin(method):
-        checks.append(("fast = slow", lambda: _twin_errors(estimator, baseline)))
-    if method.is_unbiased:
-        checks.append(("unbiased", lambda: bias(estimator, baseline, scaled=False)))
-    else:
-        checks.append(("bias seen", lambda: bias(estimator, baseline, scaled=False)))
-        if not math.isnan(Method.parse(estimator, baseline, 2).expected_scale(4)):
-            checks.append(
-                ("unbiased but for scale", lambda: bias(estimator, baseline, scaled=True))
-            )
+        checks.insert(0, ("fast = slow", _twin_errors(estimator, baseline)))
+    if not (
+        method.is_unbiased or math.isnan(Method.parse(estimator, baseline, 2).expected_scale(4))
+    ):
+        checks.append(("unbiased but for scale", bias(estimator, baseline, scaled=True)))
+    results = []
     for name, errors in checks:
+        tolerance = BIAS_SEEN if name == biased else EXACT
         try:
-            results.append(worst(name, row, errors(), BIAS_SEEN if name == "bias seen" else EXACT))
-        except (
-            Exception
-        ) as error:  # rows of other packages may raise anything: a failed check, not a crash
-            results.append(
-                CheckResult(
-                    name, row, f"{type(error).__name__}: {error}", math.nan, EXACT, ok=False
-                )
-            )
+            results.append(worst(name, row, errors, tolerance))
+        # Rows of other packages may raise anything: a failed check, not a crash.
+        except Exception as error:
+            detail = f"{type(error).__name__}: {error}"
+            results.append(CheckResult(name, row, detail, math.nan, EXACT, ok=False))
     return results
 
 
@@ -87,7 +74,7 @@ def _twin_errors(estimator: str, baseline: str) -> Iterator[tuple[str, float]]:
 
 
 def bias(
-    estimator: str, baseline: str, *, scaled: bool, **options: Any
+    estimator: str, baseline: str, *, scaled: bool = False, **options: Any
 ) -> Iterator[tuple[str, float]]:
     """The norm of E[estimate] - scale * gradient over that of the gradient.
 

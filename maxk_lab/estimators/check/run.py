@@ -12,12 +12,7 @@ from maxk_lab.estimators import reference
 from maxk_lab.estimators.baselines.tokens import token_advantages
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator
 from maxk_lab.estimators.check.laws import BANDITS, BIAS_SEEN, bias, check_pair, methods
-from maxk_lab.estimators.check.result import (
-    EXACT,
-    CheckResult,
-    error_of,
-    worst,
-)
+from maxk_lab.estimators.check.result import EXACT, CheckResult, error_of, worst
 from maxk_lab.estimators.check.shared import check_functions, check_identities
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.methods.kinds import ObjectiveRow
@@ -59,7 +54,7 @@ def check_options() -> list[CheckResult]:
     ]
     options.append(("min_gap_scale 0.1", {"min_gap_scale": 0.1}))
     return [
-        worst("bias seen", name, bias("maxk", "subloo", scaled=False, **option), BIAS_SEEN)
+        worst("bias seen", name, bias("maxk", "subloo", **option), BIAS_SEEN)
         for name, option in options
     ]
 

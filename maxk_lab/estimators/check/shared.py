@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from maxk_lab.estimators import reference
 from maxk_lab.estimators import value as rewards
@@ -20,59 +22,51 @@ FORMS = ("top_m[2]", "cvar_upper[0.3]", "cvar_lower[0.3]", "median", "trimmed_me
 
 def check_functions() -> list[CheckResult]:
     """The functions that every row shares, against their twins."""
-    ks = [(group, k) for group in settings() for k in range(1, group.shape[-1] + 1)]
+    groups = [(name_of(g, 0), (g,)) for g in settings()]
+    at_k = [(name_of(g, k), (g, k)) for (_, (g,)) in groups for k in range(1, g.shape[-1] + 1)]
+    below_n = [(setting, (g, k)) for setting, (g, k) in at_k if k < g.shape[-1]]
     cases: dict[str, Iterable[tuple[str, float]]] = {
-        "maxk_reward_weights": (
-            (
-                f"n={n}, K={k}",
-                error_of(
-                    combinatorics.maxk_reward_weights(n, k), reference.maxk_reward_weights(n, k)
-                ),
-            )
-            for n, k in ((1, 1), (7, 3), (200, 1), (200, 2), (200, 100), (200, 199), (200, 200))
+        "maxk_reward_weights": _errors(
+            combinatorics.maxk_reward_weights,
+            reference.maxk_reward_weights,
+            [
+                (f"n={n}, K={k}", (n, k))
+                for n, k in ((1, 1), (7, 3), *((200, k) for k in (1, 2, 100, 199, 200)))
+            ],
         ),
-        "maxk_reward_estimate": (
-            (
-                name_of(g, k),
-                error_of(rewards.maxk_reward_estimate(g, k), reference.maxk_reward_estimate(g, k)),
-            )
-            for g, k in ks
+        "maxk_reward_estimate": _errors(
+            rewards.maxk_reward_estimate, reference.maxk_reward_estimate, at_k
         ),
-        "objective_estimate": (
-            (
-                f"{name_of(g, k)}, {form}",
-                error_of(rewards.objective_estimate(g, own), reference.objective_estimate(g, own)),
-            )
-            for g, k in ks
-            for form in FORMS
-            if k > 1
-            for own in (Objective(form, k),)
+        "objective_estimate": _errors(
+            rewards.objective_estimate,
+            reference.objective_estimate,
+            [
+                (f"{setting}, {form}", (g, Objective(form, k)))
+                for setting, (g, k) in at_k
+                for form in FORMS
+                if k > 1
+            ],
         ),
-        "maxk_curve": (
-            (name_of(g, 0), error_of(rewards.maxk_curve(g), reference.maxk_curve(g)))
-            for g in settings()
+        "maxk_curve": _errors(rewards.maxk_curve, reference.maxk_curve, groups),
+        "sample_loo_baseline": _errors(
+            rewards.sample_loo_baseline, reference.sample_loo_baseline, below_n
         ),
-        "sample_loo_baseline": (
-            (
-                name_of(g, k),
-                error_of(rewards.sample_loo_baseline(g, k), reference.sample_loo_baseline(g, k)),
-            )
-            for g, k in ks
-            if k < g.shape[-1]
-        ),
-        "apply_sample_loo": (
-            (
-                name_of(g, k),
-                error_of(
-                    baselines.apply_sample_loo(weights.maxk_gradient_weights(g, k), g, k),
-                    reference.sample_loo_weights(g, k),
-                ),
-            )
-            for g, k in ks
-            if k < g.shape[-1]
+        "apply_sample_loo": _errors(
+            lambda g, k: baselines.apply_sample_loo(weights.maxk_gradient_weights(g, k), g, k),
+            reference.sample_loo_weights,
+            below_n,
         ),
     }
     return [worst("fast = slow", function, errors, EXACT) for function, errors in cases.items()]
+
+
+def _errors(
+    fast: Callable[..., Tensor],
+    slow: Callable[..., Tensor],
+    cases: Iterable[tuple[str, tuple[Any, ...]]],
+) -> Iterator[tuple[str, float]]:
+    for setting, given in cases:
+        yield setting, error_of(fast(*given), slow(*given))
 
 
 def check_identities() -> list[CheckResult]:

@@ -22,6 +22,7 @@ class EstimatorRow(MethodRow):
     a name.
     """
 
+    condition: str = "the n samples are i.i.d. and the baseline is unbiased"
     fixed_k: int | None = None
     takes_baseline: bool = True
     # Whether the weights need the samples' importance ratios.
@@ -54,7 +55,7 @@ class WholeGroupRow(EstimatorRow):
 
     def refusal(self, n: int, k: int, **params: Any) -> str | None:
         if k != n:
-            return f"{self.name} needs {self.constraint}, got K = {k} and n = {n}"
+            return self.unmet(n, k)
         return super().refusal(n, k, **params)
 
 
@@ -102,5 +103,5 @@ class PartitionedRow(EstimatorRow):
     def refusal(self, n: int, k: int, **params: Any) -> str | None:
         problem = super().refusal(n, k, **params)
         if problem is None and (n % k or (params.get("baseline") == "loo" and n < 2 * k)):
-            return f"{self.name} needs {self.constraint}, got K = {k} and n = {n}"
+            return self.unmet(n, k)
         return problem

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.ranks import derived
-from maxk_lab.estimators.ranks.gaps import apply_rule
-from maxk_lab.estimators.validation import check_k, check_rewards
 
 
 class BaselineFunction(Protocol):
@@ -32,9 +30,7 @@ def maxk_gradient_weights(
     floating dtype (float64 for integers and booleans). Raises `ValueError` unless 1 <= k <= n and
     all rewards are finite. Source: PKPO, arXiv 2505.15201, Theorem 2.
     """
-    n = check_rewards(rewards)
-    rule = derived.score(n, check_k(k, n), objective, rewards.device)
-    return apply_rule(rule, rewards, stable_sort=stable_sort)
+    return derived.weigh(derived.score, rewards, k, objective, stable_sort=stable_sort)
 
 
 def maxk(

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from maxk_lab.estimators.methods.maxk import BaselineFunction
 from maxk_lab.estimators.ranks import derived
-from maxk_lab.estimators.ranks.gaps import apply_rule
 from maxk_lab.estimators.validation import check_k, check_rewards
 
 
@@ -39,6 +38,6 @@ def partitioned(
         raise ValueError(f"k must be at most n / 2 = {n / 2:g} for loo, got {k}")
     # Each maximum is one sample of an ordinary mean over the groups.
     best = rewards.detach().reshape(*rewards.shape[:-1], groups, k).amax(-1)
-    rule = (derived.centred if baseline == "loo" else derived.score)(groups, 1, None, best.device)
-    weights = apply_rule(rule, best, stable_sort=stable_sort)
+    rule_of = derived.centred if baseline == "loo" else derived.score
+    weights = derived.weigh(rule_of, best, 1, stable_sort=stable_sort)
     return weights.repeat_interleave(k, dim=-1)

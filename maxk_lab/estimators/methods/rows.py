@@ -14,10 +14,6 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         name="maxk",
         meaning="gradient of the expected maximum of K rewards, from all subsets of n samples",
         formula="s_i = sum of max R over the K-subsets that contain i, divided by C(n,K)",
-        unbiased=True,
-        condition="the n samples are i.i.d. and the baseline is unbiased",
-        constraint="1 <= K <= n",
-        shift_invariant=False,
         implementation="maxk_lab.estimators.methods.maxk:maxk",
         twin="maxk_lab.estimators.reference.estimators:of_baseline",
         citation=PKPO,
@@ -27,10 +23,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         meaning="gradient of the ordinary expected reward: maxk at K = 1",
         formula="s_i = R_i / n",
         objective="J_1",
-        unbiased=True,
-        condition="the n samples are i.i.d. and the baseline is unbiased",
         constraint="1 <= n, K counts as 1",
-        shift_invariant=False,
         fixed_k=1,
         implementation="maxk_lab.estimators.methods.maxk:reinforce",
         twin="maxk_lab.estimators.reference.estimators:reinforce",
@@ -56,7 +49,6 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         least_n=2,
         fixed_k=1,
         takes_baseline=False,
-        scale=None,
         examples=("grpo[1e-06]", "grpo[0.0]"),
         implementation="maxk_lab.estimators.methods.standardised:grpo",
         twin="maxk_lab.estimators.reference.estimators:grpo",
@@ -71,14 +63,12 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         ),
         unbiased=False,
         condition="biased for every J_K: the best sample is chosen by its own reward",
-        constraint="1 <= K <= n and n >= 2",
         shift_invariant=True,
         parameter=Parameter(
             "alpha", float, 1.0, low=0.0, meaning="extra weight of the best; 0 is the mean"
         ),
         least_n=2,
         takes_baseline=False,
-        scale=None,
         examples=("leader_reward[0.0]", "leader_reward[8.0]"),
         implementation="maxk_lab.estimators.methods.heuristics:leader_reward",
         twin="maxk_lab.estimators.reference.estimators:leader_reward",
@@ -95,15 +85,12 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
             "biased unless lambda = 1, which is subloo; at lambda = 0 it is (n-1) times the "
             "gradient of J_1"
         ),
-        constraint="2 <= K <= n",
         shift_invariant=True,
         parameter=Parameter(
             "lambda_", float, 0.5, low=0.0, high=1.0, meaning="the share of subloo"
         ),
-        least_n=2,
         least_k=2,
         takes_baseline=False,
-        scale=None,
         unbiased_settings=(1.0,),
         examples=("hybrid[0.0]", "hybrid[1.0]"),
         implementation="maxk_lab.estimators.methods.heuristics:hybrid",
@@ -123,11 +110,9 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         unbiased=False,
         condition="biased from n = 3 on: every group has its own scale; at n = 2 it is rloo",
         constraint="1 <= K < n and rewards 0 or 1",
-        shift_invariant=False,
         k_below_n=True,
         binary_rewards=True,
         takes_baseline=False,
-        scale=None,
         implementation="maxk_lab.estimators.methods.standardised:passk_analytic",
         twin="maxk_lab.estimators.reference.estimators:passk_analytic",
         citation="Chen et al. 2025 (Pass@k Training), arXiv 2508.10751",
@@ -152,7 +137,6 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         least_n=2,
         least_k=2,
         takes_baseline=False,
-        scale=None,
         unbiased_settings=("none",),
         examples=("grpo_passk[none]",),
         implementation="maxk_lab.estimators.methods.standardised:grpo_passk",
@@ -170,12 +154,10 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
             "its gradient"
         ),
         constraint="n >= 2, rewards 0 or 1, K counts as 1",
-        shift_invariant=False,
         least_n=2,
         binary_rewards=True,
         fixed_k=1,
         takes_baseline=False,
-        scale=None,
         implementation="maxk_lab.estimators.methods.standardised:maxrl",
         twin="maxk_lab.estimators.reference.estimators:maxrl",
         citation="Tajwar et al. 2026 (MaxRL), arXiv 2602.02710",
@@ -190,10 +172,8 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         formula=(
             "w_i = (K/n) [max R of i's group - mean of the other groups' maxima (loo) or 0 (none)]"
         ),
-        unbiased=True,
         condition="the n samples are i.i.d. and grouped in drawing order",
         constraint="K divides n; for loo also n >= 2 K",
-        shift_invariant=False,
         takes_baseline=False,
         parameter=Parameter(
             "baseline",
@@ -218,13 +198,11 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
             "s_i = sum of (prod_j in S r_j) max_S R over the K-subsets S that contain i, "
             "divided by C(n,K)"
         ),
-        unbiased=True,
         condition=(
             "the n samples are i.i.d. under a policy that can do all the target policy can; "
             "r are exact ratios"
         ),
         constraint="1 <= K <= n, and the samples' importance ratios",
-        shift_invariant=False,
         needs_ratios=True,
         implementation="maxk_lab.estimators.methods.off_policy:off_policy_weights",
         twin="maxk_lab.estimators.reference.off_policy:exact",
@@ -240,9 +218,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         unbiased=False,
         condition="biased unless all ratios are 1: the products of r - 1 are left out",
         constraint="1 <= K <= n, and the samples' importance ratios",
-        shift_invariant=False,
         needs_ratios=True,
-        scale=None,
         implementation="maxk_lab.estimators.methods.first_order:first_order_weights",
         twin="maxk_lab.estimators.reference.off_policy:to_first_order",
         citation="the first-order form in r - 1 of off-policy Max@K training",

@@ -10,17 +10,37 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.ranks import l_statistic, maximum
 from maxk_lab.estimators.ranks.combinatorics import cached
-from maxk_lab.estimators.ranks.gaps import Rule
+from maxk_lab.estimators.ranks.gaps import Rule, apply_rule
+from maxk_lab.estimators.validation import check_k, check_rewards
+
+RuleOf = Callable[[int, int, Objective | None, torch.device], Rule]
+
+
+def weigh(
+    rule_of: RuleOf,
+    rewards: Tensor,
+    k: int,
+    objective: Objective | None = None,
+    *,
+    low: int = 1,
+    below_n: bool = False,
+    stable_sort: bool,
+) -> Tensor:
+    """The rule's w for rewards `[..., n]` at `low` <= K <= n (K < n if `below_n`): `[..., n]`."""
+    n = check_rewards(rewards)
+    rule = rule_of(n, check_k(k, n, low=low, below_n=below_n), objective, rewards.device)
+    return apply_rule(rule, rewards, stable_sort=stable_sort)
 
 
 def _primitive(
     of_maximum: Callable[[int, int, torch.device], Rule],
     of_any: Callable[[int, Objective, torch.device], Rule],
-) -> Callable[[int, int, Objective | None, torch.device], Rule]:
+) -> RuleOf:
     """The one or the other. It raises `ValueError` for an objective of another K."""
 
     def rule(n: int, k: int, objective: Objective | None, device: torch.device) -> Rule:

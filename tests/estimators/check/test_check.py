@@ -85,11 +85,7 @@ def test_one_baseline(checked: list[tuple[str, str]]) -> None:
             "unbiased",
         ),
         ("opo", {"unbiased": True}, "unbiased"),
-        (
-            "eob_loo",
-            {"implementation": BASELINES.get("eob").implementation},
-            "unbiased",
-        ),
+        ("eob_loo", {"implementation": BASELINES.get("eob").implementation}, "unbiased"),
     ],
 )
 def test_a_wrong_row_fails(

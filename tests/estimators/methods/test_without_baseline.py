@@ -83,8 +83,7 @@ def test_grpo_passk_without_norm_is_subloo_at_k_n(n: int) -> None:
     expected = (best - second).unsqueeze(-1) * (rewards == best.unsqueeze(-1))
     assert_same(subloo, expected)
     assert_same(
-        weights(rewards, "grpo_passk", k=n),
-        expected / (rewards.std(-1, keepdim=True) + 1e-6),
+        weights(rewards, "grpo_passk", k=n), expected / (rewards.std(-1, keepdim=True) + 1e-6)
     )
 
 
