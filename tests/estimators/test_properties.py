@@ -88,6 +88,13 @@ def test_shift_and_scale(case: tuple[str, torch.Tensor, int], shift: int, scale:
         torch.testing.assert_close(shifted, weights + level, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_row_says_whether_a_shift_changes_the_weights(name: str) -> None:
+    rewards = double([3, -1, 4, 1, -5])
+    weights, shifted = (advantages(r, baseline=name, k=2) for r in (rewards, rewards + 7))
+    assert torch.allclose(shifted, weights) == BASELINES.get(name).shift_invariant
+
+
 @FEW
 @given(cases())
 def test_equal_rewards_get_equal_weights(case: tuple[str, torch.Tensor, int]) -> None:
