@@ -101,7 +101,7 @@ def gradient(policy: nn.Module, log_probs: Tensor) -> Tensor:
 
 
 def main() -> None:
-    """Print each way's time, its ratio to the loop's and its gradient's distance from the loop's."""
+    """Print each way's time, its ratio to the loop's and its gradient's distance from that."""
     torch.set_num_threads(1)
     for name, size in (("tsp", 20), ("tsp", 50), ("cvrp", 20)):
         ways = Ways(make_environment({"name": name, "num_loc": size}, POLICY))

@@ -3,8 +3,9 @@
     python docs/draw_architecture.py            draw it
     python docs/draw_architecture.py --check    fail when the committed picture no longer fits
 
-The picture carries its own facts in its description, so that a check needs no comparison of pixels: rooms and arrows must
-be the same, and no room may have grown or shrunk by more than a quarter.
+The picture carries its own facts in its description, so that a check needs no comparison of
+pixels: rooms and arrows must be the same, and no room may have grown or shrunk by more than a
+quarter.
 """
 
 from __future__ import annotations

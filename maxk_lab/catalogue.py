@@ -1,4 +1,4 @@
-"""Catalogues: a name, its meaning, its parameters and the code behind it, once. Imports no torch."""
+"""Catalogues: a name, its meaning, its parameters and its code, once. Imports no torch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Parameter:
         return f"list of {self.kind.__name__}" if self.many else self.kind.__name__
 
     def parse(self, value: Any) -> Any:
-        """Return `value` in this parameter's type. Raises `LabError` that names the allowed values."""
+        """Return `value` in this parameter's type. Raises `LabError` that names what is allowed."""
         if not self.many:
             return self._parse_one(value)
         if not isinstance(value, list | tuple):

@@ -25,9 +25,10 @@ def as_tuple(value: Any) -> Any:
 
 def distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
     """Return `values`. Raises `ValueError` where one of them is there twice."""
-    repeated = sorted({value for value in values if values.count(value) > 1})  # type: ignore[type-var]
+    repeated = {value for value in values if values.count(value) > 1}
     if repeated:
-        raise ValueError(f"must be distinct, got {', '.join(map(str, repeated))} more than once")
+        listed = ", ".join(map(str, sorted(repeated)))  # type: ignore[type-var]
+        raise ValueError(f"must be distinct, got {listed} more than once")
     return values
 
 
@@ -61,7 +62,7 @@ class Model(BaseModel):
 
 
 class Recorded(BaseModel):
-    """A part of what a finished record holds, for reading: keys that nothing reads are passed over."""
+    """A part of a finished record, for reading: keys that nothing reads are passed over."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
     # The formulas of its numbers, for a reader of one cell: each with its function and its source.
@@ -74,13 +75,14 @@ class Recorded(BaseModel):
 
     @classmethod
     def of(cls, record: Any) -> Self:
-        """Return what a finished record holds. Raises `LabError` that says what is missing in it."""
+        """Return the content of a finished record. Raises `LabError` that says what is missing."""
         try:
             return cls.model_validate(record.metrics)
         except ValidationError as error:
             found = list(findings(error, cls))
             more = f" and {len(found) - 3} more" if len(found) > 3 else ""
             raise LabError(
-                f"the record of cell {record.cell['id']} does not hold what a {record.cell['study']} "
+                f"the record of cell {record.cell['id']} "
+                f"does not hold what a {record.cell['study']} "
                 f"study measures: {'; '.join(found[:3])}{more}; run it again with --force"
             ) from None

@@ -54,7 +54,7 @@ def warn(text: str) -> None:
 
 
 def emit_json(value: Any) -> None:
-    """Print `value` as JSON, alone on stdout; see `plain` for what JSON has not, NaN and infinities."""
+    """Print `value` as JSON, alone on stdout; see `plain` for NaN and infinities."""
     typer.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 

@@ -128,7 +128,8 @@ def _paste(best: Candidate) -> str:
 
 def _paste_yaml(best: Candidate, budget: int) -> str:
     key = best.row.key
-    return f'{{batch: {budget}, grid: {{estimator: "{key.estimator}", baseline: "{key.baseline}", n: {key.n}, k: {key.k}}}}}'
+    grid = f'estimator: "{key.estimator}", baseline: "{key.baseline}", n: {key.n}, k: {key.k}'
+    return f"{{batch: {budget}, grid: {{{grid}}}}}"
 
 
 def as_json(answer: Recommendation) -> dict[str, Any]:

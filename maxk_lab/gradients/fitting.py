@@ -43,10 +43,8 @@ class Groups(Protocol):
 def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
     """Return the coefficients for each of I instances from the groups of all others, [I, D].
 
-    rewards are [I, ..., n], gram [I, ..., n, n].
-
-    `family` is affine or ladder. Raises `ValueError` for fewer than two instances and where the
-    family does not take (n, k).
+    rewards are [I, ..., n], gram [I, ..., n, n]. `family` is affine or ladder. Raises `ValueError`
+    for fewer than two instances and where the family does not take (n, k).
     """
     a, c = normal_equations(*family_terms(rewards, k, family), gram)
     shape = a.shape[-1]
@@ -143,10 +141,9 @@ def _equations(groups: Groups, k: int, family: str) -> Equations:
 def oracle_coefficients(outcomes: Outcomes, n: int, k: int, family: str) -> Tensor:
     """Return the coefficients of least variance under the policy itself: [D].
 
-    They solve the normal equations over every group of n.
-
-    `family` is affine, ladder or constant. Raises `LabError` for trajectories of another policy,
-    whose estimate the coefficients would move.
+    They solve the normal equations over every group of n. `family` is affine, ladder or constant.
+    Raises `LabError` for trajectories of another policy, whose estimate the coefficients would
+    move.
     """
     _check_on_policy(outcomes)
     classes = Classes.of(outcomes)
@@ -192,10 +189,9 @@ def enumerated_fits(
 ) -> list[EnumeratedFit] | None:
     """Return the fit of every instance for `cell`, whose baseline `fit_of` names.
 
-    A cell has estimator, baseline, n and k. None is for too many groups.
-
-    `sampled` gives the fits of the pool's groups, where cross_fit takes its coefficients from; it
-    is called for that alone. Raises `ValueError` where the pair cannot run at this (n, K).
+    A cell has estimator, baseline, n and k. None is for too many groups. `sampled` gives the fits
+    of the pool's groups, where cross_fit takes its coefficients from; it is called for that alone.
+    Raises `ValueError` where the pair cannot run at this (n, K).
     """
     n = cell["n"]
     how, family, k = _checked(Method.of(cell), n)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 # Beyond this many, every tick would be unreadable.
 _TICKS = 9
-# Beside the first and the last, as a share of what is between them: room for lines that are moved sideways.
+# Beside the first and the last, as a share of what is between them: room for lines that are moved
+# sideways.
 _AIR = 0.09
 
 
@@ -33,7 +34,10 @@ def number_axis(axes: Axes, values: Sequence[float]) -> bool:
 
 
 def plain_ticks(axes: Axes) -> None:
-    """Write the numbers between the powers of ten of a logarithmic y axis, where there is room for them, as 0.6 and 20."""
+    """Label the numbers between powers of ten of a logarithmic y axis, such as 0.6 and 20.
+
+    They are written where there is room for them.
+    """
     from matplotlib.ticker import LogFormatter
 
     class Plain(LogFormatter):

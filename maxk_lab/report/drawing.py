@@ -1,4 +1,4 @@
-"""What all figures share: colours that every eye tells apart, panels, one legend, files that do not change."""
+"""The style of all figures: colours for every eye, panels, one legend, files that do not change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from maxk_lab.statistics.intervals import Interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with every kind of colour vision; markers do it without colour.
+# Okabe and Ito's palette, told apart with every kind of colour vision; markers do it without
+# colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _METHOD_MARKERS = (*MARKERS, "<", ">", "p", "h")
@@ -32,7 +33,8 @@ STYLE: Any = {
 _TITLE_SIZE = 9.5
 _LEGEND_SIZE = 8.5
 _TITLE_LINES = 3
-# Inches per letter of text of one point, on average, in titles and in legends, and per line of the legend.
+# Inches per letter of text of one point, on average, in titles and in legends, and per line of the
+# legend.
 _LETTER = 0.0078
 _LABEL_LETTER = 0.0072
 _LEGEND_LINE = 0.19
@@ -48,10 +50,11 @@ def look(index: int) -> dict[str, Any]:
 
 
 def looks(ks: Sequence[int], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Colour and marker of lines with these K and methods: a colour per K and a marker per method, where both vary.
+    """Return colour and marker of lines: a colour per K, a marker per method, where both vary.
 
-    What most figures of trainings show first is the K that was trained for. Where one of the two does not vary, or there are
-    more than there are colours or markers, each line has its own `look`.
+    What most figures of trainings show first is the K that was trained for. Where one of the two
+    does not vary, or there are more than there are colours or markers, each line has its own
+    `look`.
     """
     colours, markers = sorted(set(ks)), list(dict.fromkeys(methods))
     one_varies = min(len(colours), len(markers)) < 2
@@ -71,7 +74,10 @@ def panels(
     sharex: Literal["all", "row"] = "all",
     sharey: bool | Literal["row", "col"] = True,
 ) -> tuple[Figure, Any]:
-    """A figure of that size in inches and its axes [rows, columns], with common y axes unless told otherwise."""
+    """Return a figure of that size in inches and its axes [rows, columns].
+
+    The y axes are common unless told otherwise.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -81,9 +87,10 @@ def panels(
 
 
 def finish(figure: Figure, axes: Any, title: str) -> None:
-    """Title above, one legend for all panels below; the figure grows by what they take beyond two lines each.
+    """Put the title above and one legend for all panels below.
 
-    It is as wide as it was made, or as a title of three lines needs.
+    The figure grows by what they take beyond two lines each. It is as wide as it was made, or as a
+    title of three lines needs.
     """
     handles: dict[str, Any] = {}
     for panel in axes.flat:

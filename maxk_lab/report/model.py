@@ -1,4 +1,4 @@
-"""A report as plain values: header, the rows of every kind of study, verdicts, and what is missing."""
+"""A report as plain values: header, rows of every kind of study, verdicts, and the missing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClaimVerdict:
 
 @dataclass(frozen=True)
 class Failure:
-    """A cell whose record says `failed`: its id, its row, its seed and the last line of its error."""
+    """A failed cell: its id, its row, its seed and the last line of its error."""
 
     cell: str
     path: str

@@ -1,4 +1,7 @@
-"""The range of an axis that the bulk of the lines fits, where one that diverged would leave no room to tell the others apart."""
+"""The range of an axis that fits the bulk of its lines.
+
+One that diverged would leave no room to tell the others apart.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ import numpy as np
 from maxk_lab.report.document import number
 from maxk_lab.statistics.units import Array
 
-# A line is outside where it is so many times as far from the median line as the bulk of the lines, and as that line is long.
+# A line is outside where it is so many times as far from the median line as the bulk of the lines,
+# and as that line is long.
 _FAR = 3.0
 _LENGTHS = 1.0
-# The bulk: this share of the lines, those nearest to the median line; the larger where the smaller leaves too many outside.
+# The bulk: this share of the lines, those nearest to the median line; the larger where the smaller
+# leaves too many outside.
 _BULK = (0.5, 0.75)
 # More than this share of the lines have not diverged: they are a group of their own.
 _FEW = 0.4
@@ -22,7 +27,7 @@ _AIR = 0.05
 
 
 def outside(lines: Sequence[Sequence[float]]) -> list[bool]:
-    """Of each line, its values at the same places, whether it is so far from the others that it would flatten them."""
+    """Return for each line, its values at the same places, whether it would flatten the others."""
     table = _table(lines)
     if len(table) < 3:
         return [False] * len(table)
@@ -40,7 +45,7 @@ def outside(lines: Sequence[Sequence[float]]) -> list[bool]:
 def limits(
     lines: Sequence[Sequence[float]], bands: Sequence[Sequence[float]]
 ) -> tuple[float, float]:
-    """The ends of an axis with all of `lines`, and of their `bands` as much as does not squeeze them."""
+    """Return the ends of an axis with all of `lines`, and as much of `bands` as leaves room."""
     low, high = _ends(lines)
     span = high - low or 1.0
     least, most = _ends(bands)
@@ -59,7 +64,7 @@ def squeezed(lines: Sequence[Sequence[float]], bands: Sequence[Sequence[float]])
 
 
 def where(line: Sequence[float], ends: tuple[float, float]) -> str:
-    """`below the axis, -7.98 to -6.22`: what a reader has to know of a line that is not to be seen, or in part."""
+    """Return a note on a line that is not to be seen whole: `below the axis, -7.98 to -6.22`."""
     low, high = float(np.nanmin(line)), float(np.nanmax(line))
     side = "below" if high < ends[0] else "above" if low > ends[1] else "beyond"
     return f"{side} the axis, {number(low)} to {number(high)}"

@@ -36,7 +36,7 @@ _NORMS = {
 
 @dataclass(frozen=True)
 class Interval:
-    """A point estimate with its two-sided interval; NaN carries its reason, `high` may be infinite."""
+    """A point estimate with its two-sided interval; NaN has a reason, `high` may be infinite."""
 
     value: float
     low: float
@@ -60,7 +60,7 @@ class Interval:
         return Interval(value, low, high, self.level, self.reason)
 
     def columns(self, name: str) -> dict[str, float | None]:
-        """The value under `name`, its ends under `name_low`, `name_high`; all None unless `known`."""
+        """Return value and ends under `name`, `name_low`, `name_high`; all None unless `known`."""
         ends = {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
         return {end: value if self.known else None for end, value in ends.items()}
 
@@ -156,7 +156,7 @@ def bootstrap(
 
 @cache
 def of_moments(name: str) -> Callable[[Array], Array]:
-    """The function from the means of the unit columns [F, ...] to a moment, or a measure of them."""
+    """Return the function from the unit columns' means [F, ...] to a moment or measure of them."""
     if name in FIELDS:
         return itemgetter(FIELDS.index(name))
     function = load(MEASURES.get(name).implementation)
@@ -216,7 +216,7 @@ def _of_units(units: Units, row: MeasureRow, *, level: float, seed: int) -> Inte
 
 
 def _same_everywhere(rate: int, groups: int, level: float) -> Interval:
-    """The exact binomial interval of a rate that was 0 (or 1) in all groups: nothing to resample."""
+    """Return the exact binomial interval of a rate that was 0 (or 1) in all groups."""
     ends = stats.binomtest(rate * groups, groups).proportion_ci(level, method="exact")
     return Interval(float(rate), float(ends.low), float(ends.high), level)
 

@@ -31,7 +31,7 @@ class _Bias(Recorded):
 
 
 class RecordedUnits(Recorded):
-    """The units as a record holds them; see `Units`. `replicates` groups of n are drawn from each."""
+    """Return the units as a record holds them; `replicates` groups of n are drawn from each."""
 
     units: _Columns
     replicates: int

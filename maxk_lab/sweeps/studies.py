@@ -2,8 +2,8 @@
 
 A kind is a package that holds the same modules under the same names. Nothing outside imports them:
 they are found through the row and loaded when they are used, so that planning imports no torch and
-reporting no trainer. The signatures stand in `maxk_lab.sweeps.parts` (schema, plan, checks, worker),
-`maxk_lab.report.parts` (rows, section, figures, claims) and `maxk_lab.tracking.payload`.
+reporting no trainer. The signatures stand in `maxk_lab.sweeps.parts` (schema, plan, checks,
+worker), `maxk_lab.report.parts` (rows, section, figures, claims) and `maxk_lab.tracking.payload`.
 
 | module    | names that the frame looks up in it                                                  |
 |-----------|--------------------------------------------------------------------------------------|

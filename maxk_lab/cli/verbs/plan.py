@@ -33,12 +33,14 @@ def plan(
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
-    """Show what a run would do: cells to do, done, failed, skipped and why, with an estimate of time.
+    """Show what a run would do: cells to do, done, failed, skipped and why, with an estimate of \
+time.
 
     \b
     [bold]maxk-lab plan experiments/tsp_sweep.yaml[/bold]
     [bold]maxk-lab plan experiments/tsp_sweep.yaml --set gradient.pool=64 --cells[/bold]
-    [bold]maxk-lab plan experiments/papers/ordergrad_bandit.yaml[/bold]   every setting that it varies
+    [bold]maxk-lab plan experiments/papers/ordergrad_bandit.yaml[/bold]   every setting that it \
+varies
     """
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.progress import statuses

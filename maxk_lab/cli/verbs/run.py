@@ -46,13 +46,15 @@ def run(
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
-    """Run a sweep. The same command again continues where it stopped and measures only what is missing.
+    """Run a sweep. The same command again continues where it stopped and measures only what is \
+missing.
 
     Exits with 1 when cells failed, with 130 when interrupted; finished cells are kept either way.
 
     \b
     [bold]maxk-lab run experiments/tsp_sweep.yaml --jobs 2[/bold]
-    [bold]maxk-lab run experiments/tsp_sweep.yaml --set gradient.pool=64 --only baseline=subloo,k=8[/bold]
+    [bold]maxk-lab run experiments/tsp_sweep.yaml --set gradient.pool=64 --only \
+baseline=subloo,k=8[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --retry-failed[/bold]
     """
     from maxk_lab.sweeps.plan.plan import make_plan

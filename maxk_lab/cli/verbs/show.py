@@ -72,7 +72,8 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
     if record is None:
         why = "; ".join(run.problems) or "it is of another version"
         raise LabError(
-            f"the record of cell {cell} cannot be used: {why}; run the sweep again to measure it anew"
+            f"the record of cell {cell} cannot be used: {why}; "
+            "run the sweep again to measure it anew"
         )
     return run, record
 

@@ -50,9 +50,8 @@ class AnatomySums:
     ) -> None:
         """Add groups of classes [S, n] of probability [S], with their weights [S, n].
 
-        `plain` are the weights without the baseline, None where they are the same.
-
-        `form` is `Classes.forms` of the groups.
+        `plain` are the weights without the baseline, None where they are the same. `form` is
+        `Classes.forms` of the groups.
         """
         self._collect("own", rows, chance, weights)
         if plain is None:

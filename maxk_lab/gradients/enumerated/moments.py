@@ -37,10 +37,9 @@ Form = Callable[[Tensor, Tensor], Tensor]
 class Outcomes:
     """The trajectories of one instance: probabilities, rewards, g (or None), gram [A, A]; float64.
 
-    All but gram are [A].
-
-    probabilities and gram are those of the policy π. Where another policy draws the trajectories:
-    `behaviour` [A] are its probabilities and `ratios` [A] those of π over them; else both are None.
+    All but gram are [A]. probabilities and gram are those of the policy π. Where another policy
+    draws the trajectories: `behaviour` [A] are its probabilities and `ratios` [A] those of π over
+    them; else both are None.
     """
 
     probabilities: Tensor

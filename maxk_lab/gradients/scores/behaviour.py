@@ -13,10 +13,9 @@ from maxk_lab.random_state import isolated_rng
 def perturbed(policy: nn.Module, distance: float, seed: int) -> nn.Module:
     """Return a copy of `policy` whose trainable parameters are moved by `distance` (Euclidean).
 
-    They are taken as one vector.
-
-    The direction is uniformly random and depends on `seed` only, not on the distance: growing
-    distances walk along one line. Raises `ValueError` for a negative distance.
+    They are taken as one vector. The direction is uniformly random and depends on `seed` only, not
+    on the distance: growing distances walk along one line. Raises `ValueError` for a negative
+    distance.
     """
     if not distance >= 0:
         raise ValueError(f"distance must be at least 0, got {distance!r}")

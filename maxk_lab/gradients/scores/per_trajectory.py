@@ -43,10 +43,8 @@ class BatchedScores:
 def trajectory_scores(log_probs: Tensor, parameters: Sequence[Tensor]) -> Tensor:
     """Return the scores of c trajectories: log_probs [c] (with graph) → [c, P].
 
-    P is the number of elements of `parameters`.
-
-    One backward pass batched over the c trajectories. A parameter that log_probs does not depend on
-    has score zero.
+    P is the number of elements of `parameters`. One backward pass batched over the c trajectories.
+    A parameter that log_probs does not depend on has score zero.
     """
     return torch.cat(_scores_by_parameter(log_probs, parameters), dim=1)
 
@@ -73,11 +71,9 @@ def score_gram(
 ) -> tuple[Tensor, Tensor]:
     """Return Ψ Ψᵀ [M, M] and products with given directions Ψ Dᵀ [M, D], both float64.
 
-    Ψ [M, P] is never held whole.
-
-    `directions` is [D, P] or None (D = 0). The scores of the `count` = M trajectories are held for
-    one block of parameters at a time, as many as fit `memory_bytes` (at least one parameter
-    tensor), and every block costs one more pass over the trajectories.
+    Ψ [M, P] is never held whole. `directions` is [D, P] or None (D = 0). The scores of the `count`
+    = M trajectories are held for one block of parameters at a time, as many as fit `memory_bytes`
+    (at least one parameter tensor), and every block costs one more pass over the trajectories.
     """
     blocks = list(_blocks(parameters, max(1, memory_bytes // (8 * max(count, 1)))))
     gram: Tensor | None = None
@@ -132,10 +128,8 @@ def grams_of_scores(
 ) -> Tensor:
     """Return the Gram matrices of `groups` consecutive groups of n trajectories.
 
-    They are [groups, n, n] float64; there are no products across groups.
-
-    The scores of as many whole groups as fit `memory_bytes` are held at a time, of one group at
-    least.
+    They are [groups, n, n] float64; there are no products across groups. The scores of as many
+    whole groups as fit `memory_bytes` are held at a time, of one group at least.
     """
     width = sum(p.numel() for p in parameters)
     size = n * max(1, memory_bytes // (8 * max(n * width, 1)))

@@ -15,10 +15,8 @@ ROUNDING = 1e-12
 def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
     """Return the correlation of each of `PROXIES` with ‖ψ‖², a number per instance.
 
-    It is None where one of the two does not vary or does not exist.
-
-    Exact, under the policy's own probabilities, where the pool lists every trajectory; over the
-    drawn trajectories elsewhere.
+    It is None where one of the two does not vary or does not exist. Exact, under the policy's own
+    probabilities, where the pool lists every trajectory; over the drawn trajectories elsewhere.
     """
     found: dict[str, list[float | None]] = {name: [] for name in PROXIES}
     for i in range(len(pool.rewards)):

@@ -1,4 +1,4 @@
-"""A report for the terminal: rich tables within a given width, plain text unless colour is asked for."""
+"""A report for the terminal: rich tables within a given width, coloured if asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recommendation that a gradient study gives: the question checked, and answered by its rows."""
+"""The recommendation of a gradient study: the question checked, and answered by its rows."""
 
 from __future__ import annotations
 

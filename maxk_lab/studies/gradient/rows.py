@@ -1,4 +1,4 @@
-"""Records of the gradient study → rows pooled over seeds, with intervals and verdicts on their bias."""
+"""Records of the gradient study → rows pooled over seeds, with intervals and bias verdicts."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class Unit(ABC):
     """Cells that share their samples and run in one worker; every kind of study has its own.
 
     `stage` counts the steps of training before anything is measured, None in kinds without stages.
-    `setting` has the values of what the sweep varies. `told` names the fields that a worker is told,
-    all that what it measures depends on but the grid points.
+    `setting` has the values of what the sweep varies. `told` names the fields that a worker is
+    told, all that what it measures depends on but the grid points.
     """
 
     study: ClassVar[str]

@@ -1,4 +1,4 @@
-"""The figure of the variance anatomy: how large the variance of each cell is, and of what parts it is made."""
+"""The figure of the variance anatomy: each cell's variance and the parts it is made of."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ _FAR = 4.0
 
 
 def anatomy_parts(rows: Sequence[GradientRow]) -> Iterator[list[GradientRow]]:
-    """The rows that have an anatomy, in figures of at most `MOST` bars; what has the same setting and n stays together.
+    """Return the rows that have an anatomy, in figures of at most `MOST` bars.
 
-    A row that nothing stands beside is left out: there is nothing to compare, and the table has its shares.
+    Rows of the same setting and n stay together. A row that nothing stands beside is left out:
+    there is nothing to compare, and the table has its shares.
     """
     groups: dict[Hashable, list[GradientRow]] = {}
     for row in rows:
@@ -59,12 +60,13 @@ def anatomy_parts(rows: Sequence[GradientRow]) -> Iterator[list[GradientRow]]:
 
 
 def anatomy_figure(rows: Sequence[GradientRow], title: str) -> Figure:
-    """The parts of each cell's variance, stacked, as multiples of the least variance of the unbiased beside it.
+    """Draw the parts of each cell's variance, stacked, over the least variance beside it.
 
-    A negative interaction hangs below zero. The black line is the variance itself, with its number: what stands above it
-    hangs below zero, too. The least is that of the same setting, n and objective, for gradients of different objectives have
-    no common scale; oracles are shown, and are no such least. Bars far larger than most are cut, and only their number
-    says how far they reach.
+    That is the least of the unbiased rows. A negative interaction hangs below zero. The black line
+    is the variance itself, with its number: what stands above it hangs below zero, too. The least
+    is that of the same setting, n and objective, for gradients of different objectives have no
+    common scale; oracles are shown, and are no such least. Bars far larger than most are cut, and
+    only their number says how far they reach.
     """
     at, ends = _positions(rows)
     width = max(5.2, 1.6 + _BAR * (at[-1] + 1.0))
@@ -142,7 +144,10 @@ def _label(row: GradientRow, rows: Sequence[GradientRow]) -> str:
 
 
 def _least(row: GradientRow, rows: Sequence[GradientRow]) -> float:
-    """The least variance of the unbiased of its group and objective, of all of these where none is; NaN where that is zero."""
+    """Return the least variance of the unbiased of its group and objective.
+
+    It is that of all of these where none is unbiased, and NaN where it is zero.
+    """
     group = [
         other
         for other in rows

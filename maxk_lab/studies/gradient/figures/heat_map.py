@@ -1,4 +1,4 @@
-"""The heat map of relative variance: every estimator and baseline against (n, K), next to the best unbiased."""
+"""The heat map of relative variance: every method against (n, K), next to the best unbiased."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The colours span these multiples of the best unbiased at most; beyond they stay the same, the numbers do not.
+# The colours span these multiples of the best unbiased at most; beyond they stay the same, the
+# numbers do not.
 _SPAN = (0.1, 100.0)
 _TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 # Inches between two lines of cells.
@@ -36,7 +37,10 @@ def has_heat_map(rows: Sequence[GradientRow]) -> bool:
 
 
 def relative_to_best(rows: Sequence[GradientRow]) -> dict[GradientKey, float]:
-    """Relative variance over the least of the unbiased rows with the same (n, K), of all rows where both are known."""
+    """Return relative variance over the least of the unbiased rows with the same (n, K).
+
+    It is over that of all rows where both are known.
+    """
     best: dict[Size, float] = {}
     for row in filter(_may_be_best, rows):
         best[_size(row)] = min(_value(row), best.get(_size(row), math.inf))
@@ -50,8 +54,9 @@ def relative_to_best(rows: Sequence[GradientRow]) -> dict[GradientKey, float]:
 def heat_map_figure(rows: Sequence[GradientRow], title: str) -> Figure:
     """One line per estimator and baseline, one column per (K, n), of one environment and stage.
 
-    Every cell says its relative variance; its colour says how many times the least among the unbiased of its
-    column that is. Biased pairs are named so, cells found biased carry a †, and neither is ever the best.
+    Every cell says its relative variance; its colour says how many times the least among the
+    unbiased of its column that is. Biased pairs are named so, cells found biased carry a †, and
+    neither is ever the best.
     """
     import matplotlib as mpl
     from matplotlib.colors import LogNorm
@@ -95,7 +100,7 @@ def _value(row: GradientRow) -> float:
 
 
 def _known(row: GradientRow) -> bool:
-    """It has a value, and an interval that ends: an infinite end says that the signal may be nothing."""
+    """Whether it has a value and an interval that ends: else the signal may be nothing."""
     found = row.intervals["relative_variance"]
     return found.known and math.isfinite(found.high) and found.value > 0
 

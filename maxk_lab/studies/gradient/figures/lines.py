@@ -1,4 +1,4 @@
-"""The line figures that a sweep file declares: one measure of the gradient study against one thing that it varies."""
+"""The line figures that a sweep file declares: a gradient measure against one thing it varies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _WIDEST = 11.0
 
 @dataclass(frozen=True)
 class _Line:
-    """What the rows of one line share, and how it is drawn."""
+    """The key that the rows of one line share, and how the line is drawn."""
 
     values: tuple[Any, ...]
     label: str
@@ -55,9 +55,9 @@ def declared_figure(
 ) -> Figure | None:
     """The figure of one environment; None where no row has the measure.
 
-    Rows that were derived biased are dashed and say so. Bars are intervals; a measure that is exact for its instances
-    and has none is a bare point. A bias that is proven to be none is rounding: on a logarithmic axis it stands at the
-    lower edge, where it does not squeeze the others.
+    Rows that were derived biased are dashed and say so. Bars are intervals; a measure that is exact
+    for its instances and has none is a bare point. A bias that is proven to be none is rounding: on
+    a logarithmic axis it stands at the lower edge, where it does not squeeze the others.
     """
     known = [row for row in rows if _drawable(row, declared)]
     if not known:
@@ -105,7 +105,10 @@ def declared_figure(
 
 
 def value_of(row: GradientRow, axis: str) -> Any:
-    """The row's value of an axis of the grid or of a setting; a policy that samples itself is at distance 0."""
+    """Return the row's value of an axis of the grid or of a setting.
+
+    A policy that samples itself is at distance 0.
+    """
     if axis in _AXES:
         return getattr(row.key, axis)
     return dict(row.key.setting).get(axis, 0.0 if axis == DISTANCE else None)
@@ -132,7 +135,10 @@ def _drawable(row: GradientRow, declared: Declared) -> bool:
 
 
 def _axes_of_lines(declared: Declared) -> tuple[str, ...]:
-    """What tells lines apart; the ratios of two policies are the samples' own, whatever is estimated from them."""
+    """Return the values that tell lines apart.
+
+    The ratios of two policies are the samples' own, whatever is estimated from them.
+    """
     own = declared.metric in OF_RATIOS
     return tuple(axis for axis in declared.lines if not (own and axis in ("estimator", "baseline")))
 
@@ -160,9 +166,10 @@ def _lines(rows: Sequence[GradientRow], declared: Declared) -> list[_Line]:
 
 
 def _styles(places: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """A colour per first value, a marker per second and a fill per third, where all combinations of these are there.
+    """Return a colour per first value, a marker per second, a fill per third.
 
-    Elsewhere each line has its own look: most lines of an estimator that is compared with single others share no colour.
+    This holds where all combinations of these are there. Elsewhere each line has its own look: most
+    lines of an estimator that is compared with single others share no colour.
     """
     values = [list(dict.fromkeys(column)) for column in zip(*places, strict=True)]
     whole = math.prod(map(len, values)) == len(places)
@@ -203,7 +210,7 @@ def _is_rounding(row: GradientRow, declared: Declared) -> bool:
 
 
 def _edges(rows: Sequence[GradientRow], declared: Declared) -> tuple[float, float]:
-    """Where to draw what is nothing, a tenth of the least that is something, and where to end what has no end."""
+    """Return where to draw zero, a tenth of the least value above it, and where to end infinity."""
     known = [_measured(row, declared.metric) for row in rows if not _is_rounding(row, declared)]
     low = min((found.value for found in known), default=1.0)
     high = max(
@@ -248,7 +255,7 @@ def _draw(
 
 
 def _shift(index: int, of: int, positions: Sequence[float], log: bool) -> tuple[float, float]:
-    """(factor, offset) that keeps the bars of different lines apart, far less than the points are."""
+    """Return (factor, offset) that keep bars of different lines apart, less than points are."""
     step = 0.0 if of == 1 else index / (of - 1) - 0.5
     if log:
         near = min((b / a for a, b in pairwise(positions)), default=2.0)

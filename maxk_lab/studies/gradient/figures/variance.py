@@ -1,4 +1,4 @@
-"""Figures of a gradient study: variance against n for every method, and a forest plot of the scale."""
+"""Figures of a gradient study: variance against n for every method; a forest plot of the scale."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ VERDICT_MARKS = {
     "reference": ("s", "#666666"),
     "undefined": (".", "#999999"),
 }
-# What a forest panel shows at least, in units of the true scale 1; longer intervals end in an arrow.
+# What a forest panel shows at least, in units of the true scale 1; longer intervals end in an
+# arrow.
 _FOREST_RANGE = (-0.5, 2.5)
 
 
@@ -56,7 +57,8 @@ def _variance_line(
     known = [
         row for row in line if row.intervals["variance"].known and row.intervals["variance"].low > 0
     ]
-    # A little sideways shift (the axis is logarithmic) keeps bars apart; all together stay nearer than the next n.
+    # A little sideways shift (the axis is logarithmic) keeps bars apart; all together stay nearer
+    # than the next n.
     shift = min(1.025, 1.35 ** (1 / max(1, of - 1))) ** (index - (of - 1) / 2)
     values = [row.intervals["variance"] for row in known]
     axes.errorbar(
@@ -111,7 +113,10 @@ def forest_figure(rows: Sequence[GradientRow], title: str, level: float) -> Figu
 
 
 def _forest_limits(rows: Sequence[GradientRow]) -> tuple[float, float]:
-    """Every point within `_FOREST_RANGE` and the ends of most bars: a few wide ones must not squeeze all."""
+    """Return a range with every point within `_FOREST_RANGE` and the ends of most bars.
+
+    A few wide bars must not squeeze all.
+    """
     values = [row.intervals["scale"] for row in rows if row.intervals["scale"].known]
     points = np.clip([value.value for value in values] + [1.0], *_FOREST_RANGE)
     low = min(

@@ -1,1 +1,1 @@
-"""What the end of a training is besides Max@K: quantiles, other ways of decoding, gaps, robust summaries."""
+"""The end of a training besides Max@K: quantiles, ways of decoding, gaps, robust summaries."""

@@ -13,7 +13,7 @@ from maxk_lab.studies.training.row.model import TrainingRow
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a row: the `group` it is of, its name in JSON, its heading in tables and notes."""
+    """One value of a row: its `group`, its name in JSON, its heading in tables and notes."""
 
     group: str
     name: str

@@ -20,7 +20,7 @@ _PLAIN = ("rloo", "centred")
 
 
 def with_differences(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> TrainingRow:
-    """The row with its differences, at every K that is kept, to the row that it is compared with."""
+    """Return the row with its differences, at every kept K, to the row it is compared with."""
     other = compared_with(row, rows)
     if other is row:
         return row
@@ -58,9 +58,10 @@ def compared_with(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
 
 
 def difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
-    """Final Max@k of `row` minus that of `other`, paired by seed: both saw the same held-out instances.
+    """Return final Max@k of `row` minus that of `other`, paired by seed.
 
-    With one seed it is a bootstrap over these instances, and says nothing of other training runs.
+    Both saw the same held-out instances. With one seed it is a bootstrap over these instances, and
+    says nothing of other training runs.
     """
     reason = why_not_paired(row, other, k)
     if reason:
