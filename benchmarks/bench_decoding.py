@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.adapter import RL4COEnvironment
-from maxk_lab.environments.routing.decoding import Decoded, Race, encode, next_log_policy, replayed
+from maxk_lab.environments.routing.decoding import Decoded, Race, encode, replayed
 from maxk_lab.environments.routing.passes import Pass, parallel, sequential, unrecorded
 
 B, N, ROUNDS, TOLERANCE = 32, 16, 15, 1e-5
@@ -44,7 +44,9 @@ class Ways:
         self.environment = environment
         self.policy = environment.policy(0)
         self.instances = environment.instances(B, 1)
-        self.encode = partial(encode, self.policy, self.instances, N, shared_encoding=True)
+        self.encode = partial(
+            encode, environment.env, self.policy, self.instances, N, shared_encoding=True
+        )
         rollouts = environment.rollout(self.policy, self.instances, N, seed=2)
         self.actions = rollouts.actions.transpose(0, 1).flatten(0, 1)
 
@@ -54,30 +56,23 @@ class Ways:
         return out["reward"], out["log_likelihood"]
 
     def through_the_loop(self) -> Sampled:
-        decoded, tokens = sequential(self.environment.env, self.policy, self.encode(), Race(2))
+        decoded, tokens = sequential(self.encode(), Race(2))
         return self._reward(decoded), tokens.log_probs.sum(1)
 
     def parallel_pass(self) -> Sampled:
         start, race = self.encode(), Race(2)
         constant = start.detached()
-        decoded, tokens = parallel(
-            self.environment.env,
-            self.policy,
-            start,
-            lambda state: race(next_log_policy(self.policy, constant, state)),
-        )
+        decoded, tokens = parallel(start, lambda state: race(constant.log_policy(state)))
         return self._reward(decoded), tokens.log_probs.sum(1)
 
     def sequential_pass(self) -> Sampled:
         with torch.no_grad():
-            decoded, _ = unrecorded(self.environment.env, self.policy, self.encode(), Race(2))
-        again = sequential(
-            self.environment.env, self.policy, self.encode(), replayed(decoded.actions)
-        )
+            decoded, _ = unrecorded(self.encode(), Race(2))
+        again = sequential(self.encode(), replayed(decoded.actions))
         return self._reward(decoded), again[1].log_probs.sum(1)
 
     def teacher_forced_gradient(self, way: Callable[..., Pass]) -> Tensor:
-        _, tokens = way(self.environment.env, self.policy, self.encode(), replayed(self.actions))
+        _, tokens = way(self.encode(), replayed(self.actions))
         return gradient(self.policy, tokens.log_probs.sum(1))
 
     def _reward(self, decoded: Decoded) -> Tensor:

@@ -26,7 +26,6 @@ class SamplingWithTokens(Protocol):
 
         The values are the same, and those of the tokens differentiable.
         """
-        ...
 
 
 @runtime_checkable
@@ -44,7 +43,6 @@ class ForcedStarts(Protocol):
         and no estimate over them is an unbiased one of the policy's Max@K. Raises `LabError` where
         RL4CO has no such starts.
         """
-        ...
 
 
 @runtime_checkable
@@ -56,7 +54,6 @@ class GreedyEnvironment(Protocol):
 
     def greedy(self, policy: nn.Module, instances: Instances) -> Tensor:
         """The reward of taking the most likely action throughout."""
-        ...
 
     def greedy_augmented(
         self, policy: nn.Module, instances: Instances, augmentations: int = 8
@@ -66,14 +63,12 @@ class GreedyEnvironment(Protocol):
         Each is scored on the original instance. Raises `LabError` where there are no coordinates to
         rotate, or for another number than 8.
         """
-        ...
 
     def greedy_multistart(self, policy: nn.Module, instances: Instances) -> Tensor:
         """The best greedy reward over all forced first actions.
 
         Raises `LabError` where there are none.
         """
-        ...
 
 
 @runtime_checkable
@@ -91,15 +86,12 @@ class InstanceFiles(Protocol):
         They can be counted with `len` and sliced. Raises `LabError` when they are none of this
         environment's.
         """
-        ...
 
     def write_instances(self, instances: Instances, path: str | Path) -> None:
         """Write what `read_instances` reads."""
-        ...
 
     def instances_hash(self, instances: Instances) -> str:
         """16 hexadecimal digits that say what the instances are, not where they come from."""
-        ...
 
 
 @runtime_checkable
@@ -114,7 +106,6 @@ class PlacedEnvironment(Protocol):
 
         Rollouts come out on the same device.
         """
-        ...
 
 
 @runtime_checkable
@@ -126,14 +117,12 @@ class VectorisedEnvironment(Protocol):
 
         actions [B, n, T] → tensors [B·n, ...], by instance.
         """
-        ...
 
     def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
         """log π of one trajectory, a scalar.
 
         `policy` is the module or a function with its signature; works under vmap and grad.
         """
-        ...
 
 
 @runtime_checkable
@@ -149,7 +138,6 @@ class ExactEnvironment(Protocol):
 
         Raises `LabError` where `has_exact` is False.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -175,8 +163,6 @@ class KnownOptima(Protocol):
         Raises `LabError` with the reason where there is no method, and for `auto` where the methods
         take longer.
         """
-        ...
 
     def optima(self, instances: Instances, method: str) -> Optima:
         """The optima by a method that `optimum_method` named. Raises `LabError` for another one."""
-        ...

@@ -25,50 +25,44 @@ class Environment(Protocol):
 
     def policy(self, seed: int) -> nn.Module:
         """A freshly initialised policy in evaluation mode."""
-        ...
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Instances:
         """`count` problem instances drawn from `seed`.
 
         The held-out ones share none with the others; continuous instances never repeat anyway.
         """
-        ...
 
     def select(self, instances: Instances, index: int) -> Instances:
         """Instance `index` alone, as a batch of one."""
-        ...
 
     def rollout(self, policy: nn.Module, instances: Instances, n: int, *, seed: int) -> Rollouts:
         """`n` i.i.d. trajectories per instance, without gradient."""
-        ...
 
     def log_probs(self, policy: nn.Module, instances: Instances, actions: Tensor) -> Tensor:
         """log π(actions) by teacher forcing, differentiable: actions [B, n, T] → [B, n]."""
-        ...
 
     def tokens(self, policy: nn.Module, instances: Instances, actions: Tensor) -> TokenStatistics:
         """The same by decision: actions [B, n, T] → [B, n, T] each.
 
         Its `log_probs` sum to those of the method `log_probs`.
         """
-        ...
 
     def enumerate(self, instances: Instances) -> tuple[Tensor, Tensor]:
         """Every trajectory of one instance: actions [A, T] and rewards [A].
 
         Raises `LabError` when there are too many.
         """
-        ...
 
 
 def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> Environment:
     """The environment `parameters["name"]`, with its own and its policy's parameters.
 
-    Both hold all parameters of their catalogue rows but optional ones; the environment is given the
-    name of its own policy where `policy` has none. `policy["checkpoint"]`, where a policy's weights
-    come from, is no matter of the environment, whose policies are fresh.
+    Both hold all parameters of their catalogue rows but optional ones; the environment is told the
+    name of the policy where `policy` has none. `policy["checkpoint"]`, where a policy's weights
+    come from, is no matter of the environment, whose policies are fresh. Raises `LabError` for a
+    policy that cannot act there.
     """
     row = ENVIRONMENTS.get(parameters["name"])
     fresh = {name: value for name, value in policy.items() if name != "checkpoint"}
-    named = {"name": row.policies[0], **fresh}
-    return cast(Environment, load(row.implementation)(row, parameters, named))
+    fresh["name"] = row.policy_row(fresh).name
+    return cast(Environment, load(row.implementation)(row, parameters, fresh))

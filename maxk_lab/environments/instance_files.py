@@ -15,9 +15,8 @@ Formats = Sequence[FileFormat]
 
 def formats_of(environment: str) -> Formats:
     """The formats of an environment's files; of one that has none, those of all environments."""
-    if environment in ENVIRONMENTS and ENVIRONMENTS.get(environment).files:
-        return ENVIRONMENTS.get(environment).files
-    return tuple(dict.fromkeys(one for row in ENVIRONMENTS for one in row.files))
+    own = ENVIRONMENTS.get(environment).files if environment in ENVIRONMENTS else ()
+    return own or tuple(dict.fromkeys(one for row in ENVIRONMENTS for one in row.files))
 
 
 def data_files(path: str | Path, formats: Formats) -> list[Path]:
@@ -27,19 +26,16 @@ def data_files(path: str | Path, formats: Formats) -> list[Path]:
     there is nothing to read.
     """
     path = Path(path)
+    inside = sorted(path.iterdir()) if path.is_dir() else [path]
     suffixes = {one.suffix for one in formats}
-    if path.is_dir():
-        files = sorted(
-            file for file in path.iterdir() if file.suffix in suffixes and file.is_file()
-        )
-        if not files:
-            raise LabError(f"{path} holds no file of instances; allowed: {_allowed(formats)}")
+    files = [file for file in inside if file.suffix in suffixes and file.is_file()]
+    if files:
         return files
-    if not path.is_file():
-        raise LabError(f"there is no file {path}; allowed: {_allowed(formats)}")
-    if path.suffix not in suffixes:
-        raise LabError(f"{path} is no file of instances; allowed: {_allowed(formats)}")
-    return [path]
+    if path.is_dir():
+        reason = f"{path} holds no file of instances"
+    else:
+        reason = f"{path} is no file of instances" if path.is_file() else f"there is no file {path}"
+    raise LabError(f"{reason}; allowed: {_allowed(formats)}")
 
 
 def hash_of_data(path: str | Path, environment: str) -> str:
@@ -59,18 +55,17 @@ def data_refusal(environment: str, path: str | Path) -> str | None:
     The names of the files say so, not their content.
     """
     formats = formats_of(environment)
+    by_suffix = {one.suffix: one for one in formats}
     try:
-        files = data_files(path, formats)
+        for file in data_files(path, formats):
+            found = by_suffix[file.suffix]
+            if found.only not in ("", environment):
+                raise LabError(
+                    f"{file} is {found.holds}, for {found.only} only, not for {environment}; "
+                    f"allowed: {_allowed(formats)}"
+                )
     except LabError as error:
         return str(error)
-    by_suffix = {one.suffix: one for one in formats}
-    for file in files:
-        found = by_suffix[file.suffix]
-        if found.only and found.only != environment:
-            return (
-                f"{file} is {found.holds}, for {found.only} only, not for {environment}; "
-                f"allowed: {_allowed(formats)}"
-            )
     return None
 
 

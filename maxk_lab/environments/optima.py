@@ -22,7 +22,8 @@ def optima(environment: Environment, instances: Instances, method: str) -> Optim
     has no such method.
     """
     if method == ENUMERATION:
-        return Optima(_enumerated(environment, instances), method, exact=True)
+        best = [_best(_rewards(environment, instances, b)) for b in range(len(instances))]
+        return Optima(torch.stack(best), method, exact=True)
     if not isinstance(environment, KnownOptima):
         raise LabError(f"there is no optimum by {method} for {type(environment).__name__}")
     return environment.optima(instances, method)
@@ -33,28 +34,23 @@ def method_for(environment: Environment, instances: Instances, asked: str) -> st
 
     Raises `LabError` with the reason where there is none.
     """
-    own = (
-        environment.optimum_method(instances, asked)
-        if isinstance(environment, KnownOptima)
-        else None
-    )
-    if own is not None:
-        return own
+    if isinstance(environment, KnownOptima):
+        own = environment.optimum_method(instances, asked)
+        if own is not None:
+            return own
     if not environment.enumerable or asked not in ("auto", "exact"):
         raise LabError("no optimum is known for this environment and size")
-    if asked == "auto" and _trajectories(environment, instances) > AUTO_TRAJECTORIES:
+    listed = len(_rewards(environment, instances, 0)) * len(instances) if asked == "auto" else 0
+    if listed > AUTO_TRAJECTORIES:
         raise LabError("the trajectories of all held-out instances are many to list: ask for exact")
     return ENUMERATION
 
 
-def _trajectories(environment: Environment, instances: Instances) -> int:
-    return len(environment.enumerate(environment.select(instances, 0))[1]) * len(instances)
+def _best(rewards: Tensor) -> Tensor:
+    """The largest that is no NaN, if there is one."""
+    scored = rewards[~rewards.isnan()]
+    return scored.max() if len(scored) else rewards[0]
 
 
-def _enumerated(environment: Environment, instances: Instances) -> Tensor:
-    best = []
-    for index in range(len(instances)):
-        rewards = environment.enumerate(environment.select(instances, index))[1].double()
-        scored = rewards[~rewards.isnan()]
-        best.append(scored.max() if len(scored) else torch.tensor(torch.nan, dtype=torch.float64))
-    return torch.stack(best)
+def _rewards(environment: Environment, instances: Instances, index: int) -> Tensor:
+    return environment.enumerate(environment.select(instances, index))[1].double()

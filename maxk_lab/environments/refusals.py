@@ -7,37 +7,22 @@ from typing import Any
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS, EnvironmentRow
 
+# How an environment without a capability of `EnvironmentRow` differs from those that have it.
+_WITHOUT = {
+    "greedy": "is not decoded greedily; environments that are",
+    "multistart": "has no forced first actions; environments that have",
+    # Whether there is a CUDA device, only the run can tell.
+    "cuda": "stays on the CPU; allowed: auto, cpu, or one of these environments",
+    "files": "reads no instances; environments that do",
+}
 
-def greedy_refusal(name: str) -> str | None:
-    """Why a policy cannot be decoded greedily in this environment, or None."""
-    if ENVIRONMENTS.get(name).greedy:
+
+def capability_refusal(name: str, capability: str) -> str | None:
+    """Why this environment is not `greedy`, has no `multistart`, `cuda` or `files`, or None."""
+    if getattr(ENVIRONMENTS.get(name), capability):
         return None
-    able = _names(lambda row: row.greedy)
-    return f"{name} is not decoded greedily; environments that are: {able}"
-
-
-def multistart_refusal(name: str) -> str | None:
-    """Why first actions cannot be forced in this environment, or None."""
-    if ENVIRONMENTS.get(name).multistart:
-        return None
-    able = _names(lambda row: row.multistart)
-    return f"{name} has no forced first actions; environments that have: {able}"
-
-
-def cuda_refusal(name: str) -> str | None:
-    """Why this environment cannot run on a CUDA device; whether there is one, the run can tell."""
-    if ENVIRONMENTS.get(name).cuda:
-        return None
-    able = _names(lambda row: row.cuda)
-    return f"{name} stays on the CPU; allowed: auto, cpu, or one of these environments: {able}"
-
-
-def files_refusal(name: str) -> str | None:
-    """Why instances of this environment cannot be in files, or None."""
-    if ENVIRONMENTS.get(name).files:
-        return None
-    able = _names(lambda row: row.files)
-    return f"{name} reads no instances; environments that do: {able}"
+    able = _names(lambda row: getattr(row, capability))
+    return f"{name} {_WITHOUT[capability]}: {able}"
 
 
 def optimum_refusal(name: str, parameters: Mapping[str, Any], optimum: str) -> str | None:

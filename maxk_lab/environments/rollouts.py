@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -67,6 +69,17 @@ class Rollouts:
         )
 
 
+Statistics = TypeVar("Statistics", TokenStatistics, Rollouts)
+
+
+def mapped(function: Callable[[Tensor], Tensor], statistics: Statistics) -> Statistics:
+    """`function` of each field that is there."""
+    given = {field.name: getattr(statistics, field.name) for field in fields(statistics)}
+    return type(statistics)(
+        **{name: function(value) for name, value in given.items() if value is not None}
+    )
+
+
 def logit_proxy(log_policy: Tensor, actions: Tensor) -> Tensor:
     """1 − 2π_c + Σ_a π_a² of the actions c [...] under log_policy [..., A], without gradient.
 
@@ -84,9 +97,8 @@ def token_statistics(log_policy: Tensor, actions: Tensor, mask: Tensor) -> Token
     the gradient of it are zero.
     """
     chosen = log_policy.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-    probabilities = log_policy.exp()
     finite = log_policy.masked_fill(log_policy == -torch.inf, 0.0)
-    entropy = -(probabilities * finite).sum(-1)
+    entropy = -(log_policy.exp() * finite).sum(-1)
     return TokenStatistics(
         log_probs=chosen.masked_fill(~mask, 0.0),
         entropy=entropy.masked_fill(~mask, 0.0),

@@ -6,9 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxk_lab.catalogue import Parameter, Row, did_you_mean
+from maxk_lab.catalogue import Catalogue, Parameter, Row, did_you_mean, load
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import POLICIES, PolicyRow
+
+
+def load_function(name: str, catalogue: Catalogue[Any], takes: str) -> Any:
+    """The reward function behind a catalogue name or a dotted path `package.module:name`.
+
+    Raises `LabError` where there is none, and for what is no function that `takes` what it says.
+    """
+    if ":" not in name:
+        try:
+            return load(catalogue.get(name).implementation)
+        except LabError as error:
+            raise LabError(f"{error}; or a dotted path package.module:name") from None
+    try:
+        found = load(name)
+    except Exception as error:  # the user's module may raise anything when it is imported
+        raise LabError(
+            f"cannot load the reward function {name!r}: {error} (looked for among the installed "
+            "packages and in the folder where maxk-lab was started)"
+        ) from error
+    if isinstance(found, type) or not callable(found):
+        got = f"the class {found.__name__}" if isinstance(found, type) else repr(found)
+        raise LabError(f"the reward function {name!r} must be a function {takes}, got {got}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -97,18 +120,23 @@ class EnvironmentRow(Row):
         """The parameters of the policy that `policy` names. Raises `LabError` as `policy_row`."""
         return self.policy_row(policy).parameters
 
+    def written(self, policy: Mapping[str, Any]) -> dict[str, Any]:
+        """The one way to write a policy with all its parameters, for its identity.
+
+        The name that it has anyway is left out.
+        """
+        own = ("name", self.policies[0])
+        return {name: value for name, value in policy.items() if (name, value) != own}
+
     def policy_row(self, policy: Mapping[str, Any]) -> PolicyRow:
         """The row of the policy that `policy` names, or of its own.
 
         Raises `LabError` for a policy that cannot act here.
         """
-        name = policy.get("name", self.policies[0])
-        if name not in self.accepted_policies:
-            also, known = (
-                did_you_mean(name, self.accepted_policies),
-                ", ".join(self.accepted_policies),
-            )
-            raise LabError(f"{self.name} takes no policy {name!r}{also}; known: {known}")
+        name, known = policy.get("name", self.policies[0]), self.accepted_policies
+        if name not in known:
+            also = did_you_mean(name, known)
+            raise LabError(f"{self.name} takes no policy {name!r}{also}; known: {', '.join(known)}")
         return POLICIES.get(name)
 
     @property

@@ -6,11 +6,12 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from maxk_lab.catalogue import Catalogue, Parameter, Row
+from maxk_lab.catalogue import Catalogue, Parameter, Row, load
 
-DTYPES = ("float32", "float64")
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,21 +70,22 @@ class PretrainedRow(PolicyRow):
     """A saved language model, which must be there and readable."""
 
     def refusal(self, policy: Mapping[str, Any]) -> str | None:
-        if not policy["pretrained"]:
+        folder = policy["pretrained"]
+        if not folder:
             return "pretrained is missing: the folder of a causal language model"
-        folder = Path(policy["pretrained"])
-        if not (folder / "config.json").is_file():
-            return (
-                f"pretrained: {str(folder)!r} is no folder of a saved model (it has no config.json)"
-            )
+        if not (Path(folder) / "config.json").is_file():
+            folder = str(Path(folder))
+            return f"pretrained: {folder!r} is no folder of a saved model (it has no config.json)"
         if importlib.util.find_spec("transformers") is None:
             return "pretrained needs the optional extra: pip install 'maxk-lab[llm]'"
         return None
 
 
-_DTYPE = Parameter(
-    "dtype", str, "float32", choices=DTYPES, meaning="floating-point type of the policy"
-)
+def _dtype(default: str = "float32", of: str = "policy") -> Parameter:
+    meaning = f"floating-point type of the {of}"
+    return Parameter("dtype", str, default, choices=("float32", "float64"), meaning=meaning)
+
+
 PRETRAINED_FOLDER = Parameter(
     "pretrained",
     str,
@@ -92,110 +94,96 @@ PRETRAINED_FOLDER = Parameter(
     "(extra llm)",
 )
 
-POLICIES: Catalogue[PolicyRow] = Catalogue(
-    "policy",
-    [
-        AttentionRow(
-            name="attention",
-            meaning="attention model (RL4CO) with instance normalisation, one node at a time",
-            implementation="maxk_lab.policies.attention:attention_model",
-            citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
-            parameters=(
-                Parameter("embed_dim", int, 64, low=8, meaning="width of the attention model"),
-                Parameter("num_encoder_layers", int, 2, low=1),
-                Parameter(
-                    "num_heads",
-                    int,
-                    8,
-                    low=1,
-                    meaning="embed_dim / num_heads must be a multiple of 8",
-                ),
-                Parameter("feedforward_hidden", int, 128, low=1),
-                _DTYPE,
-            ),
+ATTENTION = AttentionRow(
+    name="attention",
+    meaning="attention model (RL4CO) with instance normalisation, one node at a time",
+    implementation="maxk_lab.policies.attention:attention_model",
+    citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
+    parameters=(
+        Parameter("embed_dim", int, 64, low=8, meaning="width of the attention model"),
+        Parameter("num_encoder_layers", int, 2, low=1),
+        Parameter(
+            "num_heads", int, 8, low=1, meaning="embed_dim / num_heads must be a multiple of 8"
         ),
-        TabularRow(
-            name="tabular",
-            meaning="one logit per action, shared by all instances",
-            implementation="maxk_lab.policies.tabular:softmax_table",
-            parameters=(
-                Parameter(
-                    "init_std",
-                    float,
-                    1.0,
-                    low=0.0,
-                    meaning="standard deviation of the initial logits",
-                ),
-                Parameter(
-                    "dtype",
-                    str,
-                    "float64",
-                    choices=DTYPES,
-                    meaning="floating-point type of the logits",
-                ),
-                Parameter(
-                    "success_probability",
-                    float,
-                    0.0,
-                    low=0.0,
-                    high=1.0,
-                    optional=True,
-                    meaning="initial probability of the last arm, below 1; the others share the "
-                    "rest evenly; 0: random logits",
-                ),
-            ),
-        ),
-        PolicyRow(
-            name="gaussian",
-            meaning="diagonal Gaussian with learnable mean, and learnable scale if wanted",
-            implementation="maxk_lab.policies.gaussian:diagonal_gaussian",
-            parameters=(
-                Parameter("mean", float, 0.0, meaning="initial mean of every coordinate"),
-                Parameter(
-                    "scale",
-                    float,
-                    0.1,
-                    low=1e-6,
-                    meaning="initial standard deviation of every coordinate",
-                ),
-                Parameter(
-                    "learn_scale",
-                    bool,
-                    False,
-                    meaning="whether the logarithms of the scales are learned, too",
-                ),
-            ),
-        ),
-        TransformerRow(
-            name="transformer",
-            meaning="small causal transformer, one token at a time",
-            implementation="maxk_lab.policies.transformer:fresh_transformer",
-            parameters=(
-                Parameter(
-                    "embed_dim",
-                    int,
-                    32,
-                    low=2,
-                    meaning="width of the transformer, a multiple of num_heads",
-                ),
-                Parameter("num_layers", int, 2, low=1),
-                Parameter("num_heads", int, 4, low=1),
-                Parameter(
-                    "init_std",
-                    float,
-                    0.1,
-                    low=0.0,
-                    meaning="standard deviation of the initial weights",
-                ),
-                _DTYPE,
-            ),
-        ),
-        PretrainedRow(
-            name="pretrained",
-            meaning="a causal language model of a local folder (extra llm), one token at a time",
-            implementation="maxk_lab.policies.pretrained:pretrained_model",
-            parameters=(_DTYPE, PRETRAINED_FOLDER),
-        ),
-    ],
-    "maxk_lab.policies",
+        Parameter("feedforward_hidden", int, 128, low=1),
+        _dtype(),
+    ),
 )
+TABULAR = TabularRow(
+    name="tabular",
+    meaning="one logit per action, shared by all instances",
+    implementation="maxk_lab.policies.tabular:softmax_table",
+    parameters=(
+        Parameter(
+            "init_std", float, 1.0, low=0.0, meaning="standard deviation of the initial logits"
+        ),
+        _dtype("float64", "logits"),
+        Parameter(
+            "success_probability",
+            float,
+            0.0,
+            low=0.0,
+            high=1.0,
+            optional=True,
+            meaning="initial probability of the last arm, below 1; the others share the rest "
+            "evenly; 0: random logits",
+        ),
+    ),
+)
+GAUSSIAN = PolicyRow(
+    name="gaussian",
+    meaning="diagonal Gaussian with learnable mean, and learnable scale if wanted",
+    implementation="maxk_lab.policies.gaussian:DiagonalGaussian",
+    parameters=(
+        Parameter("mean", float, 0.0, meaning="initial mean of every coordinate"),
+        Parameter(
+            "scale", float, 0.1, low=1e-6, meaning="initial standard deviation of every coordinate"
+        ),
+        Parameter(
+            "learn_scale",
+            bool,
+            False,
+            meaning="whether the logarithms of the scales are learned, too",
+        ),
+    ),
+)
+TRANSFORMER = TransformerRow(
+    name="transformer",
+    meaning="small causal transformer, one token at a time",
+    implementation="maxk_lab.policies.transformer:fresh_transformer",
+    parameters=(
+        Parameter(
+            "embed_dim", int, 32, low=2, meaning="width of the transformer, a multiple of num_heads"
+        ),
+        Parameter("num_layers", int, 2, low=1),
+        Parameter("num_heads", int, 4, low=1),
+        Parameter(
+            "init_std", float, 0.1, low=0.0, meaning="standard deviation of the initial weights"
+        ),
+        _dtype(),
+    ),
+)
+PRETRAINED = PretrainedRow(
+    name="pretrained",
+    meaning="a causal language model of a local folder (extra llm), one token at a time",
+    implementation="maxk_lab.policies.pretrained:pretrained_model",
+    parameters=(_dtype(), PRETRAINED_FOLDER),
+)
+
+POLICIES: Catalogue[PolicyRow] = Catalogue(
+    "policy", [ATTENTION, TABULAR, GAUSSIAN, TRANSFORMER, PRETRAINED], "maxk_lab.policies"
+)
+
+
+def fresh_policy(parameters: Mapping[str, Any], seed: int, **problem: Any) -> nn.Module:
+    """The policy `parameters["name"]`, freshly initialised from `seed`, in evaluation mode.
+
+    `problem` is what the environment says of itself, such as its number of actions.
+    """
+    from maxk_lab.random_state import isolated_rng
+
+    own = {name: value for name, value in parameters.items() if name != "name"}
+    with isolated_rng(seed):
+        make = load(POLICIES.get(parameters["name"]).implementation)
+        policy: nn.Module = make(**problem, **own)
+    return policy.eval()

@@ -9,14 +9,15 @@ from torch import Tensor, nn
 
 
 class DiagonalGaussian(nn.Module):
-    """Mean and logarithm of the scale of every coordinate.
+    """Mean and logarithm of the scale of every coordinate, float64, the same for every seed.
 
-    The latter a parameter only where the scale is learned.
+    The latter is a parameter only where the scale is learned.
     """
 
-    def __init__(self, mean: Tensor, log_scale: Tensor, *, learn_scale: bool) -> None:
+    def __init__(self, *, dim: int, mean: float, scale: float, learn_scale: bool) -> None:
         super().__init__()
-        self.mean = nn.Parameter(mean)
+        self.mean = nn.Parameter(torch.full((dim,), mean, dtype=torch.float64))
+        log_scale = torch.full((dim,), math.log(scale), dtype=torch.float64)
         if learn_scale:
             self.log_scale = nn.Parameter(log_scale)
         else:
@@ -25,14 +26,3 @@ class DiagonalGaussian(nn.Module):
     def forward(self) -> Tensor:
         """[2, dim]: the mean, then the logarithm of the scale."""
         return torch.stack([self.mean, self.log_scale])
-
-
-def diagonal_gaussian(
-    *, dim: int, mean: float, scale: float, learn_scale: bool
-) -> DiagonalGaussian:
-    """The initial mean and scale in float64, whatever the seed."""
-    return DiagonalGaussian(
-        torch.full((dim,), mean, dtype=torch.float64),
-        torch.full((dim,), math.log(scale), dtype=torch.float64),
-        learn_scale=learn_scale,
-    )

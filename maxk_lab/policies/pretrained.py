@@ -28,18 +28,12 @@ class PretrainedPolicy(nn.Module):
         logits: Tensor = self.model(input_ids=tokens, use_cache=False).logits
         if not self.unwritable:
             return logits
-        return logits.index_fill(
-            -1, torch.tensor(self.unwritable, device=logits.device), -torch.inf
-        )
+        unwritable = torch.tensor(self.unwritable, device=logits.device)
+        return logits.index_fill(-1, unwritable, -torch.inf)
 
 
 def pretrained_model(
-    *,
-    pretrained: str,
-    dtype: str,
-    prompt_length: int,
-    max_length: int,
-    separator: tuple[int, ...],
+    *, pretrained: str, dtype: str, prompt_length: int, max_length: int, separator: tuple[int, ...]
 ) -> PretrainedPolicy:
     """The model of the folder `pretrained`, the same for every seed; it never writes `separator`.
 

@@ -23,17 +23,14 @@ class SoftmaxTable(nn.Module):
 def softmax_table(
     *, arms: int, init_std: float, dtype: str, success_probability: float = 0.0
 ) -> SoftmaxTable:
-    """Random logits; the same for every seed where the last arm has a given probability."""
+    """Random logits; the same for every seed where the last arm has a given probability.
+
+    The other arms then share the rest evenly.
+    """
     kind: torch.dtype = getattr(torch, dtype)
-    if success_probability > 0:
-        return SoftmaxTable(_logits(arms, success_probability).to(kind))
-    return SoftmaxTable(init_std * torch.randn(arms, dtype=kind))
-
-
-def _logits(arms: int, success_probability: float) -> Tensor:
-    """Logarithms of probabilities: this one for the last arm, the rest evenly over the others."""
-    logits = torch.full(
-        (arms,), math.log1p(-success_probability) - math.log(arms - 1), dtype=torch.float64
-    )
+    if not success_probability:
+        return SoftmaxTable(init_std * torch.randn(arms, dtype=kind))
+    rest = math.log1p(-success_probability) - math.log(arms - 1)
+    logits = torch.full((arms,), rest, dtype=torch.float64)
     logits[-1] = math.log(success_probability)
-    return logits
+    return SoftmaxTable(logits.to(kind))

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.bandit.rows import EXPONENTIAL_RATE
 from maxk_lab.environments.catalogue import EnvironmentRow
-from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, logit_proxy, token_statistics
-from maxk_lab.policies.fresh import fresh_policy
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, token_statistics
+from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.random_state import isolated_rng
 
 
@@ -46,20 +46,12 @@ class Bandit:
 
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: Tensor, n: int, *, seed: int) -> Rollouts:
-        log_policy = policy()
-        probabilities = log_policy.exp()
+        probabilities = policy().exp().expand(len(instances), -1)
         with isolated_rng(seed):
-            arms = torch.multinomial(probabilities.expand(len(instances), -1), n, replacement=True)
-        chosen = log_policy[arms]
-        entropy = -(probabilities * log_policy).sum()
-        return Rollouts(
-            rewards=instances.gather(1, arms),
-            log_probs=chosen,
-            actions=arms.unsqueeze(-1),
-            lengths=torch.ones_like(arms),
-            logit_proxy=logit_proxy(log_policy.expand(*arms.shape, -1), arms),
-            entropy=entropy.expand_as(chosen),
-        )
+            arms = torch.multinomial(probabilities, n, replacement=True)
+        actions = arms.unsqueeze(-1)
+        tokens = self.tokens(policy, instances, actions)
+        return Rollouts.of_tokens(tokens, actions=actions, rewards=instances.gather(1, arms))
 
     def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
         log_policy: Tensor = policy()

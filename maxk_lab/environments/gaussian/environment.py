@@ -16,11 +16,11 @@ from maxk_lab.environments.gaussian.quadrature import (
     halved,
 )
 from maxk_lab.environments.gaussian.rows import GaussianRow, load_gaussian_reward
-from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.distribution import distribution_value
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.policies.fresh import fresh_policy
+from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.random_state import isolated_rng
 
 CELLS = 20_000
@@ -58,40 +58,27 @@ class Gaussian:
 
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: Tensor, n: int, *, seed: int) -> Rollouts:
-        gaussian = policy()
-        mean, log_scale = gaussian
+        mean, log_scale = policy()
         with isolated_rng(seed):
             noise = torch.randn(len(instances), n, self.dim, dtype=torch.float64)
         actions = mean + log_scale.exp() * noise
-        log_probs = _log_density(gaussian, actions)
-        return Rollouts(
-            rewards=self.rewards(actions),
-            log_probs=log_probs,
-            actions=actions,
-            lengths=torch.ones(actions.shape[:2], dtype=torch.long),
-            logit_proxy=torch.full_like(log_probs, torch.nan),
-            entropy=_entropy(log_scale).expand_as(log_probs),
-        )
+        tokens = self.tokens(policy, instances, actions)
+        return Rollouts.of_tokens(tokens, actions=actions, rewards=self.rewards(actions))
 
     def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
         return _log_density(policy(), actions[..., : self.dim])
 
     def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
         """The draw is one decision, at the first of the `dim` places that it takes."""
-        mask = torch.zeros(actions.shape, dtype=torch.bool)
-        mask[..., 0] = True
-        gaussian = policy()
+        gaussian, rest = policy(), (0, actions.shape[-1] - 1)
         log_probs = _log_density(gaussian, actions[..., : self.dim])
-
-        def first(values: Tensor) -> Tensor:
-            return nn.functional.pad(values.unsqueeze(-1), (0, actions.shape[-1] - 1))
-
-        return TokenStatistics(
-            log_probs=first(log_probs),
-            entropy=first(_entropy(gaussian[1]).expand_as(log_probs)),
-            logit_proxy=first(torch.full_like(log_probs, torch.nan)),
-            mask=mask,
+        draw = TokenStatistics(
+            log_probs=log_probs,
+            entropy=_entropy(gaussian[1]).expand_as(log_probs),
+            logit_proxy=torch.full_like(log_probs, torch.nan),
+            mask=torch.ones_like(log_probs, dtype=torch.bool),
         )
+        return mapped(lambda values: nn.functional.pad(values.unsqueeze(-1), rest), draw)
 
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         raise LabError("the draws of a gaussian are real numbers: they cannot be listed")
@@ -112,10 +99,17 @@ class Gaussian:
             raise LabError(f"the exact objective of a gaussian needs dim = 1, got {self.dim}")
         mean, log_scale = policy()[:, 0]
         edges = cell_edges(mean.item(), log_scale.exp().item(), self.breakpoints, CELLS)
-        coarse, _ = self._with_cells(edges, mean, log_scale, objective)
-        fine, spread = self._with_cells(halved(edges), mean, log_scale, objective)
+
+        def integral(edges: Tensor) -> tuple[Tensor, Tensor]:
+            """J with these cells, and their rewards."""
+            rewards = self.rewards(centres(edges).unsqueeze(-1))
+            probabilities = cell_probabilities(edges, mean, log_scale)
+            return distribution_value(probabilities, rewards, objective), rewards
+
+        coarse, _ = integral(edges)
+        fine, rewards = integral(halved(edges))
         move = (fine - coarse).abs().item()
-        if move > LARGEST_MOVE * spread:
+        if move > LARGEST_MOVE * float(rewards.max() - rewards.min()):
             raise LabError(
                 f"{objective.name} of the reward function {self.reward_name!r} moves by {move:.1e} "
                 "when the cells are halved: give the function an attribute `breakpoints` with the "
@@ -124,39 +118,29 @@ class Gaussian:
         # The error of one size is proportional to the square of that size.
         return fine + (fine - coarse) / 3
 
-    def _with_cells(
-        self, edges: Tensor, mean: Tensor, log_scale: Tensor, objective: Objective
-    ) -> tuple[Tensor, float]:
-        """J with these cells, and the range of its rewards."""
-        rewards = self.rewards(centres(edges).unsqueeze(-1))
-        value = distribution_value(cell_probabilities(edges, mean, log_scale), rewards, objective)
-        return value, float(rewards.max() - rewards.min())
-
     def rewards(self, actions: Tensor) -> Tensor:
         """The rewards of actions [..., dim] → [...] float64.
 
         Raises `LabError`, naming the function, for anything else it gives.
         """
+        name = f"reward function {self.reward_name!r}"
         try:
             values = torch.as_tensor(self.reward(actions.detach().clone()))
         except Exception as error:  # the user's function may raise anything
             raise LabError(
-                f"reward function {self.reward_name!r} raised {type(error).__name__} for actions "
-                "of shape "
+                f"{name} raised {type(error).__name__} for actions of shape "
                 f"{tuple(actions.shape)}: {error}"
             ) from error
         if values.shape != actions.shape[:-1] or values.is_complex():
             raise LabError(
-                f"reward function {self.reward_name!r} must return real numbers of shape "
-                f"{tuple(actions.shape[:-1])} for actions of shape {tuple(actions.shape)}, got "
-                f"{values.dtype} of shape {tuple(values.shape)}"
+                f"{name} must return real numbers of shape {tuple(actions.shape[:-1])} for actions "
+                f"of shape {tuple(actions.shape)}, got {values.dtype} of shape "
+                f"{tuple(values.shape)}"
             )
-        finite = values.isfinite()
-        if not bool(finite.all()):
-            culprit = tuple((~finite).nonzero()[0].tolist())
+        if not bool(values.isfinite().all()):
+            culprit = tuple((~values.isfinite()).nonzero()[0].tolist())
             raise LabError(
-                f"reward function {self.reward_name!r} returned {values[culprit].item()} for x = "
-                f"{actions[culprit].tolist()}; "
+                f"{name} returned {values[culprit].item()} for x = {actions[culprit].tolist()}; "
                 "a reward is a finite number"
             )
         return values.detach().double()

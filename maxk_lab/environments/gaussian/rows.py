@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue, Parameter, Row, load
-from maxk_lab.environments.rows import EnvironmentRow
+from maxk_lab.catalogue import Catalogue, Parameter, Row
+from maxk_lab.environments.rows import EnvironmentRow, load_function
 from maxk_lab.errors import LabError
 
 
@@ -25,41 +25,42 @@ class GaussianRewardRow(Row):
     binary: bool = False
 
 
+def _reward(name: str, meaning: str, **settings: Any) -> GaussianRewardRow:
+    home = "maxk_lab.environments.gaussian.rewards"
+    return GaussianRewardRow(
+        name=name, meaning=meaning, implementation=f"{home}:{name}", **settings
+    )
+
+
 GAUSSIAN_REWARDS: Catalogue[GaussianRewardRow] = Catalogue(
     "Gaussian reward",
     [
-        GaussianRewardRow(
-            name="square_on_unit",
-            meaning="x² on [0, 1], else 0: the closer to the edge the better, until it falls off",
-            implementation="maxk_lab.environments.gaussian.rewards:square_on_unit",
+        _reward(
+            "square_on_unit",
+            "x² on [0, 1], else 0: the closer to the edge the better, until it falls off",
             citation="PKPO, arXiv 2505.15201, Figure 1",
             breakpoints=(0.0, 1.0),
         ),
-        GaussianRewardRow(
-            name="inside_unit",
-            meaning="1 where every coordinate is in [0, 1], else 0: Max@K is pass@K",
-            implementation="maxk_lab.environments.gaussian.rewards:inside_unit",
+        _reward(
+            "inside_unit",
+            "1 where every coordinate is in [0, 1], else 0: Max@K is pass@K",
             breakpoints=(0.0, 1.0),
             binary=True,
         ),
-        GaussianRewardRow(
-            name="two_peaks",
-            meaning="a broad hill of height .6 at 0 plus a narrow one of height 1 at 1: mean and "
-            "Max@K disagree",
-            implementation="maxk_lab.environments.gaussian.rewards:two_peaks",
+        _reward(
+            "two_peaks",
+            "a broad hill of height .6 at 0 plus a narrow one of height 1 at 1: mean and Max@K "
+            "disagree",
             breakpoints=(0.75, 1.25),
         ),
-        GaussianRewardRow(
-            name="bowl",
-            meaning="−x²: every Max@K agrees that the mean should be 0, and disagrees about the "
-            "scale",
-            implementation="maxk_lab.environments.gaussian.rewards:bowl",
+        _reward(
+            "bowl",
+            "−x²: every Max@K agrees that the mean should be 0, and disagrees about the scale",
         ),
-        GaussianRewardRow(
-            name="slope",
-            meaning="x: the gradient with respect to the mean is the same for every K, and its "
-            "variance is not",
-            implementation="maxk_lab.environments.gaussian.rewards:slope",
+        _reward(
+            "slope",
+            "x: the gradient with respect to the mean is the same for every K, and its variance "
+            "is not",
         ),
     ],
     "maxk_lab.gaussian_rewards",
@@ -72,32 +73,16 @@ def load_gaussian_reward(name: str) -> tuple[Any, tuple[float, ...]]:
     A function of the user's own says where it jumps in an attribute `breakpoints`. Raises
     `LabError` for what is not there, is no function, or has breakpoints that are no numbers.
     """
+    found = load_function(name, GAUSSIAN_REWARDS, "of x [..., dim] → [...]")
     if ":" not in name:
-        try:
-            row = GAUSSIAN_REWARDS.get(name)
-        except LabError as error:
-            raise LabError(f"{error}; or a dotted path package.module:name") from None
-        return load(row.implementation), row.breakpoints
+        return found, GAUSSIAN_REWARDS.get(name).breakpoints
+    given = getattr(found, "breakpoints", ())
     try:
-        found = load(name)
-    except Exception as error:  # the user's module may raise anything when it is imported
-        hint = (
-            "looked for among the installed packages and in the folder where maxk-lab was started"
-        )
-        raise LabError(f"cannot load the reward function {name!r}: {error} ({hint})") from error
-    if isinstance(found, type) or not callable(found):
-        raise LabError(
-            f"the reward function {name!r} must be a function of x [..., dim] → [...], got "
-            f"{found!r}"
-        )
-    try:
-        breakpoints = tuple(sorted(float(point) for point in getattr(found, "breakpoints", ())))
+        return found, tuple(sorted(float(point) for point in given))
     except (TypeError, ValueError):
         raise LabError(
-            f"the breakpoints of the reward function {name!r} must be numbers, got "
-            f"{found.breakpoints!r}"
+            f"the breakpoints of the reward function {name!r} must be numbers, got {given!r}"
         ) from None
-    return found, breakpoints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,10 +109,8 @@ class GaussianRow(EnvironmentRow):
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         name = parameters["reward"]
         try:
-            if ":" in name:
-                load_gaussian_reward(name)
-            elif name not in GAUSSIAN_REWARDS:
-                GAUSSIAN_REWARDS.get(name)
+            # The catalogue's own need torch.
+            load_gaussian_reward(name) if ":" in name else GAUSSIAN_REWARDS.get(name)
         except LabError as error:
             return str(error)
         return EnvironmentRow.refusal(self, parameters, policy)
@@ -147,8 +130,7 @@ GAUSSIAN = GaussianRow(
             str,
             "square_on_unit",
             meaning="a name (see: maxk-lab list gaussian_rewards) or a dotted path "
-            "package.module:name of a function of "
-            "x [..., dim] → [...]",
+            "package.module:name of a function of x [..., dim] → [...]",
         ),
     ),
     policies=("gaussian",),

@@ -13,15 +13,14 @@ from maxk_lab.catalogue import load
 from maxk_lab.environments.language.rewards import load_rewards, score
 from maxk_lab.environments.language.rows import reward_names, reward_weights
 from maxk_lab.environments.language.sampling import (
-    RecomputedLogits,
     decision_mask,
     draw,
     next_token_log_policy,
+    recomputed_logits,
 )
 from maxk_lab.environments.language.task_rows import TASKS
-from maxk_lab.environments.language.tasks import is_held_out
-from maxk_lab.environments.language.vocabulary import symbols_of
-from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, token_statistics
+from maxk_lab.environments.language.tasks import Columns, is_held_out, symbols_of
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped, token_statistics
 from maxk_lab.errors import LabError
 
 
@@ -41,9 +40,7 @@ class LanguageEnvironment(ABC):
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         self.task = TASKS.get(parameters["task"])
-        self.columns: Callable[[Sequence[str], str], dict[str, list[Any]]] = load(
-            self.task.implementation
-        )
+        self.columns: Callable[[Sequence[str], str], Columns] = load(self.task.implementation)
         self.symbols = symbols_of(parameters["vocab_size"])
         self.max_length: int = parameters["max_length"]
         self.prompt_length: int = parameters["prompt_length"]
@@ -65,10 +62,9 @@ class LanguageEnvironment(ABC):
         kept: list[list[int]] = []
         while len(kept) < count:
             shape = (count, self.prompt_length)
-            drawn = torch.randint(len(self.symbols), shape, generator=generator).tolist()
-            kept += [
-                row for row in drawn if is_held_out(self.task.name, self._prompt(row)) == held_out
-            ]
+            drawn = torch.randint(len(self.symbols), shape, generator=generator)
+            pairs = zip(drawn.tolist(), self.prompts(drawn), strict=True)
+            kept += [row for row, text in pairs if is_held_out(self.task.name, text) == held_out]
         return torch.tensor(kept[:count])
 
     def select(self, instances: Tensor, index: int) -> Tensor:
@@ -76,7 +72,7 @@ class LanguageEnvironment(ABC):
 
     def prompts(self, instances: Tensor) -> list[str]:
         """The prompts as texts."""
-        return [self._prompt(row) for row in instances.tolist()]
+        return ["".join(self.symbols[number] for number in row) for row in instances.tolist()]
 
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: Tensor, n: int, *, seed: int) -> Rollouts:
@@ -97,9 +93,8 @@ class LanguageEnvironment(ABC):
     def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
         # Summed over max_length columns however many there are: even adding zeros can change the
         # last digit of a sum.
-        return (
-            self._statistics(policy, instances, actions).log_probs.sum(-1).view(actions.shape[:2])
-        )
+        tokens = self._statistics(policy, instances, actions)
+        return tokens.log_probs.sum(-1).view(actions.shape[:2])
 
     def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
         """One parallel pass over prompt and completion.
@@ -107,30 +102,22 @@ class LanguageEnvironment(ABC):
         Columns after the end change nothing, whatever they hold. Fewer columns than max_length,
         without an end, are the beginning of a completion.
         """
-        statistics = self._statistics(policy, instances, actions)
         beyond = (0, actions.shape[2] - self.max_length)
-
-        def as_asked(values: Tensor) -> Tensor:
-            return nn.functional.pad(values, beyond).view(actions.shape)
-
-        return TokenStatistics(
-            log_probs=as_asked(statistics.log_probs),
-            entropy=as_asked(statistics.entropy),
-            logit_proxy=as_asked(statistics.logit_proxy),
-            mask=as_asked(statistics.mask),
+        return mapped(
+            lambda values: nn.functional.pad(values, beyond).view(actions.shape),
+            self._statistics(policy, instances, actions),
         )
 
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         raise LabError("the completions of this language model are too many to enumerate")
 
     def _next_logits(self, policy: nn.Module, prefix: Tensor, n: int) -> Callable[[Tensor], Tensor]:
-        return RecomputedLogits(policy, prefix, n, self.max_length, self.end)
+        return recomputed_logits(policy, prefix, n, self.max_length, self.end)
 
     def _score(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Rewards [B, n], their parts [B, n, F] and whether the completion was cut [B, n]."""
-        shape = actions.shape[:2]
-        mask = decision_mask(actions, self.end).flatten(0, 1)
-        flat = actions.flatten(0, 1)
+        shape, flat = actions.shape[:2], actions.flatten(0, 1)
+        mask = decision_mask(flat, self.end)
         ended = ((flat == self.end) & mask).any(-1)
         lengths = (mask.sum(-1) - ended.long()).tolist()
         completions = [row[:length] for row, length in zip(flat.tolist(), lengths, strict=True)]
@@ -162,23 +149,15 @@ class LanguageEnvironment(ABC):
 
         The mask says which of these tokens are decisions.
         """
-        n, width = actions.shape[1], actions.shape[2]
         flat = actions.flatten(0, 1)[:, : self.max_length]
-        mask = decision_mask(flat, self.end)
-        missing = (0, self.max_length - min(width, self.max_length))
+        mask, missing = decision_mask(flat, self.end), (0, self.max_length - flat.shape[1])
         completions = nn.functional.pad(flat.where(mask, self.end), missing, value=self.end)
-        prefix = self._prefix(instances).repeat_interleave(n, 0)
-        return (
-            torch.cat([prefix, completions[:, :-1]], 1),
-            completions,
-            nn.functional.pad(mask, missing),
-        )
+        prefix = self._prefix(instances).repeat_interleave(actions.shape[1], 0)
+        inputs = torch.cat([prefix, completions[:, :-1]], 1)
+        return inputs, completions, nn.functional.pad(mask, missing)
 
     def _prefix(self, instances: Tensor) -> Tensor:
         """The tokens [B, prompt_length + separator] that the policy reads before a completion."""
         separator = torch.tensor(self.separator, dtype=torch.long, device=instances.device)
         tokens = self.symbol_tokens.to(instances.device)[instances]
         return torch.cat([tokens, separator.expand(len(instances), -1)], 1)
-
-    def _prompt(self, row: Sequence[int]) -> str:
-        return "".join(self.symbols[number] for number in row)

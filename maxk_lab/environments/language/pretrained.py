@@ -10,7 +10,7 @@ from torch import nn
 
 from maxk_lab.environments.language.environment import LanguageEnvironment
 from maxk_lab.errors import LabError
-from maxk_lab.policies.fresh import fresh_policy
+from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.policies.pretrained import load_pretrained
 
 
@@ -25,12 +25,8 @@ class PretrainedLLM(LanguageEnvironment):
 
     def __init__(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> None:
         super().__init__(parameters)
+        self.policy_parameters = {key: policy[key] for key in ("name", "pretrained", "dtype")}
         self.folder: str = policy["pretrained"]
-        self.policy_parameters = {
-            "name": "pretrained",
-            "pretrained": self.folder,
-            "dtype": policy["dtype"],
-        }
         self.tokenizer = load_pretrained("AutoTokenizer", self.folder)
         if self.tokenizer.eos_token_id is None:
             raise LabError(f"the tokenizer of {self.folder!r} has no end-of-sequence token")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -49,15 +49,13 @@ def score(
     Raises `LabError`, naming function and sample, for a function that raises or gives NaN, ±inf,
     something that is no number, or not one value per completion.
     """
-    parts = torch.stack(
-        [
-            _module_values(function, tokens, mask, len(prompts))
-            if isinstance(function.call, nn.Module)
-            else _function_values(function, prompts, completions, columns)
-            for function in functions
-        ],
-        1,
-    )
+    by_function = [
+        _module_values(function, tokens, mask, len(prompts))
+        if isinstance(function.call, nn.Module)
+        else _function_values(function, prompts, completions, columns)
+        for function in functions
+    ]
+    parts = torch.stack(by_function, 1)
     return parts @ torch.tensor(list(weights), dtype=torch.float64, device=parts.device), parts
 
 
@@ -65,52 +63,53 @@ def _function_values(
     function: RewardFunction,
     prompts: Sequence[str],
     completions: Sequence[str],
-    columns: dict[str, Any],
+    columns: Mapping[str, Sequence[Any]],
 ) -> Tensor:
+    name, count = f"reward function {function.name!r}", len(prompts)
+
+    def call(part: slice) -> Any:
+        """The function's values for lists of its own, which it may change.
+
+        A generator runs here, where it may raise.
+        """
+        own = {key: list(column[part]) for key, column in columns.items()}
+        values = function.call(list(prompts[part]), list(completions[part]), **own)
+        return list(values) if isinstance(values, Iterator) else values
+
+    def sample(index: int) -> str:
+        return f"for sample {index}, prompt {prompts[index]!r}, completion {completions[index]!r}"
+
     try:
-        values = _call(function, prompts, completions, columns)
+        values = call(slice(None))
     except Exception as error:
-        culprit = _culprit(function, prompts, completions, columns)
-        raise LabError(
-            f"reward function {function.name!r} raised {type(error).__name__} {culprit}: {error}"
-        ) from error
+        # The sample that it raises for is found by giving it one at a time.
+        culprits = (sample(i) for i in range(count) if _raises(call, slice(i, i + 1)))
+        culprit = next(culprits, f"for {count} samples together, for none of them alone")
+        raise LabError(f"{name} raised {type(error).__name__} {culprit}: {error}") from error
     try:
         values = list(values.tolist() if hasattr(values, "tolist") else values)
     except TypeError:
         raise LabError(
-            f"reward function {function.name!r} must return a list with a number or None per "
-            f"completion, got {values!r}"
+            f"{name} must return a list with a number or None per completion, got {values!r}"
         ) from None
-    if len(values) != len(prompts):
-        raise LabError(
-            f"reward function {function.name!r} returned {len(values)} values for {len(prompts)} "
-            "completions"
-        )
+    if len(values) != count:
+        raise LabError(f"{name} returned {len(values)} values for {count} completions")
     for index, value in enumerate(values):
         if not _is_reward(value):
             raise LabError(
-                f"reward function {function.name!r} returned {value!r} for sample {index}, prompt "
-                f"{prompts[index]!r}, completion {completions[index]!r}; a reward is a finite "
-                "number, or None where there is none"
+                f"{name} returned {value!r} {sample(index)}; a reward is a finite number, or None "
+                "where there is none"
             )
-    return torch.tensor(
-        [math.nan if value is None else float(value) for value in values], dtype=torch.float64
-    )
+    numbers = [math.nan if value is None else float(value) for value in values]
+    return torch.tensor(numbers, dtype=torch.float64)
 
 
-def _call(
-    function: RewardFunction,
-    prompts: Sequence[str],
-    completions: Sequence[str],
-    columns: dict[str, Any],
-) -> Any:
-    """The function's values for lists of its own, which it may change.
-
-    A generator runs here, where it may raise.
-    """
-    own = {name: list(column) for name, column in columns.items()}
-    values = function.call(list(prompts), list(completions), **own)
-    return list(values) if isinstance(values, Iterator) else values
+def _raises(call: Callable[[slice], Any], part: slice) -> bool:
+    try:
+        call(part)
+    except Exception:
+        return True
+    return False
 
 
 def _is_reward(value: Any) -> bool:
@@ -120,47 +119,24 @@ def _is_reward(value: Any) -> bool:
         return False
 
 
-def _culprit(
-    function: RewardFunction,
-    prompts: Sequence[str],
-    completions: Sequence[str],
-    columns: dict[str, Any],
-) -> str:
-    """The sample that a function raises for, found by giving it one at a time."""
-    for index in range(len(prompts)):
-        own = {name: column[index : index + 1] for name, column in columns.items()}
-        try:
-            _call(function, prompts[index : index + 1], completions[index : index + 1], own)
-        except Exception:
-            return (
-                f"for sample {index}, prompt {prompts[index]!r}, completion {completions[index]!r}"
-            )
-    return f"for {len(prompts)} samples together, for none of them alone"
-
-
 @torch.no_grad()
 def _module_values(
     function: RewardFunction, tokens: Tensor | None, mask: Tensor | None, count: int
 ) -> Tensor:
+    name = f"reward model {function.name!r}"
     if tokens is None or mask is None:
-        raise ValueError(f"the reward model {function.name!r} needs tokens and mask")
+        raise ValueError(f"the {name} needs tokens and mask")
     try:
         values = function.call(tokens, mask)
     except Exception as error:
-        raise LabError(
-            f"reward model {function.name!r} raised {type(error).__name__}: {error}"
-        ) from error
+        raise LabError(f"{name} raised {type(error).__name__}: {error}") from error
     if not isinstance(values, Tensor) or values.shape != (count,):
         got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise LabError(f"{name} must return a tensor of shape ({count},), got {got}")
+    if not bool(values.isfinite().all()):
+        index = int((~values.isfinite()).nonzero()[0])
         raise LabError(
-            f"reward model {function.name!r} must return a tensor of shape ({count},), got {got}"
-        )
-    finite = values.isfinite()
-    if not bool(finite.all()):
-        index = int((~finite).nonzero()[0])
-        raise LabError(
-            f"reward model {function.name!r} returned {values[index].item()} for sample {index}, "
-            "tokens "
+            f"{name} returned {values[index].item()} for sample {index}, tokens "
             f"{tokens[index][mask[index]].tolist()}"
         )
     return values.double()

@@ -5,15 +5,14 @@ Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
 from maxk_lab.environments.language.reward_rows import REWARDS, load_reward_object
 from maxk_lab.environments.language.task_rows import TASKS
-from maxk_lab.environments.language.tasks import can_be_split
-from maxk_lab.environments.language.vocabulary import MAX_VOCABULARY, symbols_of
+from maxk_lab.environments.language.tasks import MAX_VOCABULARY, can_be_split, symbols_of
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER, PolicyRow
@@ -61,54 +60,65 @@ class LanguageRow(EnvironmentRow):
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         of_policy = EnvironmentRow.refusal(self, parameters, policy)
-        reasons = [*_language_problems(parameters), *([of_policy] if of_policy else [])]
-        return "; ".join(reasons) or None
+        return "; ".join(filter(None, (*_problems(parameters), of_policy))) or None
 
     def parameters_of(self, policy: Mapping[str, Any]) -> tuple[Parameter, ...]:
-        """Its own policy gives way to the pretrained one where `pretrained` is given, too."""
-        row = EnvironmentRow.policy_row(self, policy)
-        is_own = row.name == self.policies[0]
-        return (*row.parameters, PRETRAINED_FOLDER) if is_own else row.parameters
+        row, own = self.policy_row(policy), self.policies[0]
+        if policy.get("name", own) != own:
+            return row.parameters
+        return (*POLICIES.get(own).parameters, PRETRAINED_FOLDER)
+
+    def written(self, policy: Mapping[str, Any]) -> dict[str, Any]:
+        """A folder alone names the pretrained policy; its own policy's parameters are there too."""
+        if policy.get("name") != "pretrained" or not policy.get("pretrained"):
+            return EnvironmentRow.written(self, policy)
+        given = {name: value for name, value in policy.items() if name != "name"}
+        return {p.name: p.parse(p.default) for p in self.policy_parameters} | given
 
     def policy_row(self, policy: Mapping[str, Any]) -> PolicyRow:
+        """Its own policy gives way to the pretrained one where `pretrained` is given.
+
+        Raises `LabError` where both are asked for, too.
+        """
         row = EnvironmentRow.policy_row(self, policy)
-        gives_way = row.name == self.policies[0] and policy.get("pretrained")
-        return POLICIES.get("pretrained") if gives_way else row
+        if row.name != self.policies[0] or not policy.get("pretrained"):
+            return row
+        if "name" in policy:
+            raise LabError(
+                f"{row.name} and the folder in `pretrained` contradict each other: leave out the "
+                "folder, or the name (a folder alone is the policy pretrained)"
+            )
+        return POLICIES.get("pretrained")
 
 
-def _language_problems(parameters: Mapping[str, Any]) -> list[str]:
-    problems = []
+def _problems(parameters: Mapping[str, Any]) -> Iterator[str]:
+    """Why the task, its sizes and its rewards cannot be run together."""
+    names, weights = parameters["rewards"], parameters["reward_weights"]
     try:
         task = TASKS.get(parameters["task"])
     except LabError as error:
-        return [str(error), *_reward_problems(parameters["rewards"], parameters["reward_weights"])]
-    symbols = symbols_of(parameters["vocab_size"])
-    unfit = task.refusal(len(symbols), parameters["prompt_length"], parameters["max_length"])
-    if unfit:
-        problems.append(unfit)
-    if not can_be_split(task.name, symbols, parameters["prompt_length"]):
-        problems.append(
-            f"the {len(symbols) ** parameters['prompt_length']} prompts of prompt_length "
-            f"{parameters['prompt_length']} are too few to hold some out; raise prompt_length or "
-            "vocab_size"
-        )
-    return problems + _reward_problems(reward_names(parameters), parameters["reward_weights"])
-
-
-def _reward_problems(names: Sequence[str], weights: Sequence[float]) -> list[str]:
-    problems = []
+        yield str(error)
+    else:
+        names, length = reward_names(parameters), parameters["prompt_length"]
+        symbols = symbols_of(parameters["vocab_size"])
+        unfit = task.refusal(len(symbols), length, parameters["max_length"])
+        if unfit:
+            yield unfit
+        if not can_be_split(task.name, symbols, length):
+            yield (
+                f"the {len(symbols) ** length} prompts of prompt_length {length} are too few to "
+                "hold some out; raise prompt_length or vocab_size"
+            )
     for name in names:
         try:
             load_reward_object(name)
         except LabError as error:
-            problems.append(str(error))
+            yield str(error)
     if weights and len(weights) != len(names):
-        problems.append(
+        yield (
             f"reward_weights must hold one weight for each of the {len(names)} reward functions "
-            f"({', '.join(names)}), "
-            f"got {len(weights)}"
+            f"({', '.join(names)}), got {len(weights)}"
         )
-    return problems
 
 
 TOY_LLM = LanguageRow(

@@ -49,9 +49,8 @@ def draw(
     actions = torch.full((count, length), end, device=generator.device)
     running = torch.ones(count, dtype=torch.bool, device=generator.device)
     for t in range(length):
-        drawn = torch.multinomial(log_policy(actions[:, :t]).exp(), 1, generator=generator).squeeze(
-            1
-        )
+        probabilities = log_policy(actions[:, :t]).exp()
+        drawn = torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
         actions[:, t] = drawn.where(running, end)
         running &= drawn != end
         if not bool(running.any()):
@@ -59,43 +58,41 @@ def draw(
     return actions
 
 
-class RememberedLogits:
-    """The next token's logits with one new position per call.
+def remembered_logits(
+    policy: CausalTransformer, prefix: Tensor, n: int
+) -> Callable[[Tensor], Tensor]:
+    """The next token's logits [count, V] after the tokens so far [count, t].
 
-    The prompts are read once for their n samples.
+    Each call has one token more and reads but that one; the prompts are read once for their n
+    samples.
     """
+    logits, memory = policy.extend(prefix, None)
+    first = logits[:, -1].repeat_interleave(n, 0)
+    memory = [(k.repeat_interleave(n, 0), v.repeat_interleave(n, 0)) for k, v in memory]
 
-    def __init__(self, policy: CausalTransformer, prefix: Tensor, n: int) -> None:
-        self.policy = policy
-        logits, memory = policy.extend(prefix, None)
-        self.first = logits[:, -1].repeat_interleave(n, 0)
-        self.memory = [
-            (key.repeat_interleave(n, 0), value.repeat_interleave(n, 0)) for key, value in memory
-        ]
-
-    def __call__(self, actions: Tensor) -> Tensor:
-        """Logits [count, V] after the tokens so far [count, t]; each call has one more of them."""
+    def after(actions: Tensor) -> Tensor:
+        nonlocal memory
         if actions.shape[1] == 0:
-            return self.first
-        logits, self.memory = self.policy.extend(actions[:, -1:], self.memory)
+            return first
+        logits, memory = policy.extend(actions[:, -1:], memory)
         return logits[:, -1]
 
+    return after
 
-class RecomputedLogits:
-    """The next token's logits by a whole teacher-forced pass per call.
+
+def recomputed_logits(
+    policy: nn.Module, prefix: Tensor, n: int, length: int, end: int
+) -> Callable[[Tensor], Tensor]:
+    """The same by a whole teacher-forced pass per call.
 
     Slower, but with the digits of teacher forcing itself.
     """
+    prefix = prefix.repeat_interleave(n, 0)
 
-    def __init__(self, policy: nn.Module, prefix: Tensor, n: int, length: int, end: int) -> None:
-        self.policy = policy
-        self.prefix = prefix.repeat_interleave(n, 0)
-        self.length = length
-        self.end = end
-
-    def __call__(self, actions: Tensor) -> Tensor:
-        """Logits [count, V] after the tokens so far [count, t]."""
+    def after(actions: Tensor) -> Tensor:
         t = actions.shape[1]
-        padded = nn.functional.pad(actions, (0, self.length - 1 - t), value=self.end)
-        logits: Tensor = self.policy(torch.cat([self.prefix, padded], 1))
-        return logits[:, self.prefix.shape[1] - 1 + t]
+        padded = nn.functional.pad(actions, (0, length - 1 - t), value=end)
+        logits: Tensor = policy(torch.cat([prefix, padded], 1))
+        return logits[:, prefix.shape[1] - 1 + t]
+
+    return after

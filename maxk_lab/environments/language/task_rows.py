@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Row
 
@@ -34,37 +35,40 @@ class TaskRow(Row):
         return None
 
 
+def _task(name: str, meaning: str, reward: str, **settings: Any) -> TaskRow:
+    home = "maxk_lab.environments.language.tasks"
+    return TaskRow(
+        name=name, meaning=meaning, implementation=f"{home}:{name}", reward=reward, **settings
+    )
+
+
 TASKS: Catalogue[TaskRow] = Catalogue(
     "task",
     [
-        TaskRow(
-            name="hidden_target",
-            meaning="write the prompt under a secret substitution of symbols, exactly (pass@K)",
-            implementation="maxk_lab.environments.language.tasks:hidden_target",
-            reward="exact_match",
+        _task(
+            "hidden_target",
+            "write the prompt under a secret substitution of symbols, exactly (pass@K)",
+            "exact_match",
             answer_of_prompt_length=True,
         ),
-        TaskRow(
-            name="modular",
-            meaning="write the sum of the prompt's digits modulo the number of symbols, as one "
-            "symbol, then end (pass@K)",
-            implementation="maxk_lab.environments.language.tasks:modular",
-            reward="single_symbol",
+        _task(
+            "modular",
+            "write the sum of the prompt's digits modulo the number of symbols, as one symbol, "
+            "then end (pass@K)",
+            "single_symbol",
             least_length=2,
         ),
-        TaskRow(
-            name="edit",
-            meaning="write the prompt backwards, graded by edit distance",
-            implementation="maxk_lab.environments.language.tasks:edit",
-            reward="edit_similarity",
+        _task(
+            "edit",
+            "write the prompt backwards, graded by edit distance",
+            "edit_similarity",
             answer_of_prompt_length=True,
         ),
-        TaskRow(
-            name="deceptive",
-            meaning="begin safely for .4, or riskily for 1 in an unlearnable eighth of the cases: "
-            "mean and Max@K disagree",
-            implementation="maxk_lab.environments.language.tasks:deceptive",
-            reward="safe_or_risky",
+        _task(
+            "deceptive",
+            "begin safely for .4, or riskily for 1 in an unlearnable eighth of the cases: mean "
+            "and Max@K disagree",
+            "safe_or_risky",
             least_length=3,
         ),
     ],

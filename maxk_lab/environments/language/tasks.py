@@ -1,4 +1,4 @@
-"""The tasks of the toy language: what a prompt asks for, and which prompts are held out.
+"""The toy language's symbols and tasks: what a prompt asks for, and which prompts are held out.
 
 Imports no torch. Every task is a deterministic function of the prompt, so that prompts never seen
 in training can be solved where the rule can be learnt. A task gives the columns that its reward
@@ -8,17 +8,30 @@ function reads, one entry per prompt.
 from __future__ import annotations
 
 import random
+import string
 from collections.abc import Sequence
 from itertools import product
 
 from maxk_lab.seeds import derive_seed
 
+ALPHABET = string.digits + string.ascii_lowercase + string.ascii_uppercase
+# Token 0 ends a completion, so that a row padded with zeros is a row padded with ends.
+END = 0
+MAX_VOCABULARY = len(ALPHABET) + 1
 HELD_OUT_SHARE = 0.25
 # Prompt spaces up to this size are counted before a run; a larger one has both kinds of prompt for
 # certain.
 COUNTED_PROMPTS = 4096
 
 Columns = dict[str, list[str]]
+
+
+def symbols_of(vocab_size: int) -> str:
+    """The symbols of a vocabulary of `vocab_size` tokens.
+
+    Token i ≥ 1 is written `symbols[i − 1]`, token 0 is the end.
+    """
+    return ALPHABET[: vocab_size - 1]
 
 
 def hash_share(*words: str) -> float:
@@ -35,11 +48,8 @@ def can_be_split(task: str, symbols: str, prompt_length: int) -> bool:
     """Whether there are prompts of both kinds, training and held-out."""
     if len(symbols) ** prompt_length > COUNTED_PROMPTS:
         return True
-    kinds = (
-        is_held_out(task, "".join(prompt)) for prompt in product(symbols, repeat=prompt_length)
-    )
-    first = next(kinds)
-    return any(kind != first for kind in kinds)
+    prompts = product(symbols, repeat=prompt_length)
+    return len({is_held_out(task, "".join(prompt)) for prompt in prompts}) == 2
 
 
 def secret_substitution(symbols: str) -> dict[str, str]:
@@ -60,12 +70,8 @@ def hidden_target(prompts: Sequence[str], symbols: str) -> Columns:
 
 def modular(prompts: Sequence[str], symbols: str) -> Columns:
     """`answer`: the sum of the prompt's digits modulo the number of symbols, as one symbol."""
-    value = {symbol: number for number, symbol in enumerate(symbols)}
-    return {
-        "answer": [
-            symbols[sum(value[symbol] for symbol in prompt) % len(symbols)] for prompt in prompts
-        ]
-    }
+    sums = (sum(map(symbols.index, prompt)) for prompt in prompts)
+    return {"answer": [symbols[total % len(symbols)] for total in sums]}
 
 
 def edit(prompts: Sequence[str], symbols: str) -> Columns:

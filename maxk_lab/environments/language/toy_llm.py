@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.language.environment import LanguageEnvironment
 from maxk_lab.environments.language.rows import MAX_SEQUENCES, LanguageRow
-from maxk_lab.environments.language.sampling import RememberedLogits, next_token_log_policy
-from maxk_lab.environments.language.vocabulary import END, spell
+from maxk_lab.environments.language.sampling import next_token_log_policy, remembered_logits
+from maxk_lab.environments.language.tasks import END
 from maxk_lab.errors import LabError
-from maxk_lab.policies.fresh import fresh_policy
+from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.policies.transformer import CausalTransformer
 
 
@@ -33,9 +33,7 @@ class ToyLLM(LanguageEnvironment):
         self.separator = (self.vocab_size,)
         self.end = END
         self.enumerable = row.enumerable(parameters)
-        self.policy_parameters = {
-            name: value for name, value in policy.items() if name != "pretrained"
-        }
+        self.policy_parameters = {k: v for k, v in policy.items() if k != "pretrained"}
 
     def policy(self, seed: int) -> nn.Module:
         return fresh_policy(
@@ -47,7 +45,7 @@ class ToyLLM(LanguageEnvironment):
         )
 
     def texts(self, completions: Sequence[Sequence[int]]) -> list[str]:
-        return spell(completions, self.symbols)
+        return ["".join(self.symbols[token - 1] for token in row) for row in completions]
 
     def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
         return self._teacher_forced(instances, actions)
@@ -57,8 +55,7 @@ class ToyLLM(LanguageEnvironment):
         logits = policy(inputs)[-self.max_length :]
         log_policy = next_token_log_policy(logits, self.temperature, self.top_p)
         chosen = log_policy.gather(-1, completion.unsqueeze(-1)).squeeze(-1)
-        total: Tensor = chosen.masked_fill(~mask, 0.0).sum()
-        return total
+        return chosen.masked_fill(~mask, 0.0).sum()
 
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         """Every completion, the short ones first, padded with the end.
@@ -83,14 +80,14 @@ class ToyLLM(LanguageEnvironment):
         # drawn token impossible.
         if self.top_p < 1 or not isinstance(policy, CausalTransformer):
             return super()._next_logits(policy, prefix, n)
-        return RememberedLogits(policy, prefix, n)
+        return remembered_logits(policy, prefix, n)
 
 
 def make_language_environment(
     row: LanguageRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
 ) -> LanguageEnvironment:
-    """The toy language, or one in the tokens of the model that the policy's `pretrained` names."""
-    if policy.get("pretrained"):
+    """The toy language, or one in the tokens of the model that a pretrained policy is."""
+    if policy["name"] == "pretrained":
         from maxk_lab.environments.language.pretrained import PretrainedLLM
 
         return PretrainedLLM(parameters, policy)

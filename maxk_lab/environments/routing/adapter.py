@@ -14,28 +14,33 @@ from typing import Any
 from maxk_lab.environments.routing.setup import draw_instances, make_rl4co  # isort: skip
 
 import torch
-from rl4co.utils.ops import unbatchify
+from rl4co.utils.ops import batchify, unbatchify
 from tensordict import TensorDict
 from torch import Tensor, nn
 
 from maxk_lab.environments.capabilities import Optima
 from maxk_lab.environments.catalogue import EnvironmentRow
-from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
-from maxk_lab.environments.routing import greedy as rl4co_greedy
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
+from maxk_lab.environments.routing.augmentation import DIHEDRAL, symmetric_copies
 from maxk_lab.environments.routing.decoding import (
+    Choice,
+    Decoded,
     Race,
     Start,
+    decode,
     encode,
-    next_log_policy,
+    greedily,
     replayed,
     start_nodes,
 )
+from maxk_lab.environments.routing.files import instances as files
+from maxk_lab.environments.routing.optima import solve
 from maxk_lab.environments.routing.parallel import is_parallel
-from maxk_lab.environments.routing.passes import Pass, mapped, parallel, sequential, unrecorded
+from maxk_lab.environments.routing.passes import Pass, parallel, sequential, unrecorded
+from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES
 from maxk_lab.errors import LabError
-from maxk_lab.policies.fresh import fresh_policy
+from maxk_lab.policies.catalogue import fresh_policy
 
-MAX_TRAJECTORIES = 50_000
 # Where a step with gradient through the decoding loop is faster than with parallel teacher forcing:
 # on a CPU, by the timings of benchmarks/bench_decoding.py. Nothing else has been timed.
 LOOP_DEVICES = ("cpu",)
@@ -50,10 +55,8 @@ class RL4COEnvironment:
     def __init__(
         self, row: EnvironmentRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
     ) -> None:
+        self.row = row
         self.name = row.name
-        self.shared_encoding = row.shared_encoding
-        self.multistart = row.multistart
-        self.solved = row.optima
         self.forced = False
         self.policy_parameters = dict(policy)
         self.dtype: torch.dtype = getattr(torch, policy.get("dtype", "float32"))
@@ -73,7 +76,7 @@ class RL4COEnvironment:
         return instances.to(device)
 
     def forced_starts(self) -> RL4COEnvironment:
-        if not self.multistart:
+        if not self.row.multistart:
             raise LabError(
                 f"{self.name} has no forced starts: not every one of RL4CO's would be feasible"
             )
@@ -84,101 +87,71 @@ class RL4COEnvironment:
 
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int) -> Rollouts:
-        found = unrecorded(
-            self.env,
-            policy,
-            self._start(policy, instances, n),
-            Race(seed),
-            self._first(instances, n),
-        )
-        return self._rollouts(found, n)
+        return self._rollouts(unrecorded(self._start(policy, instances, n), Race(seed)), n)
 
     def rollout_with_tokens(
         self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int
     ) -> tuple[Rollouts, TokenStatistics]:
         """Decodes step by step on `LOOP_DEVICES`, else all steps together where that is exact."""
-        race, first = Race(seed), self._first(instances, n)
-        start = self._start(policy, instances, n)
-        if instances["action_mask"].device.type in LOOP_DEVICES or not is_parallel(policy, start):
-            found = sequential(self.env, policy, start, race, first)
+        race, start = Race(seed), self._start(policy, instances, n)
+        if instances["action_mask"].device.type in LOOP_DEVICES or not is_parallel(start):
+            found = sequential(start, race)
         else:
             constant = start.detached()
-            found = parallel(
-                self.env,
-                policy,
-                start,
-                lambda state: race(next_log_policy(policy, constant, state)),
-                first,
-            )
+            found = parallel(start, lambda state: race(constant.log_policy(state)))
         return self._rollouts(found, n), mapped(lambda values: unbatchify(values, n), found[1])
 
     def log_probs(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> Tensor:
         """Step by step, so that the values are those of the rollout, digit for digit."""
-        n = actions.shape[1]
-        forced, first = self._forced(actions)
-        choose = replayed(forced)
-        _, tokens = sequential(self.env, policy, self._start(policy, instances, n), choose, first)
-        return unbatchify(tokens.log_probs.sum(1), n)
+        tokens = sequential(*self._given(policy, instances, actions))[1]
+        return unbatchify(tokens.log_probs.sum(1), actions.shape[1])
 
     def tokens(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> TokenStatistics:
         """All steps together where that is exact.
 
         The values are then those of the rollout up to rounding.
         """
-        n = actions.shape[1]
-        forced, first = self._forced(actions)
-        start = self._start(policy, instances, n)
-        together = parallel if is_parallel(policy, start) else sequential
-        decoded, tokens = together(self.env, policy, start, replayed(forced), first)
-        beyond = (0, actions.shape[2] - decoded.actions.shape[1])
+        start, choose = self._given(policy, instances, actions)
+        decoded, tokens = (parallel if is_parallel(start) else sequential)(start, choose)
+        n, beyond = actions.shape[1], (0, actions.shape[2] - decoded.actions.shape[1])
         return mapped(lambda values: unbatchify(nn.functional.pad(values, beyond), n), tokens)
 
+    @torch.no_grad()
     def greedy(self, policy: nn.Module, instances: TensorDict) -> Tensor:
-        return rl4co_greedy.greedy_rewards(
-            self.env, policy, instances, shared_encoding=self.shared_encoding
-        )
+        return self._rewards(greedily(self._encoded(policy, instances, 1)), 1)[:, 0]
 
+    @torch.no_grad()
     def greedy_augmented(
         self, policy: nn.Module, instances: TensorDict, augmentations: int = 8
     ) -> Tensor:
-        if augmentations != rl4co_greedy.DIHEDRAL:
+        if augmentations != DIHEDRAL:
             raise LabError(
                 f"augmentations must be 8, the symmetries of a square; got {augmentations}"
             )
-        return rl4co_greedy.augmented_rewards(
-            self.env, policy, instances, shared_encoding=self.shared_encoding
-        )
+        copies = symmetric_copies(self.env, instances)
+        actions = greedily(self._encoded(policy, copies, 1)).actions
+        original = decode(self.env, batchify(instances.clone(), DIHEDRAL), replayed(actions))
+        return self._rewards(original, DIHEDRAL).amax(1)
 
+    @torch.no_grad()
     def greedy_multistart(self, policy: nn.Module, instances: TensorDict) -> Tensor:
-        self.forced_starts()
-        return rl4co_greedy.multistart_rewards(
-            self.env, policy, instances, shared_encoding=self.shared_encoding
-        )
+        forced, n = self.forced_starts(), self.env.get_num_starts(instances)
+        return self._rewards(greedily(forced._start(policy, instances, n)), n).amax(1)
 
     def read_instances(self, path: str | Path) -> TensorDict:
-        from maxk_lab.environments.routing.files.instances import read_instances
-
-        return read_instances(self.env, path, self.dtype)
+        return files.read_instances(self.env, path, self.dtype)
 
     def write_instances(self, instances: TensorDict, path: str | Path) -> None:
-        from maxk_lab.environments.routing.files.instances import write_instances
-
-        write_instances(instances, path)
+        files.write_instances(instances, path)
 
     def instances_hash(self, instances: TensorDict) -> str:
-        from maxk_lab.environments.routing.files.instances import instances_hash
-
-        return instances_hash(instances)
+        return files.instances_hash(instances)
 
     def optimum_method(self, instances: TensorDict, asked: str) -> str | None:
-        from maxk_lab.environments.routing.optima.solve import optimum_method
-
-        return optimum_method(self, instances, asked)
+        return solve.optimum_method(self, instances, asked)
 
     def optima(self, instances: TensorDict, method: str) -> Optima:
-        from maxk_lab.environments.routing.optima.solve import best_rewards
-
-        return best_rewards(self, instances, method)
+        return solve.best_rewards(self, instances, method)
 
     def enumerate(self, instances: TensorDict) -> tuple[Tensor, Tensor]:
         """Breadth-first expansion of the environment's action mask.
@@ -206,28 +179,28 @@ class RL4COEnvironment:
         return actions, self.env.get_reward(state, actions)
 
     def _start(self, policy: nn.Module, instances: TensorDict, n: int) -> Start:
-        return encode(policy, instances, n, shared_encoding=self.shared_encoding)
+        first = start_nodes(self.env, instances, n) if self.forced else None
+        return self._encoded(policy, instances, n, first)
 
-    def _first(self, instances: TensorDict, n: int) -> Tensor | None:
-        """The forced first actions [(n b)], if there are any."""
-        return start_nodes(self.env, instances, n) if self.forced else None
-
-    def _forced(self, actions: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Actions [b, n, T] as RL4CO lays them out, but for the forced first one; and that one.
-
-        [(n b), T or T − 1] and [(n b)] or None.
-        """
+    def _given(
+        self, policy: nn.Module, instances: TensorDict, actions: Tensor
+    ) -> tuple[Start, Choice]:
+        """The start of actions [b, n, T], and the choice of one after the other."""
         flat = actions.transpose(0, 1).flatten(0, 1)
-        return (flat[:, 1:], flat[:, 0]) if self.forced else (flat, None)
+        first, rest = (flat[:, 0], flat[:, 1:]) if self.forced else (None, flat)
+        return self._encoded(policy, instances, actions.shape[1], first), replayed(rest)
+
+    def _encoded(
+        self, policy: nn.Module, instances: TensorDict, n: int, first: Tensor | None = None
+    ) -> Start:
+        return encode(self.env, policy, instances, n, self.row.shared_encoding, first)
+
+    def _rewards(self, decoded: Decoded, n: int) -> Tensor:
+        return unbatchify(self.env.get_reward(decoded.state, decoded.actions), n)
 
     @torch.no_grad()
     def _rollouts(self, found: Pass, n: int) -> Rollouts:
         decoded, tokens = found
-        return Rollouts(
-            rewards=unbatchify(self.env.get_reward(decoded.state, decoded.actions), n),
-            log_probs=unbatchify(tokens.log_probs.detach().sum(1), n),
-            actions=unbatchify(decoded.actions, n),
-            lengths=unbatchify(decoded.mask.sum(1), n),
-            logit_proxy=unbatchify(tokens.logit_proxy.sum(1), n),
-            entropy=unbatchify(tokens.entropy.detach().sum(1), n),
-        )
+        rewards = self.env.get_reward(decoded.state, decoded.actions)
+        flat = Rollouts.of_tokens(tokens, actions=decoded.actions, rewards=rewards)
+        return mapped(lambda values: unbatchify(values.detach(), n), flat)

@@ -7,7 +7,7 @@ that of steps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,24 +23,47 @@ from maxk_lab.errors import LabError
 ANY_START = ("tsp", "flp", "mcp")
 
 
+# The next actions [N] of log-probabilities [N, A].
+Choice = Callable[[Tensor], Tensor]
+
+
 @dataclass(frozen=True)
 class Start:
-    """n trajectories per instance before their first action.
+    """n trajectories per instance before their first action, and the policy that is to act.
 
-    The states [N], what the decoder keeps of the encoding, and how many trajectories share one (0:
-    each has its own).
+    The states [N], what the decoder keeps of the encoding, how many trajectories share one (0:
+    each has its own), and the forced first actions [N], if any.
     """
 
+    env: RL4COEnvBase
+    policy: nn.Module
     state: TensorDict
     cache: PrecomputedCache
     shared: int
+    first: Tensor | None
 
     def detached(self) -> Start:
         """The same without gradient."""
-        fields = [
-            field.detach() if isinstance(field, Tensor) else field for field in self.cache.fields
-        ]
-        return Start(self.state, PrecomputedCache(*fields), self.shared)
+        fields = (f.detach() if isinstance(f, Tensor) else f for f in self.cache.fields)
+        return replace(self, cache=PrecomputedCache(*fields))
+
+    def log_policy(self, state: TensorDict) -> Tensor:
+        """Log-probabilities of the next action [N, A]; RL4CO's own decoder, digit for digit."""
+        decoder = self.policy.decoder
+        if decoder.is_dynamic_embedding:
+            return log_policy_of(self.policy, *decoder(state, self.cache, self.shared))
+        # Where no node's embedding changes on the way, RL4CO's decoder would still copy keys and
+        # values at every step.
+        if self.shared <= 1:
+            return self.pointed(state)
+        return self.pointed(unbatchify(state, self.shared)).transpose(0, 1).flatten(0, 1)
+
+    def pointed(self, state: TensorDict) -> Tensor:
+        """Log-probabilities [..., A] of states [...], by keys and values that stay the same."""
+        decoder, cache, mask = self.policy.decoder, self.cache, state["action_mask"]
+        query = decoder._compute_q(cache, state)
+        keys = (cache.glimpse_key, cache.glimpse_val, cache.logit_key)
+        return log_policy_of(self.policy, decoder.pointer(query, *keys, mask), mask)
 
 
 @dataclass(frozen=True)
@@ -55,7 +78,14 @@ class Decoded:
     state: TensorDict
 
 
-def encode(policy: nn.Module, instances: TensorDict, n: int, *, shared_encoding: bool) -> Start:
+def encode(
+    env: RL4COEnvBase,
+    policy: nn.Module,
+    instances: TensorDict,
+    n: int,
+    shared_encoding: bool,
+    first: Tensor | None = None,
+) -> Start:
     """Encode the instances once for all their trajectories.
 
     Where RL4CO cannot share an encoding, every trajectory is encoded.
@@ -64,7 +94,8 @@ def encode(policy: nn.Module, instances: TensorDict, n: int, *, shared_encoding:
     # The encoder changes the state it is given.
     hidden, _ = policy.encoder(instances.clone() if shared_encoding else state.clone())
     shared = n if shared_encoding else 0
-    return Start(state, policy.decoder._precompute_cache(hidden, num_starts=shared), shared)
+    cache = policy.decoder._precompute_cache(hidden, num_starts=shared)
+    return Start(env, policy, state, cache, shared, first)
 
 
 def decode(
@@ -96,26 +127,11 @@ def decode(
     return Decoded(torch.stack(actions, 1), torch.stack(decisions, 1), state)
 
 
-def next_log_policy(policy: nn.Module, start: Start, state: TensorDict) -> Tensor:
-    """Log-probabilities of the next action [N, A]; RL4CO's own decoder, digit for digit."""
-    decoder, cache, shared = policy.decoder, start.cache, start.shared
-    if decoder.is_dynamic_embedding:
-        return log_policy_of(policy, *decoder(state, cache, shared))
-    # Where no node's embedding changes on the way, RL4CO's decoder would still copy keys and values
-    # at every step.
-    grouped = unbatchify(state, shared) if shared > 1 else state
-    log_policy = pointed(policy, cache, grouped)
-    return log_policy.transpose(0, 1).flatten(0, 1) if shared > 1 else log_policy
-
-
-def pointed(policy: nn.Module, cache: PrecomputedCache, state: TensorDict) -> Tensor:
-    """Log-probabilities [..., A] of states [...], by keys and values that stay the same."""
-    query = policy.decoder._compute_q(cache, state)
-    mask = state["action_mask"]
-    logits = policy.decoder.pointer(
-        query, cache.glimpse_key, cache.glimpse_val, cache.logit_key, mask
+def greedily(start: Start) -> Decoded:
+    """Take the most likely actions after the forced ones."""
+    return decode(
+        start.env, start.state, lambda state: start.log_policy(state).argmax(-1), start.first
     )
-    return log_policy_of(policy, logits, mask)
 
 
 def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor) -> Tensor:
@@ -146,20 +162,13 @@ class Race:
         Raises `FloatingPointError` where these are none.
         """
         probabilities = log_policy.detach().exp()
-        noise = torch.empty(log_policy.shape, dtype=log_policy.dtype).exponential_(
-            generator=self.generator
-        )
-        action = (probabilities / noise.to(log_policy.device, non_blocking=True)).argmax(
-            -1, keepdim=True
-        )
+        noise = torch.empty(log_policy.shape, dtype=log_policy.dtype)
+        noise = noise.exponential_(generator=self.generator)
+        noise = noise.to(log_policy.device, non_blocking=True)
+        action = (probabilities / noise).argmax(-1, keepdim=True)
         if not (probabilities.gather(-1, action) > 0).all():
             raise FloatingPointError("the policy gives no action a positive probability")
         return action.squeeze(-1)
-
-
-def greedily(log_policy: Tensor) -> Tensor:
-    """The most likely actions."""
-    return log_policy.argmax(-1)
 
 
 def replayed(actions: Tensor) -> Callable[[Any], Tensor]:

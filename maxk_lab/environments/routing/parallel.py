@@ -12,7 +12,7 @@ from rl4co.utils.ops import unbatchify
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from maxk_lab.environments.routing.decoding import Start, pointed
+from maxk_lab.environments.routing.decoding import Start
 
 # The entries of the state that a context embedding reads, but for the mask; those left out cannot
 # take several steps at once.
@@ -34,46 +34,42 @@ READ: dict[type[nn.Module], tuple[str, ...]] = {
 FIRST_ALONE = (context.TSPContext, context.SMTWTPContext)
 
 
-def is_parallel(policy: nn.Module, start: Start) -> bool:
+def is_parallel(start: Start) -> bool:
     """Whether the decisions of `start`'s trajectories can be evaluated together.
 
     Not for sdvrp, whose nodes look different at every step, nor for mtsp, flp and mcp, whose
     trajectories share no encoding.
     """
-    return start.shared > 0 and bool(_read(policy)) and not policy.decoder.is_dynamic_embedding
+    return start.shared > 0 and bool(_read(start)) and not start.policy.decoder.is_dynamic_embedding
 
 
-def kept(policy: nn.Module, state: TensorDict) -> TensorDict:
+def kept(start: Start, state: TensorDict) -> TensorDict:
     """The part of a state, about to change, that `parallel_log_policy` needs."""
-    return state.select(*_read(policy))
+    return state.select(*_read(start))
 
 
-def parallel_log_policy(policy: nn.Module, start: Start, states: list[TensorDict]) -> Tensor:
+def parallel_log_policy(start: Start, states: list[TensorDict]) -> Tensor:
     """Log-probabilities [N, T, A] of the next action in the kept states of N trajectories."""
-    alone = isinstance(policy.decoder.context_embedding, FIRST_ALONE)
+    alone = isinstance(start.policy.decoder.context_embedding, FIRST_ALONE)
     parts = [states[:1], states[1:]] if alone else [states]
-    return torch.cat([_together(policy, start, part) for part in parts if part]).transpose(0, 1)
+    return torch.cat([_together(start, part) for part in parts if part]).transpose(0, 1)
 
 
-def _read(policy: nn.Module) -> tuple[str, ...]:
+def _read(start: Start) -> tuple[str, ...]:
     """The entries of a state that its decision depends on; none where they are not known."""
-    for kind in type(policy.decoder.context_embedding).__mro__:
-        if kind in READ:
-            return (*READ[kind], "action_mask")
-    return ()
+    kinds = type(start.policy.decoder.context_embedding).__mro__
+    return next(((*READ[kind], "action_mask") for kind in kinds if kind in READ), ())
 
 
-def _together(policy: nn.Module, start: Start, states: list[TensorDict]) -> Tensor:
+def _together(start: Start, states: list[TensorDict]) -> Tensor:
     """[T, N, A]."""
     steps, count = len(states), len(states[0])
     groups = steps * start.shared
     if groups == 1:  # RL4CO's embeddings drop a dimension of length one
-        return pointed(policy, start.cache, states[0]).unsqueeze(0)
+        return start.pointed(states[0]).unsqueeze(0)
+    entries = {key: torch.cat([state[key] for state in states]) for key in _read(start)}
     together = TensorDict(
-        {
-            key: unbatchify(torch.cat([state[key] for state in states]), groups)
-            for key in _read(policy)
-        },
+        {key: unbatchify(values, groups) for key, values in entries.items()},
         batch_size=[steps * count // groups, groups],
     )
-    return pointed(policy, start.cache, together).transpose(0, 1).reshape(steps, count, -1)
+    return start.pointed(together).transpose(0, 1).reshape(steps, count, -1)

@@ -66,9 +66,8 @@ class ChoiceRow(RoutingRow):
     chosen: str
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
-        return (
-            math.perm(parameters[self.size_parameter], parameters[self.chosen]) <= MAX_TRAJECTORIES
-        )
+        choices = math.perm(parameters[self.size_parameter], parameters[self.chosen])
+        return choices <= MAX_TRAJECTORIES
 
     def decisions(self, parameters: Mapping[str, Any]) -> float:
         return float(parameters[self.chosen])
@@ -91,19 +90,21 @@ class PairedRow(RoutingRow):
         return RoutingRow.refusal(self, parameters, policy)
 
 
-def _size(
-    name: str = "num_loc", default: int = 20, low: int = 2, meaning: str = "size of an instance"
-) -> Parameter:
+def _count(name: str, default: int, meaning: str, low: int = 1) -> Parameter:
     return Parameter(name, int, default, low=low, meaning=meaning)
+
+
+def _size(meaning: str = "size of an instance", low: int = 2) -> Parameter:
+    return _count("num_loc", 20, meaning, low)
 
 
 def _row(
     name: str,
     meaning: str,
-    reward: str,
+    reward: str = "minus the total length",
     *,
-    parameters: tuple[Parameter, ...] = (_size(),),
     up_to: int = 0,
+    parameters: tuple[Parameter, ...] = (_size(),),
     small: Mapping[str, Any] | None = None,
     kind: type[RoutingRow] = RoutingRow,
     **settings: Any,
@@ -115,10 +116,28 @@ def _row(
         meaning=f"{meaning} (RL4CO), attention model, i.i.d. sampling",
         reward=reward,
         parameters=parameters,
-        small={size: up_to} if small is None else small,
+        small={size: up_to} | dict(small or {}),
         size_parameter=size,
         enumerable_up_to=up_to,
         **{"exact_when": f"{size} ≤ {up_to}"} | settings,
+    )
+
+
+def _choices(
+    name: str, meaning: str, reward: str, chosen: str, *parameters: Parameter, **small: int
+) -> RoutingRow:
+    """A row whose trajectories choose `chosen` things in order, without a shared encoding."""
+    size = parameters[0].name
+    return _row(
+        name,
+        meaning,
+        reward,
+        parameters=parameters,
+        small=small,
+        kind=ChoiceRow,
+        chosen=chosen,
+        exact_when=f"at most {MAX_TRAJECTORIES} ordered choices of {chosen} out of {size}",
+        shared_encoding=False,
     )
 
 
@@ -127,20 +146,14 @@ ROUTING: tuple[RoutingRow, ...] = (
         "tsp",
         "travelling salesman on uniform random points",
         "minus the tour length",
-        parameters=(_size(low=3, meaning="number of cities"),),
+        parameters=(_size("number of cities", low=3),),
         citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
         up_to=8,
         small={"num_loc": 6},
         optima=("exact", "pyvrp"),
     ),
-    _row(
-        "cvrp",
-        "capacitated vehicle routing",
-        "minus the total length",
-        up_to=5,
-        optima=("pyvrp",),
-    ),
-    _row("sdvrp", "split-delivery vehicle routing", "minus the total length", up_to=4),
+    _row("cvrp", "capacitated vehicle routing", up_to=5, optima=("pyvrp",)),
+    _row("sdvrp", "split-delivery vehicle routing", up_to=4),
     # RL4CO's forced starts may be out of reach: no multistart.
     _row("op", "orienteering", "the prize collected", up_to=6, multistart=False, optima=("exact",)),
     _row("pctsp", "prize-collecting TSP", "minus length and penalties", up_to=5, optima=("exact",)),
@@ -148,8 +161,8 @@ ROUTING: tuple[RoutingRow, ...] = (
         "pdp",
         "pickup and delivery",
         "minus the tour length",
-        kind=PairedRow,
         up_to=6,
+        kind=PairedRow,
         optima=("pyvrp",),
     ),
     # RL4CO's forced starts run past the last job: no multistart.
@@ -157,7 +170,7 @@ ROUTING: tuple[RoutingRow, ...] = (
         "smtwtp",
         "single-machine total weighted tardiness",
         "minus the weighted tardiness",
-        parameters=(_size("num_job", 10),),
+        parameters=(_count("num_job", 10, "size of an instance", low=2),),
         up_to=6,
         multistart=False,
     ),
@@ -172,9 +185,8 @@ ROUTING: tuple[RoutingRow, ...] = (
     _row(
         "cvrptw",
         "capacitated vehicle routing with time windows",
-        "minus the total length",
         parameters=(
-            _size(meaning="number of customers"),
+            _size("number of customers"),
             Parameter(
                 "scale",
                 bool,
@@ -188,9 +200,8 @@ ROUTING: tuple[RoutingRow, ...] = (
     _row(
         "mtvrp",
         "multi-task vehicle routing",
-        "minus the total length",
         parameters=(
-            _size(meaning="number of customers"),
+            _size("number of customers"),
             Parameter(
                 "variant_preset",
                 str,
@@ -209,41 +220,33 @@ ROUTING: tuple[RoutingRow, ...] = (
         "travelling salesmen from one depot, the longest tour counts",
         "minus the length of the longest tour",
         parameters=(
-            _size(low=3, meaning="number of locations, the depot among them"),
-            Parameter("num_agents", int, 5, low=1, meaning="the most salesmen that may be sent"),
+            _size("number of locations, the depot among them", low=3),
+            _count("num_agents", 5, "the most salesmen that may be sent"),
         ),
         up_to=7,
         small={"num_loc": 5, "num_agents": 2},
         shared_encoding=False,
     ),
-    _row(
+    _choices(
         "flp",
         "facility location",
         "minus the sum of the distances to the nearest facility",
-        parameters=(
-            _size(meaning="number of locations"),
-            Parameter("to_choose", int, 5, low=1, meaning="facilities to open"),
-        ),
-        kind=ChoiceRow,
-        chosen="to_choose",
-        exact_when=f"at most {MAX_TRAJECTORIES} ordered choices of to_choose out of num_loc",
-        small={"num_loc": 6, "to_choose": 3},
-        shared_encoding=False,
+        "to_choose",
+        _size("number of locations"),
+        _count("to_choose", 5, "facilities to open"),
+        num_loc=6,
+        to_choose=3,
     ),
-    _row(
+    _choices(
         "mcp",
         "maximum coverage",
         "the weight of the items covered",
-        parameters=(
-            _size("num_sets", meaning="number of sets"),
-            Parameter("num_items", int, 40, low=1, meaning="items that the sets of 5 to 15 cover"),
-            Parameter("n_sets_to_choose", int, 5, low=1, meaning="sets to choose"),
-        ),
-        kind=ChoiceRow,
-        chosen="n_sets_to_choose",
-        exact_when=f"at most {MAX_TRAJECTORIES} ordered choices of n_sets_to_choose out of "
-        "num_sets",
-        small={"num_sets": 6, "num_items": 20, "n_sets_to_choose": 3},
-        shared_encoding=False,
+        "n_sets_to_choose",
+        _count("num_sets", 20, "number of sets", low=2),
+        _count("num_items", 40, "items that the sets of 5 to 15 cover"),
+        _count("n_sets_to_choose", 5, "sets to choose"),
+        num_sets=6,
+        num_items=20,
+        n_sets_to_choose=3,
     ),
 )

@@ -9,13 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from maxk_lab.environments.instance_files import data_refusal
-from maxk_lab.environments.refusals import (
-    cuda_refusal,
-    files_refusal,
-    greedy_refusal,
-    multistart_refusal,
-    optimum_refusal,
-)
+from maxk_lab.environments.refusals import capability_refusal, optimum_refusal
 from maxk_lab.studies.training.grid import TrainingConditions, conditions
 from maxk_lab.studies.training.schema import Study, TrainingGrid
 from maxk_lab.sweeps.spec.blocks import Block
@@ -153,7 +147,7 @@ def _check_kl(entry: _Entry, environment: Mapping[str, Any], source: Source) -> 
 
 
 def _check_start(entry: _Entry, environment: Mapping[str, Any], source: Source) -> None:
-    reason = multistart_refusal(environment["name"])
+    reason = capability_refusal(environment["name"], "multistart")
     if entry.study.start == "multistart" and reason is not None:
         source.add(entry.at("start"), f"multistart: {reason}")
 
@@ -168,7 +162,7 @@ def _check_amp(entry: _Entry, policy: Mapping[str, Any], source: Source) -> None
 
 
 def _check_device(study: Study, name: str, source: Source) -> None:
-    reason = cuda_refusal(name)
+    reason = capability_refusal(name, "cuda")
     if study.device == "cuda" and reason is not None:
         source.add(("training", "device"), f"cuda: {reason}")
 
@@ -180,11 +174,11 @@ def _check_evaluation(
     evaluate, name = study.evaluate, environment["name"]
     path: TreePath = ("training", "evaluate")
     for number, extra in enumerate(evaluate.extras):
-        reason = multistart_refusal(name) if extra == "multistart" else greedy_refusal(name)
+        reason = capability_refusal(name, "multistart" if extra == "multistart" else "greedy")
         if reason is not None:
             source.add((*path, "extras", str(number)), f"{extra}: {reason}")
     if evaluate.data is not None:
-        reason = files_refusal(name) or data_refusal(name, evaluate.data.path)
+        reason = capability_refusal(name, "files") or data_refusal(name, evaluate.data.path)
         if reason is not None:
             source.add((*path, "data"), reason)
     reason = optimum_refusal(name, {**environment, **policy}, evaluate.reference)

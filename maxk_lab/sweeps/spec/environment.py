@@ -81,12 +81,7 @@ def _policy(given: Mapping[str, Any], row: EnvironmentRow, source: Source) -> di
     own = {key: value for key, value in given.items() if key != "name"}
     parsed = _parse(own, known, ("policy",), source, also=("checkpoint",))
     name = {key: value for key, value in given.items() if key == "name"}
-    return _without_own_name(name | parsed, row)
-
-
-def _without_own_name(policy: Mapping[str, Any], row: EnvironmentRow) -> dict[str, Any]:
-    """Return a policy without the name that it has anyway: naming it changes no identity."""
-    return without_defaults(policy, {"name": row.policies[0]})
+    return row.written(name | parsed)
 
 
 def _checkpoint(policy: Mapping[str, Any], source: Source) -> dict[str, Any]:
@@ -120,8 +115,8 @@ def completed(
         parsed = {p.name: p.parse(given.get(p.name, p.default)) for p in known}
         return dict(given) | without_defaults(parsed, later_defaults(known))
 
-    named = _without_own_name(policy, row)
-    return filled(environment, row.parameters), filled(named, row.parameters_of(policy))
+    known = row.parameters_of(policy)
+    return filled(environment, row.parameters), row.written(filled(policy, known))
 
 
 def later_defaults(known: Iterable[Parameter]) -> dict[str, Any]:

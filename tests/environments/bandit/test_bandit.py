@@ -3,28 +3,14 @@
 import math
 
 import torch
+from small_environments import make
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 
 
-def bandit(arms=6):
-    return make_environment(
-        {"name": "bandit", "arms": arms, "reward_shift": -2.0},
-        {"init_std": 1.0, "dtype": "float64"},
-    )
-
-
-def test_samples_follow_the_policy():
-    environment = bandit()
-    policy = environment.policy(0)
-    rollouts = environment.rollout(policy, environment.instances(1, 1), 40_000, seed=2)
-    frequency = torch.bincount(rollouts.actions.flatten(), minlength=6) / 40_000
-    torch.testing.assert_close(frequency.double(), policy().exp().detach(), atol=0.015, rtol=0)
-
-
 def test_the_logit_proxy_is_the_exact_squared_score_norm():
-    environment = bandit()
+    environment = make("bandit", arms=6)
     policy, instances = environment.policy(0), environment.instances(2, 1)
     rollouts = environment.rollout(policy, instances, 5, seed=2)
     log_probs = environment.log_probs(policy, instances, rollouts.actions)
@@ -33,29 +19,9 @@ def test_the_logit_proxy_is_the_exact_squared_score_norm():
         torch.testing.assert_close(score.square().sum(), proxy, rtol=1e-12, atol=1e-12)
 
 
-def test_global_random_state_is_kept():
-    state = torch.get_rng_state()
-    environment = bandit()
-    first = environment.rollout(environment.policy(0), environment.instances(2, 1), 5, seed=2)
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.rand(3)
-    second = environment.rollout(environment.policy(0), environment.instances(2, 1), 5, seed=2)
-    assert torch.equal(first.actions, second.actions)
-
-
-def test_rewards_belong_to_the_arms_drawn():
-    environment = bandit()
-    instances = environment.instances(3, 1)
-    rollouts = environment.rollout(environment.policy(0), instances, 50, seed=2)
-    assert torch.equal(rollouts.rewards, instances.gather(1, rollouts.actions[..., 0]))
-    assert rollouts.rewards.mean() < 0
-
-
 def table(**changes):
     parameters = {"name": "bandit", "arms": 5, "reward_shift": 0.0} | changes
-    policy = {"init_std": 1.0, "dtype": "float64"}
-    environment = make_environment(parameters, policy)
-    return environment.instances(2, 7)
+    return make_environment(parameters, {"init_std": 1.0, "dtype": "float64"}).instances(2, 7)
 
 
 def test_tables_that_are_not_drawn_ascend_from_0_to_1():
@@ -75,12 +41,12 @@ def test_tables_that_are_not_drawn_ascend_from_0_to_1():
 def test_a_gaussian_table_is_what_it_is_without_being_asked_for():
     assert torch.equal(table(), table(rewards="gaussian"))
     assert table().unique().numel() == 10
+    assert torch.equal(table(reward_shift=-2.0), table() - 2.0)
 
 
 def test_success_probability_is_that_of_the_last_arm():
     for dtype, tolerance in (("float64", 1e-15), ("float32", 1e-7)):
-        policy = {"init_std": 1.0, "dtype": dtype, "success_probability": 0.02}
-        environment = make_environment({"name": "bandit", "arms": 5, "reward_shift": 0.0}, policy)
+        environment = make("bandit", dtype, policy={"success_probability": 0.02}, arms=5)
         network = environment.policy(3)
         probabilities = network().exp()
         assert probabilities.dtype == getattr(torch, dtype)

@@ -4,16 +4,15 @@ import sys
 
 import pytest
 import torch
+from small_environments import make, parameters_of, policy_of
 
 from maxk_lab.environments.capabilities import VectorisedEnvironment
-from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
-ROW = ENVIRONMENTS.get("toy_llm")
 END, BEGIN = 0, 1
 TOKENS = ("<end>", "<begin>", "<unknown>", *"0123456789ab")
 
@@ -62,13 +61,7 @@ def folder(request, tmp_path_factory):
 
 def pretrained(folder, **changes):
     sizes = {"vocab_size": 6, "max_length": 5, "prompt_length": 4}
-    parameters = (
-        {p.name: p.parse(p.default) for p in ROW.parameters} | {"name": "toy_llm"} | sizes | changes
-    )
-    policy = {p.name: p.parse(p.default) for p in ROW.policy_parameters}
-    policy |= {"pretrained": folder, "dtype": "float64"}
-    assert ROW.refusal(parameters, policy) is None
-    return make_environment(parameters, policy)
+    return make("toy_llm", policy={"pretrained": folder}, **sizes | changes)
 
 
 @pytest.mark.slow
@@ -147,11 +140,9 @@ def test_a_tokenizer_without_the_symbols_or_an_end_is_refused(folder, tmp_path):
 
 
 def test_without_transformers_the_extra_is_named(folder, monkeypatch):
-    parameters = {p.name: p.parse(p.default) for p in ROW.parameters} | {"name": "toy_llm"}
-    policy = {p.name: p.parse(p.default) for p in ROW.policy_parameters} | {"pretrained": folder}
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(LabError, match=r"pip install 'maxk-lab\[llm\]'"):
-        make_environment(parameters, policy)
+        make_environment(parameters_of("toy_llm"), policy_of("toy_llm", pretrained=folder))
 
 
 def test_completions_beyond_the_positions_of_the_model_are_refused(tmp_path):

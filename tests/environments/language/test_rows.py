@@ -8,6 +8,7 @@ import pytest
 
 from maxk_lab.catalogue import Parameter
 from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
+from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 
 ROW = ENVIRONMENTS.get("toy_llm")
@@ -93,6 +94,13 @@ def test_a_folder_that_is_no_saved_model_is_refused(tmp_path):
     assert "has no config.json" in ROW.refusal(PARAMETERS, POLICY | {"pretrained": str(tmp_path)})
     (tmp_path / "config.json").write_text("{}")
     assert ROW.refusal(PARAMETERS, POLICY | {"pretrained": str(tmp_path)}) is None
+
+
+def test_a_policy_named_and_a_folder_of_another_are_refused():
+    both = POLICY | {"name": "transformer", "pretrained": "somewhere"}
+    with pytest.raises(LabError, match="contradict each other"):
+        make_environment({"name": "toy_llm"} | PARAMETERS, both)
+    assert ROW.refusal(PARAMETERS, POLICY | {"name": "transformer"}) is None
 
 
 def test_a_pretrained_policy_without_transformers_names_the_extra(tmp_path, monkeypatch):

@@ -6,22 +6,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from small_environments import make
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
-from maxk_lab.environments.environment import make_environment
+from maxk_lab.environments.catalogue import REWARDS, TASKS
 from maxk_lab.environments.language import reward_functions, tasks
 
 SYMBOLS = "01234"
-
-
-def environment(**changes):
-    row = ENVIRONMENTS.get("toy_llm")
-    parameters = (
-        {p.name: p.parse(p.default) for p in row.parameters} | {"name": "toy_llm"} | changes
-    )
-    policy = {p.name: p.parse(p.default) for p in row.policy_parameters}
-    assert row.refusal(parameters, policy) is None
-    return make_environment(parameters, policy)
 
 
 def edit_distance_by_recursion(left, right):
@@ -79,21 +69,14 @@ def test_the_modular_answer_is_the_sum_of_the_digits_and_must_be_ended():
 def test_the_risky_rewards_are_a_hash_of_prompt_and_completion():
     prompts = ["".join(p) for p in product(SYMBOLS, repeat=4)]
     columns = tasks.deceptive(prompts, SYMBOLS)
-    assert reward_functions.safe_or_risky(prompts, ["0123"] * len(prompts), **columns) == [
-        0.4
-    ] * len(prompts)
-    assert reward_functions.safe_or_risky(prompts, ["2123"] * len(prompts), **columns) == [
-        0.0
-    ] * len(prompts)
-    assert reward_functions.safe_or_risky(prompts, [""] * len(prompts), **columns) == [0.0] * len(
-        prompts
-    )
-    first = torch.tensor(
-        reward_functions.safe_or_risky(prompts, ["1123"] * len(prompts), **columns)
-    )
-    second = torch.tensor(
-        reward_functions.safe_or_risky(prompts, ["1023"] * len(prompts), **columns)
-    )
+
+    def values(text):
+        texts = [text] * len(prompts)
+        return torch.tensor(reward_functions.safe_or_risky(prompts, texts, **columns)).double()
+
+    for text, value in (("0123", 0.4), ("2123", 0.0), ("", 0.0)):
+        assert torch.equal(values(text), torch.full((625,), value).double())
+    first, second = values("1123"), values("1023")
     # 625 prompts: the share of an eighth has standard error .013, and two completions win
     # independently.
     assert first.mean().item() == pytest.approx(0.125, abs=0.045)
@@ -112,7 +95,7 @@ def test_the_deceptive_task_is_best_answered_safely_for_k_1_and_riskily_for_k_8(
 
     At V = 6, T = 4.
     """
-    bandit = environment(task="deceptive", vocab_size=6, max_length=4, prompt_length=3)
+    bandit = make("toy_llm", task="deceptive", vocab_size=6, max_length=4, prompt_length=3)
     prompts = torch.tensor(list(product(range(5), repeat=3)))
     better_at_8 = 0
     for prompt in prompts:
@@ -138,7 +121,7 @@ def test_a_quarter_of_the_prompts_is_held_out_and_no_task_shares_its_split(task)
 
 @pytest.mark.parametrize("row", list(TASKS), ids=lambda row: row.name)
 def test_a_task_has_the_columns_its_reward_reads_and_rewards_some_completion(row):
-    bandit = environment(task=row.name, vocab_size=4, max_length=3, prompt_length=3)
+    bandit = make("toy_llm", task=row.name, vocab_size=4, max_length=3, prompt_length=3)
     prompt = bandit.instances(1, 0)
     given = set(bandit.columns(bandit.prompts(prompt), bandit.symbols)) | {"truncated", "longest"}
     reward = REWARDS.get(row.reward)

@@ -5,25 +5,18 @@ import types
 
 import pytest
 import torch
+from small_environments import make
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 
-ROW = ENVIRONMENTS.get("toy_llm")
 TINY = {"vocab_size": 4, "max_length": 3, "prompt_length": 3}
 
 
 def toy(dtype="float64", init_std=0.3, **changes):
-    parameters = (
-        {p.name: p.parse(p.default) for p in ROW.parameters} | {"name": "toy_llm"} | TINY | changes
-    )
-    policy = {p.name: p.parse(p.default) for p in ROW.policy_parameters}
-    policy |= {"dtype": dtype, "init_std": init_std, "embed_dim": 16}
-    assert ROW.refusal(parameters, policy) is None
-    return make_environment(parameters, policy)
+    policy = {"init_std": init_std, "num_heads": 4, "num_layers": 2}
+    return make("toy_llm", dtype, policy=policy, **TINY | changes)
 
 
 def log_prob_step_by_step(environment, policy, prompt, completion):
@@ -185,20 +178,6 @@ def test_the_entropy_of_a_token_is_that_of_its_distribution():
     assert (probabilities * tokens.entropy.sum(-1)[0]).sum().item() == pytest.approx(
         -(probabilities * probabilities.log()).sum().item(), abs=1e-12
     )
-
-
-def test_every_completion_belongs_to_its_own_prompt():
-    environment = toy()
-    policy, instances = environment.policy(0), environment.instances(5, 1)
-    rollouts = environment.rollout(policy, instances, 8, seed=2)
-    for b in range(5):
-        alone = environment.select(instances, b)
-        again = environment.log_probs(policy, alone, rollouts.actions[b : b + 1])
-        torch.testing.assert_close(again[0], rollouts.log_probs[b], rtol=1e-12, atol=1e-12)
-        listed, rewards = environment.enumerate(alone)
-        match = (rollouts.actions[b].unsqueeze(1) == listed).all(-1)
-        assert torch.equal(rewards[match.long().argmax(1)], rollouts.rewards[b])
-    assert len({tuple(prompt) for prompt in instances.tolist()}) > 1
 
 
 def test_a_model_that_reads_the_future_would_be_seen():

@@ -1,6 +1,7 @@
 """Decoding in one pass, in parallel, greedily and from forced starts, against RL4CO and itself."""
 
 import pytest
+import small_environments
 import torch
 from rl4co.data.transforms import dihedral_8_augmentation
 from rl4co.utils.ops import unbatchify
@@ -9,33 +10,31 @@ from maxk_lab.environments import capabilities
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing import adapter as rl4co_adapter
-from maxk_lab.environments.routing import greedy as rl4co_greedy
+from maxk_lab.environments.routing.augmentation import symmetric_copies
 from maxk_lab.environments.routing.decoding import Race, encode, replayed
 from maxk_lab.environments.routing.parallel import is_parallel
 from maxk_lab.environments.routing.passes import parallel, sequential
 from maxk_lab.errors import LabError
 from maxk_lab.random_state import isolated_rng
 
-POLICY = {"embed_dim": 16, "num_encoder_layers": 1, "num_heads": 2, "feedforward_hidden": 16}
 ROWS = [row for row in ENVIRONMENTS if row.implementation.endswith("RL4COEnvironment")]
 PARALLEL = ["tsp", "cvrp", "op", "pctsp", "spctsp", "pdp", "smtwtp", "cvrptw", "mtvrp"]
 B, N = 3, 4
 
 
 def make(name, dtype="float64", **parameters):
-    row = ENVIRONMENTS.get(name)
-    defaults = {p.name: p.default for p in row.parameters} | {"name": name, row.size_parameter: 6}
-    return make_environment(defaults | parameters, POLICY | {"dtype": dtype})
+    size = {ENVIRONMENTS.get(name).size_parameter: 6}
+    return small_environments.make(name, dtype, **size | parameters)
 
 
 def gradient(policy, log_probs):
     parameters = [p for p in policy.parameters() if p.requires_grad]
     weights = torch.linspace(-1, 2, log_probs.numel(), dtype=log_probs.dtype).view(log_probs.shape)
     total = (weights * log_probs).sum()
-    found = torch.autograd.grad(total, parameters, allow_unused=True, retain_graph=True)
-    return torch.cat(
-        [torch.zeros_like(p).ravel() if g is None else g.ravel() for p, g in zip(parameters, found)]
+    found = torch.autograd.grad(
+        total, parameters, allow_unused=True, materialize_grads=True, retain_graph=True
     )
+    return torch.cat([g.ravel() for g in found])
 
 
 def assert_same_gradient(actual, expected, tolerance):
@@ -99,9 +98,9 @@ def test_parallel_teacher_forcing_has_the_gradient_of_the_loop(name, dtype, tole
         )
         found = []
         for way in (parallel, sequential):
-            start = encode(policy, instances, n, shared_encoding=True)
-            assert is_parallel(policy, start)
-            found.append(way(environment.env, policy, start, replayed(actions))[1].log_probs)
+            start = encode(environment.env, policy, instances, n, shared_encoding=True)
+            assert is_parallel(start)
+            found.append(way(start, replayed(actions))[1].log_probs)
         scale = {"rtol": 100 * tolerance, "atol": 100 * tolerance}
         torch.testing.assert_close(*found, **scale)
         assert_same_gradient(*(gradient(policy, log_probs) for log_probs in found), tolerance)
@@ -111,8 +110,9 @@ def test_parallel_teacher_forcing_has_the_gradient_of_the_loop(name, dtype, tole
 def test_what_cannot_be_evaluated_in_parallel_is_evaluated_step_by_step(name):
     environment = make(name)
     policy, instances = environment.policy(0), environment.instances(B, 1)
-    start = encode(policy, instances, N, shared_encoding=environment.shared_encoding)
-    assert not is_parallel(policy, start)
+    shared = ENVIRONMENTS.get(name).shared_encoding
+    start = encode(environment.env, policy, instances, N, shared_encoding=shared)
+    assert not is_parallel(start)
     rollouts = environment.rollout(policy, instances, N, seed=2)
     tokens = environment.tokens(policy, instances, rollouts.actions)
     torch.testing.assert_close(tokens.log_probs.sum(-1), rollouts.log_probs, rtol=1e-12, atol=1e-12)
@@ -260,17 +260,10 @@ def test_augmented_solutions_are_worth_the_same_on_the_original_instance(row):
 
 
 @pytest.mark.parametrize(("scale", "side"), [(True, 150 / 480), (False, 150.0)])
-def test_augmented_copies_lie_where_instances_are_drawn(scale, side, monkeypatch):
+def test_augmented_copies_lie_where_instances_are_drawn(scale, side):
     environment = make("cvrptw", scale=scale)
-    policy, instances = environment.policy(0), environment.instances(B, 1)
-    seen, encode = [], rl4co_greedy.encode
-    monkeypatch.setattr(
-        rl4co_greedy,
-        "encode",
-        lambda policy, td, n, **how: seen.append(td) or encode(policy, td, n, **how),
-    )
-    environment.greedy_augmented(policy, instances)
-    copies = seen[0]["locs"].view(8, B, -1, 2)
+    instances = environment.instances(B, 1)
+    copies = symmetric_copies(environment.env, instances)["locs"].view(8, B, -1, 2)
     torch.testing.assert_close(copies[0], instances["locs"])
     torch.testing.assert_close(copies[3], side - instances["locs"])
 
@@ -296,7 +289,9 @@ def test_isolation_does_not_wake_a_cuda_device_that_is_not_in_use(monkeypatch):
 
 
 def test_where_weights_come_from_is_no_matter_of_the_environment():
-    policy = POLICY | {"dtype": "float32", "checkpoint": {"path": "a.pt", "sha256": "0"}}
-    environment = make_environment({"name": "tsp", "num_loc": 5}, policy)
-    fresh = make_environment({"name": "tsp", "num_loc": 5}, POLICY | {"dtype": "float32"})
+    policy = small_environments.policy_of("tsp")
+    fresh, environment = (
+        make_environment({"name": "tsp", "num_loc": 5}, policy | origin)
+        for origin in ({}, {"checkpoint": {"path": "a.pt", "sha256": "0"}})
+    )
     assert torch.equal(*(next(e.policy(0).parameters()) for e in (environment, fresh)))

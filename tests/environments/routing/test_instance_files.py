@@ -5,12 +5,12 @@ import sys
 
 import numpy as np
 import pytest
+import small_environments
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.instance_files import data_refusal, hash_of_data
-from maxk_lab.environments.refusals import files_refusal
+from maxk_lab.environments.refusals import capability_refusal
 from maxk_lab.environments.routing.files.instances import (
     instances_hash,
     read_instances,
@@ -54,10 +54,7 @@ EOF
 
 
 def make(name, dtype="float32", **parameters):
-    row = ENVIRONMENTS.get(name)
-    own = {p.name: p.default for p in row.parameters} | parameters
-    policy = {p.name: p.default for p in row.policy_parameters} | {"dtype": dtype}
-    return make_environment({"name": name} | own, policy)
+    return small_environments.make(name, dtype, **parameters)
 
 
 @pytest.fixture(scope="module")
@@ -281,8 +278,10 @@ def test_refusals_before_a_run(tmp_path):
     path = written(tmp_path, "a.tsp", TSP)
     assert data_refusal("tsp", path) is None
     assert "for tsp only, not for cvrp" in data_refusal("cvrp", path)
-    assert files_refusal("cvrp") is None
-    assert "bandit reads no instances; environments that do: tsp, cvrp" in files_refusal("bandit")
+    assert capability_refusal("cvrp", "files") is None
+    assert "bandit reads no instances; environments that do: tsp, cvrp" in capability_refusal(
+        "bandit", "files"
+    )
     assert "there is no file" in data_refusal("tsp", tmp_path / "b.tsp")
     (tmp_path / "empty").mkdir()
     assert "holds no file of instances" in data_refusal("tsp", tmp_path / "empty")

@@ -5,22 +5,14 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from small_environments import make
 
 from maxk_lab.environments import optima as listing
-from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.optima import method_for, optima
 from maxk_lab.environments.refusals import optimum_refusal
 from maxk_lab.environments.routing.optima.held_karp import shortest_tours
 from maxk_lab.environments.routing.optima.one_tour import OneTour, best_tour
 from maxk_lab.errors import LabError
-
-
-def make(name, dtype="float64", **parameters):
-    row = ENVIRONMENTS.get(name)
-    own = {p.name: p.default for p in row.parameters} | parameters
-    policy = {p.name: p.default for p in row.policy_parameters} | {"dtype": dtype}
-    return make_environment({"name": name} | own, policy)
 
 
 def tour_length(distances, order):
@@ -145,10 +137,7 @@ def test_a_load_that_is_exactly_the_capacity_is_feasible_in_single_precision():
 
 
 def test_the_optimum_of_a_bandit_is_its_best_arm():
-    environment = make_environment(
-        {"name": "bandit"} | {p.name: p.default for p in ENVIRONMENTS.get("bandit").parameters},
-        {p.name: p.default for p in ENVIRONMENTS.get("bandit").policy_parameters},
-    )
+    environment = make("bandit")
     instances = environment.instances(3, 0)
     assert method_for(environment, instances, "auto") == "enumeration"
     values = optima(environment, instances, "enumeration").values

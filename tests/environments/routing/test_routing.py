@@ -4,36 +4,25 @@ import math
 
 import pytest
 import torch
+from small_environments import make, parameters_of, policy_of
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
 from maxk_lab.environments.routing.setup import draw_instances, make_rl4co
 from maxk_lab.gradients.scores.trajectories import trajectory_grams
-from maxk_lab.policies.fresh import fresh_policy
+from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
 from maxk_lab.training.step.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
-POLICY = {"embed_dim": 16, "num_encoder_layers": 1, "num_heads": 2, "feedforward_hidden": 16}
 every_row = pytest.mark.parametrize("row", ROUTING, ids=lambda row: row.name)
-
-
-def parameters_of(row, **changes):
-    return {p.name: p.parse(p.default) for p in row.parameters} | {"name": row.name} | changes
-
-
-def make(name, dtype="float64", **changes):
-    return make_environment(
-        parameters_of(ENVIRONMENTS.get(name), **changes), POLICY | {"dtype": dtype}
-    )
 
 
 def largest(row):
     """Parameters of the largest setting that the row calls enumerable."""
     fewer = {"n_sets_to_choose": 2} if row.name == "mcp" else {}
-    parameters = parameters_of(row, **row.small) | fewer
+    parameters = parameters_of(row.name, **row.small) | fewer
     sizes = [n for n in range(2, 60) if row.enumerable(parameters | {row.size_parameter: n})]
     return (
         parameters
@@ -45,8 +34,7 @@ def largest(row):
 @pytest.mark.slow
 @every_row
 def test_the_largest_enumerable_size_is_listed_whole(row):
-    parameters = largest(row)
-    environment = make_environment(parameters, POLICY | {"dtype": "float64"})
+    environment = make(**largest(row))
     assert row.exact_when
     listed, rewards = environment.enumerate(environment.instances(1, 4))
     assert 1 < len(listed) <= MAX_TRAJECTORIES
@@ -72,15 +60,16 @@ def test_salesmen_have_a_tour_for_every_order_and_every_way_to_cut_it(agents):
 @every_row
 def test_sizes_that_cannot_be_are_refused(row):
     chosen = getattr(row, "chosen", None)
-    policy = {p.name: p.default for p in row.policy_parameters}
-    assert row.refusal(parameters_of(row), policy) is None
-    assert "must be a multiple of 8" in row.refusal(parameters_of(row), policy | {"num_heads": 5})
+
+    def refusal(heads=2, **changes):
+        return row.refusal(parameters_of(row.name, **changes), policy_of(row.name, num_heads=heads))
+
+    assert refusal() is None
+    assert "must be a multiple of 8" in refusal(heads=5)
     if chosen is not None:
-        assert row.refusal(parameters_of(row, **{chosen: 21}), policy).startswith(
-            f"{chosen} must be at most"
-        )
+        assert refusal(**{chosen: 21}).startswith(f"{chosen} must be at most")
     if row.name == "pdp":
-        assert "must be even" in row.refusal(parameters_of(row, num_loc=7), policy)
+        assert "must be even" in refusal(num_loc=7)
 
 
 def test_the_length_of_the_longest_tour_does_not_depend_on_the_trajectories_beside_it():
@@ -160,8 +149,9 @@ def test_repaired_policies_are_those_of_rl4co(name):
 
     environment = make(name, dtype="float32")
     torch.manual_seed(5)
+    sizes = {key: value for key, value in policy_of(name).items() if key != "dtype"}
     theirs = AttentionModelPolicy(
-        env_name=name, normalization="instance", use_graph_context=False, **POLICY
+        env_name=name, normalization="instance", use_graph_context=False, **sizes
     )
     ours = environment.policy(5)
     assert list(ours.state_dict()) == list(theirs.state_dict())
@@ -219,7 +209,7 @@ def test_forced_starts_are_feasible_where_the_row_says_so(row):
 
     The rows without the flag have starts out of reach or beyond the last action.
     """
-    env = make_rl4co(row, parameters_of(row))
+    env = make_rl4co(row, parameters_of(row.name))
     instances = draw_instances(env, 100, 3, torch.float32)
     mask = instances["action_mask"]
     feasible = True
@@ -233,8 +223,8 @@ def test_forced_starts_are_feasible_where_the_row_says_so(row):
 
 @every_row
 def test_an_environment_and_its_policy_are_made_without_a_word(row, capsys, caplog):
-    env = make_rl4co(row, parameters_of(row, **row.small))
-    fresh_policy({"name": "attention", "dtype": "float32"} | POLICY, 0, environment=row.name)
+    env = make_rl4co(row, parameters_of(row.name, **row.small))
+    fresh_policy({"name": "attention"} | policy_of(row.name), 0, environment=row.name)
     draw_instances(env, 2, 0, torch.float32)
     assert not caplog.records
     assert capsys.readouterr() == ("", "")
@@ -242,7 +232,7 @@ def test_an_environment_and_its_policy_are_made_without_a_word(row, capsys, capl
 
 @every_row
 def test_a_few_steps_of_training_and_the_scores_of_every_trajectory(row):
-    environment = make_environment(parameters_of(row, **row.small), POLICY | {"dtype": "float64"})
+    environment = make(row.name, **row.small)
     settings = Settings.from_mapping({"steps": 3, "batch": 4, "learning_rate": 1e-3})
     step = Step(environment, settings, Weighting("maxk", "subloo", 4, 2))
     trainer = Trainer.start(step, environment.policy(0), seed=1)
@@ -257,18 +247,7 @@ def test_a_few_steps_of_training_and_the_scores_of_every_trajectory(row):
     grams = trajectory_grams(environment, policy, instances, actions)
     parameters = list(policy.parameters())
     values = environment.log_probs(policy, instances, actions)[1]
-    rows = [
-        torch.autograd.grad(v, parameters, retain_graph=True, allow_unused=True) for v in values
-    ]
-    scores = torch.stack(
-        [
-            torch.cat(
-                [
-                    (torch.zeros_like(p) if g is None else g).flatten()
-                    for g, p in zip(row, parameters)
-                ]
-            )
-            for row in rows
-        ]
-    )
+    how = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
+    rows = [torch.autograd.grad(value, parameters, **how) for value in values]
+    scores = torch.stack([torch.cat([g.flatten() for g in row]) for row in rows])
     torch.testing.assert_close(grams[1], scores @ scores.T, rtol=1e-8, atol=1e-10)

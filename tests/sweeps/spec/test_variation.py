@@ -366,18 +366,24 @@ def test_a_named_policy_must_fit_every_environment_that_is_varied(write: Write) 
     ]
 
 
-def test_a_pretrained_policy_has_a_name_and_parameters_of_its_own(
+def test_a_pretrained_policy_is_one_by_its_folder_with_or_without_its_name(
     write: Write, tmp_path: Path
 ) -> None:
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     text = SWEEP.replace("name: bandit, arms: 4", "name: toy_llm").replace("vary: VARY\n", "")
-    by_name = load_spec(
-        write(text), [f"policy={{name: pretrained, pretrained: {tmp_path}}}"]
-    ).policy
-    assert by_name == {"name": "pretrained", "dtype": "float32", "pretrained": str(tmp_path)}
-    short = load_spec(write(text), [f"policy.pretrained={tmp_path}"]).policy
-    assert short["pretrained"] == str(tmp_path)
-    assert "name" not in short
+    folder = f"pretrained: {tmp_path}, dtype: float64"
+    named, short = (
+        load_spec(write(text), [f"policy={{{policy}}}"])
+        for policy in (f"name: pretrained, {folder}", folder)
+    )
+    assert named.policy == short.policy
+    assert short.policy["pretrained"] == str(tmp_path)
+    assert short.policy["dtype"] == "float64"
+    # The identity that a folder without a name had from the first.
+    assert {"embed_dim", "num_layers", "num_heads", "init_std"} < set(short.policy)
+    assert "name" not in short.policy
+    (problem,) = problems(write, text, f"policy={{name: transformer, {folder}}}")
+    assert "policy.name: transformer and the folder in `pretrained` contradict" in problem
     assert "pretrained is missing" in problems(write, text, "policy.name=pretrained")[0]
     assert (
         "unknown key 'embed_dim'"

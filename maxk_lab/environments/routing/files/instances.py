@@ -17,6 +17,7 @@ from torch import Tensor
 from maxk_lab.environments.instance_files import data_files, data_refusal
 from maxk_lab.environments.routing.files.vrplib import read_problem
 from maxk_lab.environments.routing.rows import FILES
+from maxk_lab.environments.routing.setup import in_precision
 from maxk_lab.errors import LabError
 from maxk_lab.random_state import isolated_rng
 
@@ -28,15 +29,8 @@ ANY_SIZE = ("tsp", "cvrp")
 _SAME: Mapping[str, tuple[str, ...]] = {
     "job_due_time": ("job_due_time", "job_weight", "job_process_time"),
     "demand_linehaul": (
-        *(
-            "locs",
-            "demand_linehaul",
-            "demand_backhaul",
-            "distance_limit",
-            "service_time",
-            "open_route",
-        ),
-        *("time_windows", "vehicle_capacity", "capacity_original", "speed"),
+        *("locs", "demand_linehaul", "demand_backhaul", "distance_limit", "service_time"),
+        *("open_route", "time_windows", "vehicle_capacity", "capacity_original", "speed"),
     ),
     "num_agents": ("locs", "num_agents"),
     "orig_distances": ("locs", "orig_distances", "distances", "to_choose"),
@@ -66,20 +60,16 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
             if values.shape[1:] != parts[0][key].shape[1:]:
                 raise LabError(
                     f"{path}: instances must be of one size, but {file.name} has {key} of shape "
-                    f"{_shape(values)} and the first file {_shape(parts[0][key])}"
+                    f"{list(values.shape)} and the first file {list(parts[0][key].shape)}"
                 )
     raw = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
     # RL4CO draws in single precision and so do its files: what a reset computes then comes out bit
     # for bit.
     exact = dtype == torch.float32 or all(_is_single(values) for values in raw.values())
-    precision = torch.float32 if exact else dtype
-    start = {
-        key: values.to(precision) if values.is_floating_point() else values
-        for key, values in raw.items()
-    }
+    start = TensorDict(raw, batch_size=[len(next(iter(raw.values())))])
     with isolated_rng(0):
-        state = env.reset(TensorDict(start, batch_size=[len(start[next(iter(start))])]))
-    return state.apply(lambda x: x.to(dtype) if x.is_floating_point() else x)
+        state = env.reset(in_precision(start, torch.float32 if exact else dtype))
+    return in_precision(state, dtype)
 
 
 def write_instances(instances: TensorDict, path: str | Path) -> None:
@@ -88,8 +78,8 @@ def write_instances(instances: TensorDict, path: str | Path) -> None:
     RL4CO's `env.load_data` reads it, too. Not given back is `capacity`, which the states of cvrp
     and its kin carry but nothing reads: their demand is divided by it.
     """
+    arrays: dict[str, Any] = {key: values.numpy() for key, values in _stored(instances).items()}
     with Path(path).open("wb") as file:
-        arrays: dict[str, Any] = {key: values.numpy() for key, values in _stored(instances).items()}
         np.savez(file, **arrays)
 
 
@@ -109,33 +99,27 @@ def instances_hash(instances: TensorDict) -> str:
 def _read(env: RL4COEnvBase, path: Path) -> dict[str, Tensor]:
     """The arguments of RL4CO's reset, [B, ...] each, checked against its generator's."""
     with isolated_rng(0):
-        own = env.generator([2])
-        expected = _stored(env.reset(own))
+        expected = _stored(env.reset(env.generator([2])))
     if path.suffix == ".npz":
         raw = _load(env, path, expected)
     else:
-        raw = {
-            key: torch.from_numpy(values) for key, values in read_problem(path, env.name).items()
-        }
-    count = len(raw["locs"]) if "locs" in raw else len(next(iter(raw.values())))
-    size = raw["locs"].shape[1:2] if env.name in ANY_SIZE else None
+        problem = read_problem(path, env.name)
+        raw = {key: torch.from_numpy(values) for key, values in problem.items()}
+    count = len(raw.get("locs", next(iter(raw.values()))))
     for key, values in raw.items():
-        shape = expected[key].shape[1:]
-        if size is not None and key in ("locs", "demand"):
-            shape = size + shape[1:]
-        if values.shape != (count, *shape):
+        shape = (count, *expected[key].shape[1:])
+        if env.name in ANY_SIZE and key in ("locs", "demand"):
+            shape = (count, raw["locs"].shape[1], *shape[2:])
+        if values.shape != shape:
             raise LabError(
-                f"{path}: {key} must have the shape [{', '.join(map(str, (count, *shape)))}] for "
-                f"this {env.name}, "
-                f"got {_shape(values)}"
+                f"{path}: {key} must have the shape {list(shape)} for this {env.name}, got "
+                f"{list(values.shape)}"
             )
-        if values.is_floating_point() and values.isnan().any():
+        if values.isnan().any():
             raise LabError(f"{path}: {key} has entries that are no numbers")
-    floating = {key: expected[key].is_floating_point() for key in raw}
-    return {
-        key: values if values.is_floating_point() or not floating[key] else values.double()
-        for key, values in raw.items()
-    }
+        if expected[key].is_floating_point() and not values.is_floating_point():
+            raw[key] = values.double()
+    return raw
 
 
 def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -161,12 +145,12 @@ def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict
             f"(RL4CO divides them), got {list(shapes['capacity'])}"
         )
     loaded = env.load_data(str(path))
-    return {key: _as_state(loaded[key], expected[key]) for key in expected if key != "capacity"}
-
-
-def _as_state(values: Tensor, state: Tensor) -> Tensor:
-    """Values in the shape of the state's: mcp's number of sets to choose, [B, 1], becomes [B]."""
-    return values.squeeze(-1) if values.dim() == state.dim() + 1 else values
+    # In the shape of the state's: mcp's number of sets to choose, [B, 1], becomes [B].
+    return {
+        key: loaded[key].squeeze(-1) if loaded[key].dim() > state.dim() else loaded[key]
+        for key, state in expected.items()
+        if key != "capacity"
+    }
 
 
 def _stored(instances: TensorDict) -> dict[str, Tensor]:
@@ -174,16 +158,9 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
 
     In single precision where that loses nothing.
     """
-    state = {
-        key: values.detach().cpu()
-        for key, values in instances.items()
-        if isinstance(values, Tensor)
-    }
+    state = instances.detach().cpu()
     if all(_is_single(values) for values in state.values()):
-        state = {
-            key: values.float() if values.is_floating_point() else values
-            for key, values in state.items()
-        }
+        state = in_precision(state, torch.float32)
     for tells, same in _SAME.items():
         if tells in state:
             return {key: state[key] for key in same}
@@ -194,10 +171,8 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
     if "durations" in state:
         raw |= {key: state[key] for key in ("durations", "time_windows")}
     if "max_length" in state:
-        raw |= {
-            "prize": state["prize"][:, 1:],
-            "max_length": state["max_length"][:, 0] + _OP_MARGIN,
-        }
+        raw |= {"prize": state["prize"][:, 1:]}
+        raw |= {"max_length": state["max_length"][:, 0] + _OP_MARGIN}
     if "real_prize" in state:
         raw |= {key: state[key] for key in ("deterministic_prize", "stochastic_prize")}
         raw |= {"penalty": state["penalty"][:, 1:]}
@@ -207,7 +182,3 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
 def _is_single(values: Tensor) -> bool:
     """Whether single precision holds these values exactly."""
     return not values.is_floating_point() or bool((values == values.float().to(values.dtype)).all())
-
-
-def _shape(values: Tensor) -> str:
-    return str(list(values.shape))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from maxk_lab.environments.capabilities import Optima
 from maxk_lab.environments.routing.optima.held_karp import shortest_tours
+from maxk_lab.environments.routing.setup import in_precision
 from maxk_lab.errors import LabError
 
 if TYPE_CHECKING:
@@ -27,17 +28,14 @@ def optimum_method(environment: Any, instances: TensorDict, asked: str) -> str |
 
     Raises `LabError` where `auto` asks for what takes longer than a moment.
     """
+    solved = environment.row.optima
     if asked == "pyvrp":
         return "pyvrp"
     if environment.name == "tsp" and instances["locs"].shape[1] <= HELD_KARP_CITIES:
         return "held_karp"
-    if environment.enumerable:
-        return None
-    if asked == "exact":
-        return "milp" if "exact" in environment.solved else None
-    if environment.solved:
-        raise LabError(f"takes more than a moment: ask for {' or '.join(environment.solved)}")
-    return None
+    if asked == "auto" and solved and not environment.enumerable:
+        raise LabError(f"takes more than a moment: ask for {' or '.join(solved)}")
+    return "milp" if asked == "exact" and "exact" in solved and not environment.enumerable else None
 
 
 def best_rewards(environment: Any, instances: TensorDict, method: str) -> Optima:
@@ -48,12 +46,12 @@ def best_rewards(environment: Any, instances: TensorDict, method: str) -> Optima
     """
     name = environment.name
     asked = "pyvrp" if method == "pyvrp" else "exact"
-    known = asked in environment.solved and (method != "held_karp" or name == "tsp")
+    known = asked in environment.row.optima and (method != "held_karp" or name == "tsp")
     if method not in _SOLVERS or not known:
         raise LabError(f"there is no optimum by {method} for {name}")
-    state = instances.apply(lambda x: x.double() if x.is_floating_point() else x).cpu()
-    nodes = _SOLVERS[method](name, state)
-    return Optima(_rewards(environment, state, nodes), method, exact=method != "pyvrp")
+    state = in_precision(instances, torch.float64).cpu()
+    values = _rewards(environment.env, state, _SOLVERS[method](name, state))
+    return Optima(values, method, exact=method != "pyvrp")
 
 
 def _held_karp(name: str, state: TensorDict) -> list[list[int]]:
@@ -93,17 +91,16 @@ def _pyvrp(name: str, state: TensorDict) -> list[list[int]]:
     return [best_known(name, state[index : index + 1]) for index in range(len(state))]
 
 
-def _rewards(environment: Any, state: TensorDict, nodes: list[list[int]]) -> Tensor:
+def _rewards(env: Any, state: TensorDict, nodes: list[list[int]]) -> Tensor:
     """RL4CO's reward [B] of going from the depot (tsp: city 0) to these nodes in order.
 
     Raises RL4CO's error for a tour that is not feasible.
     """
-    name = environment.name
-    rows = [[0, *order] if name == "tsp" else order for order in nodes]
+    rows = [[0, *order] if env.name == "tsp" else order for order in nodes]
     # The tours of these end with an action, back to the depot; and more visits there cost nothing.
-    longest = max(len(row) for row in rows) + (name in ("op", "pctsp", "spctsp"))
+    longest = max(len(row) for row in rows) + (env.name in ("op", "pctsp", "spctsp"))
     actions = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
-    reward: Tensor = environment.env.get_reward(state, actions, check_solution=True)
+    reward: Tensor = env.get_reward(state, actions, check_solution=True)
     return reward.double()
 
 
