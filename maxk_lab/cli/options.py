@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -25,8 +26,22 @@ Results = Annotated[
         "--results", metavar="DIR", help="Where runs are kept, one folder per sweep name."
     ),
 ]
+Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 RESULTS = Path("results")
+
+
+def run_command(
+    spec: Path, overrides: Sequence[str] | None, *more: str, results: Path = RESULTS
+) -> str:
+    """Return the command line that runs a sweep."""
+    said = [word for item in overrides or [] for word in ("--set", item)]
+    return shlex.join(["maxk-lab", "run", str(spec), *said, *more]) + results_option(results)
+
+
+def report_command(run: str, results: Path) -> str:
+    """Return the command line that reports a run."""
+    return f"maxk-lab report {shlex.quote(run)}{results_option(results)}"
 
 
 def results_option(results: Path) -> str:

@@ -1,12 +1,36 @@
-"""The overview of a run that `list` and `show` print."""
+"""The plan of a sweep and the overview of a run, which several verbs print."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from maxk_lab.cli import options
+
 if TYPE_CHECKING:
+    from maxk_lab.sweeps.plan.grid import Skipped
+    from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import RunDirectory
+
+
+def planned(
+    spec: options.Spec, overrides: options.Set, results: options.Results
+) -> tuple[Plan, RunDirectory]:
+    """Return the plan of a sweep file, and the folder of its run."""
+    from maxk_lab.sweeps.plan.plan import make_plan
+    from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.load import load_spec
+
+    plan = make_plan(load_spec(spec, overrides or []))
+    return plan, RunDirectory(results / plan.spec.name)
+
+
+def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:
+    """Return the points that a sweep leaves out, each with its reason."""
+    return [
+        {"study": skip.study, "point": dict(skip.point), "reason": skip.reason} for skip in skipped
+    ]
 
 
 def overview(directory: RunDirectory) -> dict[str, Any]:

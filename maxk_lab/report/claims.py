@@ -10,6 +10,7 @@ from maxk_lab.report.naming import spelled
 from maxk_lab.report.parts import ClaimsPart
 from maxk_lab.report.rows import PooledRow
 from maxk_lab.report.verdicts import Judged
+from maxk_lab.sweeps.spec.claims.regions import Where
 from maxk_lab.sweeps.spec.claims.shapes import (
     BiasedClaim,
     Claim,
@@ -17,7 +18,6 @@ from maxk_lab.sweeps.spec.claims.shapes import (
     EqualsClaim,
     OrderClaim,
     UnbiasedClaim,
-    Where,
 )
 from maxk_lab.sweeps.studies import STUDIES, StudyRow
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maxk_lab.cli import options
+from maxk_lab.cli import options, runs
 from maxk_lab.cli.console import console, duration, emit_json, say, warn
 from maxk_lab.cli.effort import seconds_left
 
@@ -42,14 +41,9 @@ time.
     [bold]maxk-lab plan experiments/papers/ordergrad_bandit.yaml[/bold]   every setting that it \
 varies
     """
-    from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.progress import statuses
-    from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.sweeps.spec.load import load_spec
 
-    loaded = load_spec(spec, overrides or [])
-    planned = make_plan(loaded)
-    directory = RunDirectory(results / loaded.name)
+    planned, directory = runs.planned(spec, overrides, results)
     state: dict[str, str] = dict(statuses(planned, directory))
     if json:
         emit_json(_as_json(planned, state, directory, jobs))
@@ -62,14 +56,9 @@ varies
     for problem in directory.problems:
         warn(problem)
     if set(state.values()) == {"done"}:
-        say(f"Next: maxk-lab report {shlex.quote(loaded.name)}{options.results_option(results)}")
+        say(f"Next: {options.report_command(directory.name, results)}")
     else:
-        words = ["maxk-lab", "run", str(spec), *_repeat(overrides)]
-        say(f"Next: {shlex.join(words)}{options.results_option(results)}")
-
-
-def _repeat(overrides: list[str] | None) -> list[str]:
-    return [word for item in overrides or [] for word in ("--set", item)]
+        say(f"Next: {options.run_command(spec, overrides, results=results)}")
 
 
 def _count(state: dict[str, str], status: str, cells: Iterable[Cell]) -> int:
@@ -83,10 +72,7 @@ def _as_json(
     return {
         "name": directory.name,
         "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in planned.cells],
-        "skipped": [
-            {"study": skip.study, "point": dict(skip.point), "reason": skip.reason}
-            for skip in planned.skipped
-        ],
+        "skipped": runs.skipped_as_json(planned.skipped),
         "stale": directory.stale(planned),
         "counts": {status: _count(state, status, planned.cells) for status in STATUSES},
         "seconds_left": seconds,

@@ -10,6 +10,7 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, say
 from maxk_lab.cli.execution import execute_plan
 from maxk_lab.cli.recommendation import as_json, print_recommendation
+from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ def recommend(
         ),
     ] = False,
     overrides: options.Set = None,
-    jobs: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")
-    ] = 1,
+    jobs: options.Jobs = 1,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
@@ -68,17 +67,13 @@ from each other
 --json[/bold]
     """
     from maxk_lab.report.summarise import summarise
-    from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.sweeps.spec.load import load_spec
 
-    plan = make_plan(load_spec(spec, overrides or []))
+    plan, directory = planned(spec, overrides, results)
     kind = _kind(plan)
     part: RecommendPart = kind.part("recommend")
     question = part.ask(
         plan, budget=_budget(plan, budget), objective=objective, stage=stage, biased=biased
     )
-    directory = RunDirectory(results / plan.spec.name)
     _measure(plan, directory, question.only, jobs=jobs)
     answers = part.answers(summarise(directory, plan).studies[kind.name], question)
     if json:

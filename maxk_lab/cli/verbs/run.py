@@ -12,6 +12,7 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import duration, emit_json, say, warn
 from maxk_lab.cli.execution import execute_plan
+from maxk_lab.cli.runs import planned, skipped_as_json
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
@@ -30,9 +31,7 @@ Only = Annotated[
 def run(
     spec: options.Spec,
     overrides: options.Set = None,
-    jobs: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")
-    ] = 1,
+    jobs: options.Jobs = 1,
     only: Only = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run failed cells again.")
@@ -57,16 +56,13 @@ missing.
 baseline=subloo,k=8[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --retry-failed[/bold]
     """
-    from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.sweeps.spec.load import load_spec
-
-    plan = make_plan(load_spec(spec, overrides or []))
-    directory = RunDirectory(results / plan.spec.name)
+    plan, directory = planned(spec, overrides, results)
     if dry_run:
         _dry_run(plan, directory, only=only, force=force, retry_failed=retry_failed, json=json)
         return
-    again = _command(spec, overrides, jobs, only, results)
+    # The command line of this run, without what must not be repeated.
+    more = [*(["--jobs", str(jobs)] if jobs > 1 else []), *(["--only", only] if only else [])]
+    again = options.run_command(spec, overrides, *more, results=results)
     extra = " --force" * force + " --retry-failed" * retry_failed
     outcome = execute_plan(
         plan,
@@ -125,19 +121,7 @@ def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, retry: s
         )
         say(f"Next: {retry}")
         raise typer.Exit(1)
-    say(f"Next: maxk-lab report {shlex.quote(directory.name)}{options.results_option(results)}")
-
-
-def _command(
-    spec: Path, overrides: list[str] | None, jobs: int, only: str | None, results: Path
-) -> str:
-    """Return the command line of this run, without what must not be repeated."""
-    words = ["maxk-lab", "run", str(spec)]
-    for item in overrides or []:
-        words += ["--set", item]
-    words += ["--jobs", str(jobs)] if jobs > 1 else []
-    words += ["--only", only] if only else []
-    return shlex.join(words) + options.results_option(results)
+    say(f"Next: {options.report_command(directory.name, results)}")
 
 
 def _dry_run(
@@ -150,14 +134,11 @@ def _dry_run(
     json: bool,
 ) -> None:
     from maxk_lab.sweeps.plan.selection import select
-    from maxk_lab.sweeps.run.progress import statuses
+    from maxk_lab.sweeps.run.progress import statuses, to_measure
 
     chosen = select(plan, only)
-    keep = {"done"} if retry_failed else {"done", "failed"}
-    state = statuses(plan, directory)
-    to_do = [
-        cell for cell in plan.cells if cell.id in chosen and (force or state[cell.id] not in keep)
-    ]
+    open_ = to_measure(statuses(plan, directory), force=force, retry_failed=retry_failed)
+    to_do = [cell for cell in plan.cells if cell.id in chosen & open_]
     if json:
         emit_json({"name": directory.name, "to_do": [cell.as_dict() for cell in to_do]})
         return
@@ -175,10 +156,7 @@ def _as_json(directory: RunDirectory, outcome: Outcome, tracked: list[str]) -> d
         "failed": outcome.failed,
         "reused": outcome.reused,
         "stale": outcome.stale,
-        "skipped": [
-            {"study": skip.study, "point": dict(skip.point), "reason": skip.reason}
-            for skip in outcome.skipped
-        ],
+        "skipped": skipped_as_json(outcome.skipped),
         "seconds": outcome.seconds,
         "tracked": tracked,
     }

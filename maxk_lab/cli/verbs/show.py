@@ -46,15 +46,10 @@ def show(
             "errors": _errors(directory),
             "damaged": directory.problems,
         }
-        emit_json(view) if json else _print(view)
-        return
-    directory, record = _find_cell(runs, target, results)
-    view = _cell_view(directory, record)
-    if json:
-        view["metrics"] = record.metrics
-        emit_json(view)
     else:
-        _print(view)
+        directory, record = _find_cell(runs, target, results)
+        view = _cell_view(directory, record) | ({"metrics": record.metrics} if json else {})
+    emit_json(view) if json else _print_item(console(), "", view, indent=0)
 
 
 def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[RunDirectory, Record]:
@@ -104,11 +99,10 @@ def _files(directory: RunDirectory, cell_id: str) -> dict[str, Any]:
     found = directory.cache_path.glob(f"policy-{cell_id}-*.pt")
     snapshots = {int(path.stem.rsplit("-", 1)[1]): str(path) for path in found}
     checkpoint = directory.cache_path / f"training-{cell_id}.pt"
-    return ({"checkpoint": str(checkpoint)} if checkpoint.is_file() else {}) | (
-        {"snapshots": {f"step {step}": snapshots[step] for step in sorted(snapshots)}}
-        if snapshots
-        else {}
-    )
+    files: dict[str, Any] = {"checkpoint": str(checkpoint)} if checkpoint.is_file() else {}
+    if snapshots:
+        files["snapshots"] = {f"step {step}": snapshots[step] for step in sorted(snapshots)}
+    return files
 
 
 def _short(value: Any) -> Any:
@@ -150,10 +144,6 @@ def _errors(run: RunDirectory) -> dict[str, str]:
         for record in run.all_records()
         if record.status == "failed" and record.error
     }
-
-
-def _print(view: dict[str, Any]) -> None:
-    _print_item(console(), "", view, indent=0)
 
 
 def _print_item(out: Console, key: str, value: Any, indent: int) -> None:

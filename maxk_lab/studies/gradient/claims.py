@@ -12,6 +12,7 @@ from maxk_lab.report.verdicts import Judged, shown, side, strict_side, together
 from maxk_lab.statistics.intervals import Interval, interval
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.claims.shapes import (
     BiasedClaim,
     Claim,
@@ -19,7 +20,6 @@ from maxk_lab.sweeps.spec.claims.shapes import (
     OrderClaim,
     RatioClaim,
     UnbiasedClaim,
-    evaluate_value,
 )
 
 _FOUND = ("biased", "scale bias")

@@ -11,7 +11,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.studies.objective.schema import ObjectiveGrid, Study
 from maxk_lab.sweeps.plan.cells import Point, Unit
-from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, describe, points_of
+from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
 from maxk_lab.sweeps.spec.variation import Variant
 
 # Cost of one exact objective at one value of the parameter: an integral, or a sum over all
@@ -54,23 +54,17 @@ class ObjectiveConditions(Conditions):
             return "k", str(error)
         return None
 
-    def points(self, grid: ObjectiveGrid) -> tuple[list[Point], list[Skipped]]:
-        """Return the points of one grid that are measured, and the others with why."""
-        points: dict[tuple[Any, ...], Point] = {}
-        skipped: list[Skipped] = []
+    def asked(self, grid: ObjectiveGrid) -> Iterator[Point]:
+        """Yield the estimators and K that a grid asks for."""
         for estimator, k in product(grid.estimator, grid.k):
-            asked: Point = {"estimator": estimator, "k": k}
-            if (refused := self.refusal(asked)) is not None:
-                skipped.append(Skipped(asked, refused[1], self.study))
-                continue
-            at = Method.parse(estimator, k=k).objective.k
-            if (estimator, at) in points:
-                same = {"estimator": estimator, "k": at}
-                reason = f"repeats {describe(same)}"
-                skipped.append(Skipped(asked, reason, self.study, repeats=same))
-            else:
-                points[estimator, at] = asked | {"baseline": "none", "n": at, "k": at}
-        return list(points.values()), skipped
+            yield {"estimator": estimator, "k": k}
+
+    def meant(self, asked: Point, grid: ObjectiveGrid) -> tuple[Point, Refusal | None]:
+        """Return the point at the K of the objective, or why there is no such objective."""
+        if (refused := self.refusal(asked)) is not None:
+            return asked, refused
+        at = Method.parse(asked["estimator"], k=asked["k"]).objective.k
+        return asked | {"baseline": "none", "n": at, "k": at}, None
 
 
 def left_out(study: Study, environment: str) -> list[Skipped]:

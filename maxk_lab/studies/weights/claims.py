@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from maxk_lab.report.document import exact
 from maxk_lab.report.verdicts import Judged, together
 from maxk_lab.studies.weights.rows import WeightsRow
-from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim, evaluate_value
+from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
+from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim
 
 
 def judge(claim: EqualsClaim, met: Sequence[tuple[WeightsRow]], alpha: float) -> Judged:

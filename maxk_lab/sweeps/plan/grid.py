@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -49,10 +49,26 @@ class Conditions(ABC):
     def refusal(self, point: Point) -> Refusal | None:
         """Return the axis that is at fault and why the point cannot run, or None."""
 
-    def points(self, grid: Any) -> tuple[list[Point], list[Skipped]]:
+    def points(self, grid: Any) -> tuple[tuple[Point, ...], tuple[Skipped, ...]]:
         """Return the points of one grid that are measured, and the others with why."""
-        points, skipped = _points(grid, self)
-        return list(points), list(skipped)
+        return _points(grid, self)
+
+    def asked(self, grid: Any) -> Iterator[Point]:
+        """Yield the points that a grid asks for."""
+        for values in product(grid.estimator, grid.baseline, grid.n, grid.k):
+            yield dict(zip(GRID_AXES, values, strict=True))
+
+    def meant(self, asked: Point, grid: Any) -> tuple[Point, Refusal | None]:
+        """Return the point of `grid` that is measured for one asked for, or why none can run."""
+        refused = self.refusal(asked)
+        # An estimator that takes no baseline runs once, whatever the others are compared with.
+        method = Method.of(asked)
+        alone = not method.takes_baseline and "none" in grid.baseline
+        point = asked | {"baseline": "none"} if alone else asked
+        if refused is None or alone:
+            point = point | {"k": method.k}
+            refused = self.refusal(point) if alone else None
+        return point, refused
 
 
 def describe(point: Mapping[str, Any]) -> str:
@@ -86,20 +102,13 @@ def _points(grid: Any, conditions: Conditions) -> tuple[tuple[Point, ...], tuple
     points: dict[tuple[Any, ...], Point] = {}
     skipped: list[Skipped] = []
     study = conditions.study
-    for values in product(grid.estimator, grid.baseline, grid.n, grid.k):
-        asked: Point = dict(zip(GRID_AXES, values, strict=True))
-        refused = conditions.refusal(asked)
-        # An estimator that takes no baseline runs once, whatever the others are compared with.
-        method = Method.of(asked)
-        alone = not method.takes_baseline and "none" in grid.baseline
-        point = asked | {"baseline": "none"} if alone else asked
-        if refused is None or alone:
-            point = point | {"k": method.k}
-            refused = conditions.refusal(point) if alone else None
+    for asked in conditions.asked(grid):
+        point, refused = conditions.meant(asked, grid)
         if refused is not None:
             skipped.append(Skipped(asked, refused[1], study, axis=refused[0]))
         elif (key := tuple(point.values())) in points:
-            skipped.append(Skipped(asked, f"repeats {describe(point)}", study, repeats=point))
+            same = {axis: point[axis] for axis in asked}
+            skipped.append(Skipped(asked, f"repeats {describe(same)}", study, repeats=same))
         else:
             points[key] = point
     return tuple(points.values()), tuple(skipped)

@@ -22,16 +22,27 @@ def append_event(path: Path, name: str, payload: Mapping[str, Any]) -> None:
         os.close(descriptor)
 
 
-class Follower:
-    """The events that are appended to a file from now on."""
+class Teller:
+    """Passes on the events that workers append to the log, and appends those of this process."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, on_event: OnEvent) -> None:
+        self._path, self._on_event = path, on_event
         path.touch()
         self._position = path.stat().st_size
         self._rest = b""
 
-    def new(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def __call__(self, name: str, **payload: Any) -> None:
+        append_event(self._path, name, payload)
+        self.pass_on()
+
+    def pass_on(self) -> list[tuple[str, dict[str, Any]]]:
+        """Hand the new events to `on_event`, and return them."""
+        events = list(self._new())
+        for name, payload in events:
+            self._on_event(name, payload)
+        return events
+
+    def _new(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield (name, payload) of each complete line since the last call that is an event."""
         with self._path.open("rb") as file:
             file.seek(self._position)

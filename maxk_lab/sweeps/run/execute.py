@@ -11,10 +11,10 @@ from maxk_lab.files import remove_partials
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
-from maxk_lab.sweeps.run.events import Follower, OnEvent, append_event
+from maxk_lab.sweeps.run.events import OnEvent, Teller
 from maxk_lab.sweeps.run.local import run_tasks
 from maxk_lab.sweeps.run.lock import locked
-from maxk_lab.sweeps.run.progress import statuses
+from maxk_lab.sweeps.run.progress import statuses, to_measure
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.worker import Task
@@ -68,11 +68,8 @@ def execute(
         run.cells_path.mkdir(parents=True, exist_ok=True)
         for folder in (run.root, run.cells_path, run.cache_path):
             remove_partials(folder)
-        before = {
-            cell_id: state for cell_id, state in statuses(plan, run).items() if cell_id in selected
-        }
-        keep = {"done"} if retry_failed else {"done", "failed"}
-        to_do = {cell_id for cell_id, state in before.items() if force or state not in keep}
+        before = {c: state for c, state in statuses(plan, run).items() if c in selected}
+        to_do = to_measure(before, force=force, retry_failed=retry_failed)
         for unit in plan.units:
             if any(cell.id in to_do for cell in unit.cells):
                 unit.check_machine()
@@ -82,7 +79,7 @@ def execute(
                 _forget(run, cell_id)
         stale = tuple(run.stale(plan))
         tasks = _tasks(plan, to_do, run, measure)
-        tell = _Teller(run, on_event)
+        tell = Teller(run.events_path, on_event)
         tell(
             "run_started",
             cell_ids=_in_order(plan, to_do),
@@ -90,9 +87,10 @@ def execute(
             jobs=jobs,
             cells=len(before),
         )
-        for name, texts in (("stale", list(stale)), ("damaged", run.problems)):
-            if texts:
-                tell(name, **{"cell_ids" if name == "stale" else "problems": texts})
+        if stale:
+            tell("stale", cell_ids=list(stale))
+        if run.problems:
+            tell("damaged", problems=run.problems)
         try:
             run_tasks(tasks, run, jobs=jobs, tell=tell)
         except KeyboardInterrupt:
@@ -111,25 +109,6 @@ def execute(
         ),
         stale=stale,
     )
-
-
-class _Teller:
-    """Passes on the events that workers append to the log, and appends those of this process."""
-
-    def __init__(self, run: RunDirectory, on_event: OnEvent) -> None:
-        self._path, self._on_event = run.events_path, on_event
-        self.follower = Follower(run.events_path)
-
-    def __call__(self, name: str, **payload: object) -> None:
-        append_event(self._path, name, payload)
-        self.pass_on()
-
-    def pass_on(self) -> list[tuple[str, dict[str, object]]]:
-        """Hand the new events to `on_event`, and return them."""
-        events = list(self.follower.new())
-        for name, payload in events:
-            self._on_event(name, payload)
-        return events
 
 
 def _forget(run: RunDirectory, cell_id: str) -> None:

@@ -10,21 +10,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Protocol
 
+from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.run.worker import Task, run_unit, start_worker
 
 POLL_SECONDS = 0.1
-Events = list[tuple[str, dict[str, Any]]]
-
-
-class Teller(Protocol):
-    """The teller of events: those of this process and, passed on, those of the workers."""
-
-    def __call__(self, name: str, **payload: Any) -> None: ...
-
-    def pass_on(self) -> Events: ...
 
 
 def run_tasks(tasks: Sequence[Task], run: RunDirectory, *, jobs: int, tell: Teller) -> None:

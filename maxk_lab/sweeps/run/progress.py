@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Literal
 
@@ -17,6 +18,12 @@ def statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
     """Return the state of every cell by its id, in the order of the plan."""
     found: dict[str, State] = {record.cell["id"]: record.status for record in run.records(plan)}
     return {cell.id: found.get(cell.id, "missing") for cell in plan.cells}
+
+
+def to_measure(states: Mapping[str, State], *, force: bool, retry_failed: bool) -> set[str]:
+    """Return the cells of these states that are measured: failed ones are reused, too."""
+    keep = {"done"} if retry_failed else {"done", "failed"}
+    return {cell_id for cell_id, state in states.items() if force or state not in keep}
 
 
 def estimate_seconds(plan: Plan, run: RunDirectory) -> float | None:

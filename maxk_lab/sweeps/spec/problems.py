@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from maxk_lab.findings import known_keys, message, one_of, unknown_key
-from maxk_lab.sweeps.spec.claims.shapes import CLAIM_KINDS, Where
+from maxk_lab.sweeps.spec.claims.regions import Where
+from maxk_lab.sweeps.spec.claims.shapes import CLAIM_KINDS
 from maxk_lab.sweeps.spec.fields import AnyStudy
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import Source, TreePath

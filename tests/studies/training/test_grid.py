@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from sweep_files import Write, plan_of, problems
 
-from maxk_lab.errors import LabError, SpecError
+from maxk_lab.errors import LabError
 from maxk_lab.studies.training.plan import TrainingUnit
 from maxk_lab.sweeps.plan.identity import content_hash
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 
-Write = Callable[[str | bytes], str]
 SWEEP = """\
 name: demo
 seeds: [0, 1]
@@ -54,16 +52,6 @@ def sweep(of: str = "{estimator: maxk, k: 4}", over: str = "{estimator: reinforc
 def demo(write: Write) -> str:
     """The path of a sweep of 2 seeds × 14 trainings."""
     return write(sweep())
-
-
-def plan_of(path: str, *overrides: str) -> Plan:
-    return make_plan(load_spec(path, list(overrides)))
-
-
-def problems(path: str, *overrides: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        load_spec(path, list(overrides))
-    return [str(problem) for problem in caught.value.problems]
 
 
 def test_the_points_of_all_entries_with_the_settings_of_their_own(demo: str) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from sweep_files import Write, ids_of, plan_of, problems
 
-from maxk_lab.errors import SpecError
 from maxk_lab.studies.training.plan import TrainingUnit
 from maxk_lab.studies.training.schema import evaluated_ks
 from maxk_lab.sweeps.plan.identity import content_hash
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
-Write = Callable[[str | bytes], str]
 LINES = [
     "name: small",
     "seeds: [0, 1]",
@@ -37,20 +34,6 @@ def training(write: Write) -> str:
 
 def with_line(number: int, line: str) -> str:
     return "\n".join([*LINES[: number - 1], line, *LINES[number:]]) + "\n"
-
-
-def problems(path: str, *overrides: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        load_spec(path, list(overrides))
-    return [str(problem) for problem in caught.value.problems]
-
-
-def plan_of(path: str, *overrides: str) -> Plan:
-    return make_plan(load_spec(path, list(overrides)))
-
-
-def ids(path: str, *overrides: str) -> set[str]:
-    return {cell.id for cell in plan_of(path, *overrides).cells}
 
 
 def test_the_defaults_are_those_of_a_plain_unbiased_step(write: Write) -> None:
@@ -282,7 +265,7 @@ def test_a_training_cell_says_all_it_means(training: str) -> None:
      "training.reward_order=[clip, kl]", "training.max_grad_norm=null", "tracking.project=x"],
 )  # fmt: skip
 def test_ids_do_not_depend_on(training: str, override: str) -> None:
-    assert ids(training, override) == ids(training)
+    assert ids_of(training, override) == ids_of(training)
 
 
 @pytest.mark.parametrize(
@@ -292,11 +275,11 @@ def test_ids_do_not_depend_on(training: str, override: str) -> None:
      "training.weight_normalization=zscore", "policy.init_std=2", "seeds=[2, 3]"],
 )  # fmt: skip
 def test_ids_depend_on(training: str, override: str) -> None:
-    assert not ids(training, override) & ids(training)
+    assert not ids_of(training, override) & ids_of(training)
 
 
 def test_a_training_study_beside_it_changes_no_cell_of_the_gradient_study(write: Write) -> None:
-    alone = ids(write("\n".join([*LINES[:3], GRADIENT])))
+    alone = ids_of(write("\n".join([*LINES[:3], GRADIENT])))
     both = plan_of(write("\n".join([*LINES, GRADIENT])))
     assert alone == {cell.id for cell in both.cells if cell.study == "gradient"}
     assert [unit.study for unit in both.units] == ["gradient"] * 2 + ["training"] * 16

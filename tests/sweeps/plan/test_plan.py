@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
+from sweep_files import ids_of, plan_of
 
 from maxk_lab.sweeps.plan.identity import content_hash, without_defaults, without_paths
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.spec.load import load_spec
 
-Write = Callable[[str | bytes], str]
 CLAIM = "claims=[{name: c, kind: unbiased, detectable: 0.1}]"
-
-
-def plan_of(path: str, *overrides: str) -> Plan:
-    return make_plan(load_spec(path, list(overrides)))
-
-
-def ids(path: str, *overrides: str) -> set[str]:
-    return {cell.id for cell in plan_of(path, *overrides).cells}
 
 
 def test_cells_of_a_seed_and_stage_share_a_unit(small: str) -> None:
@@ -66,7 +55,7 @@ def test_a_cell_says_all_it_means(small: str) -> None:
     ],
 )  # fmt: skip
 def test_ids_do_not_depend_on(small: str, override: str) -> None:
-    assert ids(small, override) == ids(small)
+    assert ids_of(small, override) == ids_of(small)
 
 
 @pytest.mark.parametrize(
@@ -78,18 +67,18 @@ def test_ids_do_not_depend_on(small: str, override: str) -> None:
     ],
 )  # fmt: skip
 def test_ids_depend_on(small: str, override: str) -> None:
-    assert not ids(small, override) & ids(small)
+    assert not ids_of(small, override) & ids_of(small)
 
 
 def test_a_further_value_changes_no_other_cell(small: str) -> None:
-    assert ids(small) < ids(
+    assert ids_of(small) < ids_of(
         small, "gradient.grid.baseline=[none, centred, subloo]", "seeds=[0, 1, 2]"
     )
 
 
 def test_spelling_of_numbers_is_no_meaning(small: str) -> None:
     stage = "gradient.stages=1"
-    assert ids(small, stage, "gradient.warmup.learning_rate=1e-3") == ids(
+    assert ids_of(small, stage, "gradient.warmup.learning_rate=1e-3") == ids_of(
         small, stage, "gradient.warmup.learning_rate=0.001"
     )
 
@@ -157,11 +146,11 @@ def test_ids_of_earlier_runs_are_kept(small: str) -> None:
 
 
 def test_complete_enumeration_is_part_of_the_meaning_only_where_it_is_asked_for(small: str) -> None:
-    assert ids(small, "gradient.complete=false") == ids(small)
+    assert ids_of(small, "gradient.complete=false") == ids_of(small)
     complete = plan_of(small, "gradient.complete=true").cells[0].as_dict()
     assert complete["complete"] is True
     assert "complete" not in plan_of(small).cells[0].as_dict()
-    assert not ids(small, "gradient.complete=true") & ids(small)
+    assert not ids_of(small, "gradient.complete=true") & ids_of(small)
 
 
 def test_a_setting_at_its_default_is_left_out_whole() -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from sweep_files import Write, plan_of, problems
 
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.errors import LabError, SpecError
+from maxk_lab.errors import LabError
 from maxk_lab.studies.gradient.worker import measure as measure_unit
 from maxk_lab.studies.training.worker import measure as measure_training
 from maxk_lab.studies.weights.worker import measure as measure_weights
@@ -18,7 +19,6 @@ from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.checkpoints import initial_policy, policy_state
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 
-Write = Callable[[str | bytes], str]
 HEAD = "name: s\nseeds: [0, 1]\nenvironment: {name: bandit, arms: 4}\n"
 GRADIENT = (
     "gradient: {instances: 2, pool: 16, stages: [0, 1], warmup: {batch: 2, n: 2}, "
@@ -29,16 +29,6 @@ TRAINING = (
     "  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}\n"
 )
 WEIGHTS = "weights: {groups: 2, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
-
-
-def plan_of(path: str, *overrides: str) -> Plan:
-    return make_plan(load_spec(path, list(overrides)))
-
-
-def problems(path: str, *overrides: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        load_spec(path, list(overrides))
-    return [str(problem) for problem in caught.value.problems]
 
 
 def bandit_state(value: float, arms: int = 4) -> dict[str, Any]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from sweep_files import Write, problems
 
-from maxk_lab.errors import LabError, SpecError
+from maxk_lab.errors import LabError
 from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim, OrderClaim, RatioClaim
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
-Write = Callable[[str | bytes], str]
 GRADIENT = """\
 name: small
 seeds: [0]
@@ -40,12 +38,6 @@ POINTS = [
     for arms in (4, 8)
     if baseline != "centred" or n > 2
 ]  # fmt: skip
-
-
-def problems(write: Write, text: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        load_spec(write(text))
-    return [str(problem) for problem in caught.value.problems]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +164,7 @@ def test_an_optimum_is_compared_across_k() -> None:
     ],
 )  # fmt: skip
 def test_one_problem_of_a_claim(write: Write, claim: str, expected: str) -> None:
-    assert problems(write, GRADIENT.replace("CLAIM", claim)) == [f"sweep.yaml:{expected}"]
+    assert problems(write(GRADIENT.replace("CLAIM", claim))) == [f"sweep.yaml:{expected}"]
 
 
 def test_claims_about_studies_without_seeds_to_pool(write: Write) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from sweep_files import Write, problems_of
 
 from maxk_lab.errors import SpecError
 from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.spec.environment import telling_parameters
 from maxk_lab.sweeps.spec.load import load_spec
 
-Write = Callable[[str | bytes], str]
 SWEEP = """\
 name: language
 seeds: [0]
@@ -64,9 +62,7 @@ def test_a_refusal_points_at_what_it_speaks_of(
     if place is None:
         assert load_spec(path)
         return
-    with pytest.raises(SpecError) as caught:
-        load_spec(path)
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(path)
     assert place in str(problem)
 
 
@@ -74,9 +70,7 @@ def test_complete_enumeration_is_refused_where_trajectories_cannot_be_listed(wri
     large = SWEEP.replace("vocab_size: 5", "vocab_size: 40").replace(
         "pool: 16", "pool: 16, complete: true"
     )
-    with pytest.raises(SpecError) as caught:
-        load_spec(write(large))
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(write(large))
     assert str(problem).startswith(
         "sweep.yaml:14:46: gradient.complete: needs an environment whose trajectories can all be listed: toy_llm with "
     )
@@ -101,9 +95,7 @@ def test_estimators_for_binary_rewards_are_refused_where_rewards_are_others(
     if reason is None:
         assert load_spec(path)
         return
-    with pytest.raises(SpecError) as caught:
-        load_spec(path)
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(path)
     assert problem.path == "gradient.grid.estimator"
     assert problem.message == f"maxrl needs rewards of 0 and 1, but {reason}"
 
@@ -125,9 +117,7 @@ def test_an_environment_of_graded_rewards_refuses_estimators_for_binary_ones(
     path = write(
         f"name: s\nseeds: [0]\nenvironment: {environment}\ngradient: {{instances: 2, pool: 8, grid: {grid}}}\n"
     )
-    with pytest.raises(SpecError) as caught:
-        load_spec(path)
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(path)
     assert problem.message == f"passk_analytic needs rewards of 0 and 1, but {reason}"
 
 
@@ -180,9 +170,7 @@ def test_what_an_optional_parameter_may_not_be(write: Write) -> None:
         "policy.success_probability",
     ]
     certain = BANDIT.format(environment="{name: bandit}", policy="{success_probability: 1}")
-    with pytest.raises(SpecError) as caught:
-        load_spec(write(certain))
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(write(certain))
     assert problem.path == "policy.success_probability"
 
 
@@ -196,9 +184,7 @@ def test_the_trajectories_of_a_gaussian_are_never_listed(write: Write) -> None:
     text = BANDIT.format(environment="{name: gaussian}", policy="{}").replace(
         "pool: 8", "pool: 8, complete: true"
     )
-    with pytest.raises(SpecError) as caught:
-        load_spec(write(text))
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(write(text))
     assert problem.message == (
         "needs an environment whose trajectories can all be listed: those of gaussian never can"
     )

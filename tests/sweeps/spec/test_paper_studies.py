@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from sweep_files import Write, plan_of, problems
 
-from maxk_lab.errors import SpecError
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
-Write = Callable[[str | bytes], str]
 OBJECTIVE = """\
 name: along
 seeds: [0]
@@ -42,18 +38,8 @@ gradient:
 """
 
 
-def problems(write: Write, text: str, *overrides: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        load_spec(write(text), list(overrides))
-    return [str(problem) for problem in caught.value.problems]
-
-
-def plan_of(write: Write, text: str, *overrides: str) -> Plan:
-    return make_plan(load_spec(write(text), list(overrides)))
-
-
 def test_an_objective_study_has_a_cell_per_objective(write: Write) -> None:
-    plan = plan_of(write, OBJECTIVE)
+    plan = plan_of(write(OBJECTIVE))
     (unit,) = plan.units
     assert unit.as_dict()["objective"] == {
         "parameter": "policy.mean",
@@ -78,7 +64,7 @@ def test_an_objective_study_has_a_cell_per_objective(write: Write) -> None:
 
 def test_what_an_objective_is_followed_along_is_part_of_its_meaning(write: Write) -> None:
     def ids(*overrides: str) -> set[str]:
-        return {cell.id for cell in plan_of(write, OBJECTIVE, *overrides).cells}
+        return {cell.id for cell in plan_of(write(OBJECTIVE), *overrides).cells}
 
     for override in (
         "objective.from=0",
@@ -113,13 +99,13 @@ def test_what_an_objective_is_followed_along_is_part_of_its_meaning(write: Write
     ],
 )  # fmt: skip
 def test_one_problem_of_an_objective_study(write: Write, override: str, expected: str) -> None:
-    found = problems(write, OBJECTIVE, override)
+    found = problems(write(OBJECTIVE), override)
     assert len(found) == 1 or override.endswith("environment.dim")
     assert expected.partition(" (did you mean environment")[0] in found[0]
 
 
 def test_a_weights_study_is_made_at_every_setting(write: Write) -> None:
-    plan = plan_of(write, WEIGHTS)
+    plan = plan_of(write(WEIGHTS))
     assert [unit.label for unit in plan.units] == [
         "bandit arms=4, weights, seed 0",
         "bandit arms=8, weights, seed 0",
@@ -155,7 +141,7 @@ def test_new_studies_read_back(write: Write) -> None:
 def test_a_single_point_that_cannot_run(
     write: Write, text: str, overrides: list[str], expected: str
 ) -> None:
-    assert expected in problems(write, text, *overrides)[0]
+    assert expected in problems(write(text), *overrides)[0]
 
 
 def test_a_gaussian_policy_has_no_logits(write: Write) -> None:
@@ -163,7 +149,7 @@ def test_a_gaussian_policy_has_no_logits(write: Write) -> None:
         "vary: {environment.arms: [4, 8], environment.rewards: [gaussian, linear]}\n", ""
     )
     plan = plan_of(
-        write, text, "gradient.grid.baseline=[none, 'optimal[logit_proxy]']", "gradient.grid.n=4"
+        write(text), "gradient.grid.baseline=[none, 'optimal[logit_proxy]']", "gradient.grid.n=4"
     )
     assert [str(skipped) for skipped in plan.skipped] == [
         "estimator=maxk baseline=optimal[logit_proxy] n=4 k=2: optimal[logit_proxy] needs the trajectory weight "
@@ -173,15 +159,15 @@ def test_a_gaussian_policy_has_no_logits(write: Write) -> None:
 
 def test_fitted_points_are_skipped_where_they_cannot_be_fitted(write: Write) -> None:
     grid = "gradient.grid.baseline=[none, 'ladder[oracle]', 'ladder[cross_fit]']"
-    assert [s.point["baseline"] for s in plan_of(write, GRADIENT, grid).skipped] == [
+    assert [s.point["baseline"] for s in plan_of(write(GRADIENT), grid).skipped] == [
         "ladder[oracle]"
     ] * 2
-    assert plan_of(write, GRADIENT, grid, "gradient.complete=true").skipped == ()
+    assert plan_of(write(GRADIENT), grid, "gradient.complete=true").skipped == ()
     training = GRADIENT.partition("vary")[0] + (
         "training:\n  batch: 8\n  evaluate: {samples: 4}\n"
         "  grid: {estimator: maxk, baseline: [none, 'ladder[oracle]', 'ladder[cross_fit]'], n: [4, 8], k: 2}\n"
     )
-    assert [(s.point["baseline"], s.point["n"], s.reason) for s in plan_of(write, training).skipped] == [
+    assert [(s.point["baseline"], s.point["n"], s.reason) for s in plan_of(write(training)).skipped] == [
         ("ladder[oracle]", n, "ladder[oracle] is fitted by complete enumeration: gradient studies with complete: "
          "true only") for n in (4, 8)
     ] + [("ladder[cross_fit]", 8, "ladder[cross_fit] is fitted on other instances: batch / n must be at least 2, "
@@ -216,14 +202,14 @@ def test_one_problem_of_a_figure(write: Write, change: tuple[str, str], expected
         "baseline",
         "environment.arms",
     )
-    found = problems(write, f"{GRADIENT}figures:\n  - {FIGURE.replace(*change)}\n")
+    found = problems(write(f"{GRADIENT}figures:\n  - {FIGURE.replace(*change)}\n"))
     assert any(expected in problem for problem in found), found
 
 
 def test_figures_need_names_of_their_own_and_a_gradient_study(write: Write) -> None:
     twice = f"{GRADIENT}figures:\n  - {FIGURE}\n  - {FIGURE}\n"
-    assert problems(write, twice) == ["sweep.yaml:11:12: figures.1.name: two figures are named 'f'"]
-    assert problems(write, f"{OBJECTIVE}figures:\n  - {{name: f, metric: snr, against: n}}\n") == [
+    assert problems(write(twice)) == ["sweep.yaml:11:12: figures.1.name: two figures are named 'f'"]
+    assert problems(write(f"{OBJECTIVE}figures:\n  - {{name: f, metric: snr, against: n}}\n")) == [
         "sweep.yaml:10:5: figures.0: a figure shows a gradient study, and this sweep has none"
     ]
 
@@ -232,6 +218,6 @@ def test_a_figure_against_words_is_refused(write: Write) -> None:
     figure = FIGURE.replace("against: n", "against: environment.rewards").replace(
         "panels: environment.rewards", "panels: n"
     )
-    assert problems(write, f"{GRADIENT}figures:\n  - {figure}\n") == [
+    assert problems(write(f"{GRADIENT}figures:\n  - {figure}\n")) == [
         "sweep.yaml:10:37: figures.0.against: must have numbers for values, got environment.rewards"
     ]

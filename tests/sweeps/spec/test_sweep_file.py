@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sweep_files import Write, problems
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.errors import LabError, SpecError
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.statistics.measures import claimable
-from maxk_lab.sweeps.spec.claims.shapes import evaluate_value
+from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
-Write = Callable[[str | bytes], str]
 SMALL_LINES = [
     "name: small",
     "seeds: [0, 1]",
@@ -25,12 +24,6 @@ SMALL_LINES = [
     "  pool: 16",
     "  grid: {estimator: maxk, baseline: [none, centred], n: [4, 8], k: 2}",
 ]
-
-
-def problems(path: str, *overrides: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        load_spec(path, list(overrides))
-    return [str(problem) for problem in caught.value.problems]
 
 
 def with_line(number: int, line: str) -> str:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sweep_files import Write, problems
 
-from maxk_lab.errors import LabError, SpecError
+from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 
-Write = Callable[[str | bytes], str]
 SWEEP = """\
 name: varied
 seeds: [0, 1]
@@ -35,12 +35,6 @@ def varied(write: Write) -> Callable[..., Plan]:
         return make_plan(load_spec(write(SWEEP.replace("VARY", vary)), overrides))
 
     return plan
-
-
-def problems(write: Write, text: str, *overrides: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        load_spec(write(text), list(overrides))
-    return [str(problem) for problem in caught.value.problems]
 
 
 def test_every_combination_in_the_order_of_the_file(varied: Callable[..., Plan]) -> None:
@@ -134,7 +128,7 @@ def test_a_resolved_spec_reads_back(write: Write) -> None:
     ],
 )
 def test_one_problem(write: Write, vary: str, expected: str) -> None:
-    (found,) = problems(write, SWEEP.replace("VARY", vary))
+    (found,) = problems(write(SWEEP.replace("VARY", vary)))
     assert found.startswith(f"sweep.yaml:{expected}")
 
 
@@ -170,11 +164,11 @@ def test_list_parameters_and_other_studies_are_not_varied(write: Write) -> None:
     text = SWEEP.replace("VARY", "{environment.rewards: [exact_match]}").replace(
         "{name: bandit, arms: 4}", "{name: toy_llm}"
     )
-    assert problems(write, text) == [
+    assert problems(write(text)) == [
         "sweep.yaml:4:8: vary.environment.rewards: rewards is a list; a sweep varies single values"
     ]
     objective = "objective: {parameter: environment.reward_shift, from: 0, to: 1, grid: {estimator: maxk, k: 1}}\n"
-    (found,) = problems(write, SWEEP.replace("VARY", BOTH) + objective)
+    (found,) = problems(write(SWEEP.replace("VARY", BOTH) + objective))
     assert found.startswith(
         "sweep.yaml:4:1: vary: is for gradient, training and weights studies; this sweep has a study of objective too"
     )
@@ -184,7 +178,7 @@ def test_a_list_for_a_list_parameter_is_one_problem(write: Write) -> None:
     text = SWEEP.replace("VARY", "{environment.rewards: [[exact_match]]}").replace(
         "{name: bandit, arms: 4}", "{name: toy_llm}"
     )
-    assert problems(write, text) == [
+    assert problems(write(text)) == [
         "sweep.yaml:4:8: vary.environment.rewards: rewards is a list; a sweep varies single values"
     ]
 
@@ -238,7 +232,7 @@ def test_a_sweep_that_varies_nothing_is_made_to(write: Write) -> None:
 def test_one_problem_of_what_varies_on_the_command_line(
     write: Write, override: str, expected: str
 ) -> None:
-    (found,) = problems(write, SWEEP.replace("VARY", BOTH), override)
+    (found,) = problems(write(SWEEP.replace("VARY", BOTH)), override)
     assert found.startswith(f"--set:{expected}")
 
 
@@ -247,7 +241,7 @@ def test_a_grid_that_cannot_run_is_the_only_problem(write: Write) -> None:
         "figures: [{name: f, metric: variance, against: environment.arms, panels: policy.init_std}]\n"
         "claims: [{name: c, kind: unbiased, detectable: 1, where: {n: 4}}]\n"
     )
-    (found,) = problems(write, text, "gradient.grid.k=5")
+    (found,) = problems(write(text), "gradient.grid.k=5")
     assert "gradient.grid: none of its 2 points can run" in found
 
 
@@ -321,7 +315,7 @@ def test_objectives_that_nothing_could_judge_under_a_behaviour_policy(
     if not refused:
         assert load_spec(write(text))
         return
-    assert problems(write, text) == [
+    assert problems(write(text)) == [
         "sweep.yaml:9:21: gradient.grid.estimator: median under a behaviour policy needs the exact gradient to be "
         "judged against: tsp with num_loc ≤ 8"
     ]
@@ -339,7 +333,7 @@ def test_objectives_that_nothing_could_judge_under_a_behaviour_policy(
 )
 def test_distances_that_are_none(write: Write, distance: str, expected: str) -> None:
     text = SWEEP.replace("VARY", "{}")
-    assert problems(write, text, f"gradient.behaviour.distance={distance}") == [expected]
+    assert problems(write(text), f"gradient.behaviour.distance={distance}") == [expected]
 
 
 def test_naming_the_policy_that_acts_anyway_changes_no_cell(write: Write) -> None:
@@ -359,7 +353,7 @@ def test_a_named_policy_must_fit_every_environment_that_is_varied(write: Write) 
     text = SWEEP.replace("VARY", "{environment.name: [bandit, tsp, gaussian]}").replace(
         ", arms: 4}", "}\npolicy: {name: tabular, init_std: 2}"
     )
-    assert problems(write, text) == [
+    assert problems(write(text)) == [
         f"sweep.yaml:4:16: policy.name: {name} takes no policy 'tabular'; known: {known}, and "
         f"environment.name takes {name} too"
         for name, known in (("gaussian", "gaussian"), ("tsp", "attention"))
@@ -382,10 +376,10 @@ def test_a_pretrained_policy_is_one_by_its_folder_with_or_without_its_name(
     # The identity that a folder without a name had from the first.
     assert {"embed_dim", "num_layers", "num_heads", "init_std"} < set(short.policy)
     assert "name" not in short.policy
-    (problem,) = problems(write, text, f"policy={{name: transformer, {folder}}}")
+    (problem,) = problems(write(text), f"policy={{name: transformer, {folder}}}")
     assert "policy.name: transformer and the folder in `pretrained` contradict" in problem
-    assert "pretrained is missing" in problems(write, text, "policy.name=pretrained")[0]
+    assert "pretrained is missing" in problems(write(text), "policy.name=pretrained")[0]
     assert (
         "unknown key 'embed_dim'"
-        in problems(write, text, "policy={name: pretrained, embed_dim: 4}")[0]
+        in problems(write(text), "policy={name: pretrained, embed_dim: 4}")[0]
     )

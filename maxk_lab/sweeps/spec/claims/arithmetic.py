@@ -89,16 +89,12 @@ def _check(node: ast.AST) -> None:
         _check(node.right)
     elif isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
         _check(node.operand)
-    elif not isinstance(node, ast.Name) and not _is_number(node):
-        raise ValueError("not arithmetic")
-
-
-def _is_number(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+    elif not isinstance(node, ast.Name):
+        _evaluate(node, {})
 
 
 def _evaluate(node: ast.AST, names: Mapping[str, float]) -> Any:
-    if isinstance(node, ast.Constant) and _is_number(node):
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
     if isinstance(node, ast.Name) and node.id in names:
         return names[node.id]

@@ -7,8 +7,9 @@ from typing import Any
 
 from maxk_lab.errors import LabError
 from maxk_lab.findings import unknown_key
-from maxk_lab.sweeps.spec.claims.regions import settings_of
-from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim, OrderClaim, Where, evaluate_value
+from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
+from maxk_lab.sweeps.spec.claims.regions import Where, settings_of
+from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim, OrderClaim
 from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy
 from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.studies import STUDIES
@@ -17,7 +18,7 @@ Points = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def check_claims(
-    claims: Iterable[Any], points: Points, studies: Mapping[str, Any], source: Source
+    claims: Iterable[Any], points: Points, studies: Mapping[str, AnyStudy], source: Source
 ) -> None:
     """Note claims of equal names, of points that are not there, and of undefined values.
 
@@ -44,7 +45,9 @@ def check_claims(
         met = list(claim.points(points[claim.study]))
         if not met:
             _note_unmet(claim, number, source)
-        _check_measure(claim, met, studies[claim.study], path, source)
+        measure, study = getattr(claim, "metric", None), studies[claim.study]
+        if measure is not None and (reason := study.lacks(measure, met)) is not None:
+            source.add((*path, "metric"), reason)
         if isinstance(claim, EqualsClaim):
             _check_value(claim, met, (*path, "value"), source)
 
@@ -71,35 +74,21 @@ def _note_unknown_settings(
             if key == "start" and claim.kind in ("unbiased", "biased"):
                 source.add((*path, *part, "setting", key), NOT_IID, key=True)
             elif key not in known:
-                words = (
-                    unknown_key(key, known)
-                    if known
-                    else f"unknown key {key!r}: the sweep varies nothing"
-                )
+                nothing = f"unknown key {key!r}: the sweep varies nothing"
+                words = unknown_key(key, known) if known else nothing
                 source.add((*path, *part, "setting", key), words, key=True)
     return len(source.problems) > before
 
 
 def _note_unmet(claim: Any, number: int, source: Source) -> None:
-    pairs = hasattr(claim, "over")
-    rows = isinstance(claim, OrderClaim)
-    what = (
-        "no two points of the grid that can run" if pairs else "no point of the grid that can run"
-    )
-    if rows:
+    side, what = "where", "no point of the grid that can run"
+    if hasattr(claim, "over"):
+        side, what = "of", "no two points of the grid that can run"
+    elif isinstance(claim, OrderClaim):
+        side = "along"
         what = "no points of the grid that can run, one of each region, all else equal"
-    side = "of" if pairs else "along" if rows else "where"
     path: TreePath = ("claims", str(number))
     source.add((*path, side) if side in source.tree["claims"][number] else path, f"matches {what}")
-
-
-def _check_measure(
-    claim: Any, met: list[Any], study: AnyStudy, path: TreePath, source: Source
-) -> None:
-    """Note a measure that the study does not have at the points that the claim speaks of."""
-    measure = getattr(claim, "metric", None)
-    if measure is not None and (reason := study.lacks(measure, met)) is not None:
-        source.add((*path, "metric"), reason)
 
 
 def _check_value(claim: EqualsClaim, met: list[Any], path: TreePath, source: Source) -> None:

@@ -39,8 +39,12 @@ class Where(Model):
 
     def contains(self, point: Point) -> bool:
         """Return whether a grid point (a mapping with every axis) lies in the region."""
-        known = {**point, **settings_of(point)}
-        return all(axis in known and known[axis] in values for axis, values in self.given().items())
+        return _within(self.given(), point)
+
+
+def _within(given: Mapping[str, Sequence[Any]], point: Point) -> bool:
+    known = {**point, **settings_of(point)}
+    return all(axis in known and known[axis] in values for axis, values in given.items())
 
 
 def aligned(
@@ -56,9 +60,7 @@ def aligned(
     swapped = {axis for region in regions for axis in region.given()}
     settings = dict.fromkeys(key for point in points for key in settings_of(point))
     shared = [axis for axis in (*axes, *settings) if axis not in swapped]
-    narrowed = {
-        axis: values for axis, values in where.given().items() if axis not in regions[0].given()
-    }
+    first = where.given() | regions[0].given()
 
     def place(point: Point) -> tuple[Any, ...]:
         known = {**point, **settings_of(point)}
@@ -69,10 +71,7 @@ def aligned(
         for region in regions[1:]
     ]
     for point in points:
-        known = {**point, **settings_of(point)}
-        if not regions[0].contains(point):
-            continue
-        if not all(axis in known and known[axis] in values for axis, values in narrowed.items()):
+        if not _within(first, point):
             continue
         row = [point, *(others[place(point)] for others in found if place(point) in others)]
         if len(row) == len(regions) and len({id(member) for member in row}) == len(row):

@@ -11,25 +11,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.fields import Model, Positive
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.sweeps.spec.claims.arithmetic import check_arithmetic, evaluate_value
+from maxk_lab.sweeps.spec.claims.arithmetic import check_arithmetic
 from maxk_lab.sweeps.spec.claims.regions import AXES, Point, Where, aligned
 from maxk_lab.sweeps.spec.fields import EqualMeasure, GradientMeasure, OrderedMeasure
 from maxk_lab.sweeps.studies import STUDIES
-
-__all__ = [
-    "AXES",
-    "CLAIM_KINDS",
-    "BiasedClaim",
-    "Claim",
-    "DifferenceClaim",
-    "EqualsClaim",
-    "OrderClaim",
-    "Point",
-    "RatioClaim",
-    "UnbiasedClaim",
-    "Where",
-    "evaluate_value",
-]
 
 
 def _check_name(name: str) -> str:
@@ -47,7 +32,10 @@ class _Claim(Model):
 
     @property
     def study(self) -> str:
-        """The kind of study whose rows the claim speaks of."""
+        """The kind of study whose rows the claim speaks of: that of its measure, or of its kind."""
+        metric: str = getattr(self, "metric", "")
+        if metric in MEASURES:
+            return MEASURES.get(metric).study
         return next(row.name for row in STUDIES if self.kind in row.claims)
 
     @property
@@ -83,11 +71,6 @@ class EqualsClaim(_Claim):
     tolerance: Positive | None = None
     relative_tolerance: Positive | None = None
 
-    @property
-    def study(self) -> str:
-        """The study that measures the metric."""
-        return MEASURES.get(self.metric).study
-
     def slack(self, value: float) -> float:
         """Return how far the measure may be from `value`, that of the claim at a point."""
         if self.tolerance is not None:
@@ -108,11 +91,6 @@ class OrderClaim(_Claim):
     kind: Literal["order"]
     metric: OrderedMeasure
     along: Annotated[tuple[Where, ...], Field(min_length=2, strict=False)]
-
-    @property
-    def study(self) -> str:
-        """The study that measures the metric."""
-        return MEASURES.get(self.metric).study
 
     @model_validator(mode="after")
     def _same_axes(self) -> Self:
@@ -137,6 +115,10 @@ class _PairClaim(_Claim):
     of: Where
     over: Where
 
+    if TYPE_CHECKING:  # each kind of pair declares its own
+        at_least: float | None
+        at_most: float | None
+
     @model_validator(mode="after")
     def _two_sides(self) -> Self:
         if not self.of.given() or not set(self.of.given()) <= set(self.over.given()):
@@ -146,16 +128,13 @@ class _PairClaim(_Claim):
             )
         if any(len(values) > 1 for values in self.over.given().values()):
             raise ValueError("over must give one value per axis")
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError("needs exactly one of at_least and at_most")
         return self
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
         """Yield pairs (of, over) that differ only in the axes that `over` gives."""
         return aligned(points, (self.of, self.over), self.where, self.axes)
-
-
-def _one_bound(claim: RatioClaim | DifferenceClaim) -> None:
-    if (claim.at_least is None) == (claim.at_most is None):
-        raise ValueError("needs exactly one of at_least and at_most")
 
 
 class RatioClaim(_PairClaim):
@@ -165,11 +144,6 @@ class RatioClaim(_PairClaim):
     metric: GradientMeasure
     at_least: Positive | None = None
     at_most: Positive | None = None
-
-    @model_validator(mode="after")
-    def _bound(self) -> Self:
-        _one_bound(self)
-        return self
 
 
 def _check_final(metric: str) -> str:
@@ -198,18 +172,13 @@ class DifferenceClaim(_PairClaim):
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
         """Yield pairs (of, over) that differ only in axes that `over` or its estimator gives."""
         fixed = {choose_estimator(name).row.fixed_k for name in self.over.estimator or ()}
-        implied = (
-            {"k": tuple(fixed)}
-            if self.over.k is None and len(fixed) == 1 and None not in fixed
-            else {}
-        )
-        return aligned(
-            points, (self.of, self.over.model_copy(update=implied)), self.where, self.axes
-        )
+        over = self.over
+        if over.k is None and len(fixed) == 1 and None not in fixed:
+            over = over.model_copy(update={"k": tuple(fixed)})
+        return aligned(points, (self.of, over), self.where, self.axes)
 
     @model_validator(mode="after")
-    def _bound(self) -> Self:
-        _one_bound(self)
+    def _known_axes(self) -> Self:
         for region in (self.of, self.over, self.where):
             for axis in AXES:
                 if axis not in self.axes and getattr(region, axis) is not None:

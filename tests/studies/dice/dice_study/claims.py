@@ -1,6 +1,6 @@
 from dice_study.section import largest
 from maxk_lab.report.verdicts import together
-from maxk_lab.sweeps.spec.claims.shapes import evaluate_value
+from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 
 
 def judge(claim, met, alpha):
