@@ -128,8 +128,8 @@ def _paste(best: Candidate) -> str:
 
 def _paste_yaml(best: Candidate, budget: int) -> str:
     key = best.row.key
-    grid = f'estimator: "{key.estimator}", baseline: "{key.baseline}", n: {key.n}, k: {key.k}'
-    return f"{{batch: {budget}, grid: {{{grid}}}}}"
+    method = f'estimator: "{key.estimator}", baseline: "{key.baseline}"'
+    return f"{{batch: {budget}, grid: {{{method}, n: {key.n}, k: {key.k}}}}}"
 
 
 def as_json(answer: Recommendation) -> dict[str, Any]:

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 # Beyond this many, every tick would be unreadable.
 _TICKS = 9
-# Beside the first and the last, as a share of what is between them: room for lines that are moved
-# sideways.
+# Room beside the first and the last tick, as a share of the axis, for lines moved sideways.
 _AIR = 0.09
 
 
@@ -34,7 +33,7 @@ def number_axis(axes: Axes, values: Sequence[float]) -> bool:
 
 
 def plain_ticks(axes: Axes) -> None:
-    """Label the numbers between powers of ten of a logarithmic y axis, such as 0.6 and 20.
+    """Write the numbers between the powers of ten of a logarithmic y axis as 0.6 and 20.
 
     They are written where there is room for them.
     """

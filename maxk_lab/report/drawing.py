@@ -1,4 +1,4 @@
-"""The style of all figures: colours for every eye, panels, one legend, files that do not change."""
+"""The part that all figures share: colours, panels, one legend, files that do not change."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from maxk_lab.statistics.intervals import Interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with every kind of colour vision; markers do it without
-# colour.
+# Okabe and Ito's palette, told apart with every kind of colour vision; markers, without colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _METHOD_MARKERS = (*MARKERS, "<", ">", "p", "h")
@@ -33,8 +32,7 @@ STYLE: Any = {
 _TITLE_SIZE = 9.5
 _LEGEND_SIZE = 8.5
 _TITLE_LINES = 3
-# Inches per letter of text of one point, on average, in titles and in legends, and per line of the
-# legend.
+# Inches per letter of one point, on average, in titles and in legends; inches per legend line.
 _LETTER = 0.0078
 _LABEL_LETTER = 0.0072
 _LEGEND_LINE = 0.19
@@ -50,11 +48,11 @@ def look(index: int) -> dict[str, Any]:
 
 
 def looks(ks: Sequence[int], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Return colour and marker of lines: a colour per K, a marker per method, where both vary.
+    """Colour and marker of lines with these K and methods.
 
-    What most figures of trainings show first is the K that was trained for. Where one of the two
-    does not vary, or there are more than there are colours or markers, each line has its own
-    `look`.
+    A colour per K, which figures of trainings show first, and a marker per method, where both vary.
+    Where one of the two does not, or there are more than there are colours or markers, each line
+    has its own `look`.
     """
     colours, markers = sorted(set(ks)), list(dict.fromkeys(methods))
     one_varies = min(len(colours), len(markers)) < 2
@@ -74,10 +72,7 @@ def panels(
     sharex: Literal["all", "row"] = "all",
     sharey: bool | Literal["row", "col"] = True,
 ) -> tuple[Figure, Any]:
-    """Return a figure of that size in inches and its axes [rows, columns].
-
-    The y axes are common unless told otherwise.
-    """
+    """A figure of that size in inches and its axes [rows, columns], with common axes by default."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -87,10 +82,10 @@ def panels(
 
 
 def finish(figure: Figure, axes: Any, title: str) -> None:
-    """Put the title above and one legend for all panels below.
+    """Add the title above and one legend for all panels below.
 
-    The figure grows by what they take beyond two lines each. It is as wide as it was made, or as a
-    title of three lines needs.
+    The figure grows by the lines that these take beyond two each. It is as wide as it was made, or
+    as a title of three lines needs.
     """
     handles: dict[str, Any] = {}
     for panel in axes.flat:

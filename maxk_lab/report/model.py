@@ -1,4 +1,4 @@
-"""A report as plain values: header, rows of every kind of study, verdicts, and the missing."""
+"""A report as plain values: header, the rows of every kind of study, verdicts, missing cells."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClaimVerdict:
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed cell: its id, its row, its seed and the last line of its error."""
+    """A cell whose record says `failed`: its id, row and seed, and the last line of its error."""
 
     cell: str
     path: str
@@ -39,7 +39,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Header:
-    """Where the numbers come from."""
+    """The origin of the numbers: the sweep, its seeds, commits and versions."""
 
     name: str
     description: str

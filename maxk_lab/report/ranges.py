@@ -1,7 +1,4 @@
-"""The range of an axis that fits the bulk of its lines.
-
-One that diverged would leave no room to tell the others apart.
-"""
+"""The range of an axis that the bulk of the lines fits, where one that diverged would squeeze."""
 
 from __future__ import annotations
 
@@ -27,7 +24,10 @@ _AIR = 0.05
 
 
 def outside(lines: Sequence[Sequence[float]]) -> list[bool]:
-    """Return for each line, its values at the same places, whether it would flatten the others."""
+    """Whether each line is so far from the others that it would flatten them.
+
+    Lines are given by their values at the same places.
+    """
     table = _table(lines)
     if len(table) < 3:
         return [False] * len(table)
@@ -45,7 +45,7 @@ def outside(lines: Sequence[Sequence[float]]) -> list[bool]:
 def limits(
     lines: Sequence[Sequence[float]], bands: Sequence[Sequence[float]]
 ) -> tuple[float, float]:
-    """Return the ends of an axis with all of `lines`, and as much of `bands` as leaves room."""
+    """The ends of an axis with all `lines`, and as much of the `bands` as does not squeeze them."""
     low, high = _ends(lines)
     span = high - low or 1.0
     least, most = _ends(bands)
@@ -64,7 +64,7 @@ def squeezed(lines: Sequence[Sequence[float]], bands: Sequence[Sequence[float]])
 
 
 def where(line: Sequence[float], ends: tuple[float, float]) -> str:
-    """Return a note on a line that is not to be seen whole: `below the axis, -7.98 to -6.22`."""
+    """`below the axis, -7.98 to -6.22`: the place of a line that is not, or not all, to be seen."""
     low, high = float(np.nanmin(line)), float(np.nanmax(line))
     side = "below" if high < ends[0] else "above" if low > ends[1] else "beyond"
     return f"{side} the axis, {number(low)} to {number(high)}"

@@ -30,7 +30,7 @@ class PooledRow:
 
     @property
     def unfinished(self) -> str:
-        """How many of the seeds finished, where some did not; else empty."""
+        """The words for how many of the seeds finished; empty where all did."""
         if self.all_finished:
             return ""
         return f"incomplete: {len(self.finished)} of {len(self.cells)} seeds finished"

@@ -50,21 +50,18 @@ def recommend(
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
-    """Recommend n and a baseline for a budget of rollouts per step, with intervals, and print the \
-line to paste.
+    """Recommend n and a baseline for a budget of rollouts per step, with intervals, and print the
+    line to paste.
 
-    The candidates are the points of the sweep's gradient grid that estimate the gradient of the \
-objective and whose n divides
-    the budget. Those that the sweep's run has not measured yet are measured first. Ranked is the \
-SNR per rollout: of B rollouts
-    a step makes B/n estimates, whose mean has B/n times the SNR of one. How much instances differ \
-from each other
-    does not enter, although fewer, larger groups see fewer of them.
+    The candidates are the points of the sweep's gradient grid that estimate the gradient of the
+    objective and whose n divides the budget. Those that the sweep's run has not measured yet are
+    measured first. Ranked is the SNR per rollout: of B rollouts a step makes B/n estimates, whose
+    mean has B/n times the SNR of one. How much instances differ from each other does not enter,
+    although fewer, larger groups see fewer of them.
 
     \b
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --budget 64 --objective max@8[/bold]
-    [bold]maxk-lab recommend experiments/tsp_sweep.yaml --budget 64 --objective max@8 --stage 0 \
---json[/bold]
+    [bold]maxk-lab recommend experiments/tsp_sweep.yaml --objective max@8 --stage 0 --json[/bold]
     """
     from maxk_lab.report.summarise import summarise
 

@@ -110,6 +110,5 @@ def _longtable(sheet: Sheet) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    # The empty group keeps a cell that opens with [ from being read as an argument of the \\ before
-    # it.
+    # The empty group keeps a cell that opens with [ from being an argument of the \\ before it.
     return "{}" + " & ".join(escape(cell) for cell in cells) + r" \\"

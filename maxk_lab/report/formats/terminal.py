@@ -1,4 +1,4 @@
-"""A report for the terminal: rich tables within a given width, coloured if asked for."""
+"""A report for the terminal: rich tables within a given width, in colour where it is asked for."""
 
 from __future__ import annotations
 

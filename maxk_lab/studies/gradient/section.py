@@ -82,7 +82,7 @@ def chapter(found: GradientRows, summary: Summary) -> Chapter:
 def _sheets(
     rows: tuple[GradientRow, ...], caption: tuple[str, ...], summary: Summary
 ) -> Iterator[Block]:
-    """Return the sheets of one table's rows: best baselines, variance, bias, then the rest."""
+    """The sheets of a table's rows: the best baselines, variance, bias, then what else there is."""
     alone = family(rows[0]) == ALONE
     star: tuple[str, ...] = (
         "★: least variance of the baselines derived unbiased and not found biased, by paired "

@@ -76,7 +76,7 @@ def _sheet(rows: tuple[ObjectiveRow, ...]) -> Sheet:
         caption.append(
             "a to b: the seeds have different environments, and their optima lie between these."
         )
-    # Which estimator is for it stands in the name of the objective.
+    # The name of the objective says which estimator is for it.
     shown = tuple(column for column in _COLUMNS if column.heading != "estimator")
     columns = (*shown, *([SEEDS] if any(len(row.cells) > 1 for row in rows) else []))
     return Sheet(

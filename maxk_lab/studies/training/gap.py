@@ -8,8 +8,8 @@ import numpy as np
 
 from maxk_lab.statistics.units import Array
 
-# Rewards are sums in single precision, and the same tour from another city differs in its last
-# bits: values that are so near to each other, relative to their size, are the same.
+# Rewards are sums in single precision; the same tour from another city differs in its last bits:
+# values that are so near to each other, relative to their size, are the same.
 ROUNDING = 1e-6
 
 

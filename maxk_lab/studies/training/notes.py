@@ -65,7 +65,7 @@ def _instances(row: TrainingRow) -> int:
 
 
 def _same_instances(row: TrainingRow) -> bool:
-    """Whether its seeds were evaluated on one set, from a file, not on one of their own each."""
+    """Whether its seeds were evaluated on one set, from a file, and not each on one of its own."""
     found = {seed.instances for seed in row.by_seed.values()}
     return len(row.by_seed) > 1 and len(found) == 1 and "" not in found
 

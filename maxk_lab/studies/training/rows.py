@@ -39,7 +39,7 @@ def key(cell: Mapping[str, Any]) -> TrainingKey:
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
 ) -> TrainingRows:
-    """Return one row per key of the planned cells, with differences, not judged at `alpha`."""
+    """One row per key of the planned cells, with its differences; nothing is tested at `alpha`."""
     places = grouped(cells, key)
     settings = list(dict.fromkeys(found.setting for found in places))
     rows = [_pooled(found, members, done, level) for found, members in places.items()]

@@ -27,7 +27,7 @@ from maxk_lab.studies.training.row.settings import place_setting, place_words
 
 
 def chapter(found: TrainingRows, summary: Summary) -> Chapter:
-    """Return per environment the best rows, the final curves and differences; then notes."""
+    """The best rows, final curves, differences and the rest of each environment; then notes."""
     rows = found.rows
     places = grouped(rows, lambda row: (row.key.environment, place_setting(row.key.setting)))
     blocks = [block for members in places.values() for block in _sheets(tuple(members), summary)]

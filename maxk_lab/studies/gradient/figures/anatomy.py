@@ -1,4 +1,4 @@
-"""The figure of the variance anatomy: each cell's variance and the parts it is made of."""
+"""The figure of the variance anatomy: the variance of each cell, and the parts it is made of."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FAR = 4.0
 
 
 def anatomy_parts(rows: Sequence[GradientRow]) -> Iterator[list[GradientRow]]:
-    """Return the rows that have an anatomy, in figures of at most `MOST` bars.
+    """The rows that have an anatomy, in figures of at most `MOST` bars.
 
     Rows of the same setting and n stay together. A row that nothing stands beside is left out:
     there is nothing to compare, and the table has its shares.
@@ -60,13 +60,13 @@ def anatomy_parts(rows: Sequence[GradientRow]) -> Iterator[list[GradientRow]]:
 
 
 def anatomy_figure(rows: Sequence[GradientRow], title: str) -> Figure:
-    """Draw the parts of each cell's variance, stacked, over the least variance beside it.
+    """The parts of each cell's variance, stacked, as multiples of the least unbiased beside it.
 
-    That is the least of the unbiased rows. A negative interaction hangs below zero. The black line
-    is the variance itself, with its number: what stands above it hangs below zero, too. The least
-    is that of the same setting, n and objective, for gradients of different objectives have no
-    common scale; oracles are shown, and are no such least. Bars far larger than most are cut, and
-    only their number says how far they reach.
+    A negative interaction hangs below zero. The black line is the variance itself, with its number:
+    the part of a bar above it hangs below zero, too. The least is that of the same setting, n and
+    objective, for gradients of different objectives have no common scale; oracles are shown, and
+    are no such least. Bars far larger than most are cut, and only their number says how far they
+    reach.
     """
     at, ends = _positions(rows)
     width = max(5.2, 1.6 + _BAR * (at[-1] + 1.0))
@@ -118,7 +118,7 @@ def _group(row: GradientRow) -> tuple[Setting, int]:
 def _positions(
     rows: Sequence[GradientRow],
 ) -> tuple[list[float], list[tuple[GradientRow, tuple[float, float]]]]:
-    """Where each bar stands, and for each group a row of it and where it begins and ends."""
+    """The place of each bar, and for each group a row of it with its first and last place."""
     at: list[float] = []
     ends: list[tuple[GradientRow, tuple[float, float]]] = []
     for index, row in enumerate(rows):
@@ -144,9 +144,9 @@ def _label(row: GradientRow, rows: Sequence[GradientRow]) -> str:
 
 
 def _least(row: GradientRow, rows: Sequence[GradientRow]) -> float:
-    """Return the least variance of the unbiased of its group and objective.
+    """The least variance of the unbiased rows of its group and objective, of all where none is.
 
-    It is that of all of these where none is unbiased, and NaN where it is zero.
+    NaN where that is zero.
     """
     group = [
         other

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The colours span these multiples of the best unbiased at most; beyond they stay the same, the
-# numbers do not.
+# The colours span these multiples of the best unbiased at most; beyond, only the numbers change.
 _SPAN = (0.1, 100.0)
 _TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 # Inches between two lines of cells.
 _LINE = 0.195
-# Of cells without a value, or without an unbiased one to compare it with.
+# The colour of cells without a value, or without an unbiased one to compare it with.
 _NO_COLOUR = (0.93, 0.93, 0.93)
 _FOUND_BIASED = ("biased", "scale bias")
 
@@ -37,10 +36,7 @@ def has_heat_map(rows: Sequence[GradientRow]) -> bool:
 
 
 def relative_to_best(rows: Sequence[GradientRow]) -> dict[GradientKey, float]:
-    """Return relative variance over the least of the unbiased rows with the same (n, K).
-
-    It is over that of all rows where both are known.
-    """
+    """Relative variance over the least of the unbiased rows with the same (n, K), where known."""
     best: dict[Size, float] = {}
     for row in filter(_may_be_best, rows):
         best[_size(row)] = min(_value(row), best.get(_size(row), math.inf))
@@ -100,7 +96,7 @@ def _value(row: GradientRow) -> float:
 
 
 def _known(row: GradientRow) -> bool:
-    """Whether it has a value and an interval that ends: else the signal may be nothing."""
+    """Whether it has a value and an interval that ends: the signal is told from nothing."""
     found = row.intervals["relative_variance"]
     return found.known and math.isfinite(found.high) and found.value > 0
 

@@ -1,4 +1,4 @@
-"""The line figures that a sweep file declares: a gradient measure against one thing it varies."""
+"""The line figures that a sweep file declares: one measure against one thing that it varies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORDS = {
     DISTANCE: "distance of the sampling policy",
 }
 _COLUMNS = 4
-# Of the third thing that tells lines apart: a full marker or an empty one.
+# The styles of the third thing that tells lines apart: a full marker or an empty one.
 _FILLS: tuple[dict[str, Any], ...] = ({}, {"markerfacecolor": "white"})
 _LEGEND_LINES = 7
 _WIDEST = 11.0
@@ -42,7 +42,7 @@ _WIDEST = 11.0
 
 @dataclass(frozen=True)
 class _Line:
-    """The key that the rows of one line share, and how the line is drawn."""
+    """The values that the rows of one line share, and the look of the line."""
 
     values: tuple[Any, ...]
     label: str
@@ -105,7 +105,7 @@ def declared_figure(
 
 
 def value_of(row: GradientRow, axis: str) -> Any:
-    """Return the row's value of an axis of the grid or of a setting.
+    """The row's value of an axis of the grid or of a setting.
 
     A policy that samples itself is at distance 0.
     """
@@ -135,10 +135,7 @@ def _drawable(row: GradientRow, declared: Declared) -> bool:
 
 
 def _axes_of_lines(declared: Declared) -> tuple[str, ...]:
-    """Return the values that tell lines apart.
-
-    The ratios of two policies are the samples' own, whatever is estimated from them.
-    """
+    """The axes that tell lines apart; ratios of two policies depend on no estimator or baseline."""
     own = declared.metric in OF_RATIOS
     return tuple(axis for axis in declared.lines if not (own and axis in ("estimator", "baseline")))
 
@@ -166,10 +163,10 @@ def _lines(rows: Sequence[GradientRow], declared: Declared) -> list[_Line]:
 
 
 def _styles(places: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Return a colour per first value, a marker per second, a fill per third.
+    """A colour per first value, a marker per second, a fill per third, if all combinations exist.
 
-    This holds where all combinations of these are there. Elsewhere each line has its own look: most
-    lines of an estimator that is compared with single others share no colour.
+    Elsewhere each line has its own look: where one estimator is compared with single others, most
+    lines share no colour.
     """
     values = [list(dict.fromkeys(column)) for column in zip(*places, strict=True)]
     whole = math.prod(map(len, values)) == len(places)
@@ -210,7 +207,7 @@ def _is_rounding(row: GradientRow, declared: Declared) -> bool:
 
 
 def _edges(rows: Sequence[GradientRow], declared: Declared) -> tuple[float, float]:
-    """Return where to draw zero, a tenth of the least value above it, and where to end infinity."""
+    """The place of what is nothing, a tenth of the least that is something, and the end of bars."""
     known = [_measured(row, declared.metric) for row in rows if not _is_rounding(row, declared)]
     low = min((found.value for found in known), default=1.0)
     high = max(
@@ -255,7 +252,7 @@ def _draw(
 
 
 def _shift(index: int, of: int, positions: Sequence[float], log: bool) -> tuple[float, float]:
-    """Return (factor, offset) that keep bars of different lines apart, less than points are."""
+    """(factor, offset) that keeps bars of different lines apart, far less than points are."""
     step = 0.0 if of == 1 else index / (of - 1) - 0.5
     if log:
         near = min((b / a for a, b in pairwise(positions)), default=2.0)

@@ -1,4 +1,4 @@
-"""Figures of a gradient study: variance against n for every method; a forest plot of the scale."""
+"""Figures of a gradient study: variance against n of every method, a forest plot of the scale."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ VERDICT_MARKS = {
     "reference": ("s", "#666666"),
     "undefined": (".", "#999999"),
 }
-# What a forest panel shows at least, in units of the true scale 1; longer intervals end in an
-# arrow.
+# The least range of a forest panel, where the true scale is 1; longer intervals end in an arrow.
 _FOREST_RANGE = (-0.5, 2.5)
 
 
@@ -113,10 +112,7 @@ def forest_figure(rows: Sequence[GradientRow], title: str, level: float) -> Figu
 
 
 def _forest_limits(rows: Sequence[GradientRow]) -> tuple[float, float]:
-    """Return a range with every point within `_FOREST_RANGE` and the ends of most bars.
-
-    A few wide bars must not squeeze all.
-    """
+    """The ends of an axis with every point in `_FOREST_RANGE` and the ends of most bars."""
     values = [row.intervals["scale"] for row in rows if row.intervals["scale"].known]
     points = np.clip([value.value for value in values] + [1.0], *_FOREST_RANGE)
     low = min(

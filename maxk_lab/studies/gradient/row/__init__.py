@@ -1,1 +1,1 @@
-"""One row of a gradient study: its content, its place, the rows it is compared with."""
+"""One row of a gradient study: its content, its place, and the rows it is compared with."""

@@ -1,4 +1,4 @@
-"""The rows of a gradient study as plain values: a method's measures, and a proxy's tracking."""
+"""The rows of a gradient study as plain values: of a method, and of a proxy for ‖ψ‖²."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DISTANCE = "behaviour.distance"
 
 @dataclass(frozen=True)
 class GradientKey:
-    """The point that a row's seeds share; `environment` is a label as `tsp(num_loc=20)`.
+    """The point that the seeds of one row share; `environment` is a label: `tsp(num_loc=20)`.
 
     `setting` are the values of what the sweep varies; they are not part of that label.
     """

@@ -1,1 +1,1 @@
-"""The end of a training besides Max@K: quantiles, ways of decoding, gaps, robust summaries."""
+"""The end of a training besides Max@K: quantiles, other decoding, gaps, robust summaries."""

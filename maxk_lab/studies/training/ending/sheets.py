@@ -67,7 +67,7 @@ def _value(row: TrainingRow, name: str) -> Interval | None:
 
 
 def shown_gaps(rows: Sequence[TrainingRow]) -> list[str]:
-    """Return the gaps in the table: at K = 1, the trained K, all samples, and of the extras."""
+    """The gaps in the table: at K = 1, at the K trained for, at all samples, and of the extras."""
     ks = {
         1,
         *(method_of(row).k for row in rows),

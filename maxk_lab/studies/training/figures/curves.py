@@ -26,10 +26,7 @@ MANY = 8
 
 
 def curves_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
-    """Draw held-out Max@K during training, a panel per K of interest.
-
-    Above it stands against rollouts, below against time.
-    """
+    """Held-out Max@K during training, a panel per K of interest, against rollouts and time."""
     ks = shown_ks(rows)
     timed = any(not math.isnan(e.seconds) for row in rows for e in row.evaluations)
     styles = row_looks(rows)
@@ -153,7 +150,7 @@ def draw_line(
     label: str,
     marked: Sequence[int] | None = None,
 ) -> None:
-    """Draw a line with its band, one `of` so many; `marked` points have a marker."""
+    """Draw a line with its band, one `of` so many; `marked` points have a marker, else all."""
     axes.plot(
         at,
         [value.value for value in values],

@@ -34,7 +34,7 @@ Curve = Mapping[int, Interval]
 
 
 def final_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
-    """Draw the held-out Max@K curve at the end of training, for K = 1 up to all samples."""
+    """The held-out Max@K curve at the end of training, for K = 1 up to all samples."""
     banded = not unbanded(rows)
     axis, said = f"held-out Max@K{cost_words(rows)}", f"{title}\n{band_words(rows, level)}"
     return _figure(rows, lambda row: dict(enumerate(row.curve, start=1)), axis, said, banded=banded)
@@ -123,7 +123,7 @@ def _figure(
 
 
 def _range(curves: Sequence[Curve]) -> tuple[tuple[float, float] | None, list[str]]:
-    """Return the range of the bulk of the curves where others would flatten it, and notes."""
+    """The range of the bulk of curves where others would flatten it, and notes on the curves."""
     ks = sorted({k for curve in curves for k in curve})
     lines = [[curve[k].value if k in curve else float("nan") for k in ks] for curve in curves]
     bands = [

@@ -83,7 +83,7 @@ def _seeds_in_words(rows: Sequence[TrainingRow], level: float) -> str:
 
 
 def _limits(logged: Sequence[Logged], *, banded: bool) -> tuple[float, float]:
-    """Return the ends of an axis with all values; two seeds' bands alone would squeeze all."""
+    """The ends of an axis with all values; bands of two seeds alone would squeeze every line."""
     values = [value for each in logged for value in each.values]
     ends = [end for each in logged for end in (*each.low, *each.high)]
     low, high = float(np.nanmin(values)), float(np.nanmax(values))

@@ -20,7 +20,7 @@ _PLAIN = ("rloo", "centred")
 
 
 def with_differences(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> TrainingRow:
-    """Return the row with its differences, at every kept K, to the row it is compared with."""
+    """The row with its differences, at every K that is kept, to the one it is compared with."""
     other = compared_with(row, rows)
     if other is row:
         return row
@@ -58,7 +58,7 @@ def compared_with(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
 
 
 def difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
-    """Return final Max@k of `row` minus that of `other`, paired by seed.
+    """Final Max@k of `row` minus that of `other`, paired by seed: both saw the same instances.
 
     Both saw the same held-out instances. With one seed it is a bootstrap over these instances, and
     says nothing of other training runs.
@@ -104,7 +104,7 @@ def _is_plain(row: TrainingRow) -> bool:
 
 
 def _odd(row: TrainingRow) -> int:
-    """How many settings are not the default."""
+    """The number of settings that are not the default."""
     return len(unusual(row.key.setting))
 
 

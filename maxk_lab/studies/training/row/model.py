@@ -52,7 +52,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Logged:
-    """One measure of the training steps, mean over seeds with its interval, per rollouts.
+    """One measure of the training steps, mean over seeds, with its interval, against rollouts.
 
     NaN where it is not defined in every seed; the ends are NaN too where there is one seed.
     """

@@ -20,7 +20,7 @@ BENT = "†"
 
 
 def methods(rows: Sequence[TrainingRow]) -> list[str]:
-    """Return names that tell rows of one environment apart: `maxk centred, K = 8, start=iid`."""
+    """Names that tell rows of one environment apart: `maxk centred, K = 8, start=multistart`."""
     several_n, several_k = (
         len({getattr(row.key, axis) for row in rows}) > 1 for axis in ("n", "k")
     )
@@ -87,7 +87,7 @@ def derived_words(row: TrainingRow) -> str:
 
 
 def biasing(settings: StepSettings) -> list[str]:
-    """Return the settings that bias the gradient of Max@K for any estimator, or change its goal."""
+    """The settings that bias the gradient of Max@K for any estimator, or change its objective."""
     scale, normal = settings.reward_scale, settings.weight_normalization
     clip, aggregation = settings.reward_clip, settings.loss.aggregation
     wrong = {
