@@ -1,6 +1,7 @@
 """Every environment of the catalogue through the same laws."""
 
 import pytest
+import small_environments
 import torch
 from torch.func import functional_call, grad, vmap
 
@@ -14,42 +15,24 @@ from maxk_lab.environments.capabilities import (
     VectorisedEnvironment,
 )
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.optima import method_for, optima
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import exact_value
 
-SMALL = {
-    "embed_dim": 16,
-    "num_encoder_layers": 1,
-    "num_layers": 1,
-    "num_heads": 2,
-    "feedforward_hidden": 16,
-    "mean": 0.9,
-    "learn_scale": True,
-}
 SAMPLES = 100_000
 DRAWS = 4_000
 every_row = pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
 
 
 def setting(row, **changes):
-    return (
-        {p.name: p.parse(p.default) for p in row.parameters}
-        | {"name": row.name}
-        | row.small
-        | changes
-    )
+    return small_environments.parameters_of(row.name, **row.small | changes)
 
 
 def make(row, *, dtype="float64", **changes):
-    parameters = setting(row, **changes)
-    small = SMALL | {"dtype": dtype}
-    policy_settings = {p.name: small.get(p.name, p.default) for p in row.policy_parameters}
-    assert row.refusal(parameters, policy_settings) is None
-    return make_environment(parameters, policy_settings)
+    policy = {"mean": 0.9, "learn_scale": True} if row.name == "gaussian" else {}
+    return small_environments.make(row.name, dtype, policy=policy, **row.small | changes)
 
 
 def drawn(row, **changes):

@@ -5,13 +5,14 @@ It solves a mixed-integer program with HiGHS (scipy), to which connectivity is a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_matrix, csr_matrix, vstack
+from scipy.sparse import csr_matrix, vstack
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 Floats = NDArray[np.float64]
@@ -100,23 +101,13 @@ def _fixed(
     problem: OneTour, a: NDArray[np.intp], b: NDArray[np.intp], length: Floats
 ) -> list[LinearConstraint]:
     n, edges = len(problem.points), len(a)
-    numbers = np.arange(edges)
-    ones = np.ones(edges)
-    incident = coo_matrix(
-        (
-            np.concatenate([ones, ones, np.full(n, -2.0)]),
-            (
-                np.concatenate([a, b, np.arange(n)]),
-                np.concatenate([numbers, numbers, edges + np.arange(n)]),
-            ),
-        ),
-        shape=(n, edges + n),
-    )
-    constraints = [LinearConstraint(incident.tocsr(), 0, 0)]
+    incident = np.zeros((n, edges + n))
+    incident[a, range(edges)] = incident[b, range(edges)] = 1
+    incident[range(n), range(edges, edges + n)] = -2
+    constraints = [LinearConstraint(csr_matrix(incident), 0, 0)]
     if np.isfinite(problem.longest):
-        constraints.append(
-            LinearConstraint(np.concatenate([length, np.zeros(n)])[None], -np.inf, problem.longest)
-        )
+        row = np.concatenate([length, np.zeros(n)])[None]
+        constraints.append(LinearConstraint(row, -np.inf, problem.longest))
     if problem.prize is not None:
         row = np.concatenate([np.zeros(edges), problem.prize])[None]
         constraints.append(LinearConstraint(row, problem.least_prize, np.inf))
@@ -143,9 +134,9 @@ def _cuts(x: Floats, a: NDArray[np.intp], b: NDArray[np.intp], n: int) -> list[c
         if flow.flow_value * CAPACITY_UNIT > 2 * visited[node] - LEAST_VIOLATION:
             continue
         inside = np.zeros(n, dtype=bool)
-        inside[
-            breadth_first_order(_positive(graph - flow.flow), node, return_predecessors=False)
-        ] = True
+        # An entry of zero would be an edge there.
+        left = (graph - flow.flow).maximum(0)
+        inside[breadth_first_order(left, node, return_predecessors=False)] = True
         row = np.zeros(edges + n)
         row[:edges] = inside[a] != inside[b]
         row[edges + int(np.where(inside, visited, -1.0).argmax())] = -2.0
@@ -153,20 +144,12 @@ def _cuts(x: Floats, a: NDArray[np.intp], b: NDArray[np.intp], n: int) -> list[c
     return list(cuts.values())
 
 
-def _positive(matrix: Any) -> Any:
-    """Only the positive entries of a sparse matrix; one that holds zeros would have edges there."""
-    matrix.data = np.maximum(matrix.data, 0)
-    matrix.eliminate_zeros()
-    return matrix
-
-
 def _order(x: Floats, a: NDArray[np.intp], b: NDArray[np.intp]) -> list[int]:
     """The nodes along the tour, from node 0."""
-    neighbours: dict[int, list[int]] = {0: []}
-    for edge in np.flatnonzero(x > 0.5):
-        for _ in range(round(x[edge])):
-            neighbours.setdefault(int(a[edge]), []).append(int(b[edge]))
-            neighbours.setdefault(int(b[edge]), []).append(int(a[edge]))
+    neighbours: dict[int, list[int]] = defaultdict(list)
+    for edge in np.arange(len(x)).repeat(np.rint(x).astype(int)):
+        neighbours[int(a[edge])].append(int(b[edge]))
+        neighbours[int(b[edge])].append(int(a[edge]))
     order, node = [0], 0
     while neighbours[node]:
         following = neighbours[node].pop()
