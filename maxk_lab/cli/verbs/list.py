@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -41,7 +40,10 @@ def list_(
     [bold]maxk-lab list runs[/bold]
     """
     if what is What.runs:
-        rows = _runs(results)
+        from maxk_lab.cli.runs import overview
+        from maxk_lab.sweeps.run.records import find_runs
+
+        rows = [overview(run) for run in find_runs(results)]
     elif what is What.environments:
         rows = _environments()
     elif what is What.policies:
@@ -172,13 +174,6 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "choices": list(parameter.choices),
         "meaning": parameter.meaning,
     }
-
-
-def _runs(results: Path) -> list[dict[str, Any]]:
-    from maxk_lab.cli.runs import overview
-    from maxk_lab.sweeps.run.records import find_runs
-
-    return [overview(run) for run in find_runs(results)]
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

@@ -11,10 +11,10 @@ from maxk_lab.errors import LabError
 from maxk_lab.studies.objective.plan import ObjectiveConditions
 from maxk_lab.studies.objective.schema import Study
 from maxk_lab.sweeps.spec.blocks import Block
-from maxk_lab.sweeps.spec.environment import moved
+from maxk_lab.sweeps.spec.environment import moved, parameters_of
 from maxk_lab.sweeps.spec.grids import check_grid, is_exact
 from maxk_lab.sweeps.spec.source import Source
-from maxk_lab.sweeps.spec.variation import Resolved, Variant, parameters_of
+from maxk_lab.sweeps.spec.variation import Resolved, Variant
 
 
 def check(

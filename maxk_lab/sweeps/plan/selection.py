@@ -23,7 +23,11 @@ def select(plan: Plan, only: str | None) -> frozenset[str]:
     if only is None:
         return frozenset(cell.id for cell in plan.cells)
     wanted = _parse(plan, only)
-    chosen = frozenset(cell.id for cell in plan.cells if _meets(cell, wanted))
+    chosen = frozenset(
+        cell.id
+        for cell in plan.cells
+        if all(_at(cell, axis) in values for axis, values in wanted.items())
+    )
     if not chosen:
         raise LabError(f"--only {only!r} selects no cell: the sweep has no cell with all of these")
     return chosen
@@ -50,14 +54,11 @@ def _value(plan: Plan, axis: str, text: str) -> Any:
     known = [value for value in found if value is not None]  # not every kind has stages
     if not known:
         raise LabError(f"--only: no cell of this sweep has a {axis}, got {axis} = {text}")
-    value = text
-    if axis in ("estimator", "baseline"):
-        try:
-            value = (
-                choose_estimator(text).name if axis == "estimator" else choose_baseline(text).name
-            )
-        except LabError as error:
-            raise LabError(f"--only: {error}") from None
+    choose: Any = {"estimator": choose_estimator, "baseline": choose_baseline}.get(axis)
+    try:
+        value = choose(text).name if choose else text
+    except LabError as error:
+        raise LabError(f"--only: {error}") from None
     for candidate in known:
         if value in (str(candidate), f"{candidate:g}" if isinstance(candidate, float) else None):
             return candidate
@@ -69,7 +70,3 @@ def _value(plan: Plan, axis: str, text: str) -> Any:
 
 def _at(cell: Cell, axis: str) -> Any:
     return getattr(cell, axis) if axis in AXES else cell.setting.get(axis)
-
-
-def _meets(cell: Cell, wanted: dict[str, set[Any]]) -> bool:
-    return all(_at(cell, axis) in values for axis, values in wanted.items())

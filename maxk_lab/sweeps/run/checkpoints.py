@@ -35,9 +35,8 @@ def initial_policy(environment: Environment, unit: Mapping[str, Any]) -> nn.Modu
     """
     policy = environment.policy(policy_seed(unit))
     checkpoint = unit["policy"].get("checkpoint")
-    if checkpoint is None:
-        return policy
-    load_policy(policy, resolved_file(checkpoint, "checkpoint")["path"])
+    if checkpoint is not None:
+        load_policy(policy, resolved_file(checkpoint, "checkpoint")["path"])
     return policy
 
 
@@ -87,19 +86,12 @@ def policy_state(path: str | Path) -> dict[str, Tensor]:
         ) from None
     except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
         raise LabError(f"{path} is no checkpoint: {str(error).strip().splitlines()[0]}") from None
-    state = content.get("policy") if isinstance(content, Mapping) else None
-    if (
-        state is None
-        and isinstance(content, Mapping)
-        and isinstance(content.get("state_dict"), Mapping)
-    ):
-        named = content["state_dict"].items()
-        state = {
-            name.removeprefix(PREFIX): value for name, value in named if name.startswith(PREFIX)
-        } or None
-    if not isinstance(state, Mapping) or not all(
-        isinstance(value, Tensor) for value in state.values()
-    ):
+    content = content if isinstance(content, Mapping) else {}
+    state, whole = content.get("policy"), content.get("state_dict")
+    if state is None and isinstance(whole, Mapping):
+        named = [(name, value) for name, value in whole.items() if name.startswith(PREFIX)]
+        state = {name.removeprefix(PREFIX): value for name, value in named} or None
+    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
         raise LabError(
             f"{path} holds no policy: it must have parameters under policy, as the lab's own "
             "checkpoints, or under state_dict with names beginning with policy., as Lightning's"

@@ -115,12 +115,7 @@ class RunDirectory:
 
     def read(self, cell_id: str) -> Record | None:
         """Return the record of a cell; None if absent, damaged or of another identity version."""
-        record = self._read(cell_id)
-        return (
-            record
-            if record is not None and record.cell.get("identity_version") == IDENTITY_VERSION
-            else None
-        )
+        return None if self._of_other_version(cell_id) else self._read(cell_id)
 
     def records(self, plan: Plan) -> list[Record]:
         """Return the records of the plan's cells in its order, failed too, with its setting."""
@@ -140,11 +135,7 @@ class RunDirectory:
     def stale(self, plan: Plan) -> list[str]:
         """Return cells with a record that the plan does not reuse: of another spec or version."""
         planned = {cell.id for cell in plan.cells}
-        return [
-            cell_id
-            for cell_id in self.ids()
-            if cell_id not in planned or self._of_other_version(cell_id)
-        ]
+        return [one for one in self.ids() if one not in planned or self._of_other_version(one)]
 
     def _of_other_version(self, cell_id: str) -> bool:
         record = self._read(cell_id)

@@ -132,23 +132,39 @@ def moved(
     Raises `LabError` for a value that the parameter or the environment refuses, and for the default
     of an optional parameter, which stands for a setting of another kind than its other values.
     """
-    row = ENVIRONMENTS.get(environment["name"])
     block, _, name = key.partition(".")
     blocks = {"environment": dict(environment), "policy": dict(policy)}
-    known = {"environment": row.parameters, "policy": row.parameters_of(policy)}
-    parameter = next((p for p in known.get(block, ()) if p.name == name), None)
+    parameter = parameters_of(environment["name"], policy).get(key)
     if parameter is None:
-        raise LabError(f"{row.name} has no {key}")
+        raise LabError(f"{environment['name']} has no {key}")
     parsed = parameter.parse(value)
     if parameter.optional and parsed == parameter.parse(parameter.default):
         raise LabError(f"{name} = {value} stands for none being given: {parameter.meaning}")
     blocks[block][name] = parsed
-    reason = row.refusal(
-        {k: v for k, v in blocks["environment"].items() if k != "name"}, blocks["policy"]
-    )
-    if reason is not None:
+    if (reason := refusal_of(**blocks)) is not None:
         raise LabError(reason)
     return blocks["environment"], blocks["policy"]
+
+
+def parameters_of(environment: str, policy: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Return the parameters of an environment and of the policy named, by keys as `policy.mean`.
+
+    There are none where either is unknown. Raises `LabError` for a policy that does not fit.
+    """
+    if not is_known(environment, policy):
+        return {}
+    row = ENVIRONMENTS.get(environment)
+    blocks = {"environment": row.parameters, "policy": row.parameters_of(policy)}
+    return {f"{block}.{p.name}": p for block, parameters in blocks.items() for p in parameters}
+
+
+def refusal_of(environment: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+    """Return why a resolved environment and policy cannot run; None where they are not known."""
+    if not is_known(environment["name"], policy):
+        return None
+    parameters = {name: value for name, value in environment.items() if name != "name"}
+    own = {name: value for name, value in policy.items() if name != "checkpoint"}
+    return ENVIRONMENTS.get(environment["name"]).refusal(parameters, own)
 
 
 def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,16 +39,17 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    key, equals, _ = text.partition("=")
+    key, equals, written = text.partition("=")
     path = _path(key.strip())
-    shown = ".".join(path) or "(option)"
+    here, value_here = Mark(FILE, number, 1), Mark(FILE, number, len(key) + 2)
+
+    def note(mark: Mark, message: str) -> None:
+        source.problems.append(Problem(*mark, ".".join(path) or "(option)", message))
+
     if not equals or not path:
-        source.problems.append(
-            Problem(FILE, number, 1, shown, f"must read key=value, got {text!r}")
-        )
-        return
+        return note(here, f"must read key=value, got {text!r}")
     try:
-        value = OmegaConf.from_dotlist([f"value={text.partition('=')[2]}"])._get_node("value")
+        value = OmegaConf.from_dotlist([f"value={written}"])._get_node("value")
         if path[0] == "vary" and len(path) > 1:
             # OmegaConf takes the dot in the keys of `vary` for a step down.
             if not OmegaConf.is_dict(config.get("vary")):
@@ -63,9 +64,7 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
             both = OmegaConf.is_dict(value) and not OmegaConf.is_list(before)
             OmegaConf.update(config, key_path, value, merge=both)
     except yaml.YAMLError as error:
-        reason = getattr(error, "problem", None) or str(error)
-        source.problems.append(Problem(FILE, number, len(key) + 2, shown, f"not YAML: {reason}"))
-        return
+        return note(value_here, f"not YAML: {getattr(error, 'problem', None) or error}")
     except (
         OmegaConfBaseException,
         ValueError,
@@ -75,19 +74,13 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
         AssertionError,
     ) as error:
         reason = _no_entry(source.tree, path) or _first_line(error)
-        source.problems.append(Problem(FILE, number, 1, shown, f"cannot be set: {reason}"))
-        return
-    here, value_here = Mark(FILE, number, 1), Mark(FILE, number, len(key) + 2)
+        return note(here, f"cannot be set: {reason}")
     for end in range(1, len(path) + 1):
         if path[:end] not in source.values or end == len(path):
             source.values[path[:end]] = value_here
             source.keys[path[:end]] = here
-    _mark_under(
-        source,
-        path,
-        OmegaConf.to_container(value) if OmegaConf.is_config(value) else None,
-        value_here,
-    )
+    given = OmegaConf.to_container(value) if OmegaConf.is_config(value) else None
+    _mark_under(source, path, given, value_here)
 
 
 def _path(key: str) -> TreePath:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -37,8 +37,7 @@ _Loader.add_implicit_resolver(
 )
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """The place where something is written; lines and columns count from 1."""
 
     file: str
@@ -62,7 +61,7 @@ class Source:
         for end in range(len(path), -1, -1):
             mark = mark or self.values.get(path[:end])
         where = mark or Mark(self.file, 1, 1)
-        return Problem(where.file, where.line, where.column, ".".join(path) or "(file)", message)
+        return Problem(*where, ".".join(path) or "(file)", message)
 
     def add(self, path: TreePath, message: str, *, key: bool = False) -> None:
         """Note a problem; see `problem`."""
@@ -71,9 +70,7 @@ class Source:
     def forget(self, path: TreePath) -> None:
         """Drop the marks under `path`, whose value is replaced."""
         for marks in (self.values, self.keys):
-            for known in [
-                known for known in marks if len(known) > len(path) and known[: len(path)] == path
-            ]:
+            for known in [k for k in marks if len(k) > len(path) and k[: len(path)] == path]:
                 del marks[known]
 
 
@@ -137,7 +134,7 @@ def _build(
     loader: _Loader, node: yaml.Node, path: TreePath, source: Source, inside: tuple[int, ...]
 ) -> Any:
     """The value of `node`, its marks and its repeated keys noted in `source`."""
-    source.values[path] = Mark(source.file, node.start_mark.line + 1, node.start_mark.column + 1)
+    source.values[path] = _mark(source, node)
     if id(node) in inside:
         raise SpecError([source.problem(path, "an alias may not contain itself")])
     inside = (*inside, id(node))
@@ -153,9 +150,7 @@ def _build(
     built: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key = str(_key(loader, key_node))
-        source.keys[*path, key] = Mark(
-            source.file, key_node.start_mark.line + 1, key_node.start_mark.column + 1
-        )
+        source.keys[*path, key] = _mark(source, key_node)
         built[key] = _build(loader, value_node, (*path, key), source, inside)
     return built
 
@@ -163,21 +158,19 @@ def _build(
 def _note_repeated_keys(
     loader: _Loader, node: yaml.MappingNode, path: TreePath, source: Source
 ) -> None:
-    first: dict[Any, int] = {}
+    first: dict[Any, Mark] = {}
     for key_node, _ in node.value:
         if key_node.tag == "tag:yaml.org,2002:merge":
             continue
-        key, line, column = (
-            _key(loader, key_node),
-            key_node.start_mark.line + 1,
-            key_node.start_mark.column + 1,
-        )
+        key, mark = _key(loader, key_node), _mark(source, key_node)
         if key in first:
-            message = f"key {key!r} is given twice, first on line {first[key]}"
-            source.problems.append(
-                Problem(source.file, line, column, ".".join((*path, str(key))), message)
-            )
-        first.setdefault(key, line)
+            message = f"key {key!r} is given twice, first on line {first[key].line}"
+            source.problems.append(Problem(*mark, ".".join((*path, str(key))), message))
+        first.setdefault(key, mark)
+
+
+def _mark(source: Source, node: yaml.Node) -> Mark:
+    return Mark(source.file, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def _key(loader: _Loader, node: yaml.Node) -> Any:

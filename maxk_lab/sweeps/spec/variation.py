@@ -12,7 +12,14 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.fields import as_tuple
 from maxk_lab.sweeps.plan.identity import without_defaults
-from maxk_lab.sweeps.spec.environment import NAME, POLICY_NAME, completed, is_known, later_defaults
+from maxk_lab.sweeps.spec.environment import (
+    NAME,
+    POLICY_NAME,
+    completed,
+    later_defaults,
+    parameters_of,
+    refusal_of,
+)
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
@@ -44,7 +51,7 @@ def variants(
     """
     # Whatever is refused with nothing varied was sound when the run was made: a reward function
     # that is not at hand where the run is reported. It says nothing of the combinations.
-    always = _refusal(*completed(environment, policy)) if vary else None
+    always = refusal_of(*completed(environment, policy)) if vary else None
     for values in product(*vary.values()):
         chosen = dict(zip(vary, values, strict=True))
         blocks = {"environment": dict(environment), "policy": dict(policy)}
@@ -57,7 +64,7 @@ def variants(
             known = parameters_of(blocks["environment"]["name"], blocks["policy"])
             later = later_defaults([known[key]] if key in known else [])
             blocks[block] = without_defaults({**blocks[block], name: value}, later)
-        refused = _refusal(**blocks) if vary else None
+        refused = refusal_of(**blocks) if vary else None
         # A checkpoint is known by its path; its hash is for the worker.
         setting = {
             key: value["path"] if key == CHECKPOINT else value for key, value in chosen.items()
@@ -65,18 +72,6 @@ def variants(
         yield Variant(
             setting, blocks["environment"], blocks["policy"], None if refused == always else refused
         )
-
-
-def parameters_of(environment: str, policy: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Return the parameters of an environment and of the policy named, by keys as `policy.mean`.
-
-    There are none where either is unknown. Raises `LabError` for a policy that does not fit.
-    """
-    if not is_known(environment, policy):
-        return {}
-    row = ENVIRONMENTS.get(environment)
-    blocks = {"environment": row.parameters, "policy": row.parameters_of(policy)}
-    return {f"{block}.{p.name}": p for block, parameters in blocks.items() for p in parameters}
 
 
 def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...]] | None:
@@ -191,11 +186,3 @@ def _parse(
             source.add(at, f"must be distinct, got {found} more than once")
         parsed.append(found)
     return tuple(parsed)
-
-
-def _refusal(environment: dict[str, Any], policy: dict[str, Any]) -> str | None:
-    if not is_known(environment["name"], policy):
-        return None
-    parameters = {name: value for name, value in environment.items() if name != "name"}
-    own = {name: value for name, value in policy.items() if name != "checkpoint"}
-    return ENVIRONMENTS.get(environment["name"]).refusal(parameters, own)

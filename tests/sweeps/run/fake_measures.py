@@ -10,6 +10,7 @@ from typing import Any
 
 from maxk_lab.seeds import derive_seed
 
+Cells = list[dict[str, Any]]
 Results = Iterator[tuple[str, dict[str, Any] | Exception]]
 
 
@@ -17,32 +18,24 @@ def _metrics(cell: dict[str, Any]) -> dict[str, Any]:
     return {"value": derive_seed(cell["id"]) / 3e17, "undefined": {}}
 
 
-def quick(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
-) -> Results:
+def quick(unit: dict[str, Any], cells: Cells, *, event: Callable[..., None], **_: Any) -> Results:
     event("scores", {"done": 1, "of": 1})
     for cell in cells:
         yield cell["id"], _metrics(cell)
 
 
-def slow(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
-) -> Results:
+def slow(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     for cell in cells:
         time.sleep(0.3)
         yield cell["id"], _metrics(cell)
 
 
-def stuck(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
-) -> Results:
+def stuck(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     yield cells[0]["id"], _metrics(cells[0])
     time.sleep(600)
 
 
-def threads(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
-) -> Results:
+def threads(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     for cell in cells:
         yield (
             cell["id"],
@@ -50,9 +43,7 @@ def threads(
         )
 
 
-def bad_cell(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
-) -> Results:
+def bad_cell(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
     """The cells of baseline none fail, one by one; with the file `mended` in the cache they do not."""
     for cell in cells:
         failing = cell["baseline"] == "none" and not (cache / "mended").exists()
@@ -60,7 +51,7 @@ def bad_cell(
 
 
 def bad_pool(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
+    unit: dict[str, Any], cells: Cells, *, cache: Path, event: Callable[..., None], **_: Any
 ) -> Results:
     """The units of seed 1 fail before their first cell."""
     if unit["seed"] == 1:
@@ -68,9 +59,7 @@ def bad_pool(
     return quick(unit, cells, cache=cache, event=event)
 
 
-def dies(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
-) -> Results:
+def dies(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     """The worker of seed 1 dies after its first cell, as one killed for its memory does."""
     yield cells[0]["id"], _metrics(cells[0])
     time.sleep(0.2)
@@ -80,15 +69,11 @@ def dies(
         yield cell["id"], _metrics(cell)
 
 
-def forgets(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
-) -> Results:
+def forgets(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     yield cells[0]["id"], _metrics(cells[0])
 
 
-def timed(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
-) -> Results:
+def timed(unit: dict[str, Any], cells: Cells, *, event: Callable[..., None], **_: Any) -> Results:
     """Metrics with what a clock said, which is another thing on every run."""
     for cell in cells:
         event("training", {"step": 1, "steps": 1})
@@ -98,8 +83,6 @@ def timed(
         )
 
 
-def not_json(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, cache: Path, event: Callable[..., None]
-) -> Results:
+def not_json(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     for cell in cells:
         yield cell["id"], {"value": float("nan")}
