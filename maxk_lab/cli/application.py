@@ -47,15 +47,8 @@ app = typer.Typer(
     epilog="Exit codes: 0 ok, 1 cells failed or a claim was refuted, 2 your mistake, "
     "130 interrupted.",
 )
-app.command()(run)
-app.command()(plan)
-app.command()(report)
-app.command()(recommend)
-app.command()(check)
-app.command("list")(list_)
-app.command()(show)
-app.command()(validate)
-app.command()(track)
+for verb in (run, plan, report, recommend, check, list_, show, validate, track):
+    app.command(verb.__name__.removesuffix("_"))(verb)
 
 
 def _version(wanted: bool) -> None:

@@ -37,17 +37,10 @@ def print_recommendation(answer: Recommendation) -> None:
         "The interval of the best is not corrected for its having been picked.",
         caption_justify="left",
     )
-    for heading in (
-        "estimator",
-        "baseline",
-        "n",
-        "groups a step",
-        "SNR of a step",
-        "against the best",
-    ):
-        table.add_column(
-            heading, justify="left" if heading in ("estimator", "baseline") else "right"
-        )
+    for heading in ("estimator", "baseline"):
+        table.add_column(heading)
+    for heading in ("n", "groups a step", "SNR of a step", "against the best"):
+        table.add_column(heading, justify="right")
     for one in answer.candidates[:_SHOWN]:
         table.add_row(*map(escape, _line(one)))
     console().print(table)
@@ -80,12 +73,18 @@ def _print_not_compared(answer: Recommendation) -> None:
 def _print_left_out(answer: Recommendation) -> None:
     reasons: dict[str, list[str]] = {}
     for row, reason in answer.left_out:
-        reasons.setdefault(reason, []).append(
-            f"{row.key.estimator}/{row.key.baseline} n={row.key.n}"
-        )
+        reasons.setdefault(reason, []).append(_named(row.key))
     for reason, names in reasons.items():
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        say(f"left out, {reason}: {', '.join(names[:3])}{more}")
+        say(f"left out, {reason}: {_some(names, 3)}")
+
+
+def _named(key: Any) -> str:
+    return f"{key.estimator}/{key.baseline} n={key.n}"
+
+
+def _some(names: list[str], most: int) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _verdict(answer: Recommendation) -> str:
@@ -93,12 +92,8 @@ def _verdict(answer: Recommendation) -> str:
     what = f"{key.estimator} with {key.baseline}, n = {key.n}"
     if not answer.ties:
         return f"Recommended: {what}; its SNR per rollout is above that of every other candidate."
-    names = [
-        f"{tie.row.key.estimator}/{tie.row.key.baseline} n={tie.row.key.n}"
-        for tie in answer.ties[:4]
-    ]
-    more = f" and {len(answer.ties) - 4} more" if len(answer.ties) > 4 else ""
-    return f"Recommended: {what}; not told apart from it: {', '.join(names)}{more}."
+    ties = _some([_named(tie.row.key) for tie in answer.ties], 4)
+    return f"Recommended: {what}; not told apart from it: {ties}."
 
 
 def _paste(best: Candidate) -> str:

@@ -5,14 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sweep_files import plan_of
 
 from maxk_lab.cli.effort import FIRST_GUESS
 from maxk_lab.cli.tracker import Tracker, UnitState
 from maxk_lab.studies.training.plan import EVALUATION_COST
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.sweeps.plan.plan import Plan
 
 from .conftest import TAUGHT
+
+
+def planned(folder: Path, *overrides: str, text: str = TAUGHT) -> Plan:
+    (folder / "taught.yaml").write_text(text, encoding="utf-8")
+    return plan_of(str(folder / "taught.yaml"), *overrides)
+
+
+def last_work(plan: Plan) -> float:
+    return sum(plan.units[-1].work().values())
 
 
 @pytest.mark.parametrize(
@@ -33,9 +42,7 @@ def test_a_later_phase_means_that_the_earlier_ones_are_done(
 
 
 def test_the_share_of_a_run_grows_with_the_steps_of_its_trainings(tmp_path: Path) -> None:
-    path = tmp_path / "taught.yaml"
-    path.write_text(TAUGHT, encoding="utf-8")
-    plan = make_plan(load_spec(path))
+    plan = planned(tmp_path)
     units = [unit for unit in plan.units if unit.study == "training"]
     tracker = Tracker(plan)
     tracker.event("run_started", {"cell_ids": [cell.id for unit in units for cell in unit.cells]})
@@ -55,12 +62,7 @@ def test_the_share_of_a_run_grows_with_the_steps_of_its_trainings(tmp_path: Path
              "training.evaluate.every=1"],
 )  # fmt: skip
 def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:
-    path = tmp_path / "taught.yaml"
-    path.write_text(TAUGHT, encoding="utf-8")
-    before, after = (
-        sum(make_plan(load_spec(path, overrides)).units[-1].work().values())
-        for overrides in ([], [more])
-    )
+    before, after = (last_work(planned(tmp_path, *overrides)) for overrides in ([], [more]))
     assert 0 < before < after
 
 
@@ -70,12 +72,9 @@ def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:
 def test_extras_are_decoded_once_for_every_instance(
     tmp_path: Path, extras: str, trajectories: int
 ) -> None:
-    path = tmp_path / "taught.yaml"
-    path.write_text(
-        TAUGHT.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}"), encoding="utf-8"
-    )
+    text = TAUGHT.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}")
     before, after = (
-        sum(make_plan(load_spec(path, overrides)).units[-1].work().values())
+        last_work(planned(tmp_path, *overrides, text=text))
         for overrides in ([], [f"training.evaluate.extras={extras}"])
     )
     assert after - before == pytest.approx(EVALUATION_COST * 6 * 4 * trajectories)
@@ -101,12 +100,11 @@ def test_the_first_guess_is_near_what_was_measured(tmp_path: Path, seconds: int)
     environment, steps, evaluate = MEASURED[seconds]
     grid = "{estimator: maxk, baseline: centred, n: 16, k: 8}"
     extras = "extras: [greedy, augmentation, multistart]"
-    path = tmp_path / "one.yaml"
-    path.write_text(
+    text = (
         f"name: one\nseeds: 0\nenvironment: {environment}\n"
-        f"training: {{{steps}, evaluate: {{{evaluate}, {extras}}}, grid: {grid}}}\n",
-        encoding="utf-8",
+        f"training: {{{steps}, evaluate: {{{evaluate}, {extras}}}, grid: {grid}}}\n"
     )
-    (unit,) = make_plan(load_spec(path)).units
-    guess = FIRST_GUESS * sum(unit.work().values())
+    plan = planned(tmp_path, text=text)
+    assert len(plan.units) == 1
+    guess = FIRST_GUESS * last_work(plan)
     assert 0.6 * seconds < guess < 1.6 * seconds

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 HEAVY = ("torch", "rl4co", "wandb", "pandas", "matplotlib", "scipy")
-# Runs the program, then names the heavy libraries that it imported as its last line.
+# Runs the program with each of the command lines, one after the other, and says as its last line
+# which heavy libraries were there after each.
 PROBE = f"""
-import sys
+import json, sys
 from maxk_lab.cli import app
-try:
-    app(sys.argv[1:])
-except SystemExit as exit:
-    assert exit.code in (0, None), exit.code
-print(" ".join(name for name in {HEAVY!r} if name in sys.modules))
+found = []
+for arguments in json.loads(sys.argv[1]):
+    try:
+        app(arguments)
+    except SystemExit as exit:
+        assert exit.code in (0, None), (arguments, exit.code)
+    found.append([name for name in {HEAVY!r} if name in sys.modules])
+print(json.dumps(found))
 """
+QUICK = [
+    ["--help"],
+    ["--version"],
+    ["run", "--help"],
+    ["plan", "tiny.yaml"],
+    ["list", "estimators"],
+    ["list", "baselines"],
+    ["list", "environments"],
+    ["list", "runs"],
+    ["validate", "tiny.yaml"],
+    ["run", "tiny.yaml", "--dry-run"],
+    ["list", "tasks"],
+    ["list", "rewards"],
+    ["plan", "language.yaml"],
+    ["validate", "language.yaml"],
+]
 
 LANGUAGE = """\
 name: language
@@ -28,42 +47,24 @@ training: {grid: {estimator: maxk, baseline: [otb_token, eob_loo], n: 8, k: 1}}
 """
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["--version"],
-        ["run", "--help"],
-        ["plan", "tiny.yaml"],
-        ["list", "estimators"],
-        ["list", "baselines"],
-        ["list", "environments"],
-        ["list", "runs"],
-        ["validate", "tiny.yaml"],
-        ["run", "tiny.yaml", "--dry-run"],
-        ["list", "tasks"],
-        ["list", "rewards"],
-        ["plan", "language.yaml"],
-        ["validate", "language.yaml"],
-    ],
-    ids=" ".join,
-)
-def test_quick_verbs_import_nothing_heavy(sweep: str, tmp_path: Path, arguments: list[str]) -> None:
-    Path("language.yaml").write_text(LANGUAGE, encoding="utf-8")
+def heavy(probe: str, *commands: list[str]) -> list[list[str]]:
+    """The heavy libraries that a process has imported after each of these command lines."""
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, *arguments],
-        cwd=tmp_path,
+        [sys.executable, "-c", probe, json.dumps(commands)],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == ""
+    found: list[list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
-def test_the_probe_sees_a_heavy_import(tmp_path: Path) -> None:
-    probe = PROBE.replace("import sys\n", "import sys\nimport scipy\n", 1)
-    done = subprocess.run(
-        [sys.executable, "-c", probe, "--version"], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.splitlines()[-1] == "scipy"
+def test_quick_verbs_import_nothing_heavy(sweep: str) -> None:
+    Path("language.yaml").write_text(LANGUAGE, encoding="utf-8")
+    assert list(zip(QUICK, heavy(PROBE, *QUICK))) == [(verb, []) for verb in QUICK]
+
+
+def test_the_probe_sees_a_heavy_import() -> None:
+    probe = PROBE.replace("import json, sys\n", "import json, scipy, sys\n", 1)
+    assert heavy(probe, ["--version"]) == [["scipy"]]
