@@ -37,10 +37,6 @@ class Outcome:
     stale: tuple[str, ...] = ()
 
 
-def _ignore(name: str, payload: dict[str, object]) -> None:
-    pass
-
-
 def execute(
     plan: Plan,
     run: RunDirectory,
@@ -49,7 +45,7 @@ def execute(
     only: str | None = None,
     force: bool = False,
     retry_failed: bool = False,
-    on_event: OnEvent = _ignore,
+    on_event: OnEvent = lambda name, payload: None,
     measure: str | None = None,
 ) -> Outcome:
     """Measure the cells of `plan` that `run` lacks in `jobs` worker processes, and keep each.

@@ -44,10 +44,8 @@ def _git(package: Path) -> dict[str, Any] | None:
     # A copy installed inside somebody's own repository is not tracked by it.
     if _run_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None
-    commit, status = (
-        _run_git(package, "rev-parse", "HEAD"),
-        _run_git(package, "status", "--porcelain"),
-    )
+    commit = _run_git(package, "rev-parse", "HEAD")
+    status = _run_git(package, "status", "--porcelain")
     return {"commit": commit, "dirty": bool(status)} if commit else None
 
 

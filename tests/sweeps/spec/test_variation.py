@@ -160,27 +160,20 @@ def test_a_run_is_planned_where_its_reward_function_is_not_at_hand(
     assert len(there) == 8
 
 
-def test_list_parameters_and_other_studies_are_not_varied(write: Write) -> None:
-    text = SWEEP.replace("VARY", "{environment.rewards: [exact_match]}").replace(
-        "{name: bandit, arms: 4}", "{name: toy_llm}"
-    )
-    assert problems(write(text)) == [
+@pytest.mark.parametrize("rewards", ["[exact_match]", "[[exact_match]]"])
+def test_list_parameters_are_not_varied(write: Write, rewards: str) -> None:
+    text = SWEEP.replace("VARY", f"{{environment.rewards: {rewards}}}")
+    assert problems(write(text.replace("{name: bandit, arms: 4}", "{name: toy_llm}"))) == [
         "sweep.yaml:4:8: vary.environment.rewards: rewards is a list; a sweep varies single values"
     ]
+
+
+def test_an_objective_is_not_varied(write: Write) -> None:
     objective = "objective: {parameter: environment.reward_shift, from: 0, to: 1, grid: {estimator: maxk, k: 1}}\n"
     (found,) = problems(write(SWEEP.replace("VARY", BOTH) + objective))
     assert found.startswith(
         "sweep.yaml:4:1: vary: is for gradient, training and weights studies; this sweep has a study of objective too"
     )
-
-
-def test_a_list_for_a_list_parameter_is_one_problem(write: Write) -> None:
-    text = SWEEP.replace("VARY", "{environment.rewards: [[exact_match]]}").replace(
-        "{name: bandit, arms: 4}", "{name: toy_llm}"
-    )
-    assert problems(write(text)) == [
-        "sweep.yaml:4:8: vary.environment.rewards: rewards is a list; a sweep varies single values"
-    ]
 
 
 @pytest.mark.parametrize(
