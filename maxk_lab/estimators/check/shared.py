@@ -76,14 +76,10 @@ def check_identities() -> list[CheckResult]:
     """
     found: dict[str, list[tuple[str, float]]] = {"I1": [], "I2": [], "I3": []}
     for n in (2, 9, 1_000, LARGE_N):
-        group = (
-            torch.randn(n, generator=torch.Generator().manual_seed(n), dtype=torch.float64) - 6.0
-        )
+        group = _normal(n)
         for k in sorted({1, 2, min(17, n), max(1, n // 2), n - 1, n} - {0}):
-            value, s = (
-                rewards.maxk_reward_estimate(group, k),
-                weights.maxk_gradient_weights(group, k),
-            )
+            value = rewards.maxk_reward_estimate(group, k)
+            s = weights.maxk_gradient_weights(group, k)
             setting = f"n={n}, K={k}"
             found["I1"].append((setting, error_of(s.sum(), k * value)))
             if k == n:
@@ -98,14 +94,10 @@ def check_identities() -> list[CheckResult]:
         (1_000, 17, "top_m[2]"),
         (1_000, 500, "trimmed_mean[0.2]"),
     ):
-        group = (
-            torch.randn(n, generator=torch.Generator().manual_seed(n), dtype=torch.float64) - 6.0
-        )
+        group = _normal(n)
         own = Objective(form, k)
-        value, s = (
-            rewards.objective_estimate(group, own),
-            weights.maxk_gradient_weights(group, k, objective=own),
-        )
+        value = rewards.objective_estimate(group, own)
+        s = weights.maxk_gradient_weights(group, k, objective=own)
         left_out = s - baselines.sample_loo_weights(group, k, objective=own)
         setting = f"n={n}, {own.name}"
         found["I1"].append((setting, error_of(s.sum(), k * value)))
@@ -119,3 +111,8 @@ def check_identities() -> list[CheckResult]:
         "I3": "left-out value afresh",
     }
     return [worst(f"identity {key}", names[key], errors, 1e-10) for key, errors in found.items()]
+
+
+def _normal(n: int) -> Tensor:
+    generator = torch.Generator().manual_seed(n)
+    return torch.randn(n, generator=generator, dtype=torch.float64) - 6.0

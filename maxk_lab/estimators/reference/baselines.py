@@ -33,12 +33,13 @@ def group_mean(group: Group, k: int, *, objective: Objective | None = None) -> l
 
 def centred(group: Group, k: int, *, objective: Objective | None = None) -> list[Fraction]:
     """s_i minus K/n times the value of the others."""
-    return _minus_share_of_others(group, k, Fraction(k, len(group)), objective)
+    return _minus_share(group, k, left_out_values(group, k, _alpha(objective)), objective)
 
 
 def sample_loo(group: Group, k: int, *, objective: Objective | None = None) -> list[Fraction]:
     """s_i minus the value of the others."""
-    return _minus_share_of_others(group, k, Fraction(1), objective)
+    alpha = _alpha(objective)
+    return minus(score(group, k, alpha), left_out_values(group, k, alpha))
 
 
 def pkpo_sloo(group: Group, k: int, *, objective: Objective | None = None) -> list[Fraction]:
@@ -66,15 +67,14 @@ def affine(
     group: Group, k: int, *, alpha: float | Fraction = 0.5, objective: Objective | None = None
 ) -> list[Fraction]:
     """s_i - (K/n) [value of the others at K - alpha * (that - their reduced value at K-1)]."""
+    if alpha == 0:
+        return centred(group, k, objective=objective)
     at_k = left_out_values(group, k, _alpha(objective))
-    reduced = None if objective is None or alpha == 0 else objective.exact_reduced
-    step = (
-        minus(at_k, left_out_values(group, k - 1, reduced))
-        if alpha != 0
-        else [Fraction(0)] * len(group)
+    reduced = None if objective is None else objective.exact_reduced
+    step = minus(at_k, left_out_values(group, k - 1, reduced))
+    return _minus_share(
+        group, k, [v - Fraction(alpha) * d for v, d in zip(at_k, step, strict=True)], objective
     )
-    level = minus(at_k, [Fraction(alpha) * d for d in step])
-    return minus(score(group, k, _alpha(objective)), [Fraction(k, len(group)) * b for b in level])
 
 
 def ladder(group: Group, k: int, *, alpha: Sequence[float | Fraction]) -> list[Fraction]:
@@ -89,12 +89,12 @@ def ladder(group: Group, k: int, *, alpha: Sequence[float | Fraction]) -> list[F
         sum((a * v for a, v in zip(rungs, own, strict=True)), Fraction(0))
         for own in zip(*values, strict=True)
     ]
-    return minus(score(group, k), [Fraction(k, len(group)) * b for b in level])
+    return _minus_share(group, k, level)
 
 
 def constant(group: Group, k: int, *, c: float | Fraction) -> list[Fraction]:
     """s_i minus K/n times c."""
-    return minus(score(group, k), [Fraction(k, len(group)) * Fraction(c)] * len(group))
+    return _minus_share(group, k, [Fraction(c)] * len(group))
 
 
 def fitted_affine(group: Group, k: int, *, coefficients: Group) -> list[Fraction]:
@@ -149,8 +149,9 @@ def _alpha(objective: Objective | None) -> Alpha:
     return None if objective is None else objective.exact_weights
 
 
-def _minus_share_of_others(
-    group: Group, k: int, share: Fraction, objective: Objective | None
+def _minus_share(
+    group: Group, k: int, level: Group, objective: Objective | None = None
 ) -> list[Fraction]:
-    alpha = _alpha(objective)
-    return minus(score(group, k, alpha), [share * b for b in left_out_values(group, k, alpha)])
+    """s_i minus K/n times the level of sample i."""
+    share = Fraction(k, len(group))
+    return minus(score(group, k, _alpha(objective)), [share * b for b in level])
