@@ -15,7 +15,7 @@ from maxk_lab.studies.training.columns import (
     shown_ks,
     status_columns,
 )
-from maxk_lab.studies.training.row.comparison import difference
+from maxk_lab.studies.training.row.comparison import are_compared, difference
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import by_path
 
@@ -33,7 +33,7 @@ def answers(
         items = list(_best(found, level))
         if items:
             yield Bullets(f"Best after training, n = {n}: {where}", tuple(items))
-    if any(row.compared_with for row in rows):
+    if are_compared(rows):
         yield _against(rows, where, caption)
 
 

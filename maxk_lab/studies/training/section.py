@@ -21,6 +21,7 @@ from maxk_lab.studies.training.columns import (
 )
 from maxk_lab.studies.training.ending.sheets import breaks, measure_sheets
 from maxk_lab.studies.training.notes import basis, undefined_lines
+from maxk_lab.studies.training.row.comparison import are_compared
 from maxk_lab.studies.training.row.model import TrainingRow, TrainingRows
 from maxk_lab.studies.training.row.names import by_path
 from maxk_lab.studies.training.row.settings import place_setting, place_words
@@ -45,7 +46,7 @@ def _sheets(rows: tuple[TrainingRow, ...], summary: Summary) -> Iterator[Block]:
     """All sheets of the rows of one environment."""
     where = place_words(rows[0].key.environment, rows[0].key.setting)
     caption = basis(rows, summary.level)
-    compared = any(row.compared_with for row in rows)
+    compared = are_compared(rows)
     said = (*caption, *_of_differences(rows)) if compared else caption
     yield from answers(rows, where, said, summary.level)
     yield from _curves(rows, where, caption)
@@ -78,7 +79,7 @@ def _differences(
 def _layout(rows: Sequence[TrainingRow]) -> tuple[tuple[Column, ...], list[list[int]]]:
     """The columns that name the rows, and the K of each table."""
     # The words derived of a row stand in the first table, which is another where rows are compared.
-    first = () if any(row.compared_with for row in rows) else status_columns()
+    first = () if are_compared(rows) else status_columns()
     ks = sorted({k for row in rows for k in row.ks})
     return (*method_columns(rows), *first), side_by_side(ks, BESIDE_METHODS - len(first) // 2)
 
