@@ -66,6 +66,12 @@ def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
     )
 
 
+def _settings(training: Mapping[str, Any]) -> Settings:
+    """The settings of a cell without its evaluation file, of which a cell keeps only the hash."""
+    evaluate = {name: value for name, value in training["evaluate"].items() if name != "data"}
+    return Settings.from_mapping({**training, "evaluate": evaluate})
+
+
 def _pooled(
     key: TrainingKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
 ) -> TrainingRow:
@@ -76,7 +82,7 @@ def _pooled(
         cells={cell["seed"]: cell["id"] for cell in cells},
         finished=tuple(finished),
         catalogued_unbiased=Method.parse(key.estimator, key.baseline).is_unbiased,
-        settings=Settings.from_mapping(cells[0]["training"]),
+        settings=_settings(cells[0]["training"]),
     )
     if row.unfinished:
         return replace(row, reason=row.unfinished)
