@@ -1,4 +1,4 @@
-"""Fixtures of all tests; and Ctrl-C reaches the programs that they start, also in the background."""
+"""Fixtures of all tests; Ctrl-C reaches the programs that they start, also in the background."""
 
 from __future__ import annotations
 

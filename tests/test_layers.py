@@ -1,4 +1,4 @@
-"""The house rules about imports: dependencies point one way, and each heavy library has its one room."""
+"""The house rules about imports: dependencies point one way; each heavy library has one room."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "maxk_lab"
-# What each room may import of the others. The modules at the top (errors, catalogue, ...) are open to all.
+# What each room may import of the others. The modules at the top (errors, catalogue, ...) are open
+# to all.
 ALLOWED = {
     "statistics": set(),
     "estimators": set(),
@@ -182,7 +183,7 @@ def test_no_lazy_name_hides_behind_a_module_of_the_same_name() -> None:
 
 
 def test_every_lazy_name_is_there() -> None:
-    """A name that a package exports lazily is only looked up when it is used; here all of them are."""
+    """A name that a package exports lazily is looked up when it is used; here all are."""
     packages = [
         import_module(f"maxk_lab.{init.parent.name}") for init in ROOT.glob("*/__init__.py")
     ]

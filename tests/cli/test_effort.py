@@ -58,7 +58,9 @@ def test_the_share_of_a_run_grows_with_the_steps_of_its_trainings(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "more", ["training.steps=8", "training.batch=16", "training.inner_epochs=2", "training.evaluate.samples=8",
+    "more",
+                         ["training.steps=8", "training.batch=16", "training.inner_epochs=2",
+                          "training.evaluate.samples=8",
              "training.evaluate.every=1"],
 )  # fmt: skip
 def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:

@@ -29,7 +29,8 @@ def spellings(catalogue, choose):
 
 BASELINE_SPELLINGS = spellings(BASELINES, choose_baseline)
 PAIRS = [(e, b) for e in spellings(ESTIMATORS, choose_estimator) for b in BASELINE_SPELLINGS]
-# What the four columns of every unit give, what is measured of every cell beside them, and what only some cells have.
+# What the four columns of every unit give, what is measured of every cell beside them, and what
+# only some cells have.
 OF_MOMENTS = [row.name for row in measures_of("gradient") if row.source == "moments"]
 OF_UNITS = [row for row in measures_of("gradient") if row.of_units]
 ALWAYS, ANATOMY, OF_RATIOS = (

@@ -1,4 +1,4 @@
-"""Fitted coefficients against least squares on the scores themselves, and what each fit does to the mean of the estimate."""
+"""Fitted coefficients against least squares on the scores, and each fit's effect on the mean."""
 
 import itertools
 import math
@@ -27,7 +27,7 @@ def drawn(instances, groups, n, seed=0, width=4):
 
 
 def least_squares(rewards, scores, k, family):
-    """The α of the least Σ_r ‖ĝ_r‖², from the estimates written out: rewards [R, n], scores [R, n, P] → [D]."""
+    """The α of the least Σ_r ‖ĝ_r‖², written out: rewards [R, n], scores [R, n, P] → [D]."""
     w0, directions = family_terms(rewards, k, family)
     plain = torch.einsum("rn,rnp->rp", w0, scores).flatten()
     moved = torch.einsum("rnd,rnp->rpd", directions, scores).flatten(0, 1)
@@ -104,7 +104,8 @@ def test_the_oracle_is_the_least_squares_over_every_ordered_group(rewards, famil
         return (chance @ torch.einsum("sn,snm,sm->s", weights, gram, weights)).item()
 
     found = oracle_coefficients(outcomes, n, k, family)
-    # A sample's own score, weighted by the root of its group's probability, makes it a plain least squares.
+    # A sample's own score, weighted by the root of its group's probability, makes it a plain least
+    # squares.
     weighted = chance.sqrt().view(-1, 1, 1) * scores[rows]
     best = least_squares(outcomes.rewards[rows], weighted, k, family)
     assert second(found) == pytest.approx(second(best), rel=1e-11)
@@ -220,7 +221,7 @@ def test_an_enumerated_cross_fit_has_the_coefficients_and_the_variance_of_the_sa
     assert sampled["variance"] == pytest.approx(exact["variance"], rel=0.03)
 
 
-def test_with_many_groups_a_cross_fit_has_the_variance_of_one_alpha_for_all_and_the_oracle_no_more():
+def test_with_many_groups_a_cross_fit_varies_as_one_alpha_for_all_does_and_the_oracle_no_more():
     cells = [
         cell(name, 4, 2)
         for name in ("centred", "subloo", "affine[cross_fit]", "affine[oracle]", "joint_optimum")

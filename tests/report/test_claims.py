@@ -99,7 +99,7 @@ def test_an_incomplete_partner_leaves_a_ratio_undecided(verdict):
 
 @pytest.fixture(scope="module")
 def enumerated(lab):
-    """(verdict, detail) of one claim on rows whose bias is known: by enumeration, and `sampled` by a test."""
+    """(verdict, detail) of a claim on rows of known bias: enumerated, or `sampled` and tested."""
     cells = lab.cells(
         baselines=("centred", "group_mean", "pkpo_sloo", "none", "sample_loo"), ns=(8,), ks=(2,)
     )
@@ -164,10 +164,13 @@ def test_biased(enumerated, baseline, bias, expected, said):
 @pytest.mark.parametrize(
     ("baseline", "detectable", "expected", "said"),
     [
-        ("centred", 1e-6, "supported", "unbiased by complete enumeration in 1 rows, to a relative bias of at most 1e-09"),
+        ("centred", 1e-6, "supported",
+         "unbiased by complete enumeration in 1 rows, to a relative bias of at most 1e-09"),
         ("centred", 1e-12, "undecided", "more than the 1e-12 asked for"),
-        (["centred", "pkpo_sloo"], 1e-6, "refuted", "1 of 2 rows biased, most clearly stage0/maxk/pkpo_sloo"),
-        (["pkpo_sloo", "sample_loo"], 0.9, "refuted", "pkpo_sloo/n8/k2: biased, relative bias 0.250 by complete"),
+        (["centred", "pkpo_sloo"], 1e-6, "refuted",
+         "1 of 2 rows biased, most clearly stage0/maxk/pkpo_sloo"),
+        (["pkpo_sloo", "sample_loo"], 0.9, "refuted",
+         "pkpo_sloo/n8/k2: biased, relative bias 0.250 by complete"),
         (["centred", "none"], 0.9, "supported", "no bias seen in 2 rows"),
     ],
 )  # fmt: skip
@@ -178,7 +181,10 @@ def test_unbiased_by_enumeration(enumerated, baseline, detectable, expected, sai
 
 @pytest.fixture(scope="module")
 def trained(lab):
-    """(verdict, detail) of one claim on trained rows; training for K = 8 gains 0.15 at Max@8 and loses 0.15 at Max@1."""
+    """(verdict, detail) of a claim on trained rows.
+
+    Training for K = 8 gains 0.15 at Max@8 and loses 0.15 at Max@1.
+    """
 
     def judge(seeds=(0, 1, 2), lost=(), **claim):
         cells = lab.training_cells(seeds=seeds)

@@ -1,4 +1,4 @@
-"""The studies without randomness: exact numbers, shown as such, and claims about them decided by comparison."""
+"""The studies without randomness: exact numbers, shown as such, and claims that compare them."""
 
 import csv
 import io
@@ -45,8 +45,8 @@ def test_every_format_has_the_optima_and_the_weights(summary):
     assert "Exact, by quadrature or by enumeration" in text
     assert "max@2 2 0.5 1 " in text
     assert (
-        "The weights of 2 groups of n rewards, drawn by the untrained policy: exact for these groups"
-        in text
+        "The weights of 2 groups of n rewards, drawn by the untrained policy: exact for these "
+        "groups" in text
     )
 
 
@@ -100,7 +100,8 @@ ORDER = {"kind": "order", "metric": "optimum"}
 
 @pytest.mark.parametrize(
     ("along", "verdict"),
-    [([1, 2, 4], "supported"), ([1, 4], "supported"), ([4, 1], "refuted"), ([1, 4, 2], "refuted"), ([1, 8], "undecided")],
+    [([1, 2, 4], "supported"), ([1, 4], "supported"), ([4, 1], "refuted"), ([1, 4, 2], "refuted"),
+     ([1, 8], "undecided")],
 )  # fmt: skip
 def test_the_order_of_optima_is_compared_exactly(both, along, verdict):
     found, detail = judged(*both, **ORDER, along=[{"k": k} for k in along])

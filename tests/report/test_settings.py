@@ -1,4 +1,4 @@
-"""Studies that vary settings: every setting stands for itself, in rows, marks, tables, figures and claims."""
+"""Studies that vary settings: each stands for itself in rows, tables, figures and claims."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ ARMS = "environment.num_loc"
 
 @pytest.fixture(scope="module")
 def varied(lab):
-    """(cells, records): at 8 places `none` has the least variance, at 4 `centred` has; the file says 8 first."""
+    """(cells, records): at 8 places `none` has the least variance, at 4 `centred`; 8 is first."""
     cells = lab.vary(lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,)), ARMS, (8, 4))
     noise = {(8, "none"): 1.0, (8, "centred"): 4.0, (4, "none"): 9.0, (4, "centred"): 3.0}
     return cells, [lab.record(c, noise=noise[c["setting"][ARMS], c["baseline"]]) for c in cells]
@@ -97,27 +97,33 @@ def test_the_sweep_s_own_figures_stand_for_those_of_every_setting(varied, tmp_pa
     ("claim", "verdict", "said"),
     [
         (
-            {"kind": "ratio", "metric": "variance", "of": {"baseline": "none"}, "over": {"baseline": "centred"},
+            {"kind": "ratio", "metric": "variance", "of": {"baseline": "none"},
+             "over": {"baseline": "centred"},
              "at_most": 0.5, "where": {"setting": {ARMS: 8}}},
-            "supported", "stage0/num_loc=8/maxk/none/n8/k2 over stage0/num_loc=8/maxk/centred/n8/k2",
+            "supported",
+         "stage0/num_loc=8/maxk/none/n8/k2 over stage0/num_loc=8/maxk/centred/n8/k2",
         ),
         (
-            {"kind": "ratio", "metric": "variance", "of": {"baseline": "none"}, "over": {"baseline": "centred"},
+            {"kind": "ratio", "metric": "variance", "of": {"baseline": "none"},
+             "over": {"baseline": "centred"},
              "at_most": 0.5},
             "refuted", "2 of 4 ratios",
         ),
         (
-            {"kind": "ratio", "metric": "variance", "of": {"setting": {ARMS: 4}}, "over": {"setting": {ARMS: 8}},
+            {"kind": "ratio", "metric": "variance", "of": {"setting": {ARMS: 4}},
+             "over": {"setting": {ARMS: 8}},
              "at_least": 5, "where": {"baseline": "none"}},
             "supported", "stage0/num_loc=4/maxk/none/n8/k2 over stage0/num_loc=8/maxk/none/n8/k2",
         ),
         (
             {"kind": "order", "metric": "variance",
-             "along": [{"setting": {ARMS: 8}}, {"setting": {ARMS: 4}}], "where": {"baseline": "none"}},
+             "along": [{"setting": {ARMS: 8}}, {"setting": {ARMS: 4}}],
+             "where": {"baseline": "none"}},
             "supported", "2 of 2 ratios",
         ),
         (
-            {"kind": "equals", "metric": "scale", "value": "num_loc / num_loc", "relative_tolerance": 0.2},
+            {"kind": "equals", "metric": "scale", "value": "num_loc / num_loc",
+             "relative_tolerance": 0.2},
             "supported", "claimed 1.00 ± 0.2",
         ),
     ],

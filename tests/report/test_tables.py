@@ -1,4 +1,4 @@
-"""Every format says the same numbers, says what they rest on, and prints no number without an interval."""
+"""Every format says the same numbers and their basis, and prints none without an interval."""
 
 import csv
 import io
@@ -132,7 +132,8 @@ def test_a_letter_that_latex_may_not_know_is_spelled():
 def test_markdown_tables_are_whole(summary):
     lines = [line for line in render(summary, "markdown").splitlines() if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
-    # The best baselines; the variance at stage 200, where no seed is missing; that at stage 0, and the biases.
+    # The best baselines; the variance at stage 200, where no seed is missing; that at stage 0, and
+    # the biases.
     assert widths == {3, 8, 9}
     assert "![bias stage0](figures/bias.png)" in render(
         summary, "markdown", images=[("bias stage0", "figures/bias.png")]
@@ -141,7 +142,8 @@ def test_markdown_tables_are_whole(summary):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(12.34, "12.3"), (1.0, "1.00"), (123.4, "123"), (1234.5, "1234"), (0.00012, "1.20e-04"), (0.0, "0.00"),
+    [(12.34, "12.3"), (1.0, "1.00"), (123.4, "123"), (1234.5, "1234"), (0.00012, "1.20e-04"),
+     (0.0, "0.00"),
      (999.7, "1000"), (2.5e7, "2.50e+07"), (float("nan"), "—"), (float("inf"), "∞")],
 )  # fmt: skip
 def test_numbers(value, text):
@@ -168,7 +170,7 @@ def test_a_run_without_any_record(lab):
 
 @pytest.mark.slow
 def test_what_bias_is_judged_against_is_said_for_every_kind_of_row(lab):
-    """Some rows enumerated, others too large: both are explained, and the correction counts the tested ones."""
+    """Some rows enumerated, others too large: both are explained, only tested ones corrected."""
     cells = lab.cells(baselines=("none", "centred", "group_mean"), ns=(8, 16), ks=(2,))
     small = {"make": lab.exact}
     records = [

@@ -1,4 +1,4 @@
-"""The report folder: every file asked for, figures that say what they show, the same bytes each time."""
+"""The report folder: every file asked for, figures that say what they show, the same bytes."""
 
 import json
 import re
@@ -230,7 +230,7 @@ def test_titles_take_three_lines_at_most_and_fit(lab, tmp_path, monkeypatch, par
 
 @pytest.mark.parametrize(("ns", "ks"), [((16,), (4,)), ((16,), (1, 2, 4)), ((8, 16, 32), (2, 4))])
 def test_a_heat_map_of_any_shape_is_compact(lab, ns, ks):
-    """Its size is that of its cells and labels: few columns make no wide figure, and each pair takes a fifth of an inch."""
+    """Its size is that of its cells and labels: few columns make it narrow, pairs make it tall."""
     cells = lab.cells(ns=ns, ks=ks)
     rows = (
         summarise_records(cells, [lab.record(cell) for cell in cells], name="it")

@@ -62,8 +62,8 @@ def run(tmp_path):
 def wandb_records(path):
     """The records of a `.wandb` file: LevelDB's log format behind a header of 7 bytes.
 
-    That is blocks of 32 KiB with pieces of records, each after its checksum (4 bytes), length (2) and type
-    (1: whole, 2: first, 3: middle, 4: last).
+    That is blocks of 32 KiB with pieces of records, each after its checksum (4 bytes), length (2)
+    and type (1: whole, 2: first, 3: middle, 4: last).
     """
     from wandb.proto import wandb_internal_pb2
 
@@ -288,7 +288,8 @@ def test_online_without_a_key_asks_nobody(run, monkeypatch, tmp_path):
 
 def test_disabled_imports_no_wandb(run):
     code = (
-        "import sys; from maxk_lab.sweeps.run.records import RunDirectory; from maxk_lab.tracking import track; "
+        "import sys; from maxk_lab.sweeps.run.records import RunDirectory; "
+        "from maxk_lab.tracking import track; "
         f"assert track(RunDirectory({str(run.root)!r}), 'disabled') == []; "
         "assert not {'wandb', 'torch'} & set(sys.modules), 'imported'"
     )

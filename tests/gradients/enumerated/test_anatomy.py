@@ -1,4 +1,4 @@
-"""Variance anatomy against Hoeffding terms written out over all A^n tuples, and against known answers."""
+"""Variance anatomy against Hoeffding terms written out over all A^n tuples, and known answers."""
 
 import itertools
 from dataclasses import astuple
@@ -67,7 +67,7 @@ def found_anatomy(outcomes, n, own, plain, ordered):
 
 
 def higher_terms(estimates, tuples, chance):
-    """What is left of [S, P] without its mean and its terms of one trajectory, and the total variance of the latter."""
+    """[S, P] less its mean and its terms of one trajectory, and the total variance of these."""
     mean = chance @ estimates
     left, first = estimates - mean, 0.0
     for i in range(tuples.shape[1]):
@@ -136,7 +136,10 @@ def test_of_one_sample_at_a_time_without_baseline_there_are_no_higher_terms():
 
 @pytest.mark.parametrize("n", [2, 5])
 def test_the_leave_one_out_mean_acts_as_its_expectation_plus_noise_of_pairs(n):
-    """K = 1, centred: ĝ = Σ (R_i − J) ψ_i / n − Σ_{i≠j} (R_j − J) ψ_i / (n(n−1)), of which the second has no first-order term."""
+    """The baseline of K = 1, centred, has no first-order term.
+
+    ĝ = Σ (R_i − J) ψ_i / n − Σ_{i≠j} (R_j − J) ψ_i / (n(n−1)).
+    """
     p, rewards, _, scores, _ = table([0.3, -1.0, 2.0, 0.5])
     outcomes = Outcomes.of(p, rewards, None, scores @ scores.T)
     own, plain = weigh("maxk", "centred", 1, None), weigh("maxk", "none", 1, None)

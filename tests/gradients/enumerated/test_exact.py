@@ -1,4 +1,4 @@
-"""Exact J_K and ∇J_K against complete enumeration of K-tuples, autograd and quadrature-free identities."""
+"""Exact J_K and ∇J_K against enumerated K-tuples, autograd and identities."""
 
 import itertools
 

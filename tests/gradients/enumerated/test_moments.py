@@ -1,4 +1,4 @@
-"""Complete enumeration over multisets of classes against the sum over all A^n tuples, and the verdicts it proves."""
+"""Enumeration over multisets of classes against the sum over all A^n tuples; its verdicts."""
 
 import itertools
 import math

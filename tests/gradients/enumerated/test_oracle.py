@@ -1,4 +1,4 @@
-"""The best constant and the best symmetric baseline against least squares over every group written out."""
+"""The best constant and symmetric baselines against least squares over every group written out."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ DISTINCT, TIED = [0.3, -1.0, 2.0], [1.0, 0.0, 0.0, 1.0]
 
 
 def policy(rewards, seed, width=5):
-    """Outcomes whose g is their number, and their scores [A, width], random but for Σ_a p_a ψ_a = 0."""
+    """Outcomes whose g is their number, and scores [A, width], random but for Σ_a p_a ψ_a = 0."""
     generator = torch.Generator().manual_seed(seed)
     p = torch.rand(len(rewards), generator=generator).double() + 0.1
     p /= p.sum()
@@ -79,7 +79,10 @@ def test_the_best_constant_moves_with_the_rewards():
 
 
 def least_squares(outcomes, scores, n, k):
-    """The least E‖Σ_i (s_i − b_i) ψ_i‖² over b(multiset of the others), with an unknown for each and a row for each group."""
+    """The least E‖Σ_i (s_i − b_i) ψ_i‖² over b(multiset of the others).
+
+    Each multiset is an unknown, and each group a row.
+    """
     rows, rewards, chance = every_group(outcomes, n)
     unknowns: dict[tuple[int, ...], int] = {}
     moved = torch.zeros(len(rows), scores.shape[1], math.comb(len(scores) + n - 2, n - 1)).double()
@@ -120,7 +123,7 @@ def test_the_joint_optimum_is_the_least_squares_over_every_ordered_group(rewards
 
 
 def rivals(outcomes, n, k):
-    """Every other unbiased baseline, with its oracle coefficients where it has any: name → (rewards, rows) → weights."""
+    """Every other unbiased baseline, with oracle coefficients if any: (rewards, rows) → weights."""
     level = torch.tensor([constant_level(outcomes, k)])
     found = {"none": named("none", k), "constant": named("constant[oracle]", k, coefficients=level)}
     if k >= 2:

@@ -1,4 +1,4 @@
-"""Coverage of the whole chain on bandits: pool → units → interval against the exact variances, by complete enumeration."""
+"""Coverage of the whole chain on bandits: pool → units → interval against exact variances."""
 
 import itertools
 import math

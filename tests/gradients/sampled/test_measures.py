@@ -1,4 +1,4 @@
-"""Measures from Gram matrices against the gradients written out, and against exact moments by complete enumeration."""
+"""Measures from Gram matrices against gradients written out, and enumerated moments."""
 
 import itertools
 import math

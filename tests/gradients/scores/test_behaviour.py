@@ -1,4 +1,4 @@
-"""Trajectories of another policy: complete enumeration against all tuples, verdicts, and what sampling makes of the same."""
+"""Trajectories of another policy: enumeration against all tuples, verdicts, and sampling."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Scores mapped over trajectories against one backward pass each, and what a pool records of its trajectories."""
+"""Scores mapped over trajectories against a backward pass each; a pool's record of them."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Declared figures draw what they say: points at their values, a line per combination, biased ones marked."""
+"""Declared figures: points at their values, a line per combination, biased ones marked."""
 
 from dataclasses import replace
 

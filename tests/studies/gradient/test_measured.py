@@ -1,4 +1,4 @@
-"""What only some studies measure: shown where it was measured, with its interval or marked exact, and nowhere else."""
+"""Measures that only some studies have: shown there, with an interval or marked exact."""
 
 import csv
 import io

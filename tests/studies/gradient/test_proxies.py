@@ -1,4 +1,4 @@
-"""Correlations of the proxies come out as they went in, over all instances of all seeds, or not at all."""
+"""Correlations of proxies come out as they went in, over all instances and seeds, or not at all."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ LOGIT = {0: [1.0] * 4, 1: [1.0] * 4}
 
 @pytest.fixture
 def study(lab):
-    """Cells of two baselines and two stages, and a maker of their records; only stage 0 has proxies."""
+    """Cells of two baselines and two stages, and their records; only stage 0 has proxies."""
     cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,), stages=(0, 200), instances=4)
 
     def records(lost=()):
@@ -86,7 +86,7 @@ def test_an_environment_whose_proxies_never_vary_has_no_sheet(study):
 
 
 def test_the_interval_is_over_instances_with_the_seeds_held_fixed(lab):
-    """Two seeds of very different correlation: resampling within each does not see the gap between them."""
+    """Two seeds of very different correlation: resampling within each does not see the gap."""
     cells = lab.cells(baselines=("none",), ns=(8,), ks=(2,), instances=50)
     records = [lab.record(cell) for cell in cells]
     noise = np.random.default_rng(0).normal(0, 0.01, (2, 50))

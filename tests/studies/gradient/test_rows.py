@@ -98,7 +98,7 @@ def test_equal_baselines_have_no_winner(lab):
 
 
 def test_a_cell_with_other_resampling_units_is_neither_beaten_nor_best(lab):
-    """Near the limit of enumeration one baseline may be enumerated, by instance, and another sampled, by block."""
+    """Near the limit one baseline may be enumerated, by instance, another sampled, by block."""
     cells = lab.cells(baselines=("centred", "subloo"), ns=(16,), ks=(2,))
     records = []
     for cell in cells:
@@ -183,7 +183,7 @@ def test_one_replicate_gives_no_variance(lab):
 
 
 def test_a_difference_of_rounding_marks_no_best(lab):
-    """One estimator written in two ways differs in the last digit alone, and does so on every instance alike."""
+    """One estimator written in two ways differs in the last digit, on every instance alike."""
     cells = lab.cells(baselines=("centred", "subloo"), ns=(8,), ks=(2,), seeds=(0,))
     first = lab.record(cells[0])
     scaled = {

@@ -1,4 +1,4 @@
-"""Gradient studies on real TSP policies: the same bytes whatever the workers, the cache or a kill -9 in the middle."""
+"""Gradient studies on TSP policies: the same bytes for any workers, cache or kill -9."""
 
 import json
 import os

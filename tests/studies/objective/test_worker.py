@@ -1,4 +1,4 @@
-"""The objective study: curves and optima against integrals, closed forms and enumeration, and when there is no optimum."""
+"""The objective study: curves and optima against integrals, closed forms and enumeration."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_optimum_moves_to_the_edge_with_k() -> None:
 
 
 def test_other_objectives_and_the_scale_of_the_policy() -> None:
-    """A normal reward: the maximum of 2 grows by scale / √π, the minimum falls by as much, their mean stays."""
+    """A normal reward: the maximum of 2 grows by scale / √π, the minimum falls by as much."""
     slope = GAUSSIAN | {"reward": "slope"}
     given = unit(slope, NORMAL, "policy.scale", (0.5, 1.0), 3)
     best, worst, mean = measured(
@@ -142,9 +142,12 @@ def test_reinforce_is_the_mean() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (unit(BANDIT, TABLE, "policy.success_probability", (0.0, 0.5)), "success_probability = 0.0 stands for none being given"),
-        (unit(BANDIT, TABLE, "policy.success_probability", (0.5, 1.0)), "success_probability must be less than 1, got 1.0"),
-        (unit(GAUSSIAN, NORMAL, "policy.scale", (-1.0, 1.0)), "scale must be at least 1e-06, got -1.0"),
+        (unit(BANDIT, TABLE, "policy.success_probability", (0.0, 0.5)),
+         "success_probability = 0.0 stands for none being given"),
+        (unit(BANDIT, TABLE, "policy.success_probability", (0.5, 1.0)),
+         "success_probability must be less than 1, got 1.0"),
+        (unit(GAUSSIAN, NORMAL, "policy.scale", (-1.0, 1.0)),
+         "scale must be at least 1e-06, got -1.0"),
         (unit(GAUSSIAN | {"dim": 2}, NORMAL, "policy.mean", (0.0, 1.0)), "needs dim = 1, got 2"),
         (unit(GAUSSIAN, NORMAL, "policy.meen", (0.0, 1.0)), "gaussian has no policy.meen"),
     ],

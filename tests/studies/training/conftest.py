@@ -1,4 +1,4 @@
-"""Synthetic records of trainings on a TSP, with everything that a record has: settings, extras, quantiles and optima."""
+"""Synthetic records of trainings on a TSP, with settings, extras, quantiles and optima."""
 
 from types import SimpleNamespace
 
@@ -28,7 +28,7 @@ POINTS = {
 
 
 def cells(points=tuple(POINTS), seeds=(0, 1, 2, 3, 4), environment=None, setting=True, **training):
-    """Cell dicts as the plan makes them; `start` is varied by the grid, so that every cell has it in its setting."""
+    """Cell dicts as the plan makes them; the grid varies `start`, so that all have it set."""
     return [
         {
             "id": "-".join(map(str, ("tsp", *point, seed, *(environment or {}).values()))),
@@ -63,7 +63,7 @@ def truth(cell, k, step=800):
 
 
 def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
-    """Metrics of one trained cell: instances of their own difficulty that all cells of the seed share, and noise."""
+    """Metrics of a trained cell: instances as hard as for all cells of the seed, and noise."""
     shared = np.random.default_rng([11, cell["seed"]])
     own = np.random.default_rng(np.frombuffer(cell["id"].encode(), dtype=np.uint8))
     difficulty = shared.normal(0, spread, INSTANCES)

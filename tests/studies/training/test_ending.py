@@ -1,4 +1,4 @@
-"""Optimality gaps, other ways of decoding, quantiles and robust summaries: their numbers by hand, and in every format."""
+"""Optimality gaps, ways of decoding, quantiles, robust summaries: by hand, in every format."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""The evaluation set of a training cell: drawn as ever, kept once, drawn again when damaged; the user's own; and its optima."""
+"""The evaluation set of a training: kept once, redrawn when damaged, the user's own; its optima."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Figures of a study with a row that diverged: the others are told apart, and it is named with its range."""
+"""Figures with a row that diverged: the others are told apart, it is named with its range."""
 
 import re
 
@@ -191,5 +191,6 @@ def test_a_reference_of_another_start_stands_beside_its_rows(tsp):
     assert legend(figure) == [
         "POMO (reinforce group_mean), K = 1, start=multistart",
         "maxk centred, K = 8",
-        "maxk subloo, K = 8, start=multistart, minus POMO (reinforce group_mean), K = 1, start=multistart",
+        "maxk subloo, K = 8, start=multistart, minus POMO (reinforce group_mean), K = 1, "
+        "start=multistart",
     ]

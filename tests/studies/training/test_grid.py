@@ -1,4 +1,4 @@
-"""Grids that are lists, settings of one entry only, and several environments in one training study."""
+"""Grids that are lists, settings of one entry only, several environments in one study."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ training:
   steps: 4
   batch: 32
   snapshots: [0, 2]
-  evaluate: {every: 2, instances: 8, samples: 8, extras: [greedy, augmentation, multistart], reference: exact}
+  evaluate: {every: 2, instances: 8, samples: 8, extras: [greedy, augmentation, multistart], \
+reference: exact}
   grid:
     - {estimator: reinforce, baseline: [group_mean, centred], n: 8, k: 1}
     - {estimator: reinforce, baseline: group_mean, n: 8, k: 1, with: {start: multistart}}
     - {estimator: "leader_reward[0.5]", baseline: none, n: 8, k: 4}
     - {estimator: maxk, baseline: [sample_loo, pkpo_sloo, centred, subloo], n: 8, k: [2, 4]}
-    - {estimator: maxk, baseline: subloo, n: 8, k: 4, with: {k_schedule: {kind: linear, first: 2, until: 3}}}
-    - {estimator: "hybrid[0.5]", baseline: none, n: 8, k: 4, with: {start: multistart, weight_normalization: zscore}}
+    - {estimator: maxk, baseline: subloo, n: 8, k: 4, with: {k_schedule: {kind: linear, \
+first: 2, until: 3}}}
+    - {estimator: "hybrid[0.5]", baseline: none, n: 8, k: 4, with: {start: multistart, \
+weight_normalization: zscore}}
 claims:
   - {name: c, kind: difference, metric: max@4, of: OF, over: OVER, where: WHERE, at_least: 0}
 """
@@ -74,17 +77,20 @@ def test_the_points_of_all_entries_with_the_settings_of_their_own(demo: str) -> 
     assert told[0] == told[1] | {"snapshots": [0, 2]}
     assert len({unit.label for unit in units}) == 28
     assert units[13].label == (
-        "tsp start=multistart k_schedule.kind=fixed weight_normalization=zscore, hybrid[0.5]/none n=8 k=4, seed 0"
+        "tsp start=multistart k_schedule.kind=fixed weight_normalization=zscore, "
+        "hybrid[0.5]/none n=8 k=4, seed 0"
     )
 
 
 def test_a_cell_of_an_entry_is_that_of_a_sweep_with_its_settings(write: Write) -> None:
-    entry = "[{estimator: maxk, baseline: centred, n: 4, k: 2}, {estimator: maxk, baseline: centred, n: 4, k: 2, with: WITH}]"
+    point = "{estimator: maxk, baseline: centred, n: 4, k: 2"
+    entry = f"[{point}}}, {point}, with: WITH}}]"
     plain = plan_of(write(SIMPLE), "training.grid.k=2").cells
     for given, override in (
         ("{kl: {place: loss}, steps: 7}", ["training.kl.place=loss", "training.steps=7"]),
         ("{reward_clip: [-1, 1]}", ["training.reward_clip=[-1, 1]"]),
-        ("{k_schedule: {kind: step, first: 1, until: 5}}", ["training.k_schedule={kind: step, first: 1, until: 5}"]),
+        ("{k_schedule: {kind: step, first: 1, until: 5}}",
+         ["training.k_schedule={kind: step, first: 1, until: 5}"]),
     ):  # fmt: skip
         text = SIMPLE.replace("{estimator: maxk, baseline: centred, n: 4, k: [1, 2]}", entry)
         both = plan_of(write(text.replace("WITH", given))).cells
@@ -97,7 +103,8 @@ def test_a_cell_of_an_entry_is_that_of_a_sweep_with_its_settings(write: Write) -
 def test_settings_are_told_outside_the_meaning_as_single_values(write: Write) -> None:
     grid = (
         "[{estimator: maxk, baseline: centred, n: 4, k: 2},"
-        " {estimator: maxk, baseline: centred, n: 4, k: 2, with: {reward_clip: [-1, 1], max_grad_norm: 2}}]"
+        " {estimator: maxk, baseline: centred, n: 4, k: 2, with: {reward_clip: [-1, 1], "
+        "max_grad_norm: 2}}]"
     )
     text = SIMPLE.replace("{estimator: maxk, baseline: centred, n: 4, k: [1, 2]}", grid)
     cells = [cell.as_dict() for cell in plan_of(write(text)).cells]
@@ -156,11 +163,14 @@ def test_a_grid_of_one_entry_is_written_as_that_entry(write: Write) -> None:
 def test_device_and_snapshots_mean_nothing_and_new_defaults_say_nothing(write: Write) -> None:
     path = write(SIMPLE.replace("arms: 4}\n", "arms: 4}\npolicy: {dtype: float32}\n"))
     before = {cell.id for cell in plan_of(path).cells}
-    same = ["training.device=cpu", "training.snapshots=[0, 5]", "training.start=iid", "training.reward_scale=1",
-            "training.amp=false", "training.k_schedule={kind: fixed}", "training.evaluate.extras=[]",
+    same = ["training.device=cpu", "training.snapshots=[0, 5]", "training.start=iid",
+            "training.reward_scale=1",
+            "training.amp=false", "training.k_schedule={kind: fixed}",
+            "training.evaluate.extras=[]",
             "training.evaluate.reference=auto"]  # fmt: skip
     assert {cell.id for cell in plan_of(path, *same).cells} == before
-    for other in ("training.reward_scale=2", "training.amp=true", "training.evaluate.reference=none",
+    for other in ("training.reward_scale=2", "training.amp=true",
+                  "training.evaluate.reference=none",
                   "training.k_schedule={kind: step, first: 2}"):  # fmt: skip
         assert not {cell.id for cell in plan_of(path, other).cells} & before
 
@@ -171,25 +181,33 @@ def test_device_and_snapshots_mean_nothing_and_new_defaults_say_nothing(write: W
         (12, "k: 1, with: {strat: multistart}}",
          "12:71: training.grid.1.with.strat: unknown key 'strat' (did you mean start?)"),
         (12, "k: 1, with: {start: multstart}}",
-         "12:78: training.grid.1.with.start: must be one of iid, multistart, got 'multstart' (did you mean multistart?)"),
+         "12:78: training.grid.1.with.start: must be one of iid, multistart, "
+         "got 'multstart' (did you mean multistart?)"),
         (12, "k: 1, with: {evaluate: {every: 1}}}",
          "12:71: training.grid.1.with.evaluate: unknown key 'evaluate'; known: steps, batch, "),
-        (12, "k: 1, with: {kl: {beta: -1}}}", "12:82: training.grid.1.with.kl.beta: must be at least 0, got -1"),
-        (12, "k: 1, with: {kl: {bata: 1}}}", "12:76: training.grid.1.with.kl.bata: unknown key 'bata' (did you mean beta?)"),
+        (12, "k: 1, with: {kl: {beta: -1}}}",
+         "12:82: training.grid.1.with.kl.beta: must be at least 0, got -1"),
+        (12, "k: 1, with: {kl: {bata: 1}}}",
+         "12:76: training.grid.1.with.kl.bata: unknown key 'bata' (did you mean beta?)"),
         (12, "k: 1, with: multistart}",
          "12:70: training.grid.1.with: must be a mapping of keys to values, got 'multistart'"),
         (12, "k: 1, with: {batch: 12}}",
-         "12:78: training.grid.1.with.batch: must be a multiple of every n of the grid; 8 does not divide 12; "
+         "12:78: training.grid.1.with.batch: must be a multiple of every n of the grid; "
+         "8 does not divide 12; "
          "the nearest that fit all: 8 and 16"),
         (12, "k: 1, with: {loss: {aggregation: fixed}}}",
          "12:77: training.grid.1.with.loss.divisor: is missing: the aggregation fixed divides"),
         (12, "k: 1, with: {k_schedule: {first: 2}}}",
-         "12:91: training.grid.1.with.k_schedule.first: is read by the kinds linear and step only, got fixed"),
+         "12:91: training.grid.1.with.k_schedule.first: is read by the kinds linear and step "
+         "only, got fixed"),
         (12, "k: 1, with: {steps: 1}}",
          "8:14: training.snapshots: must be at most 1, the steps of a training, got 2"),
-        (13, 'k: 9}', "13:66: training.grid.2.k: estimator=leader_reward[0.5] baseline=none n=8 k=9 cannot run: "),
+        (13, 'k: 9}',
+         "13:66: training.grid.2.k: estimator=leader_reward[0.5] baseline=none n=8 k=9 cannot "
+         "run: "),
         (15, "k: 4, with: {k_schedule: {kind: step, first: 1, until: 3}}}",
-         "15:52: training.grid.4.k: estimator=maxk baseline=subloo n=8 k=4 cannot run: k_schedule comes by K = 1: "
+         "15:52: training.grid.4.k: estimator=maxk baseline=subloo n=8 k=4 cannot run: "
+         "k_schedule comes by K = 1: "
          "subloo needs 2 <= K <= n, got K = 1 and n = 8"),
     ],
 )  # fmt: skip
@@ -204,20 +222,29 @@ def test_one_problem_of_an_entry(write: Write, line: int, text: str, expected: s
     ("override", "expected"),
     [
         ("environment={name: op}", [
-            "training.evaluate.extras.2: multistart: op has no forced first actions; environments that have: tsp, ",
-            "training.grid.1.with.start: multistart: op has no forced first actions; environments that have: tsp, ",
-            "training.grid.5.with.start: multistart: op has no forced first actions; environments that have: tsp, "]),
+            "training.evaluate.extras.2: multistart: op has no forced first actions; "
+            "environments that have: tsp, ",
+            "training.grid.1.with.start: multistart: op has no forced first actions; "
+            "environments that have: tsp, ",
+            "training.grid.5.with.start: multistart: op has no forced first actions; "
+            "environments that have: tsp, "]),
         ("training.evaluate.extras=[greedi]", [
-            "training.evaluate.extras.0: must be one of greedy, augmentation, multistart, got 'greedi' (did you mean greedy?)"]),
+            "training.evaluate.extras.0: must be one of greedy, augmentation, multistart, "
+            "got 'greedi' (did you mean greedy?)"]),
         ("training.evaluate.extras=[greedy, greedy]", [
             "training.evaluate.extras: must be distinct, got greedy more than once"]),
-        ("training.evaluate.data=nope.npz", ["training.evaluate.data: there is no file nope.npz; allowed: "]),
+        ("training.evaluate.data=nope.npz",
+         ["training.evaluate.data: there is no file nope.npz; allowed: "]),
         ("training.evaluate.reference=pyvpr", [
-            "training.evaluate.reference: must be one of auto, none, exact, pyvrp, got 'pyvpr' (did you mean pyvrp?)"]),
+            "training.evaluate.reference: must be one of auto, none, exact, pyvrp, "
+            "got 'pyvpr' (did you mean pyvrp?)"]),
         ("training.reward_scale=0", ["training.reward_scale: must be greater than 0, got 0"]),
-        ("training.device=cud", ["training.device: must be one of auto, cpu, cuda, got 'cud' (did you mean cuda?)"]),
-        ("training.snapshots=[2, 2]", ["training.snapshots: must be distinct, got 2 more than once"]),
-        ("training.grid.k=2", ["training.grid.k: cannot be set: training.grid is a list; say which entry, as in "
+        ("training.device=cud",
+         ["training.device: must be one of auto, cpu, cuda, got 'cud' (did you mean cuda?)"]),
+        ("training.snapshots=[2, 2]",
+         ["training.snapshots: must be distinct, got 2 more than once"]),
+        ("training.grid.k=2",
+         ["training.grid.k: cannot be set: training.grid is a list; say which entry, as in "
                                "training.grid.0.k"]),
     ],
 )  # fmt: skip
@@ -230,8 +257,11 @@ def test_problems_of_the_settings(demo: str, override: str, expected: list[str])
 def test_extras_and_instances_in_files_are_of_routing(write: Write, tmp_path: object) -> None:
     (tmp_path / "some.npz").write_bytes(b"")  # type: ignore[operator]
     found = problems(
-        write(SIMPLE), "training.evaluate.extras=greedy", "training.evaluate.data=some.npz", "training.start=multistart"
-    )  # fmt: skip
+        write(SIMPLE),
+        "training.evaluate.extras=greedy",
+        "training.evaluate.data=some.npz",
+        "training.start=multistart",
+    )
     assert [problem.split(": ", 2)[2].split(";")[0] for problem in found] == [
         "greedy: bandit is not decoded greedily",
         "bandit reads no instances",
@@ -279,8 +309,11 @@ def test_estimators_without_a_k_have_no_schedule_of_it(write: Write) -> None:
 def test_multistart_is_refused_where_unbiasedness_is_at_stake(write: Write, study: str) -> None:
     grid = "grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
     (problem,) = problems(write(f"name: s\nseeds: 0\nenvironment: {{name: tsp}}\n{study}{grid}"))
-    assert "start: is a setting of training studies: multistart forces the first actions, so that its samples are " \
-        "not i.i.d. and no claim of unbiasedness can be made of them" in problem  # fmt: skip
+    said = (
+        "start: is a setting of training studies: multistart forces the first actions, "
+        "so that its samples are not i.i.d. and no claim of unbiasedness can be made of them"
+    )
+    assert said in problem
 
 
 def test_no_claim_of_unbiasedness_speaks_of_multistart(write: Write) -> None:
@@ -304,8 +337,10 @@ def test_no_claim_of_unbiasedness_speaks_of_multistart(write: Write) -> None:
         ("{estimator: maxk}", "{estimator: reinforce}", "{baseline: centred}", 2),
         ("{estimator: maxk}", "{estimator: reinforce}", "{baseline: centred, k: 4}", 1),
         ("{estimator: maxk, baseline: [centred, subloo], k: [2, 4]}",
-         "{estimator: reinforce, baseline: group_mean, k: 1}", "{setting: {start: iid, k_schedule.kind: fixed}}", 4),
-        ("{estimator: reinforce, setting: {start: multistart}}", "{estimator: reinforce, setting: {start: iid}}", "{}", 1),
+         "{estimator: reinforce, baseline: group_mean, k: 1}",
+         "{setting: {start: iid, k_schedule.kind: fixed}}", 4),
+        ("{estimator: reinforce, setting: {start: multistart}}",
+         "{estimator: reinforce, setting: {start: iid}}", "{}", 1),
         ("{setting: {k_schedule.kind: linear}}",
          "{setting: {k_schedule.kind: fixed}}", "{}", 0),
     ],
@@ -322,10 +357,11 @@ def test_differences_between_settings(
         return
     spec = load_spec(path)
     points = [
-        {axis: getattr(cell, axis) for axis in ("estimator", "baseline", "n", "k")} | {"setting": dict(cell.setting)}
+        {axis: getattr(cell, axis) for axis in ("estimator", "baseline", "n", "k")}
+        | {"setting": dict(cell.setting)}
         for cell in make_plan(spec).cells
         if cell.seed == 0
-    ]  # fmt: skip
+    ]
     assert len(list(spec.claims[0].points(points))) == pairs
 
 
@@ -389,15 +425,18 @@ def test_every_environment_with_its_own_defaults(write: Write) -> None:
     [
         ("vary.environment.name=[cvrp, smtwtp]",
          ["environment.num_loc: smtwtp, which environment.name takes too, has no num_loc",
-          "vary.environment.num_loc: smtwtp has no environment.num_loc (did you mean environment.name?)"]),
-        ("training.start=multistart", ["training.start: multistart: op has no forced first actions"]),
+          "vary.environment.num_loc: smtwtp has no environment.num_loc (did you mean "
+          "environment.name?)"]),
+        ("training.start=multistart",
+         ["training.start: multistart: op has no forced first actions"]),
         ("training.evaluate.reference=pyvrp", ["training.evaluate.reference: pyvrp solves"]),
         ("vary.environment.name=[tsp, bandit]",
          ["environment.num_loc: bandit, which environment.name takes too, has no num_loc",
           "policy.embed_dim: bandit, which environment.name takes too, has no embed_dim",
           "policy.num_heads: bandit, which environment.name takes too, has no num_heads",
           "vary.environment.num_loc: bandit has no environment.num_loc"]),
-        ("vary.environment.name=[tsp, tsp]", ["vary.environment.name.1: must be distinct, got tsp more than once"]),
+        ("vary.environment.name=[tsp, tsp]",
+         ["vary.environment.name.1: must be distinct, got tsp more than once"]),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_every_environment(
@@ -411,8 +450,11 @@ def test_what_does_not_fit_every_environment(
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("training.grid.5.n=1", "training.grid.5.with.weight_normalization: zscore needs every n of the grid to be at least 2"),
-        ("training.grid.1.with={amp: true}", "training.grid.1.with.amp: needs policy.dtype float32, got float64"),
+        ("training.grid.5.n=1",
+         "training.grid.5.with.weight_normalization: zscore needs every n of the grid to be at "
+         "least 2"),
+        ("training.grid.1.with={amp: true}",
+         "training.grid.1.with.amp: needs policy.dtype float32, got float64"),
     ],
 )  # fmt: skip
 def test_settings_that_no_training_can_run_with(demo: str, override: str, expected: str) -> None:
@@ -443,9 +485,10 @@ def test_checks_of_a_gradient_study_are_made_in_every_environment(write: Write) 
         .replace("[10, 12]", "5")
         .replace("cvrp, op, pctsp", "cvrp, sdvrp")
     )
-    gradient = "gradient: {instances: 2, pool: 16, complete: true, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
+    grid = "{estimator: maxk, baseline: none, n: 4, k: 2}"
+    gradient = f"gradient: {{instances: 2, pool: 16, complete: true, grid: {grid}}}\n"
     (problem,) = problems(write(text + gradient))
     assert (
-        "gradient.complete: needs an environment whose trajectories can all be listed: sdvrp with num_loc"
-        in problem
+        "gradient.complete: needs an environment whose trajectories can all be listed: sdvrp "
+        "with num_loc" in problem
     )

@@ -1,4 +1,4 @@
-"""The training log: pooled over seeds like everything else, and a panel for what has something to tell."""
+"""The training log: pooled over seeds, and a panel for each metric that has something to tell."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The training study: pooled over seeds by intervals that cover, compared in pairs, never averaged in part."""
+"""The training study: pooled over seeds by intervals that cover, compared in pairs."""
 
 import csv
 import io
@@ -55,7 +55,7 @@ def test_the_interval_over_seeds_covers(seeds):
 
 @pytest.mark.slow
 def test_the_intervals_of_a_report_cover_what_was_put_in(lab):
-    """One study per row of seeds: its final Max@8 and its difference to the reference, both against the truth."""
+    """One study per row of seeds: its final Max@8 and its difference, both against the truth."""
     hits = np.zeros(2)
     of = 60
     for study in range(of):
@@ -160,8 +160,8 @@ def test_one_seed_has_intervals_over_instances_and_says_so(lab):
     )
     text = " ".join(render(summary, "terminal").split())
     assert (
-        "bootstrap over the held-out instances of the one seed: they say nothing of other training runs"
-        in text
+        "bootstrap over the held-out instances of the one seed: they say nothing of other "
+        "training runs" in text
     )
     assert "paired by instance" in text
 
@@ -220,8 +220,8 @@ def test_every_format_has_the_same_numbers(plain):
         (50, 1),
     ]
     assert (
-        "3 seeds (0, 1, 2); 100 steps, 6400 rollouts; evaluated on 12 held-out instances with 16 samples"
-        in (json.loads(render(plain.summary, "json"))["training_basis"][0])
+        "3 seeds (0, 1, 2); 100 steps, 6400 rollouts; evaluated on 12 held-out instances with 16 "
+        "samples" in (json.loads(render(plain.summary, "json"))["training_basis"][0])
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of a study with settings: kept apart, named, never called unbiased where they are not, compared with POMO's loss."""
+"""Rows of a study with settings: kept apart, named, judged, compared with POMO's loss."""
 
 import pytest
 from pydantic import TypeAdapter
@@ -11,7 +11,7 @@ ZSCORE = "weight_normalization"
 
 
 def with_settings(cells, **overridden):
-    """The cells as an entry of the grid makes them that overrides these settings, given by their dotted keys."""
+    """The cells of a grid's entry that overrides these settings, given by dotted keys."""
     made = []
     for cell in cells:
         training = dict(cell["training"])
@@ -163,11 +163,14 @@ def test_a_forced_start_is_compared_with_pomo_as_shipped_and_that_with_its_loss(
         row.key.path: row.compared_with
         for row in tsp.report(cells + shipped).studies["training"].rows
     }
+    iid, multistart = (
+        f"training/{start}reinforce/group_mean/n16/k1" for start in ("", "start=multistart/")
+    )
     assert references == {
-        "training/reinforce/group_mean/n16/k1": "",
-        "training/start=multistart/reinforce/group_mean/n16/k1": "training/reinforce/group_mean/n16/k1",
-        "training/maxk/centred/n16/k8": "training/reinforce/group_mean/n16/k1",
-        "training/start=multistart/maxk/subloo/n16/k8": "training/start=multistart/reinforce/group_mean/n16/k1",
+        iid: "",
+        multistart: iid,
+        "training/maxk/centred/n16/k8": iid,
+        "training/start=multistart/maxk/subloo/n16/k8": multistart,
     }
     shipped = "POMO (reinforce group_mean), K = 1, start=multistart"
     assert f"To {shipped}: maxk subloo, K = 8, start=multistart." in text
@@ -200,7 +203,8 @@ def test_claims_speak_of_the_settings_of_a_training(tsp):
         {
             "name": "it", "kind": "difference", "metric": "max@64", "at_least": 0,
             "of": {"estimator": "maxk", "baseline": "subloo", "k": 8, "setting": {"start": "iid"}},
-            "over": {"estimator": "reinforce", "baseline": "group_mean", "k": 1, "setting": {"start": "multistart"}},
+            "over": {"estimator": "reinforce", "baseline": "group_mean", "k": 1,
+                     "setting": {"start": "multistart"}},
         }
     )  # fmt: skip
     from maxk_lab.report.summarise import summarise_records

@@ -1,4 +1,4 @@
-"""Training studies in sweep files: defaults, every refusal at its place, and what tells two cells apart."""
+"""Training studies in sweep files: defaults, every refusal at its place, cells told apart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ LINES = [
     "  evaluate: {samples: 8, instances: 4}",
     "  grid: {estimator: maxk, baseline: [none, centred], n: [4, 8], k: [1, 2]}",
 ]
-GRADIENT = "gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}}"
+GRADIENT = (
+    "gradient: {instances: 2, pool: 16, "
+    "grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}}"
+)
 
 
 @pytest.fixture
@@ -49,7 +52,8 @@ def test_the_defaults_are_those_of_a_plain_unbiased_step(write: Write) -> None:
         "reward_clip": None,
         "reward_order": ["clip", "kl"],
         "kl": {
-            "place": "none", "type": "k1", "beta": 0.05, "reference": "frozen", "reference_every": 50,
+            "place": "none", "type": "k1", "beta": 0.05, "reference": "frozen",
+               "reference_every": 50,
         },
         "normalize_advantages": False,
         "weight_normalization": "none",
@@ -88,34 +92,44 @@ def test_a_spec_is_read_back_as_it_was_written(training: str, write: Write) -> N
         (4, "trainin:", "4:1: trainin: unknown key 'trainin' (did you mean training?)"),
         (5, "  batch: 16.0", "5:10: training.batch: must be a whole number, got 16.0"),
         (5, "  bach: 16", "5:3: training.bach: unknown key 'bach' (did you mean batch?)"),
-        (5, "  batch: 12", "5:10: training.batch: must be a multiple of every n of the grid; 8 does not divide 12; "
+        (5, "  batch: 12",
+         "5:10: training.batch: must be a multiple of every n of the grid; 8 does not divide 12; "
          "the nearest that fit all: 8 and 16"),
-        (5, "  batch: 2", "5:10: training.batch: must be a multiple of every n of the grid; 4, 8 do not divide 2; "
+        (5, "  batch: 2",
+         "5:10: training.batch: must be a multiple of every n of the grid; 4, 8 do not divide 2; "
          "the nearest that fit all: 8"),
         (5, "  normalize_advantages: 1\n  batch: 8",
          "5:25: training.normalize_advantages: must be true or false, got 1"),
-        (5, "  weight_normalization: zscor\n  batch: 8", "5:25: training.weight_normalization: must be one of none, "
+        (5, "  weight_normalization: zscor\n  batch: 8",
+         "5:25: training.weight_normalization: must be one of none, "
          "zscore, sum_to_zero, got 'zscor' (did you mean zscore?)"),
         (5, "  reward_clip: [1, 1]\n  batch: 8",
          "5:16: training.reward_clip: must be null or [low, high] with low < high, got [1.0, 1.0]"),
         (5, "  reward_clip: 3\n  batch: 8",
          "5:16: training.reward_clip: must be null or [low, high] with low < high, got [3.0]"),
-        (5, "  reward_clip: [a, 3]\n  batch: 8", "5:17: training.reward_clip.0: must be a number, got 'a'"),
+        (5, "  reward_clip: [a, 3]\n  batch: 8",
+         "5:17: training.reward_clip.0: must be a number, got 'a'"),
         (5, "  reward_order: [kl, kl]\n  batch: 8",
          "5:17: training.reward_order: must list clip and kl once each, got ['kl', 'kl']"),
         (5, "  truncated: drop\n  batch: 8",
          "5:14: training.truncated: must be one of keep, mask_loss, mask_all, got 'drop'"),
-        (5, "  max_grad_norm: 0\n  batch: 8", "5:18: training.max_grad_norm: must be greater than 0, got 0"),
-        (6, "  loss: {dual_clip: 1}", "6:21: training.loss.dual_clip: must be greater than 1, got 1"),
-        (6, "  loss: {epsilon_low: 1}", "6:23: training.loss.epsilon_low: must be less than 1, got 1"),
-        (6, "  loss: {aggregation: fixed}", "6:9: training.loss.divisor: is missing: the aggregation fixed divides "
+        (5, "  max_grad_norm: 0\n  batch: 8",
+         "5:18: training.max_grad_norm: must be greater than 0, got 0"),
+        (6, "  loss: {dual_clip: 1}",
+         "6:21: training.loss.dual_clip: must be greater than 1, got 1"),
+        (6, "  loss: {epsilon_low: 1}",
+         "6:23: training.loss.epsilon_low: must be less than 1, got 1"),
+        (6, "  loss: {aggregation: fixed}",
+         "6:9: training.loss.divisor: is missing: the aggregation fixed divides "
          "the sum over all tokens by it"),
-        (6, "  loss: {divisor: 2}", "6:19: training.loss.divisor: is read by the aggregation fixed only, "
+        (6, "  loss: {divisor: 2}",
+         "6:19: training.loss.divisor: is read by the aggregation fixed only, "
          "got aggregation seq_sum"),
         (6, "  loss: {agregation: fixed}",
          "6:10: training.loss.agregation: unknown key 'agregation' (did you mean aggregation?)"),
         (7, "  kl: {place: lost}",
-         "7:15: training.kl.place: must be one of none, reward, loss, got 'lost' (did you mean loss?)"),
+         "7:15: training.kl.place: must be one of none, reward, loss, "
+         "got 'lost' (did you mean loss?)"),
         (7, "  kl: {beta: -1}", "7:14: training.kl.beta: must be at least 0, got -1"),
         (8, "  evaluate: {samples: 1}",
          "8:23: training.evaluate.samples: must be at least 2, the largest K of the grid, got 1"),
@@ -125,11 +139,14 @@ def test_a_spec_is_read_back_as_it_was_written(training: str, write: Write) -> N
          "9:55: training.grid.k: estimator=maxk baseline=centred n=1 k=1 cannot run: "
          "centred needs 1 <= K < n, got K = 1 and n = 1"),
         (9, "  grid: {estimator: maxk, baseline: centered, n: 4, k: 1}",
-         "9:37: training.grid.baseline: unknown baseline 'centered' (did you mean centred?); known: "),
+         "9:37: training.grid.baseline: unknown baseline 'centered' (did you mean centred?); "
+         "known: "),
         (9, "  grid: {estimator: maxk, baseline: otb_token, n: 4, k: 1}\n  min_gap_scale: 0.1",
-         "10:18: training.min_gap_scale: needs one weight per trajectory, but otb_token gives one per token"),
+         "10:18: training.min_gap_scale: needs one weight per trajectory, "
+         "but otb_token gives one per token"),
         (9, "  grid: {estimator: grpo, baseline: none, n: 4, k: 1}\n  inner_epochs: 2\n"
-         "tracking: {wandb: onlin}", "11:19: tracking.wandb: must be one of offline, online, disabled, got "
+         "tracking: {wandb: onlin}",
+         "11:19: tracking.wandb: must be one of offline, online, disabled, got "
          "'onlin' (did you mean online?)"),
     ],
 )  # fmt: skip
@@ -137,7 +154,8 @@ def test_one_problem(write: Write, line: int, text: str, expected: str) -> None:
     found = problems(write(with_line(line, text)))
     if line == 4:
         assert found == [
-            "sweep.yaml:1:1: (file): needs a study: gradient, training, objective or weights, or several", f"sweep.yaml:{expected}"
+            "sweep.yaml:1:1: (file): needs a study: gradient, training, objective or weights, "
+            "or several", f"sweep.yaml:{expected}"
         ]  # fmt: skip
     else:
         (problem,) = found
@@ -169,7 +187,8 @@ def test_off_policy_weights_leave_no_ratio_to_clip(write: Write, loss: str, expe
 
 def test_no_study_at_all(write: Write) -> None:
     assert problems(write("\n".join(LINES[:3]))) == [
-        "sweep.yaml:1:1: (file): needs a study: gradient, training, objective or weights, or several"
+        "sweep.yaml:1:1: (file): needs a study: gradient, training, objective or weights, "
+        "or several"
     ]
 
 
@@ -198,7 +217,10 @@ def test_a_misspelt_name_hides_no_other_problem(write: Write) -> None:
 
 
 def test_a_penalty_under_a_nucleus_is_refused(write: Write) -> None:
-    environment = "environment: {name: toy_llm, task: edit, vocab_size: 4, max_length: 3, prompt_length: 2, top_p: 0.9}"
+    environment = (
+        "environment: {name: toy_llm, task: edit, vocab_size: 4, "
+        "max_length: 3, prompt_length: 2, top_p: 0.9}"
+    )
     with_kl = with_line(3, environment).replace("kl: {}", "kl: {place: loss}")
     (problem,) = problems(write(with_kl))
     assert problem.startswith("sweep.yaml:7:15: training.kl.place: needs top_p = 1, got 0.9")
@@ -261,7 +283,8 @@ def test_a_training_cell_says_all_it_means(training: str) -> None:
 
 @pytest.mark.parametrize(
     "override",
-    ["training.checkpoint_every=7", "training.grid.n=[8, 4]", "seeds=[1, 0]", "training.learning_rate=0.001",
+    ["training.checkpoint_every=7", "training.grid.n=[8, 4]", "seeds=[1, 0]",
+     "training.learning_rate=0.001",
      "training.reward_order=[clip, kl]", "training.max_grad_norm=null", "tracking.project=x"],
 )  # fmt: skip
 def test_ids_do_not_depend_on(training: str, override: str) -> None:
@@ -271,7 +294,8 @@ def test_ids_do_not_depend_on(training: str, override: str) -> None:
 @pytest.mark.parametrize(
     "override",
     ["training.steps=7", "training.batch=32", "training.max_grad_norm=1", "training.kl.place=loss",
-     "training.loss.ratio=token", "training.reward_order=[kl, clip]", "training.evaluate.samples=16",
+     "training.loss.ratio=token", "training.reward_order=[kl, clip]",
+     "training.evaluate.samples=16",
      "training.weight_normalization=zscore", "policy.init_std=2", "seeds=[2, 3]"],
 )  # fmt: skip
 def test_ids_depend_on(training: str, override: str) -> None:

@@ -1,4 +1,4 @@
-"""Training studies: metrics that say what was measured, the same after any interruption, and failures that stay in their cell."""
+"""Training studies: their metrics, the same after any interruption; a failure stays in its cell."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""The weights study: the weights are those of the estimators, the groups depend on nothing but their size and the seed."""
+"""The weights study: the estimators' weights, of groups that depend on size and seed alone."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ def test_a_cell_says_all_it_means(small: str) -> None:
 @pytest.mark.parametrize(
     "override",
     [
-        "seeds=[1, 0]", "gradient.grid.baseline=[centred, none]", "gradient.grid.n=[8, 4]", "name=other",
+        "seeds=[1, 0]", "gradient.grid.baseline=[centred, none]", "gradient.grid.n=[8, 4]",
+     "name=other",
         "description=other", "tracking.wandb=online", "tracking.project=x", CLAIM,
         "environment.arms=4.0",
         "environment.reward_shift=-0.0", "policy.init_std=1", "gradient.warmup.batch=64",
@@ -111,7 +112,8 @@ def test_points_of_one_meaning_run_once(small: str) -> None:
     )
     assert [(cell.estimator, cell.k) for cell in plan.cells] == [("reinforce", 1)]
     assert [str(skipped) for skipped in plan.skipped] == [
-        "estimator=reinforce baseline=centred n=4 k=3: repeats estimator=reinforce baseline=centred n=4 k=1"
+        "estimator=reinforce baseline=centred n=4 k=3: repeats estimator=reinforce "
+        "baseline=centred n=4 k=1"
     ]
     spelled = plan_of(
         small, "seeds=0", "gradient.grid.baseline=[affine, 'affine[0.50]']", "gradient.grid.n=4"
@@ -122,10 +124,12 @@ def test_points_of_one_meaning_run_once(small: str) -> None:
 
 def test_planning_imports_nothing_heavy(small: str) -> None:
     code = (
-        "import sys; from maxk_lab.sweeps.spec.load import load_spec; from maxk_lab.sweeps.plan.plan import make_plan\n"
+        "import sys; from maxk_lab.sweeps.spec.load import load_spec; "
+        "from maxk_lab.sweeps.plan.plan import make_plan\n"
         "import maxk_lab.sweeps.run.execute\n"
         f"make_plan(load_spec({small!r}))\n"
-        "print([m for m in ('torch', 'rl4co', 'wandb', 'pandas', 'scipy', 'numpy') if m in sys.modules])"
+        "print([m for m in ('torch', 'rl4co', 'wandb', 'pandas', 'scipy', "
+        "'numpy') if m in sys.modules])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

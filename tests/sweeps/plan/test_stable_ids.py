@@ -1,4 +1,4 @@
-"""Cells of the experiments that were there before grids were lists: their ids are what they were."""
+"""Cells of experiments from before grids were lists: their ids are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stand-ins for the function that measures a unit: fast, the same every time, and failing as real ones do."""
+"""Stand-ins for the function that measures a unit: fast, repeatable, failing as real ones do."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def threads(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
 
 
 def bad_cell(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
-    """The cells of baseline none fail, one by one; with the file `mended` in the cache they do not."""
+    """Cells of baseline none fail, one by one; with the file `mended` in the cache they do not."""
     for cell in cells:
         failing = cell["baseline"] == "none" and not (cache / "mended").exists()
         yield cell["id"], ZeroDivisionError("no variance here") if failing else _metrics(cell)

@@ -1,4 +1,4 @@
-"""A run as its own process, for the tests that kill or interrupt it: run_fake.py SPEC RUN MEASURE JOBS."""
+"""A run as its own process, for tests that kill it: run_fake.py SPEC RUN MEASURE JOBS."""
 
 from __future__ import annotations
 

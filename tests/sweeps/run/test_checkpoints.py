@@ -1,4 +1,4 @@
-"""Policies out of checkpoints: what a sweep file may name, what tells cells apart, and what a worker begins with."""
+"""Policies out of checkpoints: allowed names, cells told apart, and a worker's beginning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ GRADIENT = (
     "grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
 )
 TRAINING = (
-    "training:\n  steps: 2\n  batch: 8\n  snapshots: [0, 1]\n  evaluate: {every: 1, instances: 4, samples: 4}\n"
+    "training:\n  steps: 2\n  batch: 8\n  snapshots: [0, 1]\n  evaluate: {every: 1, "
+    "instances: 4, samples: 4}\n"
     "  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}\n"
 )
 WEIGHTS = "weights: {groups: 2, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
@@ -39,7 +40,7 @@ def bandit_state(value: float, arms: int = 4) -> dict[str, Any]:
 
 @pytest.fixture
 def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of two checkpoints, a.pt of the lab's and b.ckpt of Lightning's; it is where the sweep runs."""
+    """The folder of two checkpoints, a.pt of the lab, b.ckpt of Lightning; the sweep runs there."""
     monkeypatch.chdir(tmp_path)
     torch.save({"policy": bandit_state(1.0), "steps": 3}, "a.pt")
     named = {f"policy.{name}": value for name, value in bandit_state(2.0).items()}
@@ -108,8 +109,12 @@ def test_what_is_no_checkpoint_of_this_policy(saved: Path, write: Write) -> None
     torch.save(bandit_state, "function.pt")
     path = write(HEAD + GRADIENT)
     for name, expected in (
-        ("five.pt", "five.pt does not fit the policy that environment and policy describe: the checkpoint has logits [5], not [4]"),
-        ("odd.pt", "odd.pt does not fit the policy that environment and policy describe: the checkpoint has no logits; odd, which"),
+        ("five.pt",
+         "five.pt does not fit the policy that environment and policy describe: the checkpoint "
+         "has logits [5], not [4]"),
+        ("odd.pt",
+         "odd.pt does not fit the policy that environment and policy describe: the checkpoint "
+         "has no logits; odd, which"),
         ("none.pt", "none.pt holds no policy: it must have parameters under policy"),
         ("text.pt", "text.pt is no checkpoint"),
         ("function.pt", "function.pt is no checkpoint that can be loaded safely"),
@@ -123,12 +128,17 @@ def test_what_is_no_checkpoint_of_this_policy(saved: Path, write: Write) -> None
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("vary: {policy.checkpoint: [a.pt, gone.pt]}", "4:34: vary.policy.checkpoint.1: gone.pt does not exist"),
-        ("vary: {policy.checkpoint: [a.pt, c.pt]}", "4:34: vary.policy.checkpoint.1: must be distinct, c.pt is what a.pt is"),
-        ("vary: {policy.checkpoint: five.pt}", "4:27: vary.policy.checkpoint: five.pt does not fit the policy"),
+        ("vary: {policy.checkpoint: [a.pt, gone.pt]}",
+         "4:34: vary.policy.checkpoint.1: gone.pt does not exist"),
+        ("vary: {policy.checkpoint: [a.pt, c.pt]}",
+         "4:34: vary.policy.checkpoint.1: must be distinct, c.pt is what a.pt is"),
+        ("vary: {policy.checkpoint: five.pt}",
+         "4:27: vary.policy.checkpoint: five.pt does not fit the policy"),
         ("vary: {policy.checkpont: a.pt}",
-         "4:8: vary.policy.checkpont: bandit has no policy.checkpont (did you mean policy.checkpoint?)"),
-        ("policy: {checkpoit: a.pt}", "4:10: policy.checkpoit: unknown key 'checkpoit' (did you mean checkpoint?)"),
+         "4:8: vary.policy.checkpont: bandit has no policy.checkpont (did you mean "
+         "policy.checkpoint?)"),
+        ("policy: {checkpoit: a.pt}",
+         "4:10: policy.checkpoit: unknown key 'checkpoit' (did you mean checkpoint?)"),
     ],
 )  # fmt: skip
 def test_one_problem_at_its_place(saved: Path, write: Write, line: str, expected: str) -> None:
@@ -139,7 +149,10 @@ def test_one_problem_at_its_place(saved: Path, write: Write, line: str, expected
 
 
 def test_an_objective_study_has_no_checkpoint(saved: Path, write: Write) -> None:
-    objective = "objective: {parameter: environment.reward_shift, from: 0, to: 1, grid: {estimator: maxk, k: 1}}\n"
+    objective = (
+        "objective: {parameter: environment.reward_shift, from: 0, to: 1, "
+        "grid: {estimator: maxk, k: 1}}\n"
+    )
     (problem,) = problems(write(HEAD + objective), "policy.checkpoint=a.pt")
     assert "policy.checkpoint: has no place in an objective study" in problem
 

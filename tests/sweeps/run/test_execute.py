@@ -1,4 +1,4 @@
-"""Execution in real processes, measuring faked: resume, isolation of failures, selection, lock and Ctrl-C."""
+"""Execution in real processes, measuring faked: resume, failures, selection, lock and Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of the newer kinds: settings as regions, arithmetic in settings, orders, and what no study measures."""
+"""Claims of the newer kinds: settings as regions, arithmetic, orders, and the unmeasured."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ claims:
   - CLAIM
 """
 POINTS = [
-    {"estimator": "maxk", "baseline": baseline, "n": n, "k": 2, "stage": 0, "setting": {"environment.arms": arms}}
+    {"estimator": "maxk", "baseline": baseline, "n": n, "k": 2, "stage": 0,
+     "setting": {"environment.arms": arms}}
     for baseline in ("none", "centred", "subloo")
     for n in (2, 8)
     for arms in (4, 8)
@@ -138,25 +139,31 @@ def test_an_optimum_is_compared_across_k() -> None:
         ("{name: c, kind: equals, metric: scale, value: 1, tolerance: 1, relative_tolerance: 1}",
          "10:5: claims.0: needs exactly one of tolerance and relative_tolerance"),
         ("{name: c, kind: equals, metric: scale, value: arm, tolerance: 1}",
-         "10:51: claims.0.value: must be a number or arithmetic in n, k, arms, init_std such as '1 - k/n', got 'arm'"),
+         "10:51: claims.0.value: must be a number or arithmetic in n, k, arms, "
+         "init_std such as '1 - k/n', got 'arm'"),
         ("{name: c, kind: equals, metric: variance_cross, value: 1, tolerance: 1}",
-         "10:37: claims.0.metric: variance_cross is measured by complete enumeration only: give gradient complete: true"),
+         "10:37: claims.0.metric: variance_cross is measured by complete enumeration only: give "
+         "gradient complete: true"),
         ("{name: c, kind: equals, metric: kl, value: 1, tolerance: 1}",
-         "10:37: claims.0.metric: kl is measured with a behaviour policy only: give gradient.behaviour a distance above 0"),
+         "10:37: claims.0.metric: kl is measured with a behaviour policy only: give "
+         "gradient.behaviour a distance above 0"),
         ("{name: c, kind: equals, metric: zero_share, value: 1, tolerance: 1}",
          "10:37: claims.0.metric: zero_share speaks of a weights study, and this sweep has none"),
         ("{name: c, kind: unbiased, detectable: 1, where: {setting: {environment.arm: 4}}}",
-         "10:64: claims.0.where.setting.environment.arm: unknown key 'environment.arm' (did you mean environment.arms?)"),
+         "10:64: claims.0.where.setting.environment.arm: unknown key 'environment.arm' (did you "
+         "mean environment.arms?)"),
         ("{name: c, kind: unbiased, detectable: 1, where: {setting: {environment.arms: [5]}}}",
          "10:53: claims.0.where: matches no point of the grid that can run"),
         ("{name: c, kind: order, metric: variance, along: [{baseline: none}]}",
          "10:53: claims.0.along: must have at least 2 entries, got 1"),
         ("{name: c, kind: order, metric: variance, along: [{baseline: none}, {n: 8}]}",
-         "10:5: claims.0: the regions of along must give the same axes, e.g. [{baseline: subloo}, {baseline: none}]"),
+         "10:5: claims.0: the regions of along must give the same axes, e.g. "
+         "[{baseline: subloo}, {baseline: none}]"),
         ("{name: c, kind: order, metric: variance, along: [{n: [2, 8]}, {n: 8}]}",
          "10:5: claims.0: the regions of along must give one value per axis"),
         ("{name: c, kind: order, metric: variance, along: [{n: 2}, {n: 4}]}",
-         "10:53: claims.0.along: matches no points of the grid that can run, one of each region, all else equal"),
+         "10:53: claims.0.along: matches no points of the grid that can run, one of each region, "
+         "all else equal"),
         ("{name: c, kind: order, metric: variance, along: [{baselin: none}, {n: 8}]}",
          "10:55: claims.0.along.0.baselin: unknown key 'baselin' (did you mean baseline?)"),
         ("{name: c, kind: order, metric: optimum, along: [{k: 1}, {k: 2}]}",
@@ -169,7 +176,8 @@ def test_one_problem_of_a_claim(write: Write, claim: str, expected: str) -> None
 
 def test_claims_about_studies_without_seeds_to_pool(write: Write) -> None:
     claims = (
-        "{name: o, kind: order, metric: optimum, along: [{k: 1}, {k: 2}, {k: 4}], where: {estimator: maxk}}\n"
+        "{name: o, kind: order, metric: optimum, along: [{k: 1}, {k: 2}, {k: 4}], "
+        "where: {estimator: maxk}}\n"
         "  - {name: w, kind: equals, metric: weight_sum, value: 0, tolerance: 1e-9}"
     )
     spec = load_spec(write(OBJECTIVE.replace("CLAIM", claims)))

@@ -41,15 +41,21 @@ def test_lists_are_parsed_and_filled_in(write: Write) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "place"),
     [
-        ("task: edit", "task: edti", "5:9: environment.task: unknown task 'edti' (did you mean edit?)"),
-        ("[exact_match, brevity]", "[exact_match, brevty]", "9:26: environment.rewards.1: unknown reward function "
+        ("task: edit", "task: edti",
+         "5:9: environment.task: unknown task 'edti' (did you mean edit?)"),
+        ("[exact_match, brevity]", "[exact_match, brevty]",
+         "9:26: environment.rewards.1: unknown reward function "
          "'brevty' (did you mean brevity?)"),
-        ("[exact_match, brevity]", "[nowhere:reward, brevity]", "9:13: environment.rewards.0: cannot load"),
-        ("[exact_match, brevity]", "brevity", "9:12: environment.rewards: rewards must be a list of str"),
-        ("reward_weights: [1, 0.5]", "reward_weights: [1]", "10:19: environment.reward_weights: reward_weights must "
+        ("[exact_match, brevity]", "[nowhere:reward, brevity]",
+         "9:13: environment.rewards.0: cannot load"),
+        ("[exact_match, brevity]", "brevity",
+         "9:12: environment.rewards: rewards must be a list of str"),
+        ("reward_weights: [1, 0.5]", "reward_weights: [1]",
+         "10:19: environment.reward_weights: reward_weights must "
          "hold one weight for each of the 2 reward functions"),
         ("max_length: 3", "max_length: 2", "max_length must be at least prompt_length = 3, got 2"),
-        ("num_heads: 2", "num_heads: 3", "12:14: policy.embed_dim: embed_dim must be a multiple of num_heads"),
+        ("num_heads: 2", "num_heads: 3",
+         "12:14: policy.embed_dim: embed_dim must be a multiple of num_heads"),
         ("pool: 16", "pool: 16, complete: true", None),
         ("vocab_size: 5", "vocab_size: 40", None),
     ],
@@ -72,7 +78,8 @@ def test_complete_enumeration_is_refused_where_trajectories_cannot_be_listed(wri
     )
     (problem,) = problems_of(write(large))
     assert str(problem).startswith(
-        "sweep.yaml:14:46: gradient.complete: needs an environment whose trajectories can all be listed: toy_llm with "
+        "sweep.yaml:14:46: gradient.complete: needs an environment whose trajectories can all be "
+        "listed: toy_llm with "
     )
 
 
@@ -115,7 +122,8 @@ def test_an_environment_of_graded_rewards_refuses_estimators_for_binary_ones(
 ) -> None:
     grid = "{estimator: [maxk, passk_analytic], baseline: none, n: 4, k: 2}"
     path = write(
-        f"name: s\nseeds: [0]\nenvironment: {environment}\ngradient: {{instances: 2, pool: 8, grid: {grid}}}\n"
+        f"name: s\nseeds: [0]\nenvironment: {environment}\ngradient: "
+        f"{{instances: 2, pool: 8, grid: {grid}}}\n"
     )
     (problem,) = problems_of(path)
     assert problem.message == f"passk_analytic needs rewards of 0 and 1, but {reason}"
@@ -194,8 +202,10 @@ def test_the_trajectories_of_a_gaussian_are_never_listed(write: Write) -> None:
     ("environment", "parameter", "ends", "message"),
     [
         ("gaussian", "policy.scale", (0.0, 1.0), "scale must be at least 1e-06, got 0.0"),
-        ("bandit", "policy.success_probability", (0.0, 0.5), "success_probability = 0.0 stands for none being given"),
-        ("bandit", "policy.success_probability", (0.5, 1.0), "success_probability must be less than 1, got 1.0"),
+        ("bandit", "policy.success_probability", (0.0, 0.5),
+         "success_probability = 0.0 stands for none being given"),
+        ("bandit", "policy.success_probability", (0.5, 1.0),
+         "success_probability must be less than 1, got 1.0"),
         ("bandit", "policy.success_probability", (0.1, 0.9), None),
         ("gaussian", "policy.mean", (-1.0, 1.0), None),
     ],
@@ -204,7 +214,8 @@ def test_an_objective_study_asks_the_environment_about_the_ends(
     write: Write, environment: str, parameter: str, ends: tuple[float, float], message: str | None
 ) -> None:
     text = (
-        f"name: s\nseeds: [0]\nenvironment: {{name: {environment}}}\nobjective:\n  parameter: {parameter}\n"
+        f"name: s\nseeds: [0]\nenvironment: {{name: {environment}}}\nobjective:\n  parameter: "
+        f"{parameter}\n"
         f"  from: {ends[0]}\n  to: {ends[1]}\n  points: 3\n  grid: {{estimator: maxk, k: 2}}\n"
     )
     path = write(text)

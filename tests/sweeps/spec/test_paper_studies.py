@@ -1,4 +1,4 @@
-"""Objective and weights studies, declared figures, and what only new rows can get wrong: plans and exact messages."""
+"""Objective and weights studies, and declared figures: plans and exact messages."""
 
 from __future__ import annotations
 
@@ -48,8 +48,11 @@ def test_an_objective_study_has_a_cell_per_objective(write: Write) -> None:
         "points": 101,
     }
     assert [(cell.estimator, cell.baseline, cell.n, cell.k) for cell in plan.cells] == [
-        ("maxk", "none", 1, 1), ("maxk", "none", 2, 2), ("top_m[2]", "none", 2, 2), ("reinforce", "none", 1, 1),
-    ]  # fmt: skip
+        ("maxk", "none", 1, 1),
+        ("maxk", "none", 2, 2),
+        ("top_m[2]", "none", 2, 2),
+        ("reinforce", "none", 1, 1),
+    ]
     assert [str(skipped) for skipped in plan.skipped] == [
         "estimator=top_m[2] k=1: the m of top_m must be at most K = 1, got 2",
         "estimator=reinforce k=2: repeats estimator=reinforce k=1",
@@ -79,9 +82,11 @@ def test_what_an_objective_is_followed_along_is_part_of_its_meaning(write: Write
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("objective.parameter=policy.men", "1:21: objective.parameter: must be a number of the environment or its "
+        ("objective.parameter=policy.men",
+         "1:21: objective.parameter: must be a number of the environment or its "
          "policy: policy.mean, policy.scale; got 'policy.men' (did you mean policy.mean?)"),
-        ("objective.parameter=environment.dim", "1:21: objective.parameter: must be a number of the environment or "
+        ("objective.parameter=environment.dim",
+         "1:21: objective.parameter: must be a number of the environment or "
          "its policy: policy.mean, policy.scale; got 'environment.dim' (did you mean environment"),
         ("objective.to=-1", "1:14: objective.to: must be greater than from = -0.5, got -1"),
         ("objective.parameter=policy.scale", "objective.from: scale must be "),
@@ -89,13 +94,17 @@ def test_what_an_objective_is_followed_along_is_part_of_its_meaning(write: Write
         ("objective.points=1000000", "1:18: objective.points: must be at most 100000, got 1000000"),
         ("objective.form=1", "1:1: objective.form: unknown key 'form' (did you mean from?)"),
         ("objective.grid.k=[]", "1:18: objective.grid.k: must not be empty"),
-        ("objective.grid={estimator: 'top_m[3]', k: 2}", "1:16: objective.grid.k: estimator=top_m[3] k=2 cannot run: "
+        ("objective.grid={estimator: 'top_m[3]', k: 2}",
+         "1:16: objective.grid.k: estimator=top_m[3] k=2 cannot run: "
          "the m of top_m must be at most K = 2, got 3"),
-        ("environment={name: tsp, num_loc: 20}", "5:3: objective: needs an environment whose objectives are known "
+        ("environment={name: tsp, num_loc: 20}",
+         "5:3: objective: needs an environment whose objectives are known "
          "exactly: tsp with num_loc ≤ 8"),
-        ("environment={name: tsp, num_loc: 5}", "5:14: objective.parameter: must be a number of the environment or "
+        ("environment={name: tsp, num_loc: 5}",
+         "5:14: objective.parameter: must be a number of the environment or "
          "its policy, and tsp has none; got 'policy.mean'"),
-        ("environment.dim=2", "5:3: objective: needs an environment whose objectives are known exactly: gaussian with "),
+        ("environment.dim=2",
+         "5:3: objective: needs an environment whose objectives are known exactly: gaussian with "),
     ],
 )  # fmt: skip
 def test_one_problem_of_an_objective_study(write: Write, override: str, expected: str) -> None:
@@ -124,17 +133,24 @@ def test_new_studies_read_back(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "overrides", "expected"),
     [
-        (WEIGHTS, ["weights.grid.baseline='ladder[cross_fit]'", "weights.grid.n=8", "weights.grid.k=4"],
-         "weights.grid.baseline: estimator=maxk baseline=ladder[cross_fit] n=8 k=4 cannot run: ladder[cross_fit] is "
+        (WEIGHTS,
+         ["weights.grid.baseline='ladder[cross_fit]'", "weights.grid.n=8", "weights.grid.k=4"],
+         "weights.grid.baseline: estimator=maxk baseline=ladder[cross_fit] n=8 k=4 cannot run: "
+         "ladder[cross_fit] is "
          "fitted to gradients, which rewards alone do not determine"),
         (WEIGHTS, ["weights.grid={estimator: 'partitioned[loo]', baseline: none}"],
-         "weights.grid.estimator: estimator=partitioned[loo] baseline=none n=4 k=2 cannot run: the weights of "
+         "weights.grid.estimator: estimator=partitioned[loo] baseline=none n=4 k=2 cannot run: "
+         "the weights of "
          "partitioned[loo] depend on the order of drawing, and the rewards are shown in theirs"),
         (GRADIENT, ["gradient.grid.baseline='affine[oracle]'", "gradient.grid.n=4"],
-         "gradient.grid.baseline: estimator=maxk baseline=affine[oracle] n=4 k=2 cannot run: affine[oracle] is fitted "
+         "gradient.grid.baseline: estimator=maxk baseline=affine[oracle] n=4 k=2 cannot run: "
+         "affine[oracle] is fitted "
          "by complete enumeration: gradient studies with complete: true only"),
-        (GRADIENT, ["gradient.grid.baseline='affine[cross_fit]'", "gradient.grid.n=4", "gradient.instances=1"],
-         "gradient.grid.baseline: estimator=maxk baseline=affine[cross_fit] n=4 k=2 cannot run: affine[cross_fit] is "
+        (GRADIENT,
+         ["gradient.grid.baseline='affine[cross_fit]'", "gradient.grid.n=4",
+          "gradient.instances=1"],
+         "gradient.grid.baseline: estimator=maxk baseline=affine[cross_fit] n=4 k=2 cannot run: "
+         "affine[cross_fit] is "
          "fitted on other instances: instances must be at least 2, got 1"),
     ],
 )  # fmt: skip
@@ -152,7 +168,8 @@ def test_a_gaussian_policy_has_no_logits(write: Write) -> None:
         write(text), "gradient.grid.baseline=[none, 'optimal[logit_proxy]']", "gradient.grid.n=4"
     )
     assert [str(skipped) for skipped in plan.skipped] == [
-        "estimator=maxk baseline=optimal[logit_proxy] n=4 k=2: optimal[logit_proxy] needs the trajectory weight "
+        "estimator=maxk baseline=optimal[logit_proxy] n=4 k=2: optimal[logit_proxy] needs the "
+        "trajectory weight "
         "logit_proxy, and a Gaussian policy has no logits"
     ]
 
@@ -165,36 +182,50 @@ def test_fitted_points_are_skipped_where_they_cannot_be_fitted(write: Write) -> 
     assert plan_of(write(GRADIENT), grid, "gradient.complete=true").skipped == ()
     training = GRADIENT.partition("vary")[0] + (
         "training:\n  batch: 8\n  evaluate: {samples: 4}\n"
-        "  grid: {estimator: maxk, baseline: [none, 'ladder[oracle]', 'ladder[cross_fit]'], n: [4, 8], k: 2}\n"
+        "  grid: {estimator: maxk, baseline: [none, 'ladder[oracle]', 'ladder[cross_fit]'], "
+        "n: [4, 8], k: 2}\n"
     )
-    assert [(s.point["baseline"], s.point["n"], s.reason) for s in plan_of(write(training)).skipped] == [
-        ("ladder[oracle]", n, "ladder[oracle] is fitted by complete enumeration: gradient studies with complete: "
+    assert [(s.point["baseline"],
+             s.point["n"], s.reason) for s in plan_of(write(training)).skipped] == [
+        ("ladder[oracle]", n,
+         "ladder[oracle] is fitted by complete enumeration: gradient studies with complete: "
          "true only") for n in (4, 8)
-    ] + [("ladder[cross_fit]", 8, "ladder[cross_fit] is fitted on other instances: batch / n must be at least 2, "
+    ] + [("ladder[cross_fit]", 8,
+          "ladder[cross_fit] is fitted on other instances: batch / n must be at least 2, "
           "got 1")]  # fmt: skip
 
 
-FIGURE = "{name: f, metric: snr, against: n, lines: [baseline, environment.arms], panels: environment.rewards}"
+FIGURE = (
+    "{name: f, metric: snr, against: n, lines: [baseline, environment.arms], "
+    "panels: environment.rewards}"
+)
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         (("metric: snr", "metric: srn"), "10:23: figures.0.metric: must be one of variance, "),
-        (("metric: snr", "metric: kl"), "10:23: figures.0.metric: kl is measured with a behaviour policy only: give "
+        (("metric: snr", "metric: kl"),
+         "10:23: figures.0.metric: kl is measured with a behaviour policy only: give "
          "gradient.behaviour a distance above 0"),
-        (("metric: snr", "metric: variance_first"), "10:23: figures.0.metric: variance_first is measured by complete "
+        (("metric: snr", "metric: variance_first"),
+         "10:23: figures.0.metric: variance_first is measured by complete "
          "enumeration only: give gradient complete: true"),
-        (("against: n", "against: m"), "figures.0.against: must be one of estimator, baseline, n, k, stage, "
+        (("against: n", "against: m"),
+         "figures.0.against: must be one of estimator, baseline, n, k, stage, "
          "environment.arms, environment.rewards, got 'm'"),
-        (("against: n", "against: environment.rewards"), "figures.0: against, lines and panels must name different "
+        (("against: n", "against: environment.rewards"),
+         "figures.0: against, lines and panels must name different "
          "things, got environment.rewards twice"),
-        (("environment.arms]", "environment.arm]"), "figures.0.lines.1: must be one of estimator, "),
+        (("environment.arms]", "environment.arm]"),
+         "figures.0.lines.1: must be one of estimator, "),
         (("lines: [baseline, environment.arms]", "lines: baseline"),
          "10:5: figures.0: environment.arms takes several values: name it in lines or panels"),
-        (("name: f", "name: a/b"), "10:12: figures.0.name: names the figure's file: at most 100 letters"),
+        (("name: f", "name: a/b"),
+         "10:12: figures.0.name: names the figure's file: at most 100 letters"),
         (("name: f", "nam: f"), "figures.0.nam: unknown key 'nam' (did you mean name?)"),
-        (("against: n", "scale: cubic, against: n"), "figures.0.scale: must be one of linear, log, got 'cubic'"),
+        (("against: n", "scale: cubic, against: n"),
+         "figures.0.scale: must be one of linear, log, got 'cubic'"),
     ],
 )  # fmt: skip
 def test_one_problem_of_a_figure(write: Write, change: tuple[str, str], expected: str) -> None:

@@ -130,7 +130,8 @@ FOLDER = (
         (
             4,
             "policy: {name: tabula}",
-            "4:16: policy.name: bandit takes no policy 'tabula' (did you mean tabular?); known: tabular",
+            "4:16: policy.name: bandit takes no policy 'tabula' (did you mean tabular?); "
+            "known: tabular",
         ),
         (
             4,
@@ -167,7 +168,8 @@ FOLDER = (
         (
             6,
             "  warmup: {learnin_rate: 1}",
-            "6:12: gradient.warmup.learnin_rate: unknown key 'learnin_rate' (did you mean learning_rate?)",
+            "6:12: gradient.warmup.learnin_rate: unknown key 'learnin_rate' (did you mean "
+            "learning_rate?)",
         ),
         (
             7,
@@ -179,12 +181,14 @@ FOLDER = (
         (
             8,
             "  grid: {estimator: maxk, baseline: [none, sublo], n: 4, k: 2}",
-            f"8:44: gradient.grid.baseline.1: unknown baseline 'sublo' (did you mean subloo?); {KNOWN_BASELINES}",
+            "8:44: gradient.grid.baseline.1: unknown baseline 'sublo' (did you mean subloo?); "
+            f"{KNOWN_BASELINES}",
         ),
         (
             8,
             "  grid: {estimator: mxk, baseline: none, n: 4, k: 2}",
-            f"8:21: gradient.grid.estimator: unknown estimator 'mxk' (did you mean maxk?); {KNOWN_ESTIMATORS}",
+            "8:21: gradient.grid.estimator: unknown estimator 'mxk' (did you mean maxk?); "
+            f"{KNOWN_ESTIMATORS}",
         ),
         (
             8,
@@ -205,7 +209,8 @@ FOLDER = (
         (
             8,
             "  grid: {estimator: maxk, baseline: [subloo, centred], n: 4, k: 5}",
-            "8:9: gradient.grid: none of its 2 points can run: maxk needs 1 <= K <= n, got K = 5 and n = 4",
+            "8:9: gradient.grid: none of its 2 points can run: maxk needs 1 <= K <= n, "
+            "got K = 5 and n = 4",
         ),
         (8, f"{SMALL_LINES[7]}\ntraining: {{steps: 3}}", "9:11: training.grid: is missing"),
         (
@@ -245,7 +250,8 @@ def test_one_problem(write: Write, line: int, text: str, expected: str) -> None:
         ),
         (
             "{name: c, kind: equals, metric: scale, value: 1 - q, tolerance: 1}",
-            "10:51: claims.0.value: must be a number or arithmetic in n and k such as '1 - k/n', got '1 - q'",
+            "10:51: claims.0.value: must be a number or arithmetic in n and k such as '1 - k/n', "
+            "got '1 - q'",
         ),
         (
             "{name: c, kind: equals, metric: scale, value: 1/(n-4), tolerance: 1}",
@@ -253,7 +259,8 @@ def test_one_problem(write: Write, line: int, text: str, expected: str) -> None:
         ),
         (
             "{name: c, kind: unbiased, detectable: 1, where: {seed: 1}}",
-            "10:54: claims.0.where.seed: unknown key 'seed'; known: estimator, baseline, n, k, stage, setting",
+            "10:54: claims.0.where.seed: unknown key 'seed'; known: estimator, baseline, n, k, "
+            "stage, setting",
         ),
         (
             "{name: c, kind: unbiased, detectable: 1, where: {n: 16}}",
@@ -265,16 +272,19 @@ def test_one_problem(write: Write, line: int, text: str, expected: str) -> None:
             "10:50: claims.0.of: matches no two points of the grid that can run",
         ),
         (
-            "{name: c, kind: ratio, metric: variance, of: {baseline: none}, over: {baseline: centred}}",
+            "{name: c, kind: ratio, metric: variance, of: {baseline: none}, "
+            "over: {baseline: centred}}",
             "10:5: claims.0: needs exactly one of at_least and at_most",
         ),
         (
-            "{name: c, kind: ratio, metric: variance, of: {baseline: none}, over: {n: 8}, at_most: 1}",
+            "{name: c, kind: ratio, metric: variance, of: {baseline: none}, over: {n: 8}, "
+            "at_most: 1}",
             "10:5: claims.0: over must give every axis that of gives, "
             "e.g. of: {baseline: subloo}, over: {baseline: none}",
         ),
         (
-            "{name: c, kind: unbiased, detectable: 1}\n  - {name: c, kind: unbiased, detectable: 1}",
+            "{name: c, kind: unbiased, detectable: 1}\n  - {name: c, kind: unbiased, "
+            "detectable: 1}",
             "11:12: claims.1.name: two claims are named 'c'",
         ),
         ("just words", "10:5: claims.0: must be a mapping of keys to values, got 'just words'"),
@@ -299,13 +309,16 @@ def test_all_problems_at_once_in_the_order_of_the_file(write: Write) -> None:
     ("text", "expected"),
     [
         ("", "1:1: (file): is empty; a sweep needs name, seeds, environment and a study"),
-        ("# nothing\n", "1:1: (file): is empty; a sweep needs name, seeds, environment and a study"),
+        ("# nothing\n",
+         "1:1: (file): is empty; a sweep needs name, seeds, environment and a study"),
         ("- a\n- b\n", "1:1: (file): must be a mapping of keys to values, got ['a', 'b']"),
         (
             "name: a\nseeds: [0\nenvironment: {}\n",
-            "3:12: (file): not YAML: while parsing a flow sequence, expected ',' or ']', but got ':'",
+            "3:12: (file): not YAML: while parsing a flow sequence, expected ',' or ']', "
+            "but got ':'",
         ),
-        ("name: a\n\tseeds: 1\n", "2:1: (file): not YAML: while scanning for the next token, found character "
+        ("name: a\n\tseeds: 1\n",
+         "2:1: (file): not YAML: while scanning for the next token, found character "
          "'\\t' that cannot start any token"),
         ("name: *who\n", "1:7: (file): not YAML: found undefined alias 'who'"),
         ("name: &a [*a]\n", "1:7: name.0: an alias may not contain itself"),
@@ -352,7 +365,8 @@ def test_overrides_win_and_keep_the_rest(small: str) -> None:
         ("gradient.pol=64", "1:1: gradient.pol: unknown key 'pol' (did you mean pool?)"),
         ("environment.arms=1", "1:18: environment.arms: arms must be at least 2, got 1"),
         ("seeds.7=1", "1:1: seeds.7: cannot be set: list index out of range"),
-        ("gradient.grid.baseline=[a", "1:24: gradient.grid.baseline: not YAML: expected ',' or ']', "
+        ("gradient.grid.baseline=[a",
+         "1:24: gradient.grid.baseline: not YAML: expected ',' or ']', "
          "but got '<stream end>'"),
         ("gradient.pool", "1:1: gradient.pool: must read key=value, got 'gradient.pool'"),
         ("=3", "1:1: (option): must read key=value, got '=3'"),

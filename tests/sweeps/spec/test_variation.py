@@ -1,4 +1,4 @@
-"""What a sweep varies: a plan of every combination, whose cells are those of the sweeps that set the values themselves."""
+"""Variation: a plan of every combination, with the cells of sweeps that set the values."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def test_a_resolved_spec_reads_back(write: Write) -> None:
     [
         (
             "{environment.arm: 4}",
-            "4:8: vary.environment.arm: bandit has no environment.arm (did you mean environment.arms?); known: ",
+            "4:8: vary.environment.arm: bandit has no environment.arm (did you mean "
+            "environment.arms?); known: ",
         ),
         ("{arms: 4}", "4:8: vary.arms: bandit has no arms"),
         (
@@ -123,7 +124,8 @@ def test_a_resolved_spec_reads_back(write: Write) -> None:
         ("4", "4:7: vary: must be a mapping of keys to values, got 4"),
         (
             "{policy.success_probability: 1.0}",
-            "4:7: vary: none of its 1 combinations can run: success_probability must be less than 1, got 1.0",
+            "4:7: vary: none of its 1 combinations can run: success_probability must be less "
+            "than 1, got 1.0",
         ),
     ],
 )
@@ -169,10 +171,14 @@ def test_list_parameters_are_not_varied(write: Write, rewards: str) -> None:
 
 
 def test_an_objective_is_not_varied(write: Write) -> None:
-    objective = "objective: {parameter: environment.reward_shift, from: 0, to: 1, grid: {estimator: maxk, k: 1}}\n"
+    objective = (
+        "objective: {parameter: environment.reward_shift, from: 0, to: 1, "
+        "grid: {estimator: maxk, k: 1}}\n"
+    )
     (found,) = problems(write(SWEEP.replace("VARY", BOTH) + objective))
     assert found.startswith(
-        "sweep.yaml:4:1: vary: is for gradient, training and weights studies; this sweep has a study of objective too"
+        "sweep.yaml:4:1: vary: is for gradient, training and weights studies; "
+        "this sweep has a study of objective too"
     )
 
 
@@ -231,7 +237,8 @@ def test_one_problem_of_what_varies_on_the_command_line(
 
 def test_a_grid_that_cannot_run_is_the_only_problem(write: Write) -> None:
     text = SWEEP.replace("VARY", BOTH) + (
-        "figures: [{name: f, metric: variance, against: environment.arms, panels: policy.init_std}]\n"
+        "figures: [{name: f, metric: variance, against: environment.arms, "
+        "panels: policy.init_std}]\n"
         "claims: [{name: c, kind: unbiased, detectable: 1, where: {n: 4}}]\n"
     )
     (found,) = problems(write(text), "gradient.grid.k=5")
@@ -309,7 +316,8 @@ def test_objectives_that_nothing_could_judge_under_a_behaviour_policy(
         assert load_spec(write(text))
         return
     assert problems(write(text)) == [
-        "sweep.yaml:9:21: gradient.grid.estimator: median under a behaviour policy needs the exact gradient to be "
+        "sweep.yaml:9:21: gradient.grid.estimator: median under a behaviour policy needs the "
+        "exact gradient to be "
         "judged against: tsp with num_loc ≤ 8"
     ]
 
