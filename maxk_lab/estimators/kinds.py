@@ -27,13 +27,13 @@ TRAJECTORY_WEIGHTS = {
 class MethodRow(Row):
     """The facts of estimators and baselines alike: objective, bias, and (n, K) allowed.
 
-    A row that says no more is unbiased under `condition`. Its `constraint` follows from its bounds
-    unless it is written.
+    Whether it is `unbiased`, under `condition`, must be said. Its `constraint` follows from its
+    bounds unless it is written.
     """
 
     formula: str
     objective: str = "J_K"
-    unbiased: bool = True
+    unbiased: bool
     condition: str = "the n samples are i.i.d."
     constraint: str = ""
     shift_invariant: bool = False

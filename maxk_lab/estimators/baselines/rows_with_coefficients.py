@@ -16,6 +16,7 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
         name="affine",
         meaning="between centred (alpha = 0) and subloo (alpha = 1), and beyond",
         formula="w_i = s_i - (K/n) [rho_-i(K) - alpha (rho_-i(K) - rho_-i(K-1))]",
+        unbiased=True,
         condition="the n samples are i.i.d. and alpha does not depend on them: all but same_batch",
         constraint="2 <= K < n (1 <= K < n if alpha = 0)",
         shift_invariant=True,
@@ -41,6 +42,7 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
         name="ladder",
         meaning="weighted mean of the Max@k values of the other samples for every k up to K",
         formula="w_i = s_i - (K/n) sum_k<=K alpha_k rho_-i(k), sum_k alpha_k = 1",
+        unbiased=True,
         condition="the n samples are i.i.d. and alpha does not depend on them: all but same_batch",
         shift_invariant=True,
         least_k=2,
@@ -68,6 +70,7 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
         name="constant",
         meaning="a fixed reward level on the scale of s",
         formula="w_i = s_i - (K/n) c",
+        unbiased=True,
         condition="the n samples are i.i.d. and c does not depend on them",
         parameter=NumberOrWord(
             "c",
@@ -96,6 +99,7 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
             "w_i = s_i - b(tau_-i), b the symmetric function of the other trajectories of "
             "least total variance"
         ),
+        unbiased=True,
         condition=(
             "the n samples are i.i.d. and b is computed from the policy, by complete enumeration"
         ),

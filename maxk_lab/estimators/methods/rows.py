@@ -14,6 +14,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         name="maxk",
         meaning="gradient of the expected maximum of K rewards, from all subsets of n samples",
         formula="s_i = sum of max R over the K-subsets that contain i, divided by C(n,K)",
+        unbiased=True,
         implementation="maxk_lab.estimators.methods.maxk:maxk",
         twin="maxk_lab.estimators.reference.estimators:of_baseline",
         citation=PKPO,
@@ -22,6 +23,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         name="reinforce",
         meaning="gradient of the ordinary expected reward: maxk at K = 1",
         formula="s_i = R_i / n",
+        unbiased=True,
         objective="J_1",
         constraint="1 <= n, K counts as 1",
         fixed_k=1,
@@ -172,6 +174,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         formula=(
             "w_i = (K/n) [max R of i's group - mean of the other groups' maxima (loo) or 0 (none)]"
         ),
+        unbiased=True,
         condition="the n samples are i.i.d. and grouped in drawing order",
         constraint="K divides n; for loo also n >= 2 K",
         takes_baseline=False,
@@ -198,6 +201,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
             "s_i = sum of (prod_j in S r_j) max_S R over the K-subsets S that contain i, "
             "divided by C(n,K)"
         ),
+        unbiased=True,
         condition=(
             "the n samples are i.i.d. under a policy that can do all the target policy can; "
             "r are exact ratios"

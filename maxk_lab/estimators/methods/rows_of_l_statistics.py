@@ -19,6 +19,7 @@ def _form(
             "s_i = sum of L over the K-subsets that contain i, over C(n,K); L = sum_j "
             f"alpha_j R_(j:K), {alpha}"
         ),
+        unbiased=True,
         objective="L_K",
         constraint=constraint,
         parameter=FORMS[name].parameter,
