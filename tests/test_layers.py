@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -198,3 +199,21 @@ def test_every_lazy_name_is_there() -> None:
         f"{package.__name__}.{name}" for package, name in names if not hasattr(package, name)
     ]
     assert not missing
+
+
+def test_no_folder_needs_a_table_of_contents() -> None:
+    held = Counter(path.parent for path in modules() if path.name != "__init__.py")
+    long = {folder.relative_to(ROOT).as_posix(): n for folder, n in held.items() if n > 15}
+    assert not long
+
+
+def test_docstrings_begin_with_their_subject_or_a_verb() -> None:
+    wrong = [
+        f"{name(path)}: {words}"
+        for path in modules()
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and (words := (ast.get_docstring(node) or "").partition("\n")[0]).split(" ")[0]
+        in ("What", "Of", "As", "By")
+    ]
+    assert not wrong

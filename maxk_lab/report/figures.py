@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from maxk_lab.report.drawing import STYLE, save, unused
+from maxk_lab.report.drawing.style import STYLE, save, unused
 from maxk_lab.report.model import Summary
 from maxk_lab.report.parts import FiguresPart
 from maxk_lab.sweeps.studies import in_reading_order

@@ -58,13 +58,12 @@ def test_the_share_of_a_run_grows_with_the_steps_of_its_trainings(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "more",
-                         ["training.steps=8", "training.batch=16", "training.inner_epochs=2",
-                          "training.evaluate.samples=8",
-             "training.evaluate.every=1"],
-)  # fmt: skip
+    "more", ["steps=8", "batch=16", "inner_epochs=2", "evaluate.samples=8", "evaluate.every=1"]
+)
 def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:
-    before, after = (last_work(planned(tmp_path, *overrides)) for overrides in ([], [more]))
+    before, after = (
+        last_work(planned(tmp_path, *overrides)) for overrides in ([], [f"training.{more}"])
+    )
     assert 0 < before < after
 
 

@@ -170,7 +170,7 @@ def test_neither_a_bias_that_was_derived_nor_one_that_was_found_is_the_best_of_a
 
 def test_twenty_methods_are_told_apart_and_fit(lab, tmp_path):
     """No two lines have the same colour and marker, and the legend does not squeeze the panels."""
-    from maxk_lab.report.drawing import COLOURS, MARKERS, finish, look, panels
+    from maxk_lab.report.drawing.style import COLOURS, MARKERS, finish, look, panels
 
     looks = [tuple(look(index).values()) for index in range(len(COLOURS) * len(MARKERS))]
     assert len(set(looks)) == len(looks)
@@ -262,7 +262,7 @@ def test_a_format_that_is_no_file_writes_nothing(summary, tmp_path, format):
 
 
 def test_a_line_s_colour_tells_its_k_and_its_marker_the_method():
-    from maxk_lab.report.drawing import COLOURS, looks
+    from maxk_lab.report.drawing.style import COLOURS, looks
 
     found = looks([1, 8, 1, 8, 1], ["rloo", "centred", "centred", "subloo", "grpo"])
     assert [style["color"] for style in found] == [
@@ -286,6 +286,6 @@ def test_a_line_s_colour_tells_its_k_and_its_marker_the_method():
     ],
 )
 def test_lines_that_colour_and_marker_cannot_both_tell_apart_have_a_look_of_their_own(ks, methods):
-    from maxk_lab.report.drawing import look, looks
+    from maxk_lab.report.drawing.style import look, looks
 
     assert looks(ks, methods) == [look(index) for index in range(len(ks))]

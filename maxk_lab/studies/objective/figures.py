@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.report.document import exact
-from maxk_lab.report.drawing import COLOURS, finish, panels
+from maxk_lab.report.drawing.style import COLOURS, finish, panels
 from maxk_lab.report.model import Summary
 from maxk_lab.report.rows import grouped
 from maxk_lab.studies.objective.rows import ObjectiveRow, ObjectiveRows

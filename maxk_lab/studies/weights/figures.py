@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.report.drawing import finish, look, panels
+from maxk_lab.report.drawing.style import finish, look, panels
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import setting_words
 from maxk_lab.report.rows import grouped

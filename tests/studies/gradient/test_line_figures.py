@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from maxk_lab.report.axes import is_geometric
+from maxk_lab.report.drawing.axes import is_geometric
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.gradient.figures.lines import declared_figure

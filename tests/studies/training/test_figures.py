@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from maxk_lab.report.drawing.ranges import limits, outside, where
 from maxk_lab.report.figures import figures
-from maxk_lab.report.ranges import limits, outside, where
 from maxk_lab.studies.training.figures.curves import curves_figure, row_looks
 from maxk_lab.studies.training.figures.final import difference_figure, final_figure, gap_figure
 from maxk_lab.studies.training.figures.log import log_figure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxk_lab.report.document import number
-from maxk_lab.report.drawing import finish, panels
+from maxk_lab.report.drawing.style import finish, panels
 from maxk_lab.report.naming import Setting, setting_words
 from maxk_lab.report.rows import method_of
 from maxk_lab.studies.gradient.columns import ANATOMY

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxk_lab.report.document import UNDEFINED, number
-from maxk_lab.report.drawing import panels, wide_enough, wrapped
+from maxk_lab.report.drawing.style import panels, wide_enough, wrapped
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow
 from maxk_lab.studies.gradient.row.order import family, is_oracle, method, method_order
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.report.axes import number_axis, plain_ticks
-from maxk_lab.report.drawing import bars, finish, legend_width, look, looks, panels
+from maxk_lab.report.drawing.axes import number_axis, plain_ticks
+from maxk_lab.report.drawing.style import bars, finish, legend_width, look, looks, panels
 from maxk_lab.report.naming import spelled
 from maxk_lab.report.rows import method_of
 from maxk_lab.statistics.intervals import Interval, undefined

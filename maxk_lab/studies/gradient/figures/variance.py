@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxk_lab.report.drawing import bars, finish, look, panels
+from maxk_lab.report.drawing.style import bars, finish, look, panels
 from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.row.order import method, method_order
 

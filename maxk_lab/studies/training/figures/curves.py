@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.report.document import number
-from maxk_lab.report.drawing import finish, looks, panels
-from maxk_lab.report.ranges import known, limits, outside, squeezed
+from maxk_lab.report.drawing.ranges import known, limits, outside, squeezed
+from maxk_lab.report.drawing.style import finish, looks, panels
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import shown_ks
 from maxk_lab.studies.training.notes import over_what

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from maxk_lab.report.drawing import finish, legend_width, panels
-from maxk_lab.report.ranges import limits, outside, where
+from maxk_lab.report.drawing.ranges import limits, outside, where
+from maxk_lab.report.drawing.style import finish, legend_width, panels
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.ending.sheets import optimum_words
 from maxk_lab.studies.training.figures.curves import (

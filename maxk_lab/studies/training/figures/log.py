@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.report.drawing import finish, legend_width, panels
+from maxk_lab.report.drawing.style import finish, legend_width, panels
 from maxk_lab.studies.training.figures.curves import MANY, rollout_ticks, row_looks
 from maxk_lab.studies.training.row.model import Logged, TrainingRow
 from maxk_lab.studies.training.row.names import UNBIASED, derived, labels

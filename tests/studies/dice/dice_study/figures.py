@@ -1,5 +1,5 @@
 from dice_study.section import largest
-from maxk_lab.report.drawing import finish, panels
+from maxk_lab.report.drawing.style import finish, panels
 
 
 def figures(found, summary):
