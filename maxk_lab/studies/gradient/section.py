@@ -42,9 +42,9 @@ from maxk_lab.studies.gradient.proxies import proxy_section
 from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.row.order import (
     ALONE,
-    family,
     is_oracle,
     place,
+    shared_estimator,
     sorted_rows,
     table,
 )
@@ -83,7 +83,7 @@ def _sheets(
     rows: tuple[GradientRow, ...], caption: tuple[str, ...], summary: Summary
 ) -> Iterator[Block]:
     """The sheets of a table's rows: the best baselines, variance, bias, then what else there is."""
-    alone = family(rows[0]) == ALONE
+    alone = shared_estimator(rows[0]) == ALONE
     star: tuple[str, ...] = (
         "★: least variance of the baselines derived unbiased and not found biased, by paired "
         f"comparison with each (Bonferroni over the sweep at {summary.alpha:g}).",

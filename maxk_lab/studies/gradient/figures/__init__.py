@@ -14,7 +14,7 @@ from maxk_lab.studies.gradient.figures.heat_map import has_heat_map, heat_map_fi
 from maxk_lab.studies.gradient.figures.lines import declared_figure
 from maxk_lab.studies.gradient.figures.variance import forest_figure, variance_figure
 from maxk_lab.studies.gradient.row.model import GradientRow
-from maxk_lab.studies.gradient.row.order import family, sorted_rows, table, who
+from maxk_lab.studies.gradient.row.order import shared_estimator, sorted_rows, table, who
 from maxk_lab.studies.gradient.rows import GradientRows
 
 if TYPE_CHECKING:
@@ -52,16 +52,18 @@ def _declared_figures(rows: list[GradientRow], summary: Summary) -> Iterator[tup
 
 def _automatic_figures(rows: list[GradientRow], level: float) -> Iterator[tuple[str, Figure]]:
     measured = [row for row in rows if row.units is not None]
-    families = {(row.key.environment, family(row)) for row in measured}
+    tables = {(row.key.environment, shared_estimator(row)) for row in measured}
     varied = len({row.key.setting for row in rows}) > 1
 
-    def named(name: str, row: GradientRow, *, of_family: bool = True) -> str:
-        words = [family(row).replace(" ", "-")] if of_family and len(families) > 1 else []
+    def named(name: str, row: GradientRow, *, by_estimator: bool = True) -> str:
+        words = (
+            [shared_estimator(row).replace(" ", "-")] if by_estimator and len(tables) > 1 else []
+        )
         words += [setting_words(row.key.setting).replace(", ", "-")] if varied else []
         return "-".join([name, *words])
 
     for members in grouped(
-        measured, lambda row: (row.key.environment, row.key.setting, family(row))
+        measured, lambda row: (row.key.environment, row.key.setting, shared_estimator(row))
     ).values():
         first = members[0]
         if any(row.intervals["variance"].known for row in members):
@@ -79,7 +81,7 @@ def _automatic_figures(rows: list[GradientRow], level: float) -> Iterator[tuple[
     ).values():
         first = members[0]
         if has_heat_map(members):
-            name = named(f"heat-map-stage{first.key.stage}", first, of_family=False)
+            name = named(f"heat-map-stage{first.key.stage}", first, by_estimator=False)
             title = f"Relative variance, stage {first.key.stage}: {_environment(first)}"
             yield name, heat_map_figure(members, title)
 

@@ -14,7 +14,7 @@ from maxk_lab.report.naming import Setting, setting_words
 from maxk_lab.report.rows import method_of
 from maxk_lab.studies.gradient.columns import ANATOMY
 from maxk_lab.studies.gradient.row.model import GradientRow
-from maxk_lab.studies.gradient.row.order import family, is_oracle, method, method_order
+from maxk_lab.studies.gradient.row.order import is_oracle, method, method_order, shared_estimator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,7 +134,7 @@ def _words(row: GradientRow) -> str:
 
 
 def _label(row: GradientRow, rows: Sequence[GradientRow]) -> str:
-    several = len({family(other) for other in rows}) > 1
+    several = len({shared_estimator(other) for other in rows}) > 1
     name = (
         f"{row.key.estimator} {method(row)}"
         if several and method(row) != row.key.estimator

@@ -11,7 +11,7 @@ import numpy as np
 from maxk_lab.report.document import UNDEFINED, number
 from maxk_lab.report.drawing.style import panels, wide_enough, wrapped
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow
-from maxk_lab.studies.gradient.row.order import family, is_oracle, method, method_order
+from maxk_lab.studies.gradient.row.order import is_oracle, method, method_order, shared_estimator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,7 +113,9 @@ def _may_be_best(row: GradientRow) -> bool:
 def _label(line: tuple[str, str], rows: Sequence[GradientRow]) -> str:
     members = [row for row in rows if (row.key.estimator, row.key.baseline) == line]
     row = members[0]
-    name = method(row) if method(row) == row.key.estimator else f"{family(row)}  {method(row)}"
+    name = method(row)
+    if name != row.key.estimator:
+        name = f"{shared_estimator(row)}  {name}"
     return name if row.catalogued_unbiased else f"{name} (biased)"
 
 

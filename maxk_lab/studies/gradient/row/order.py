@@ -1,4 +1,4 @@
-"""The order, tables and families in which the rows of a gradient study are shown."""
+"""The order and the tables in which the rows of a gradient study are shown."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from maxk_lab.report.rows import method_of
 from maxk_lab.studies.gradient.row.model import GradientRow
 
-# The family of the estimators that take no baseline: they stand in one table, and are told apart by
+# Said of the estimators that take no baseline: they stand in one table, and are told apart by
 # their names.
 ALONE = "without baseline"
 
 
 def sorted_rows(rows: Sequence[GradientRow]) -> list[GradientRow]:
-    """The rows by environment, family, stage, setting, K, n and the catalogue's order of methods.
+    """Return the rows by environment, estimator, stage, setting, K, n and the order of methods.
 
     Never by value. Settings come in the order of the rows, which is that of the sweep file.
     """
@@ -22,8 +22,8 @@ def sorted_rows(rows: Sequence[GradientRow]) -> list[GradientRow]:
         rows,
         key=lambda row: (
             row.key.environment,
-            family(row) == ALONE,
-            family(row),
+            shared_estimator(row) == ALONE,
+            shared_estimator(row),
             row.key.stage,
             settings.index(row.key.setting),
             row.key.k,
@@ -33,25 +33,25 @@ def sorted_rows(rows: Sequence[GradientRow]) -> list[GradientRow]:
     )
 
 
-def family(row: GradientRow) -> str:
+def shared_estimator(row: GradientRow) -> str:
     """The estimator whose baselines are compared with each other, or `ALONE`."""
     return row.key.estimator if method_of(row).takes_baseline else ALONE
 
 
 def method(row: GradientRow) -> str:
-    """The name that tells the row from others of its family: the baseline, else the estimator."""
-    return row.key.estimator if family(row) == ALONE else row.key.baseline
+    """The name that tells the row from others of its table: the baseline, else the estimator."""
+    return row.key.estimator if shared_estimator(row) == ALONE else row.key.baseline
 
 
 def method_order(row: GradientRow) -> tuple[int, int, str]:
-    """A key that sorts the methods of a family as the catalogue lists them."""
+    """A key that sorts the methods of a table as the catalogue lists them."""
     estimator, baseline, _ = method_of(row).catalogue_order
     return estimator, baseline, method(row)
 
 
 def table(row: GradientRow) -> tuple[str, int, str]:
-    """The environment, stage and family that the rows of one table share."""
-    return row.key.environment, row.key.stage, family(row)
+    """The environment, stage and estimator that the rows of one table share."""
+    return row.key.environment, row.key.stage, shared_estimator(row)
 
 
 def is_oracle(row: GradientRow) -> bool:
@@ -63,8 +63,8 @@ def is_oracle(row: GradientRow) -> bool:
 
 
 def who(row: GradientRow) -> str:
-    """The family in words: `estimator maxk`."""
-    if family(row) == ALONE:
+    """The estimator of a table in words: `estimator maxk`."""
+    if shared_estimator(row) == ALONE:
         return "estimators without baseline"
     return f"estimator {row.key.estimator}"
 
