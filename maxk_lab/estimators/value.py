@@ -9,7 +9,7 @@ from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.ranks import derived, l_statistic, maximum
 from maxk_lab.estimators.ranks.combinatorics import shortfall_blocks
 from maxk_lab.estimators.ranks.derived import weigh
-from maxk_lab.estimators.ranks.gaps import level, result_dtype, sort_rewards
+from maxk_lab.estimators.ranks.gaps import result_dtype, shift, sort_rewards
 from maxk_lab.estimators.validation import check_k, check_rewards
 
 
@@ -41,7 +41,7 @@ def objective_estimate(
     n = check_rewards(rewards)
     check_k(objective.k, n)
     ranked = sort_rewards(rewards, stable_sort=stable_sort)
-    value = level(l_statistic.value(n, objective, rewards.device), ranked).squeeze(-1)
+    value = shift(l_statistic.value(n, objective, rewards.device), ranked).squeeze(-1)
     return value.to(result_dtype(rewards))
 
 

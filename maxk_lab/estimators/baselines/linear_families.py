@@ -40,9 +40,9 @@ def family_terms(
     k = check_k(k, n) if family == "constant" else check_k(k, n, low=2, below_n=True)
     start, directions = FAMILIES[family](n, k, rewards.device)
     ranked = sort_rewards(rewards.detach(), stable_sort=stable_sort)
-    level = (ranked.gaps @ directions.level).unsqueeze(-2) + directions.constant
+    shift = (ranked.gaps @ directions.shift).unsqueeze(-2) + directions.constant
     steps = (ranked.gaps.unsqueeze(-1) * directions.steps).cumsum(-2)
-    by_rank = level + torch.cat([torch.zeros_like(level), steps], dim=-2)
+    by_rank = shift + torch.cat([torch.zeros_like(shift), steps], dim=-2)
     moves = torch.empty_like(by_rank).scatter_(
         -2, ranked.order.unsqueeze(-1).expand(by_rank.shape), by_rank
     )
@@ -57,13 +57,13 @@ def coefficient_count(family: str, k: int) -> int:
 
 @dataclass(frozen=True)
 class Directions:
-    """The coefficients of D directions on the gaps: `steps` and `level` float64 `[n-1, D]`.
+    """The coefficients of D directions on the gaps: `steps` and `shift` float64 `[n-1, D]`.
 
     `constant` is added to each.
     """
 
     steps: Tensor
-    level: Tensor
+    shift: Tensor
     constant: float = 0.0
 
     @classmethod
@@ -71,7 +71,7 @@ class Directions:
         """The directions of rules that do not see a constant added to the rewards."""
         return cls(
             torch.stack([d.steps for d in directions], 1),
-            torch.stack([d.level for d in directions], 1),
+            torch.stack([d.shift for d in directions], 1),
         )
 
 

@@ -2,7 +2,7 @@
 
 Every quantity of this room is, in rank order and with gaps d_j = R_(j+1) - R_(j) >= 0, j = 1..n-1,
 
-    w_(i) = sum_{j<i} steps_j d_j + sum_j level_j d_j + top * R_(base)
+    w_(i) = sum_{j<i} steps_j d_j + sum_j shift_j d_j + top * R_(base)
 
 with base = n for the maximum, because its score weights obey s_(i+1) - s_(i) = d_j C(i-1, K-1) /
 C(n, K), j = i, and s_(n) = (K/n) R_(n). The terms of each sum have one sign, so nothing cancels:
@@ -40,26 +40,24 @@ class Sorted:
 
 @dataclass(frozen=True)
 class Rule:
-    """The coefficients of one quantity: `steps` and `level` float64 `[n-1]`.
+    """The coefficients of one quantity: `steps` and `shift` float64 `[n-1]`.
 
-    `top` is that of the reward at index `base`.
-
-    Only rules of one base can be added.
+    `top` is that of the reward at index `base`. Only rules of one base can be added.
     """
 
     steps: Tensor
-    level: Tensor
+    shift: Tensor
     top: float
     base: int = -1
 
     def __add__(self, other: Rule) -> Rule:
         assert self.base == other.base
         return Rule(
-            self.steps + other.steps, self.level + other.level, self.top + other.top, self.base
+            self.steps + other.steps, self.shift + other.shift, self.top + other.top, self.base
         )
 
     def __rmul__(self, factor: float) -> Rule:
-        return Rule(factor * self.steps, factor * self.level, factor * self.top, self.base)
+        return Rule(factor * self.steps, factor * self.shift, factor * self.top, self.base)
 
 
 def sort_rewards(rewards: Tensor, *, stable_sort: bool) -> Sorted:
@@ -73,16 +71,16 @@ def sort_rewards(rewards: Tensor, *, stable_sort: bool) -> Sorted:
     return Sorted(order, values, values.diff(dim=-1))
 
 
-def level(rule: Rule, ranked: Sorted) -> Tensor:
+def shift(rule: Rule, ranked: Sorted) -> Tensor:
     """The part of the rule that every rank gets alike, float64 `[..., 1]`."""
-    return (ranked.gaps @ rule.level).unsqueeze(-1) + rule.top * ranked.values.narrow(
+    return (ranked.gaps @ rule.shift).unsqueeze(-1) + rule.top * ranked.values.narrow(
         -1, rule.base, 1
     )
 
 
 def weights_by_rank(rule: Rule, ranked: Sorted) -> Tensor:
     """The rule's w in rank order, float64 `[..., n]`, written over `ranked.values`."""
-    for_all = level(rule, ranked)
+    for_all = shift(rule, ranked)
     # In place: next to the sort, what costs time is touching fresh memory.
     by_rank = ranked.values
     by_rank[..., 0] = 0.0

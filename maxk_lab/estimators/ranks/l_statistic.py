@@ -6,7 +6,7 @@ numbers, so the score weights obey
     s_(j+1) - s_(j) = d_j K (n-K) / (n (n-1)) E[alpha_(X+1)],     X of K-1 drawn from n-2
     s_i for i <= j holds d_j times -(K/n) E[A_(X+1)],             X of K-1 drawn from n-1
 
-with j-1 of those drawn from below, and A_m = alpha_1 + ... + alpha_m, if levels count from R_(n);
+with j-1 of those drawn from below, and A_m = alpha_1 + ... + alpha_m, if shifts count from R_(n);
 A_K, the mass, is what multiplies R_(n). What two rules share is subtracted on the partial sums A,
 in exact fractions, and never on rewards. `maximum` has the same for the maximum, in O(n). Source of
 the objective: OrderGrad, arXiv 2606.06096.
@@ -28,7 +28,7 @@ from maxk_lab.estimators.ranks.gaps import Rule
 
 
 def _base(n: int, weights: Weights) -> int:
-    """The index of the reward that levels count from, where half of the absolute weight lies below.
+    """The index of the reward that shifts count from, where half of the absolute weight lies below.
 
     It is the greatest for the maximum. No term is then larger than the rewards that the objective
     looks at, whatever the others are.
@@ -38,10 +38,10 @@ def _base(n: int, weights: Weights) -> int:
     return -(-order * n // len(weights)) - 1
 
 
-def _levels(
+def _shifts(
     base: int, sums: list[Fraction], population: int, marked: range, device: torch.device
 ) -> Tensor:
-    """The level of every gap, float64 `[n-1]`.
+    """The shift of every gap, float64 `[n-1]`.
 
     Below the base it is the mean of minus the partial sum, above it of what is left of the mass.
     """
@@ -79,8 +79,8 @@ def _steps(n: int, weights: Weights, device: torch.device) -> Tensor:
 def value(n: int, objective: Objective, device: torch.device) -> Rule:
     """The mean of L over the K-subsets, the same for every sample."""
     base = _base(n, objective.exact_weights)
-    level = _levels(base, _partial_sums(objective.exact_weights), n, range(1, n), device)
-    return Rule(torch.zeros_like(level), level, objective.mass, base)
+    shift = _shifts(base, _partial_sums(objective.exact_weights), n, range(1, n), device)
+    return Rule(torch.zeros_like(shift), shift, objective.mass, base)
 
 
 @cached
@@ -88,8 +88,8 @@ def score(n: int, objective: Objective, device: torch.device) -> Rule:
     """s_i, the score weights: the sum of L over the K-subsets that contain i, over C(n, K)."""
     k, weights = objective.k, objective.exact_weights
     base = _base(n, weights)
-    level = k / n * _levels(base, _partial_sums(weights)[1:], n - 1, range(n - 1), device)
-    return Rule(_steps(n, weights, device), level, float(sum(weights) * k / n), base)
+    shift = k / n * _shifts(base, _partial_sums(weights)[1:], n - 1, range(n - 1), device)
+    return Rule(_steps(n, weights, device), shift, float(sum(weights) * k / n), base)
 
 
 @cached
@@ -100,8 +100,8 @@ def left_out_value(n: int, objective: Objective, device: torch.device) -> Rule:
     """
     k, weights = objective.k, objective.exact_weights
     base = _base(n, weights)
-    level = _levels(base, _partial_sums(weights), n - 1, range(n - 1), device)
-    return Rule(-n / (n - k) * _steps(n, weights, device), level, objective.mass, base)
+    shift = _shifts(base, _partial_sums(weights), n - 1, range(n - 1), device)
+    return Rule(-n / (n - k) * _steps(n, weights, device), shift, objective.mass, base)
 
 
 @cached
@@ -118,7 +118,7 @@ def subloo(n: int, objective: Objective, device: torch.device) -> Rule:
 
     It is what i adds to its subsets.
 
-    Both levels are means over the same X, so their difference is the mean of A_(X+1) minus the
+    Both shifts are means over the same X, so their difference is the mean of A_(X+1) minus the
     reduced A_X.
     """
     k, weights, reduced = objective.k, objective.exact_weights, objective.exact_reduced
@@ -126,6 +126,6 @@ def subloo(n: int, objective: Objective, device: torch.device) -> Rule:
         own - left
         for own, left in zip(_partial_sums(weights)[1:], _partial_sums(reduced), strict=True)
     ]
-    level = -k / n * hypergeometric_means(_table(added, device), n - 1, range(n - 1))
+    shift = -k / n * hypergeometric_means(_table(added, device), n - 1, range(n - 1))
     steps = _steps(n, weights, device) + k / (n - k + 1) * _steps(n, reduced, device)
-    return Rule(steps, level, 0.0)
+    return Rule(steps, shift, 0.0)

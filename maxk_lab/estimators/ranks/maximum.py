@@ -36,7 +36,7 @@ def score(n: int, k: int, device: torch.device) -> Rule:
 def left_out_value(n: int, k: int, device: torch.device) -> Rule:
     """The Max@K value of the other n-1 samples, n / (n-K) * (value - s_i) by identity I3 (K < n).
 
-    Its level is C(j-1, K) / C(n-1, K): the subtraction is done on the coefficients, where it is
+    Its shift is C(j-1, K) / C(n-1, K): the subtraction is done on the coefficients, where it is
     exact.
     """
     gap, moves, _ = _gaps(n, k, device)

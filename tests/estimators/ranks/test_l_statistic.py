@@ -21,7 +21,7 @@ def test_the_general_rules_give_those_of_the_maximum(name: str, n: int, k: int) 
     """Two ways to the same coefficients: hypergeometric means and the maximum's recurrence."""
     general = getattr(l_statistic, name)(n, Objective("max", k), CPU)
     special = getattr(maximum, name)(n, k, CPU)
-    for found, known in ((general.steps, special.steps), (general.level, special.level)):
+    for found, known in ((general.steps, special.steps), (general.shift, special.shift)):
         torch.testing.assert_close(found, known, rtol=1e-12, atol=1e-300)
     assert general.top == special.top
     assert general.base % n == special.base % n
