@@ -8,7 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from maxk_lab.estimators.check.bandit import TinyBandit
-from maxk_lab.estimators.check.result import EXACT, CheckResult, error_of, name_of, settings, worst
+from maxk_lab.estimators.check.result import (
+    EXACT,
+    CheckResult,
+    error_of,
+    name_of,
+    small_groups,
+    worst,
+)
 from maxk_lab.estimators.check.twins import has_twin, inputs, slow_twin
 from maxk_lab.estimators.method import Method
 
@@ -66,7 +73,7 @@ def methods(estimator: str, baseline: str, sizes: Iterable[int]) -> Iterator[tup
 
 
 def _twin_errors(estimator: str, baseline: str) -> Iterator[tuple[str, float]]:
-    for group in settings(binary=Method.parse(estimator, baseline).needs_binary_rewards):
+    for group in small_groups(binary=Method.parse(estimator, baseline).needs_binary_rewards):
         for _, method in methods(estimator, baseline, [group.shape[-1]]):
             given = inputs(method, group)
             fast = method.weights(group, **given)

@@ -24,7 +24,7 @@ class CheckResult:
     ok: bool
 
 
-def settings(*, binary: bool = False) -> Iterator[Tensor]:
+def small_groups(*, binary: bool = False) -> Iterator[Tensor]:
     """Small groups of rewards, `[..., n]` float64: plain, tied, binary, shifted, tiny and huge.
 
     With `binary`, 0 and 1 only.

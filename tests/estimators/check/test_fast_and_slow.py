@@ -12,7 +12,7 @@ import torch
 from maxk_lab import estimators
 from maxk_lab.estimators import reference
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_estimator
-from maxk_lab.estimators.check.result import settings
+from maxk_lab.estimators.check.result import small_groups
 from maxk_lab.estimators.check.twins import has_twin, inputs, slow_twin
 from maxk_lab.estimators.method import Method
 
@@ -51,7 +51,7 @@ def test_weights(spelling: str, n: int) -> None:
 @pytest.mark.parametrize("spelling", ALONE)
 def test_estimators_without_baseline(spelling: str) -> None:
     compared = 0
-    for rewards in settings(binary=choose_estimator(spelling).row.binary_rewards):
+    for rewards in small_groups(binary=choose_estimator(spelling).row.binary_rewards):
         n = rewards.shape[-1]
         for k in range(1, n + 1):
             method = Method.parse(spelling, "none", k)
