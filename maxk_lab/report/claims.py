@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from maxk_lab.report.model import ClaimVerdict, Rows
+from maxk_lab.report.model import ClaimVerdict
 from maxk_lab.report.naming import spelled
 from maxk_lab.report.parts import ClaimsPart
-from maxk_lab.report.rows import PooledRow
+from maxk_lab.report.rows import PooledRow, Rows
 from maxk_lab.report.verdicts import Judged
 from maxk_lab.sweeps.spec.claims.regions import Where
 from maxk_lab.sweeps.spec.claims.shapes import (
@@ -23,7 +23,7 @@ from maxk_lab.sweeps.studies import STUDIES, StudyRow
 
 
 def judge_claims(
-    claims: Iterable[Claim], studies: Mapping[str, Rows], *, alpha: float = 0.05
+    claims: Iterable[Claim], studies: Mapping[str, Rows[PooledRow]], *, alpha: float = 0.05
 ) -> list[ClaimVerdict]:
     """One verdict per claim, in order, each at level `alpha` (Bonferroni over its intervals).
 
@@ -34,7 +34,7 @@ def judge_claims(
 
 
 def _judged(
-    claim: Claim, kind: StudyRow, studies: Mapping[str, Rows], alpha: float
+    claim: Claim, kind: StudyRow, studies: Mapping[str, Rows[PooledRow]], alpha: float
 ) -> ClaimVerdict:
     points = [_point(row, kind.axes) for row in studies[kind.name].rows]
     met = [tuple(point["row"] for point in found) for found in claim.points(points)]

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
+
+from maxk_lab.report.rows import PooledRow, Rows
 
 Verdict = Literal["supported", "refuted", "undecided"]
-
-
-class Rows(Protocol):
-    """The rows of one kind of study; a kind may add what else its records hold."""
-
-    @property
-    def rows(self) -> Sequence[Any]:
-        """The rows in the order of the report; see `maxk_lab.report.rows.PooledRow`."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,7 @@ class Summary:
     """
 
     header: Header
-    studies: Mapping[str, Rows]
+    studies: Mapping[str, Rows[PooledRow]]
     figures: tuple[Any, ...] = ()
     claims: tuple[ClaimVerdict, ...] = ()
     failed: tuple[Failure, ...] = ()

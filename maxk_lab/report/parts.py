@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from maxk_lab.report.document import Chapter
-    from maxk_lab.report.model import Rows, Summary
+    from maxk_lab.report.model import Summary
     from maxk_lab.report.recommendation import Question, Recommendation
+    from maxk_lab.report.rows import PooledRow, Rows
     from maxk_lab.report.verdicts import Judged
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record
@@ -29,7 +30,7 @@ class RowsPart(Protocol):
         *,
         level: float,
         alpha: float,
-    ) -> Rows:
+    ) -> Rows[PooledRow]:
         """Return the rows of the planned cells of this kind, with intervals at `level`.
 
         `done` has the finished records by the id of their cell.

@@ -1,12 +1,10 @@
-"""The part that the rows of every kind of study share: their cells, their seeds, their method."""
+"""The part that the rows of every kind of study share: their cells and their seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from maxk_lab.estimators.method import Method
+from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
@@ -36,14 +34,19 @@ class PooledRow:
         return f"incomplete: {len(self.finished)} of {len(self.cells)} seeds finished"
 
 
+RowType = TypeVar("RowType", bound=PooledRow, covariant=True)
+
+
+@dataclass(frozen=True)
+class Rows(Generic[RowType]):
+    """The rows of one kind of study in the order of the report; a kind may add what else it has."""
+
+    rows: tuple[RowType, ...] = ()
+
+
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """The items with the same key together, in the order in which the keys come first."""
     found: dict[Key, list[Item]] = {}
     for item in items:
         found.setdefault(key(item), []).append(item)
     return found
-
-
-def method_of(row: PooledRow) -> Method:
-    """The method of a row whose key has an estimator, a baseline and a K."""
-    return Method.parse(row.key.estimator, row.key.baseline, row.key.k)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import Setting, environment_label, setting_of
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
 from maxk_lab.statistics.intervals import Interval, interval, stratified_mean, undefined
 from maxk_lab.statistics.measures import measures_of
@@ -27,17 +26,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GradientRows:
+class GradientRows(Rows[GradientRow]):
     """The rows of a gradient study, and of the proxies that its records report."""
 
-    rows: tuple[GradientRow, ...] = ()
     proxies: tuple[ProxyRow, ...] = ()
 
 
 def key(cell: Mapping[str, Any]) -> GradientKey:
     """The row that a cell belongs to."""
-    axes = {axis: cell[axis] for axis in ("stage", "estimator", "baseline", "n", "k")}
-    return GradientKey(environment_label(cell), **axes, setting=_setting(cell))
+    return GradientKey.of(cell, stage=cell["stage"], setting=_setting(cell))
 
 
 def pool(
@@ -101,8 +98,7 @@ def _derived_unbiased(key: GradientKey) -> bool:
     On trajectories of another policy, only estimators that weigh them by their ratios are.
     """
     off_policy = dict(key.setting).get(DISTANCE, 0) > 0
-    method = Method.parse(key.estimator, key.baseline, key.k)
-    return method.is_unbiased and (not off_policy or method.needs_ratios)
+    return key.method.is_unbiased and (not off_policy or key.method.needs_ratios)
 
 
 def _without_distance(count: int) -> dict[str, np.ndarray]:

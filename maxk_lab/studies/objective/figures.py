@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.report.document import exact
 from maxk_lab.report.drawing.style import COLOURS, finish, panels
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import grouped
-from maxk_lab.studies.objective.rows import ObjectiveRow, ObjectiveRows
+from maxk_lab.report.rows import Rows, grouped
+from maxk_lab.studies.objective.rows import ObjectiveRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def figures(found: ObjectiveRows, summary: Summary) -> Iterator[tuple[str, Figure]]:
+def figures(found: Rows[ObjectiveRow], summary: Summary) -> Iterator[tuple[str, Figure]]:
     """A figure for each environment and parameter, with its name."""
     rows = [row for row in found.rows if row.curves]
     places = grouped(rows, lambda row: (row.key.environment, row.parameter))

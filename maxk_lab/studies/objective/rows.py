@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import environment_label, row_path
-from maxk_lab.report.rows import PooledRow, grouped
+from maxk_lab.report.rows import PooledRow, Rows, grouped
 from maxk_lab.statistics.over_seeds import floats
 from maxk_lab.studies.objective.record import Metrics
 
@@ -65,13 +65,6 @@ class ObjectiveRow(PooledRow):
         return tuple(dict.fromkeys(self.curves.values()))
 
 
-@dataclass(frozen=True)
-class ObjectiveRows:
-    """The rows of an objective study."""
-
-    rows: tuple[ObjectiveRow, ...] = ()
-
-
 def key(cell: Mapping[str, Any]) -> ObjectiveKey:
     """The row that a cell belongs to; its label leaves out the parameter along the curve."""
     label = environment_label({**cell, "setting": {_parameter(cell): None}})
@@ -80,9 +73,9 @@ def key(cell: Mapping[str, Any]) -> ObjectiveKey:
 
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
-) -> ObjectiveRows:
+) -> Rows[ObjectiveRow]:
     """One row per key of the planned cells, in their order. Exact: without a level."""
-    return ObjectiveRows(
+    return Rows(
         tuple(
             _row(found, sorted(members, key=lambda cell: int(cell["seed"])), done)
             for found, members in grouped(cells, key).items()

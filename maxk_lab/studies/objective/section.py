@@ -19,12 +19,12 @@ from maxk_lab.report.document import (
 )
 from maxk_lab.report.key_columns import ESTIMATOR, SEEDS, K
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.studies.objective.rows import Curve, ObjectiveRow, ObjectiveRows
+from maxk_lab.studies.objective.rows import Curve, ObjectiveRow
 
 
-def chapter(found: ObjectiveRows, summary: Summary) -> Chapter:
+def chapter(found: Rows[ObjectiveRow], summary: Summary) -> Chapter:
     """A sheet per environment and parameter; then notes on rows that have no optimum."""
     places = grouped(found.rows, lambda row: (row.key.environment, row.parameter))
     blocks: list[Block] = [_sheet(tuple(rows)) for rows in places.values()]

@@ -81,6 +81,16 @@ def heading(k: int) -> str:
     return "mean (Max@1)" if k == 1 else f"Max@{k}"
 
 
+def final_column(k: int) -> Column:
+    """The column of the final Max@k, to read."""
+    return interval_column(heading(k), lambda row: row.final(k))
+
+
+def difference_column(k: int, heading: str) -> Column:
+    """The column of the difference at k, to read."""
+    return interval_column(heading, lambda row: row.differences.get(k))
+
+
 def interval_column(heading: str, get: Callable[[TrainingRow], Interval | None]) -> Column:
     """A column of values with their intervals, to read: `record` has the numbers."""
 

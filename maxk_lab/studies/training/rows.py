@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.estimators.method import Method
-from maxk_lab.report.naming import Setting, environment_label, setting_of
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.naming import Setting
+from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.statistics.over_seeds import floats, of_means, reach
 from maxk_lab.studies.training.ending.measures import measures, trained
 from maxk_lab.studies.training.ending.robust import with_robust
@@ -21,7 +20,6 @@ from maxk_lab.studies.training.row.model import (
     Logged,
     TrainingKey,
     TrainingRow,
-    TrainingRows,
 )
 from maxk_lab.studies.training.row.settings import place_setting
 from maxk_lab.training.settings import Settings
@@ -32,26 +30,25 @@ if TYPE_CHECKING:
 
 def key(cell: Mapping[str, Any]) -> TrainingKey:
     """The row that a cell belongs to."""
-    axes = {axis: cell[axis] for axis in ("estimator", "baseline", "n", "k")}
-    return TrainingKey(environment_label(cell), **axes, setting=setting_of(cell))
+    return TrainingKey.of(cell)
 
 
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
-) -> TrainingRows:
+) -> Rows[TrainingRow]:
     """One row per key of the planned cells, with its differences; nothing is tested at `alpha`."""
     places = grouped(cells, key)
     settings = list(dict.fromkeys(found.setting for found in places))
     rows = [_pooled(found, members, done, level) for found, members in places.items()]
     rows.sort(key=lambda row: _order(row, settings))
     rows = [with_differences(row, rows, level) for row in rows]
-    return TrainingRows(tuple(with_robust(row, rows, level) for row in rows))
+    return Rows(tuple(with_robust(row, rows, level) for row in rows))
 
 
 def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
     """A key that sorts by environment, n, K and the catalogue; settings as in the sweep file."""
     places = list(dict.fromkeys(map(place_setting, settings)))
-    method = Method.parse(row.key.estimator, row.key.baseline, row.key.k)
+    method = row.key.method
     estimator, baseline, _ = method.catalogue_order
     return (
         row.key.environment,
@@ -81,7 +78,7 @@ def _pooled(
         key=key,
         cells={cell["seed"]: cell["id"] for cell in cells},
         finished=tuple(finished),
-        catalogued_unbiased=Method.parse(key.estimator, key.baseline).is_unbiased,
+        catalogued_unbiased=key.method.is_unbiased,
         settings=_settings(cells[0]["training"]),
     )
     if row.unfinished:

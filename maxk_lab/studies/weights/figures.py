@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.report.drawing.style import finish, look, panels
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import setting_words
-from maxk_lab.report.rows import grouped
-from maxk_lab.studies.weights.rows import WeightsRow, WeightsRows
+from maxk_lab.report.rows import Rows, grouped
+from maxk_lab.studies.weights.rows import WeightsRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FAINT: dict[str, Any] = {"linestyle": "", "markersize": 2.5, "alpha": 0.22, "markeredgewidth": 0}
 
 
-def figures(found: WeightsRows, summary: Summary) -> Iterator[tuple[str, Figure]]:
+def figures(found: Rows[WeightsRow], summary: Summary) -> Iterator[tuple[str, Figure]]:
     """A figure for each environment, setting and n, with its name."""
     rows = [row for row in found.rows if row.by_seed]
     places = grouped(rows, lambda row: (row.key.environment, row.key.setting, row.key.n))
@@ -43,7 +43,7 @@ def weights_figure(rows: Sequence[WeightsRow], title: str) -> Figure:
     plain = [row for row in rows if row.key.baseline == "none"]
     others = [row for row in rows if row.key.baseline != "none"]
     lines = [line for line in (plain, others) if line]
-    methods = list(dict.fromkeys(row.key.method for row in rows))
+    methods = list(dict.fromkeys(row.key.pair for row in rows))
     figure, axes = panels(
         len(lines), len(ks), (max(5.6, 1.0 + 2.0 * len(ks)), 1.1 + 2.2 * len(lines)), sharey="row"
     )
@@ -60,7 +60,7 @@ def weights_figure(rows: Sequence[WeightsRow], title: str) -> Figure:
                 zorder=1,
             )
             for row in (row for row in members if row.key.k == k):
-                _draw(panel, row, methods.index(row.key.method))
+                _draw(panel, row, methods.index(row.key.pair))
         line_of_axes[0].set_ylabel("effective reward n·w")
     for panel, k in zip(axes[0], ks, strict=True):
         panel.set_title(f"K = {k}")
@@ -73,7 +73,7 @@ def weights_figure(rows: Sequence[WeightsRow], title: str) -> Figure:
 
 
 def _draw(panel: Axes, row: WeightsRow, index: int) -> None:
-    label = row.key.method if row.catalogued_unbiased else f"{row.key.method} (biased)"
+    label = row.key.pair if row.catalogued_unbiased else f"{row.key.pair} (biased)"
     first: dict[str, Any] = {
         "linestyle": "-" if row.catalogued_unbiased else "--",
         "markersize": 3.5,

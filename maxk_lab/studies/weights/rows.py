@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.estimators.method import Method
-from maxk_lab.report.naming import Setting, environment_label, row_path, setting_of, setting_words
-from maxk_lab.report.rows import PooledRow, grouped, method_of
+from maxk_lab.report.keys import GridKey
+from maxk_lab.report.rows import PooledRow, Rows, grouped
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.weights.record import Metrics
 
@@ -17,33 +16,19 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
 
-@dataclass(frozen=True)
-class WeightsKey:
-    """The point that the seeds of one row share."""
-
-    environment: str
-    estimator: str
-    baseline: str
-    n: int
-    k: int
-    setting: Setting = ()
+@dataclass(frozen=True, kw_only=True)
+class WeightsKey(GridKey):
+    """The point of a grid whose weights are shown."""
 
     @property
     def path(self) -> str:
         """`weights/maxk/centred/n16/k8`; see `row_path`."""
-        return row_path(
-            "weights",
-            setting_words(self.setting),
-            estimator=self.estimator,
-            baseline=self.baseline,
-            n=self.n,
-            k=self.k,
-        )
+        return self.named("weights")
 
     @property
-    def method(self) -> str:
+    def pair(self) -> str:
         """Estimator and baseline, if it takes one."""
-        takes = Method.parse(self.estimator).takes_baseline
+        takes = self.method.takes_baseline
         return f"{self.estimator} {self.baseline}" if takes else self.estimator
 
 
@@ -74,22 +59,14 @@ class WeightsRow(PooledRow):
         ]
 
 
-@dataclass(frozen=True)
-class WeightsRows:
-    """The rows of a weights study."""
-
-    rows: tuple[WeightsRow, ...] = ()
-
-
 def key(cell: Mapping[str, Any]) -> WeightsKey:
     """The row that a cell of the weights study belongs to."""
-    axes = {axis: cell[axis] for axis in ("estimator", "baseline", "n", "k")}
-    return WeightsKey(environment_label(cell), **axes, setting=setting_of(cell))
+    return WeightsKey.of(cell)
 
 
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
-) -> WeightsRows:
+) -> Rows[WeightsRow]:
     """One row per key of the planned cells; settings in their order. Exact: without a level."""
     rows = [_row(found, members, done) for found, members in grouped(cells, key).items()]
     settings = list(dict.fromkeys(row.key.setting for row in rows))
@@ -99,10 +76,10 @@ def pool(
             settings.index(row.key.setting),
             row.key.n,
             row.key.k,
-            method_of(row).catalogue_order,
+            row.key.method.catalogue_order,
         )
     )
-    return WeightsRows(tuple(rows))
+    return Rows(tuple(rows))
 
 
 def _row(
@@ -115,7 +92,7 @@ def _row(
         key=key,
         cells={cell["seed"]: cell["id"] for cell in cells},
         finished=tuple(by_seed),
-        catalogued_unbiased=Method.parse(key.estimator, key.baseline).is_unbiased,
+        catalogued_unbiased=key.method.is_unbiased,
         by_seed=by_seed,
     )
 

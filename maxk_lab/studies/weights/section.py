@@ -20,12 +20,12 @@ from maxk_lab.report.document import (
 )
 from maxk_lab.report.key_columns import POINT, SEEDS, setting_columns
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.statistics.measures import MEASURES, MeasureRow, measures_of
-from maxk_lab.studies.weights.rows import WeightsRow, WeightsRows
+from maxk_lab.studies.weights.rows import WeightsRow
 
 
-def chapter(found: WeightsRows, summary: Summary) -> Chapter:
+def chapter(found: Rows[WeightsRow], summary: Summary) -> Chapter:
     """A sheet per environment; then notes on rows that lack a seed."""
     places = grouped(found.rows, lambda row: row.key.environment)
     blocks: list[Block] = [_sheet(tuple(rows)) for rows in places.values()]

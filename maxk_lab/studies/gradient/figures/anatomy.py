@@ -11,7 +11,6 @@ import numpy as np
 from maxk_lab.report.document import number
 from maxk_lab.report.drawing.style import finish, panels
 from maxk_lab.report.naming import Setting, setting_words
-from maxk_lab.report.rows import method_of
 from maxk_lab.studies.gradient.columns import ANATOMY
 from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.row.order import is_oracle, method, method_order, shared_estimator
@@ -161,7 +160,7 @@ def _least(row: GradientRow, rows: Sequence[GradientRow]) -> float:
 
 
 def _objective(row: GradientRow) -> str:
-    return method_of(row).objective.name
+    return row.key.method.objective.name
 
 
 def _multiples(row: GradientRow, least: float) -> dict[str, float]:

@@ -13,7 +13,6 @@ import numpy as np
 from maxk_lab.report.drawing.axes import number_axis, plain_ticks
 from maxk_lab.report.drawing.style import bars, finish, legend_width, look, looks, panels
 from maxk_lab.report.naming import spelled
-from maxk_lab.report.rows import method_of
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.columns import OF_RATIOS
@@ -191,7 +190,7 @@ def _label(
 ) -> str:
     parts = []
     for i in varying or range(len(axes)):
-        if axes[i] == "baseline" and not method_of(row).takes_baseline and varying[1:]:
+        if axes[i] == "baseline" and not row.key.method.takes_baseline and varying[1:]:
             continue
         named = axes[i] in ("estimator", "baseline")
         parts.append(str(place[i]) if named else f"{_word(axes[i])} = {_spelled(place[i])}")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from maxk_lab.report.rows import method_of
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.studies.gradient.row.model import GradientRow
@@ -21,7 +20,7 @@ def with_over_best(rows: Sequence[GradientRow], level: float) -> list[GradientRo
     That is one of the same environment, setting, stage, n and objective. A row derived biased has
     none: a shorter or a wrong gradient may well have less variance than the best of the right ones.
     """
-    optima = {_place(row): row for row in rows if method_of(row).baseline.row.name == OPTIMUM}
+    optima = {_place(row): row for row in rows if row.key.method.baseline.row.name == OPTIMUM}
     if not optima:
         return list(rows)
     return [
@@ -34,7 +33,7 @@ def with_over_best(rows: Sequence[GradientRow], level: float) -> list[GradientRo
 
 def _place(row: GradientRow) -> tuple[Any, ...]:
     key = row.key
-    return key.environment, key.setting, key.stage, key.n, method_of(row).objective.name
+    return key.environment, key.setting, key.stage, key.n, row.key.method.objective.name
 
 
 def _ratio(row: GradientRow, optimum: GradientRow, level: float) -> Interval:

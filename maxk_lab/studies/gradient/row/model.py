@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from maxk_lab.report.naming import Setting, row_path, setting_words
+from maxk_lab.report.keys import GridKey
+from maxk_lab.report.naming import Setting
 from maxk_lab.report.rows import PooledRow
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.intervals import Interval
@@ -15,32 +16,16 @@ from maxk_lab.statistics.units import Units
 DISTANCE = "behaviour.distance"
 
 
-@dataclass(frozen=True)
-class GradientKey:
-    """The point that the seeds of one row share; `environment` is a label: `tsp(num_loc=20)`.
+@dataclass(frozen=True, kw_only=True)
+class GradientKey(GridKey):
+    """The point of a grid at a stage of training."""
 
-    `setting` are the values of what the sweep varies; they are not part of that label.
-    """
-
-    environment: str
     stage: int
-    estimator: str
-    baseline: str
-    n: int
-    k: int
-    setting: Setting = ()
 
     @property
     def path(self) -> str:
         """`stage200/maxk/centred/n16/k8`; see `row_path`."""
-        return row_path(
-            f"stage{self.stage}",
-            setting_words(self.setting),
-            estimator=self.estimator,
-            baseline=self.baseline,
-            n=self.n,
-            k=self.k,
-        )
+        return self.named(f"stage{self.stage}")
 
     @property
     def group(self) -> tuple[str, Setting, int, str, int, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxk_lab.report.rows import method_of
 from maxk_lab.studies.gradient.row.model import GradientRow
 
 # Said of the estimators that take no baseline: they stand in one table, and are told apart by
@@ -35,7 +34,7 @@ def sorted_rows(rows: Sequence[GradientRow]) -> list[GradientRow]:
 
 def shared_estimator(row: GradientRow) -> str:
     """The estimator whose baselines are compared with each other, or `ALONE`."""
-    return row.key.estimator if method_of(row).takes_baseline else ALONE
+    return row.key.estimator if row.key.method.takes_baseline else ALONE
 
 
 def method(row: GradientRow) -> str:
@@ -45,7 +44,7 @@ def method(row: GradientRow) -> str:
 
 def method_order(row: GradientRow) -> tuple[int, int, str]:
     """A key that sorts the methods of a table as the catalogue lists them."""
-    estimator, baseline, _ = method_of(row).catalogue_order
+    estimator, baseline, _ = row.key.method.catalogue_order
     return estimator, baseline, method(row)
 
 
@@ -59,7 +58,7 @@ def is_oracle(row: GradientRow) -> bool:
 
     A report compares with an oracle, and no training can have it.
     """
-    return method_of(row).fit == "oracle"
+    return row.key.method.fit == "oracle"
 
 
 def who(row: GradientRow) -> str:

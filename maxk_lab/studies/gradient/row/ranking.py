@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from maxk_lab.report.recommendation import Candidate, Recommendation
-from maxk_lab.report.rows import method_of
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.units import Units
@@ -33,7 +32,7 @@ def ranked(
     script can have, never are. The comparisons with the best are at `alpha`, Bonferroni over all
     of them.
     """
-    fitting = [row for row in rows if method_of(row).objective.name == objective_name]
+    fitting = [row for row in rows if row.key.method.objective.name == objective_name]
     left_out = [(row, reason) for row in fitting if (reason := _unfit(row, budget, biased))]
     refused = {row.key for row, _ in left_out}
     found = sorted(
@@ -47,7 +46,7 @@ def ranked(
 
 
 def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
-    fit = method_of(row).fit
+    fit = row.key.method.fit
     if fit == "oracle":
         return "an oracle: it knows every trajectory"
     if not row.catalogued_unbiased and not biased:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from maxk_lab.report.document import Block, Sheet, breaks_between
-from maxk_lab.report.rows import method_of
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import (
     interval_column,
@@ -70,7 +69,7 @@ def shown_gaps(rows: Sequence[TrainingRow]) -> list[str]:
     """The gaps in the table: at K = 1, at the K trained for, at all samples, and of the extras."""
     ks = {
         1,
-        *(method_of(row).k for row in rows),
+        *(row.key.method.k for row in rows),
         *(row.ks[-1] for row in rows if row.ks),
     }
     found = {at: None for row in rows if row.measures for at in row.measures.gaps}
@@ -83,7 +82,7 @@ def shown_gaps(rows: Sequence[TrainingRow]) -> list[str]:
 
 def breaks(rows: Sequence[TrainingRow]) -> tuple[int, ...]:
     """A rule above each n and each K."""
-    return breaks_between([(row.key.n, method_of(row).k) for row in rows])
+    return breaks_between([(row.key.n, row.key.method.k) for row in rows])
 
 
 def optimum_words(rows: Sequence[TrainingRow]) -> str:

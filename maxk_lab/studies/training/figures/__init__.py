@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.studies.training.figures.curves import curves_figure
 from maxk_lab.studies.training.figures.final import (
     difference_figure,
@@ -15,14 +15,14 @@ from maxk_lab.studies.training.figures.final import (
     gaps,
 )
 from maxk_lab.studies.training.figures.log import log_figure, shown_measures
-from maxk_lab.studies.training.row.model import TrainingRow, TrainingRows
+from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.settings import place_setting, place_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def figures(found: TrainingRows, summary: Summary) -> Iterator[tuple[str, Figure]]:
+def figures(found: Rows[TrainingRow], summary: Summary) -> Iterator[tuple[str, Figure]]:
     """The figures of each environment and n, with their names."""
     rows = [row for row in found.rows if row.curve]
     groups = grouped(

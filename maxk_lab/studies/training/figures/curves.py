@@ -12,10 +12,10 @@ from maxk_lab.report.drawing.ranges import known, limits, outside, squeezed
 from maxk_lab.report.drawing.style import finish, looks, panels
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import shown_ks
-from maxk_lab.studies.training.notes import over_what
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import UNBIASED, derived, labels
 from maxk_lab.studies.training.row.settings import training_words
+from maxk_lab.studies.training.section.notes import over_what
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

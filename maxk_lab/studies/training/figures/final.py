@@ -19,9 +19,9 @@ from maxk_lab.studies.training.figures.curves import (
     unbanded,
     without_band,
 )
-from maxk_lab.studies.training.notes import over_what
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import labels
+from maxk_lab.studies.training.section.notes import over_what
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

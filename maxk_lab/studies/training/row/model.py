@@ -5,35 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from maxk_lab.report.naming import Setting, row_path
+from maxk_lab.report.keys import GridKey
 from maxk_lab.report.rows import PooledRow
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.row.settings import path_words
 from maxk_lab.training.settings import Settings
 
 
-@dataclass(frozen=True)
-class TrainingKey:
-    """The point that the seeds of one trained row share."""
-
-    environment: str
-    estimator: str
-    baseline: str
-    n: int
-    k: int
-    setting: Setting = ()
+@dataclass(frozen=True, kw_only=True)
+class TrainingKey(GridKey):
+    """The point of a grid that is trained."""
 
     @property
     def path(self) -> str:
         """`training/maxk/centred/n16/k8`; see `row_path`."""
-        return row_path(
-            "training",
-            path_words(self.setting),
-            estimator=self.estimator,
-            baseline=self.baseline,
-            n=self.n,
-            k=self.k,
-        )
+        return self.named("training", path_words(self.setting))
 
 
 @dataclass(frozen=True)
@@ -155,10 +141,3 @@ class TrainingRow(PooledRow):
     def final(self, k: int) -> Interval | None:
         """The final Max@k, if it was measured."""
         return self.curve[k - 1] if 1 <= k <= len(self.curve) else None
-
-
-@dataclass(frozen=True)
-class TrainingRows:
-    """The rows of a training study."""
-
-    rows: tuple[TrainingRow, ...] = ()

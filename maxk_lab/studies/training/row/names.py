@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxk_lab.report.rows import method_of
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.settings import training_words
 from maxk_lab.training.settings import StepSettings
@@ -55,7 +54,7 @@ def pair(row: TrainingRow) -> str:
     """Estimator and baseline; `reinforce` with `group_mean` is POMO's loss and says so."""
     if is_pomo(row):
         return f"POMO ({' '.join(_POMO)})"
-    takes = method_of(row).takes_baseline
+    takes = row.key.method.takes_baseline
     return f"{row.key.estimator} {row.key.baseline}" if takes else row.key.estimator
 
 

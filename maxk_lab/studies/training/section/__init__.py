@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from maxk_lab.report.document import UNDEFINED, Block, Bullets, Chapter, Column, Section, Sheet
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import grouped
-from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.answer import answers, difference_title
+from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.studies.training.columns import (
     BESIDE_METHODS,
+    difference_column,
+    final_column,
     heading,
-    interval_column,
     method_columns,
     record,
     side_by_side,
     status_columns,
 )
 from maxk_lab.studies.training.ending.sheets import breaks, measure_sheets
-from maxk_lab.studies.training.notes import basis, undefined_lines
 from maxk_lab.studies.training.row.comparison import are_compared
-from maxk_lab.studies.training.row.model import TrainingRow, TrainingRows
+from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import by_path
 from maxk_lab.studies.training.row.settings import place_setting, place_words
+from maxk_lab.studies.training.section.answer import answers, difference_title
+from maxk_lab.studies.training.section.notes import basis, undefined_lines
 
 
-def chapter(found: TrainingRows, summary: Summary) -> Chapter:
+def chapter(found: Rows[TrainingRow], summary: Summary) -> Chapter:
     """The best rows, final curves, differences and the rest of each environment; then notes."""
     rows = found.rows
     places = grouped(rows, lambda row: (row.key.environment, place_setting(row.key.setting)))
@@ -59,7 +58,10 @@ def _curves(rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...])
     """The final value at every K that is kept."""
     keys, chunks = _layout(rows)
     for chunk in chunks or [[]]:
-        columns = (*keys, *(interval_column(heading(k), partial(_final, k=k)) for k in chunk))
+        columns = (
+            *keys,
+            *map(final_column, chunk),
+        )
         title = f"Max@K after training, {_span(chunk)}: {where}"
         yield Sheet(title, columns, rows, caption, breaks(rows))
 
@@ -71,7 +73,10 @@ def _differences(
     compared = tuple(row for row in rows if row.compared_with)
     keys, chunks = _layout(rows)
     for chunk in chunks:
-        columns = (*keys, *(interval_column(heading(k), partial(_difference, k=k)) for k in chunk))
+        columns = (
+            *keys,
+            *(difference_column(k, heading(k)) for k in chunk),
+        )
         title = f"{difference_title(rows)}, {_span(chunk)}: {where}"
         yield Sheet(title, columns, compared, caption, breaks(compared))
 
@@ -104,11 +109,3 @@ def _of_differences(rows: Sequence[TrainingRow]) -> Iterator[str]:
 
 def _span(ks: Sequence[int]) -> str:
     return f"K = {', '.join(map(str, ks))}" if ks else "no value yet"
-
-
-def _final(row: TrainingRow, k: int) -> Interval | None:
-    return row.final(k)
-
-
-def _difference(row: TrainingRow, k: int) -> Interval | None:
-    return row.differences.get(k)

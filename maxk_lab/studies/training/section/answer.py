@@ -9,8 +9,8 @@ from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Sheet, c
 from maxk_lab.report.rows import grouped
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import (
+    difference_column,
     heading,
-    interval_column,
     method_columns,
     shown_ks,
     status_columns,
@@ -84,7 +84,7 @@ def _against(rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...]
     columns = (
         *method_columns(rows),
         *status_columns(),
-        *(interval_column(f"difference, {heading(k)}", partial(_difference, k=k)) for k in ends),
+        *(difference_column(k, f"difference, {heading(k)}") for k in ends),
         Column("better at K =", partial(_where, sign=1), lambda row: {}),
         Column("worse at K =", partial(_where, sign=-1), lambda row: {}),
     )
@@ -100,10 +100,6 @@ def difference_title(rows: Sequence[TrainingRow]) -> str:
     named = by_path(rows)
     found = dict.fromkeys(named[row.compared_with] for row in rows if row.compared_with)
     return f"Difference to {' and '.join(found)}"
-
-
-def _difference(row: TrainingRow, k: int) -> Interval | None:
-    return row.differences.get(k)
 
 
 def _where(row: TrainingRow, sign: int) -> str:
