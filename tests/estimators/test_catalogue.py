@@ -50,6 +50,7 @@ def test_spellings() -> None:
     assert choose_baseline("subloo").params == {}
     assert choose_baseline("optimal").name == "optimal[grad_norm]"
     assert choose_estimator("grpo[1e-6]").name == "grpo[1e-06]"
+    assert choose_estimator("grpo[-0]").name == "grpo[0.0]"
     assert choose_estimator("hybrid[1]").name == "hybrid[1.0]"
 
 

@@ -39,6 +39,13 @@ def with_line(number: int, line: str) -> str:
     return "\n".join([*LINES[: number - 1], line, *LINES[number:]]) + "\n"
 
 
+def test_a_misspelt_name_of_the_grid_hides_no_other_mistake(write: Write) -> None:
+    found = problems(write(with_line(9, "  grid: {estimator: maxkk, baseline: none, n: 5, k: 1}")))
+    assert len(found) == 2
+    assert "maxkk" in found[1]
+    assert "training.batch" in found[0]
+
+
 def test_the_defaults_are_those_of_a_plain_unbiased_step(write: Write) -> None:
     study = load_spec(write("\n".join([*LINES[:4], LINES[-1]]))).training
     assert study is not None
