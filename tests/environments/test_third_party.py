@@ -124,7 +124,9 @@ def test_what_it_does_not_declare_is_refused(
 
 def test_it_keeps_the_contract_of_every_environment(python: Run) -> None:
     """pytest ends with an error where no law is asked of it."""
-    python("-m", "pytest", "-p", "no:cacheprovider", str(CONTRACT), "-k", "lock")
+    asked = python("-m", "pytest", "-p", "no:cacheprovider", str(CONTRACT), "-k", "lock")
+    assert "passed" in asked.stdout
+    assert "failed" not in asked.stdout
 
 
 def test_a_policy_of_another_package_runs_through_a_gradient_study(
