@@ -44,6 +44,9 @@ class ForcedStarts(Protocol):
         RL4CO has no such starts.
         """
 
+    def start_count(self, instances: Instances) -> int:
+        """The number of first actions that can be forced on each of these instances."""
+
 
 @runtime_checkable
 class GreedyEnvironment(Protocol):
@@ -68,6 +71,12 @@ class GreedyEnvironment(Protocol):
         """The best greedy reward over all forced first actions.
 
         Raises `LabError` where there are none.
+        """
+
+    def greedy_multistart_augmented(self, policy: nn.Module, instances: Instances) -> Tensor:
+        """The best greedy reward over all forced first actions on each of the eight copies.
+
+        The way in which POMO is decoded in its paper. Raises `LabError` where one of the two does.
         """
 
 

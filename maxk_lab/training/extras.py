@@ -31,6 +31,9 @@ def measure_extras(
     multistart    greedy_multistart: the best greedy reward over RL4CO's forced first actions; and
                   multistart_sampling: the best of `samples` drawn with forced first actions,
                   which are not i.i.d.
+    multistart_augmentation
+                  greedy_multistart_augmented: the best greedy reward over the forced first actions
+                  on each of the eight copies, as POMO is decoded in its paper
     """
     there = placed(environment, instances, device_of(policy))
 
@@ -41,6 +44,7 @@ def measure_extras(
             "greedy": environment.greedy,
             "greedy_augmented": environment.greedy_augmented,
             "greedy_multistart": environment.greedy_multistart,
+            "greedy_multistart_augmented": environment.greedy_multistart_augmented,
         }
         return decode[name](policy, there)
 
@@ -56,6 +60,8 @@ def measure_extras(
     if "multistart" in names:
         yield _found("greedy_multistart", lambda: greedy("greedy_multistart"))
         yield _found("multistart_sampling", multistart_sampling)
+    if "multistart_augmentation" in names:
+        yield _found("greedy_multistart_augmented", lambda: greedy("greedy_multistart_augmented"))
 
 
 def _found(name: str, rewards: Callable[[], Tensor]) -> Found:

@@ -50,7 +50,7 @@ Clip = Annotated[
 Order = Annotated[
     tuple[Literal["clip", "kl"], ...], BeforeValidator(as_tuple), AfterValidator(_each_once)
 ]
-Extra = Literal["greedy", "augmentation", "multistart"]
+Extra = Literal["greedy", "augmentation", "multistart", "multistart_augmentation"]
 WeightNormalization = Literal["none", "zscore", "sum_to_zero"]
 Start = Literal["iid", "multistart"]
 

@@ -68,7 +68,8 @@ def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extras", "trajectories"), [("greedy", 1), ("augmentation", 8), ("multistart", 6 + 4)]
+    ("extras", "trajectories"),
+    [("greedy", 1), ("augmentation", 8), ("multistart", 6 + 4), ("multistart_augmentation", 48)],
 )
 def test_extras_are_decoded_once_for_every_instance(
     tmp_path: Path, extras: str, trajectories: int

@@ -6,7 +6,7 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.training.evaluation import sample_rewards
 from maxk_lab.training.extras import measure_extras
 
-ALL = ("greedy", "augmentation", "multistart")
+ALL = ("greedy", "augmentation", "multistart", "multistart_augmentation")
 
 
 def measured(environment, instances, names=ALL):
@@ -16,7 +16,10 @@ def measured(environment, instances, names=ALL):
 
 def test_an_environment_without_them_says_so(sequences):
     found = measured(sequences(), torch.arange(3))
-    assert list(found) == ["greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling"]
+    assert list(found) == [
+        "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
+        "greedy_multistart_augmented",
+    ]  # fmt: skip
     assert found["greedy"] == "this environment has no greedy decoding"
     assert found["multistart_sampling"] == "this environment has no forced starts"
 
@@ -44,6 +47,7 @@ def test_the_extras_of_a_routing_problem():
     )
     # The unturned copy is one of the eight.
     assert (found["greedy_augmented"] >= found["greedy"] - 1e-6).all()
+    assert (found["greedy_multistart_augmented"] >= found["greedy_multistart"] - 1e-6).all()
     policy = environment.policy(0)
     forced = sample_rewards(environment.forced_starts(), policy, instances, 6, 2)
     assert torch.equal(found["multistart_sampling"], forced.amax(1))

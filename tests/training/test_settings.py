@@ -88,7 +88,8 @@ def test_unknown_keys_are_refused(mapping, message):
         ),
         (
             {"evaluate": {"extras": ["greedi"]}},
-            "evaluate.extras.0 must be one of greedy, augmentation, multistart, got 'greedi' "
+            "evaluate.extras.0 must be one of greedy, augmentation, multistart, "
+            "multistart_augmentation, got 'greedi' "
             "(did you mean greedy?)",
         ),
         (

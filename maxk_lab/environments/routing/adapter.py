@@ -31,6 +31,7 @@ from maxk_lab.environments.routing.decoding import (
     encode,
     greedily,
     replayed,
+    start_count,
     start_nodes,
 )
 from maxk_lab.environments.routing.files import instances as files
@@ -85,6 +86,9 @@ class RL4COEnvironment:
         environment.enumerable = False
         return environment
 
+    def start_count(self, instances: TensorDict) -> int:
+        return start_count(self.env, instances)
+
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int) -> Rollouts:
         return self._rollouts(unrecorded(self._start(policy, instances, n), Race(seed)), n)
@@ -128,15 +132,17 @@ class RL4COEnvironment:
             raise LabError(
                 f"augmentations must be 8, the symmetries of a square; got {augmentations}"
             )
-        copies = symmetric_copies(self.env, instances)
-        actions = greedily(self._encoded(policy, copies, 1)).actions
-        original = decode(self.env, batchify(instances.clone(), DIHEDRAL), replayed(actions))
-        return self._rewards(original, DIHEDRAL).amax(1)
+        return self._best_of_copies(policy, instances, 1)
 
     @torch.no_grad()
     def greedy_multistart(self, policy: nn.Module, instances: TensorDict) -> Tensor:
-        forced, n = self.forced_starts(), self.env.get_num_starts(instances)
+        forced, n = self.forced_starts(), self.start_count(instances)
         return self._rewards(greedily(forced._start(policy, instances, n)), n).amax(1)
+
+    @torch.no_grad()
+    def greedy_multistart_augmented(self, policy: nn.Module, instances: TensorDict) -> Tensor:
+        forced = self.forced_starts()
+        return forced._best_of_copies(policy, instances, self.start_count(instances))
 
     def read_instances(self, path: str | Path) -> TensorDict:
         return files.read_instances(self.env, path, self.dtype)
@@ -177,6 +183,14 @@ class RL4COEnvironment:
             state.set("action", action)
             state = self.env.step(state)["next"]
         return actions, self.env.get_reward(state, actions)
+
+    def _best_of_copies(self, policy: nn.Module, instances: TensorDict, n: int) -> Tensor:
+        """The best of n greedy solutions of each symmetric copy, as the instance itself values."""
+        copies = symmetric_copies(self.env, instances)
+        actions = greedily(self._start(policy, copies, n)).actions
+        # [(n 8 b)], as are the instances: b varies fastest.
+        original = decode(self.env, batchify(instances.clone(), n * DIHEDRAL), replayed(actions))
+        return self._rewards(original, n * DIHEDRAL).amax(1)
 
     def _start(self, policy: nn.Module, instances: TensorDict, n: int) -> Start:
         first = start_nodes(self.env, instances, n) if self.forced else None

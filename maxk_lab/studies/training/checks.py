@@ -174,7 +174,8 @@ def _check_evaluation(
     evaluate, name = study.evaluate, environment["name"]
     path: TreePath = ("training", "evaluate")
     for number, extra in enumerate(evaluate.extras):
-        reason = capability_refusal(name, "multistart" if extra == "multistart" else "greedy")
+        forced = extra in ("multistart", "multistart_augmentation")
+        reason = capability_refusal(name, "multistart" if forced else "greedy")
         if reason is not None:
             source.add((*path, "extras", str(number)), f"{extra}: {reason}")
     if evaluate.data is not None:

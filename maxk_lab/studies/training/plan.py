@@ -48,6 +48,7 @@ class TrainingUnit(Unit):
             "greedy": 1,
             "augmentation": AUGMENTATIONS,
             "multistart": decisions + evaluate["samples"],
+            "multistart_augmentation": decisions * AUGMENTATIONS,
         }
         extras = sum(extra[name] for name in evaluate.get("extras", ()))
         evaluated = evaluate["instances"] * (times * evaluate["samples"] + extras)

@@ -245,6 +245,29 @@ def test_augmentation_takes_the_best_tour_of_the_eight_symmetric_instances():
     assert (found >= environment.greedy(policy, instances)).all()
 
 
+@pytest.mark.parametrize("name", ["tsp", "cvrp", "pdp"])
+def test_the_best_of_all_starts_on_all_copies_is_that_of_the_copies_one_by_one(name):
+    environment = make(name)
+    policy, instances = environment.policy(0), environment.instances(B, 1)
+    copies = symmetric_copies(environment.env, instances)
+    apart = [environment.greedy_multistart(policy, copies[i * B : (i + 1) * B]) for i in range(8)]
+    found = environment.greedy_multistart_augmented(policy, instances)
+    torch.testing.assert_close(found, torch.stack(apart).amax(0), rtol=1e-12, atol=1e-12)
+    assert (found >= environment.greedy_augmented(policy, instances) - 1e-12).all()
+    assert not torch.equal(found, environment.greedy_multistart(policy, instances))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.multistart], ids=lambda row: row.name)
+def test_as_many_starts_are_counted_as_differ(row):
+    environment = make(row.name)
+    instances = environment.instances(B, 1)
+    count = environment.start_count(instances)
+    first = environment.forced_starts().rollout(environment.policy(0), instances, count + 1, seed=0)
+    begun = first.actions[0, :, 0].tolist()
+    assert len(set(begun)) == count
+    assert begun[-1] == begun[0]
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_augmented_solutions_are_worth_the_same_on_the_original_instance(row):
     environment = make(row.name)

@@ -230,7 +230,7 @@ def test_one_problem_of_an_entry(write: Write, line: int, text: str, expected: s
             "environments that have: tsp, "]),
         ("training.evaluate.extras=[greedi]", [
             "training.evaluate.extras.0: must be one of greedy, augmentation, multistart, "
-            "got 'greedi' (did you mean greedy?)"]),
+            "multistart_augmentation, got 'greedi' (did you mean greedy?)"]),
         ("training.evaluate.extras=[greedy, greedy]", [
             "training.evaluate.extras: must be distinct, got greedy more than once"]),
         ("training.evaluate.data=nope.npz",

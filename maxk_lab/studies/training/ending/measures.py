@@ -18,6 +18,7 @@ EXTRAS = {
     "greedy_augmented": "greedy, best of 8 augmentations",
     "greedy_multistart": "greedy, best of all forced starts",
     "multistart_sampling": "best sample over forced starts",
+    "greedy_multistart_augmented": "greedy, best of all forced starts × 8 augmentations",
 }
 
 
