@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators.methods import ratio_sums
+from maxk_lab.estimators.methods.off_policy_centred import centred
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.ranks import derived
 from maxk_lab.estimators.ranks.gaps import Rule, Sorted, in_own_order, result_dtype, sort_rewards
@@ -36,7 +37,8 @@ def off_policy_weights(
     negative, zero below rank K and blind to a constant added to the rewards. `none` and `centred`
     are not: a constant c adds c r_i (K/n) m_{K-1} and c r_i (K/n) (m_{K-1} - m_K), m_k being the
     mean product of k of the others' ratios. For `centred` that is zero where all ratios are one,
-    and zero on average.
+    and zero on average. All are exact to a few roundings of the group's largest weight, however far
+    apart the ratios are.
 
     rewards: `[..., n]`, i.i.d. along n under pi_old, higher is better; ratios: of the same shape,
     of whole trajectories. Returns `[..., n]` in the samples' order and the rewards' floating dtype
@@ -44,8 +46,8 @@ def off_policy_weights(
     K = 1 without baseline gives r_i R_i / n. Takes O(nK) time and memory.
 
     Raises `ValueError` for K out of range, a reward that is not finite, a ratio that is not
-    positive and finite, another baseline, and products of ratios beyond the range of float64 (off
-    the CPU these give infinite or NaN weights instead).
+    positive and finite, another baseline, and products of ratios beyond the range of float64, or of
+    the rewards' dtype (off the CPU these give infinite or NaN weights instead).
     """
     n = check_rewards(rewards)
     k = checked_k(k, n, baseline)
@@ -57,7 +59,8 @@ def off_policy_weights(
     blocks = [weigh(values[i : i + size], r[i : i + size], k) for i in starts] or [values]
     weights = torch.cat(blocks).view(by_rank.shape)
     scale = (k / n) / ratio_sums.normalizer(n, k, by_rank.device)
-    return in_own_order(_in_range(scale * by_rank * weights, k), ranked, result_dtype(rewards))
+    dtype = result_dtype(rewards)
+    return in_own_order(_in_range(scale * by_rank * weights, k, dtype), ranked, dtype)
 
 
 def off_policy_value(
@@ -73,28 +76,26 @@ def off_policy_value(
     n = check_rewards(rewards)
     k = check_k(k, n)
     ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
-    best = (
-        (k / n)
-        * by_rank
-        * ranked.values
-        * ratio_sums.below(ratio_sums.products(by_rank, k - 1, k / n), k)
-    )
-    return _in_range(best.sum(-1) / ratio_sums.normalizer(n, k, best.device), k).to(
-        result_dtype(rewards)
-    )
+    products = ratio_sums.products(by_rank, k - 1, k / n)
+    best = (k / n) * by_rank * ranked.values * ratio_sums.below(products, k - 1, k / n)
+    value = best.sum(-1) / ratio_sums.normalizer(n, k, best.device)
+    return _in_range(value, k, result_dtype(rewards))
 
 
-def _in_range(values: Tensor, k: int) -> Tensor:
-    """The values.
+def _in_range(values: Tensor, k: int, dtype: torch.dtype) -> Tensor:
+    """The values as `dtype`.
 
-    Raises on the CPU where a product of K ratios has left float64: they are then infinite or NaN.
+    Raises on the CPU where a product of K ratios has left float64, or the result `dtype`: they are
+    then infinite or NaN.
     """
-    if values.device.type == "cpu" and not bool(torch.isfinite(values).all()):
+    found = values.to(dtype)
+    if found.device.type == "cpu" and not bool(torch.isfinite(found).all()):
+        left = "float64" if not bool(torch.isfinite(values).all()) else str(dtype).split(".")[1]
         raise ValueError(
-            f"the products of K = {k} ratios leave the range of float64: the two policies are "
+            f"the products of K = {k} ratios leave the range of {left}: the two policies are "
             "too far apart"
         )
-    return values
+    return found
 
 
 def effective_sample_size(ratios: Tensor) -> Tensor:
@@ -115,29 +116,9 @@ def _with_each(x: Tensor, r: Tensor, k: int) -> Tensor:
     """
     p = k / x.shape[-1]
     products = ratio_sums.products(r, k - 1, p)
-    return x * ratio_sums.below(products, k) + ratio_sums.meet(
+    return x * ratio_sums.below(products, k - 1, p) + ratio_sums.meet(
         products, ratio_sums.maxima(x, r, k - 1, p), k - 1
     )
-
-
-def _centred(x: Tensor, r: Tensor, k: int) -> Tensor:
-    """`_with_each` minus the same of K others, the own one not among them.
-
-    Relative to the greatest x, whose own share is -1/K times the sum over K others of sum_j (r_j -
-    1) (product of the ratios other than r_j): exactly zero for ratios of one, however great that x.
-    """
-    p = k / x.shape[-1]
-    top = x[..., -1:]
-    x = x - top
-    products, maxima = ratio_sums.products(r, k, p), ratio_sums.maxima(x, r, k, p)
-    best = p * r * x * ratio_sums.below(products, k)
-    among_worse = (best.cumsum(-1) - best) / (1 - p)
-    with_each = x * ratio_sums.below(products, k) + ratio_sums.meet(products, maxima, k - 1)
-    without = among_worse + ratio_sums.meet(products, maxima, k)
-    behind = ratio_sums.products(r.flip(-1), k, p)
-    tilt = ratio_sums.meet(ratio_sums.tilts(r, products, p), behind.flip(0), k)
-    tilt = tilt + ratio_sums.meet(products, ratio_sums.tilts(r.flip(-1), behind, p).flip(0), k)
-    return with_each - without - top / k * tilt
 
 
 def _subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
@@ -148,7 +129,7 @@ def _subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
     n, p = x.shape[-1], k / x.shape[-1]
     products = ratio_sums.products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
     steps = x.diff(dim=-1) * products * ratio_sums.left(n - 1, p, x.device)
-    return torch.cat([torch.zeros_like(x[..., :1]), steps.cumsum(-1)], dim=-1)
+    return ratio_sums.of_lower_ranks(steps)
 
 
 @dataclass(frozen=True)
@@ -169,7 +150,7 @@ class OffPolicyBaseline:
 # The baselines whose rows are `off_policy`.
 OFF_POLICY_BASELINES = {
     "none": OffPolicyBaseline(_with_each, derived.score),
-    "centred": OffPolicyBaseline(_centred, derived.centred, 0),
+    "centred": OffPolicyBaseline(centred, derived.centred, 0),
     "subloo": OffPolicyBaseline(_subloo, derived.subloo, 1),
 }
 

@@ -43,6 +43,14 @@ def products(r: Tensor, k: int, p: float) -> Tensor:
     return _recurrence(r, None, k, p)
 
 
+def from_behind(r: Tensor, source: Tensor, p: float) -> Tensor:
+    """Tables of the samples from i on, i = 0..n, `[n+1, ..., K+1]`, worse samples joining later.
+
+    t_i[m] = (1-p) t_{i+1}[m] + p r_i t_{i+1}[m-1] + source_i[m], source `[n, ..., K+1]`.
+    """
+    return _recurrence(r.flip(-1), source.flip(0), source.shape[-1] - 1, p).flip(0)
+
+
 def maxima(x: Tensor, r: Tensor, k: int, p: float) -> Tensor:
     """The sum of (product of ratios) (max of x) over the m-subsets of the samples from i on.
 
@@ -52,14 +60,17 @@ def maxima(x: Tensor, r: Tensor, k: int, p: float) -> Tensor:
     source = x.new_zeros(n, *x.shape[:-1], k + 1)
     if k >= 1:
         source[..., 1] = (p * r * x * left(n, p, x.device)).movedim(-1, 0)
-    return _recurrence(r.flip(-1), source.flip(0), k, p).flip(0)
+    return from_behind(r, source, p)
 
 
-def tilts(r: Tensor, products: Tensor, p: float) -> Tensor:
-    """The sum of sum_i (r_i - 1) (product of the other ratios) over the first j's m-subsets."""
-    source = torch.zeros_like(products[1:])
-    source[..., 1:] = p * (r - 1).movedim(-1, 0).unsqueeze(-1) * products[:-1, ..., :-1]
-    return _recurrence(r, source, products.shape[-1] - 1, p)
+def marked(marks: Tensor, r: Tensor, products: Tensor, p: float) -> Tensor:
+    """The sum of sum_i marks_i (product of the other ratios) over the first j's m-subsets.
+
+    marks: `[sorts, ..., n]`, the tables of each in one go: `[sorts, n+1, ..., K+1]`.
+    """
+    source = products.new_zeros(marks.shape[-1], *marks.shape[:-1], products.shape[-1])
+    source[..., 1:] = p * marks.movedim(-1, 0).unsqueeze(-1) * products[:-1, None, ..., :-1]
+    return _recurrence(r.expand_as(marks), source, products.shape[-1] - 1, p).movedim(1, 0)
 
 
 def meet(before: Tensor, behind: Tensor, k: int) -> Tensor:
@@ -70,13 +81,25 @@ def meet(before: Tensor, behind: Tensor, k: int) -> Tensor:
     return (before[:-1, ..., : k + 1] * behind[1:, ..., : k + 1].flip(-1)).sum(-1).movedim(0, -1)
 
 
-def below(products: Tensor, k: int) -> Tensor:
-    """The sum over K-1 worse others of the product of ratios, for every sample `[..., n]`.
+def below(products: Tensor, m: int, p: float) -> Tensor:
+    """The sum over m worse others of the product of ratios, for every sample `[..., n]`.
 
     All better ones are left out.
     """
     n = len(products) - 1
-    return products[:-1, ..., k - 1].movedim(0, -1) * left(n, k / n, products.device)
+    return products[:-1, ..., m].movedim(0, -1) * left(n, p, products.device)
+
+
+def one_behind(marks: Tensor, p: float) -> Tensor:
+    """The sum of the marks of the samples behind rank i, all others there left out, `[..., n]`."""
+    n = marks.shape[-1]
+    behind = marks.flip(-1).cumsum(-1).flip(-1)[..., 1:] * left(n - 1, p, marks.device)
+    return p * torch.cat([behind, torch.zeros_like(marks[..., :1])], dim=-1)
+
+
+def of_lower_ranks(values: Tensor) -> Tensor:
+    """The sum of the `values` `[..., n-1]` of all lower ranks, for every rank `[..., n]`."""
+    return torch.cat([torch.zeros_like(values[..., :1]), values.cumsum(-1)], dim=-1)
 
 
 def left(n: int, p: float, device: torch.device) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from maxk_lab.estimators import advantages, off_policy_weights, token_advantages
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator
 from maxk_lab.estimators.method import Method
+from maxk_lab.estimators.reference.off_policy import off_policy_weights as reference_weights
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.refusals import Weighting
@@ -177,6 +178,25 @@ def test_the_second_inner_epoch_is_unbiased_for_the_moved_policy(sequences, base
     objective = exact_value(after.sum(-1).exp(), rewards, k)
     follows = torch.autograd.grad(found.loss, policy.logits, retain_graph=True)[0]
     torch.testing.assert_close(follows, gradient(-objective, policy), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("baseline", ["none", "centred", "subloo"])
+def test_float32_rewards_and_far_ratios_give_the_weights_of_their_definition(baseline):
+    """Also where unusable samples leave the groups unequal."""
+    generator = torch.Generator().manual_seed(0)
+    rewards = torch.randn(3, N, generator=generator)
+    ratios = (10 * torch.randn(3, N, generator=generator, dtype=torch.float64)).exp()
+    usable = torch.ones_like(rewards, dtype=torch.bool)
+    usable[1, 0] = False
+    weighting = Weighting("off_policy_maxk", baseline, N, 2)
+    found = group_weights(rewards, usable, weighting, ratios=ratios).weights
+    for row in range(3):
+        counts = usable[row]
+        exact = reference_weights(rewards[row, counts], ratios[row, counts], 2, baseline)
+        tolerance = 1e-7 * exact.abs().max().item()
+        torch.testing.assert_close(found[row, counts].double(), exact, rtol=1e-7, atol=tolerance)
+    assert found.dtype == torch.float32
+    assert found[1, 0] == 0
 
 
 def test_a_fixed_divisor_divides_the_off_policy_loss(sequences):
