@@ -49,6 +49,18 @@ class ForcedStarts(Protocol):
 
 
 @runtime_checkable
+class TemperedEnvironment(Protocol):
+    """A policy can be sampled at another temperature; declared as `tempered`."""
+
+    def tempered(self, temperature: float) -> Environment:
+        """The same environment with the log-probabilities of every decision divided by this.
+
+        They are normalised again, after any temperature of the environment's own and before a
+        nucleus. Everything here is then of that other policy: samples, log-probabilities, Max@K.
+        """
+
+
+@runtime_checkable
 class GreedyEnvironment(Protocol):
     """A policy can be decoded greedily; declared as `greedy`.
 

@@ -11,6 +11,7 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS, EnvironmentRow
 _WITHOUT = {
     "greedy": "is not decoded greedily; environments that are",
     "multistart": "has no forced first actions; environments that have",
+    "tempered": "is not sampled at another temperature; environments that are",
     # Whether there is a CUDA device, only the run can tell.
     "cuda": "stays on the CPU; allowed: auto, cpu, or one of these environments",
     "files": "reads no instances; environments that do",
@@ -18,7 +19,7 @@ _WITHOUT = {
 
 
 def capability_refusal(name: str, capability: str) -> str | None:
-    """Why this environment is not `greedy`, has no `multistart`, `cuda` or `files`, or None."""
+    """Why this environment lacks a capability of its row (`greedy`, `tempered`, ...), or None."""
     if getattr(ENVIRONMENTS.get(name), capability):
         return None
     able = _names(lambda row: getattr(row, capability))

@@ -75,6 +75,8 @@ class EnvironmentRow(Row):
     greedy: bool = False
     # ForcedStarts, feasible for any number of trajectories,
     multistart: bool = False
+    # TemperedEnvironment,
+    tempered: bool = False
     # PlacedEnvironment,
     cuda: bool = False
     # InstanceFiles of these formats,

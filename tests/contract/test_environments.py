@@ -12,6 +12,7 @@ from maxk_lab.environments.capabilities import (
     InstanceFiles,
     KnownOptima,
     PlacedEnvironment,
+    TemperedEnvironment,
     VectorisedEnvironment,
 )
 from maxk_lab.environments.catalogue import ENVIRONMENTS
@@ -200,6 +201,47 @@ def test_a_vectorised_environment_gives_the_same_log_probabilities_and_gradients
         torch.testing.assert_close(scores[name][5 + 2], gradient, rtol=1e-9, atol=1e-12)
 
 
+def tempered_by_hand(actions, log_probs, temperature):
+    """Log-probabilities of listed trajectories: those of every decision, powered and normalised.
+
+    The decisions are read off the tree of the trajectories and their probabilities alone.
+    """
+    total, before = torch.zeros_like(log_probs), torch.zeros(len(actions), dtype=torch.long)
+    for t in range(actions.shape[1]):
+        choices, choice = actions[:, : t + 1].unique(dim=0, return_inverse=True)
+        reached = torch.zeros(len(choices), dtype=log_probs.dtype)
+        powered = reached.index_add(0, choice, log_probs.exp()) ** (1 / temperature)
+        parent = torch.empty(len(choices), dtype=torch.long)
+        parent[choice] = before
+        among = torch.zeros(int(before.max()) + 1, dtype=log_probs.dtype)
+        among = among.index_add(0, parent, powered)
+        total, before = total + (powered[choice] / among[before]).log(), choice
+    return total
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+@pytest.mark.parametrize(
+    "row", [row for row in ENVIRONMENTS if row.tempered], ids=lambda row: row.name
+)
+def test_a_temperature_divides_the_log_probabilities_of_every_decision(row, temperature):
+    environment, policy, instances, _ = drawn(row)
+    tempered, one = environment.tempered(temperature), environment.select(instances, 0)
+    actions, _ = environment.enumerate(one)
+    with torch.no_grad():
+        plain, found = (
+            each.log_probs(policy, one, actions.unsqueeze(0))[0] for each in (environment, tempered)
+        )
+    by_hand = tempered_by_hand(actions, plain, temperature)
+    torch.testing.assert_close(found, by_hand, rtol=1e-9, atol=1e-9)
+    assert not torch.allclose(found, plain)
+    rollouts = tempered.rollout(policy, instances, 5, seed=2)
+    assert torch.equal(tempered.log_probs(policy, instances, rollouts.actions), rollouts.log_probs)
+    same = environment.tempered(1.0).rollout(policy, instances, 5, seed=2)
+    again = environment.rollout(policy, instances, 5, seed=2)
+    assert torch.equal(same.actions, again.actions)
+    assert torch.equal(same.log_probs, again.log_probs)
+
+
 @every_row
 def test_the_global_random_state_is_neither_read_nor_changed(row):
     torch.manual_seed(0)
@@ -218,6 +260,7 @@ def test_a_row_declares_what_its_environment_can_do(row):
     environment = make(row)
     for declared, protocol in (
         (row.greedy, GreedyEnvironment),
+        (row.tempered, TemperedEnvironment),
         (row.cuda, PlacedEnvironment),
         (row.files, InstanceFiles),
     ):

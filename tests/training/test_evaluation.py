@@ -5,6 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 import torch
+from small_environments import make
 
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.gradients.enumerated.exact import exact_value
@@ -87,3 +88,31 @@ def test_quantiles_are_of_each_instances_scored_samples():
     found = reward_quantiles(rewards, 0.9)
     assert found[1].item() == pytest.approx(np.quantile(rewards[1, 1::2].numpy(), 0.9))
     assert found.isnan().tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize("name", ["tsp", "toy_llm"])
+@pytest.mark.parametrize("temperature", [0.25, 4.0])
+def test_samples_at_a_temperature_estimate_max_at_k_of_the_tempered_policy(name, temperature):
+    small = {"vocab_size": 4, "max_length": 3, "prompt_length": 3}
+    environment = make(name, **small if name == "toy_llm" else {"num_loc": 5})
+    policy, count = environment.policy(0), 4000
+    # An untrained policy is near to uniform, and hardly another at another temperature.
+    for parameter in policy.parameters():
+        parameter.data.mul_(3 if name == "tsp" else 1.9)
+    one = environment.select(environment.instances(1, 1), 0)
+    actions, rewards = environment.enumerate(one)
+    tempered = environment.tempered(temperature)
+    with torch.no_grad():
+        plain, chances = (
+            each.log_probs(policy, one, actions.unsqueeze(0))[0].exp().double()
+            for each in (environment, tempered)
+        )
+    many = one.repeat(count, 1) if name == "toy_llm" else one.expand(count)
+    curves = max_curves(sample_rewards(tempered, policy, many, 4, seed=2))
+    for k in (1, 2, 4):
+        exact, other = (float(exact_value(each, rewards, k)) for each in (chances, plain))
+        values = curves[:, k - 1]
+        error = float(values.std()) / count**0.5
+        assert abs(float(values.mean()) - exact) < 4 * error
+        if k == 1:
+            assert abs(exact - other) > 6 * error

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -69,6 +70,11 @@ class LanguageEnvironment(ABC):
 
     def select(self, instances: Tensor, index: int) -> Tensor:
         return instances[index : index + 1]
+
+    def tempered(self, temperature: float) -> Self:
+        environment = copy.copy(self)
+        environment.temperature = self.temperature * temperature
+        return environment
 
     def prompts(self, instances: Tensor) -> list[str]:
         """The prompts as texts."""

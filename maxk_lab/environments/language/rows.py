@@ -34,6 +34,8 @@ def reward_weights(parameters: Mapping[str, Any]) -> list[float]:
 class LanguageRow(EnvironmentRow):
     """The toy language: enumerable where sequences are few and nothing cuts their distribution."""
 
+    tempered: bool = True
+
     def sequences(self, parameters: Mapping[str, Any]) -> int:
         """The number of completions, those that are cut at max_length included."""
         symbols, longest = parameters["vocab_size"] - 1, parameters["max_length"]

@@ -59,6 +59,7 @@ class RL4COEnvironment:
         self.row = row
         self.name = row.name
         self.forced = False
+        self.temperature = 1.0
         self.policy_parameters = dict(policy)
         self.dtype: torch.dtype = getattr(torch, policy.get("dtype", "float32"))
         self.enumerable = row.enumerable(parameters)
@@ -84,6 +85,11 @@ class RL4COEnvironment:
         environment = copy.copy(self)
         environment.forced = True
         environment.enumerable = False
+        return environment
+
+    def tempered(self, temperature: float) -> RL4COEnvironment:
+        environment = copy.copy(self)
+        environment.temperature = self.temperature * temperature
         return environment
 
     def start_count(self, instances: TensorDict) -> int:
@@ -207,7 +213,8 @@ class RL4COEnvironment:
     def _encoded(
         self, policy: nn.Module, instances: TensorDict, n: int, first: Tensor | None = None
     ) -> Start:
-        return encode(self.env, policy, instances, n, self.row.shared_encoding, first)
+        shared, temperature = self.row.shared_encoding, self.temperature
+        return encode(self.env, policy, instances, n, shared, first, temperature)
 
     def _rewards(self, decoded: Decoded, n: int) -> Tensor:
         return unbatchify(self.env.get_reward(decoded.state, decoded.actions), n)

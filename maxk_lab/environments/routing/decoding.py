@@ -32,7 +32,7 @@ class Start:
     """n trajectories per instance before their first action, and the policy that is to act.
 
     The states [N], what the decoder keeps of the encoding, how many trajectories share one (0:
-    each has its own), and the forced first actions [N], if any.
+    each has its own), the forced first actions [N], if any, and the temperature of the decisions.
     """
 
     env: RL4COEnvBase
@@ -41,6 +41,7 @@ class Start:
     cache: PrecomputedCache
     shared: int
     first: Tensor | None
+    temperature: float
 
     def detached(self) -> Start:
         """The same without gradient."""
@@ -51,7 +52,7 @@ class Start:
         """Log-probabilities of the next action [N, A]; RL4CO's own decoder, digit for digit."""
         decoder = self.policy.decoder
         if decoder.is_dynamic_embedding:
-            return log_policy_of(self.policy, *decoder(state, self.cache, self.shared))
+            return self._log_policy(*decoder(state, self.cache, self.shared))
         # Where no node's embedding changes on the way, RL4CO's decoder would still copy keys and
         # values at every step.
         if self.shared <= 1:
@@ -63,7 +64,10 @@ class Start:
         decoder, cache, mask = self.policy.decoder, self.cache, state["action_mask"]
         query = decoder._compute_q(cache, state)
         keys = (cache.glimpse_key, cache.glimpse_val, cache.logit_key)
-        return log_policy_of(self.policy, decoder.pointer(query, *keys, mask), mask)
+        return self._log_policy(decoder.pointer(query, *keys, mask), mask)
+
+    def _log_policy(self, logits: Tensor, mask: Tensor) -> Tensor:
+        return log_policy_of(self.policy, logits, mask, self.temperature)
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ def encode(
     n: int,
     shared_encoding: bool,
     first: Tensor | None = None,
+    temperature: float = 1.0,
 ) -> Start:
     """Encode the instances once for all their trajectories.
 
@@ -95,7 +100,7 @@ def encode(
     hidden, _ = policy.encoder(instances.clone() if shared_encoding else state.clone())
     shared = n if shared_encoding else 0
     cache = policy.decoder._precompute_cache(hidden, num_starts=shared)
-    return Start(env, policy, state, cache, shared, first)
+    return Start(env, policy, state, cache, shared, first, temperature)
 
 
 def decode(
@@ -134,16 +139,18 @@ def greedily(start: Start) -> Decoded:
     )
 
 
-def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor) -> Tensor:
+def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor, temperature: float) -> Tensor:
     """Log-probabilities from the decoder's logits [..., A], −∞ where `mask` is False.
 
     RL4CO's `process_logits` without writing into the logits, and in the policy's own precision
-    where autocast gave less.
+    where autocast gave less. `temperature` divides the logits on top of the policy's own.
     """
     logits = logits.to(next(policy.parameters()).dtype)
     if policy.tanh_clipping > 0:
         logits = torch.tanh(logits) * policy.tanh_clipping
-    return (logits.masked_fill(~mask, -torch.inf) / policy.temperature).log_softmax(-1)
+    return (logits.masked_fill(~mask, -torch.inf) / (policy.temperature * temperature)).log_softmax(
+        -1
+    )
 
 
 class Race:

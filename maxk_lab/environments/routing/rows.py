@@ -47,6 +47,7 @@ class RoutingRow(EnvironmentRow):
     policies: tuple[str, ...] = ("attention",)
     graded: bool = True
     greedy: bool = True
+    tempered: bool = True
     cuda: bool = True
     files: tuple[FileFormat, ...] = FILES
     multistart: bool = True
