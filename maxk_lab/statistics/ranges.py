@@ -1,0 +1,41 @@
+"""The range that values are known to lie in, which no interval of their mean may leave."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Range:
+    """Values from `low` to `high`, both included; an end is infinite where none is known."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def bounded(self) -> bool:
+        """Whether both ends are known."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def of_differences(self) -> Range:
+        """The range of the difference of two such values."""
+        return Range(self.low - self.high, self.high - self.low) if self.bounded else ANYWHERE
+
+    def share(self, value: float) -> float:
+        """The way that a value has come from the low end to the high one, in [0, 1]."""
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+    def at(self, share: float) -> float:
+        """The value that has come so far."""
+        return self.low + share * (self.high - self.low)
+
+    def clamped(self, value: float) -> float:
+        """The nearest value in the range; NaN stays."""
+        return value if math.isnan(value) else min(self.high, max(self.low, value))
+
+
+ANYWHERE = Range()
+NOT_NEGATIVE = Range(low=0.0)
+SHARES = Range(0.0, 1.0)

@@ -1,0 +1,165 @@
+"""The interval of a mean of independent values of any skewness, in closed form.
+
+Student's t of skewed values is skewed itself: of 128 log-normal values its 95 % interval covers
+86 % to 92 %. Hall (1992, "On the removal of skewness by transformation", J. R. Stat. Soc. B 54)
+maps the statistic T, of estimated skewness λ, to T + λ(T²/3 + 1/6) + λ²T³/27, which is increasing
+and free of skewness to second order. Each end here is the further of the two, Hall's and
+Student's: the skewness is itself estimated, and of symmetric values with heavy tails Hall's alone
+covers 92 %. `benchmarks/calibration/` measures both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.ranges import ANYWHERE, Range
+from maxk_lab.statistics.units import Array
+
+# A sample that happens to lack its tail shows too little skewness: by so much more it is corrected.
+# Chosen by simulation: at 1 the means of 64 log-normal(1.5) values are covered in 92 %.
+MORE_SKEWNESS = 1.3
+# Below this effective number of squared deviations, a value or two tell all there is of the spread.
+FEWEST_EFFECTIVE = 2.0
+
+
+@dataclass(frozen=True)
+class SkewedMean:
+    """A mean with its standard error, the skewness and the degrees of freedom of its t statistic.
+
+    `effective` is the effective number (Σw)²/Σw² of the squared deviations w: of values of a
+    normal distribution a third of their count, of a single one that differs from all others 1.
+    """
+
+    mean: float
+    error: float
+    skewness: float
+    freedom: float
+    effective: float
+    count: int
+
+    @classmethod
+    def of(cls, values: ArrayLike, stratum: ArrayLike | None = None) -> SkewedMean:
+        """Return that of values [U]; with strata [U], of the mean over these of their means.
+
+        Raises `ValueError` where a stratum has fewer than two values.
+        """
+        found = np.asarray(values, dtype=float)
+        groups = [found] if stratum is None else _split(found, np.asarray(stratum))
+        if min(map(len, groups)) < 2:
+            raise ValueError("a stratum has fewer than two values")
+        counts = np.array([len(group) for group in groups])
+        # The mean of equal values may differ from them in its last bit.
+        away = [(group - group.mean()) * (np.ptp(group) > 0) for group in groups]
+        variances = np.array([d @ d for d in away]) / (counts * (counts - 1.0))
+        error = math.sqrt(variances.sum()) / len(groups)
+        if not error > 0:
+            freedom, effective, skewness = float((counts - 1).sum()), 0.0, 0.0
+        else:
+            freedom = float(variances.sum() ** 2 / (variances**2 / (counts - 1)).sum())
+            squares = np.concatenate([(d / len(d)) ** 2 for d in away])
+            effective = float(squares.sum() ** 2 / (squares @ squares))
+            skewness = sum(map(_third_cumulant, away)) / (len(groups) * error) ** 3
+        mean = float(np.mean([group.mean() for group in groups]))
+        return cls(mean, error, skewness, freedom, effective, len(found))
+
+    def ends(self, level: float) -> tuple[float, float]:
+        """Both ends at this confidence level, the further of Hall's and Student's."""
+        point = float(special.stdtrit(self.freedom, (1 + level) / 2))
+        high, low = (
+            self.mean - self.error * least
+            for least in (
+                min(-point, self._untransformed(-point)),
+                max(point, self._untransformed(point)),
+            )
+        )
+        return low, high
+
+    def p_value(self, at: float = 0.0) -> float:
+        """The two-sided p-value of a mean of `at`: 1 minus the level whose interval ends there."""
+        if not self.error > 0:
+            return math.nan
+        t, skewness = (self.mean - at) / self.error, MORE_SKEWNESS * self.skewness
+        hall = t + skewness * (t**2 / 3 + 1 / 6) + skewness**2 * t**3 / 27
+        if hall * t < 0:  # the two do not even agree on the side
+            return 1.0
+        return 2 * float(special.stdtr(self.freedom, -min(abs(t), abs(hall))))
+
+    def _untransformed(self, point: float) -> float:
+        """The T that Hall's transformation maps to `point`."""
+        skewness = MORE_SKEWNESS * self.skewness
+        if abs(skewness) < 1e-9:
+            return point
+        return float(3 / skewness * (np.cbrt(1 + skewness * (point - skewness / 6)) - 1))
+
+
+def skewed_mean(
+    values: ArrayLike,
+    level: float,
+    *,
+    within: Range = ANYWHERE,
+    stratum: ArrayLike | None = None,
+    of: str = "values",
+) -> Interval:
+    """The interval of the mean of values [U], or of the mean over strata [U] of their means.
+
+    The values lie `within` a range, as then does the interval. Where a value or two carry all of
+    the spread it rests on the range alone; without one there is the mean and the reason why it has
+    no interval, with the word `of` for the values.
+    """
+    found = np.asarray(values, dtype=float)
+    if np.isnan(found).any():
+        return undefined(level, f"not defined on all {of}")
+    if len(found) < 2 or (
+        stratum is not None and np.unique(stratum, return_counts=True)[1].min() < 2
+    ):
+        value = float(found.mean()) if len(found) else math.nan
+        return Interval(value, math.nan, math.nan, level, f"fewer than two {of}: no interval")
+    told = SkewedMean.of(found, stratum)
+    if told.effective >= FEWEST_EFFECTIVE - 1e-9:
+        low, high = map(within.clamped, told.ends(level))
+        return Interval(told.mean, low, high, level)
+    if within.bounded and stratum is None:
+        return _of_range(found, level, within)
+    why = (
+        f"an effective {told.effective:.1f} of {told.count} {of} carry its spread"
+        if told.error > 0
+        else f"the same on all {told.count} {of}"
+    )
+    return Interval(told.mean, math.nan, math.nan, level, f"{why}: no interval")
+
+
+def _of_range(values: Array, level: float, within: Range) -> Interval:
+    """The interval of bounded values of which hardly any differ.
+
+    Clopper and Pearson's of a count of ones, of which bounded values have at most the variance.
+    Where all are the same, it is how often another may be missing from so many, and how far off
+    that one may lie.
+    """
+    value, count, tail = float(values.mean()), len(values), (1 - level) / 2
+    if np.ptp(values) == 0:
+        unseen = 1 - tail ** (1 / count)
+        low, high = (value + unseen * (end - value) for end in (within.low, within.high))
+        return Interval(value, low, high, level)
+    ones = within.share(value) * count
+    low, high = (
+        float(special.betaincinv(ones, count - ones + 1, tail)),
+        float(special.betaincinv(ones + 1, count - ones, 1 - tail)),
+    )
+    return Interval(value, within.at(low), within.at(high), level)
+
+
+def _third_cumulant(away: Array) -> float:
+    """The third cumulant of the mean of values with these deviations; 0 for two of them."""
+    count = len(away)
+    return float((away**3).sum()) / (count * (count - 1) * (count - 2)) if count > 2 else 0.0
+
+
+def _split(values: Array, stratum: Array) -> Sequence[Array]:
+    return [values[stratum == which] for which in np.unique(stratum)]
