@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON ?=
 JOBS ?= 2
 RESULTS ?= results
+SEEDS ?=
 SWEEPS ?= $(wildcard experiments/ci/*.yaml)
 
 BIN := .venv/bin
@@ -24,6 +25,8 @@ help:
 	@echo "make clean       remove .venv and the caches; results/ stays"
 	@echo
 	@echo "PYTHON=python3.12 picks the interpreter, JOBS=4 the worker processes, SWEEPS=... the sweeps to reproduce"
+	@echo "make reproduce SEEDS=\"100 200\" adds 100, then 200, to every seed; results/seeds-100/<sweep>/report and so on"
+	@echo "                 benchmarks/claims_over_seeds.py counts in which of them each claim holds"
 
 setup: $(STAMP)
 
@@ -56,26 +59,36 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Every sweep is run and reported even when an earlier one failed; the summary and the exit code come at the end.
+# Without SEEDS the loop over them has one turn, with nothing to add.
 reproduce: $(STAMP)
 	@failed=(); \
 	interrupted() { [ "$$1" -ne 130 ] || { echo "interrupted; the same command continues" >&2; exit 130; }; }; \
 	[ -n "$(SWEEPS)" ] || { echo "no sweep found under experiments/ci" >&2; exit 1; }; \
+	shifts=($(SEEDS)); \
+	for shift in "$${shifts[@]}"; do \
+	  [[ "$$shift" =~ ^[1-9][0-9]{0,8}$$ ]] || { \
+	    echo "SEEDS lists whole numbers from 1 that are added to every seed, as in SEEDS=\"100 200\"; got $$shift" >&2; exit 2; }; \
+	done; \
 	echo "== maxk-lab check"; \
 	$(BIN)/maxk-lab check || { interrupted $$?; failed+=("check: a formula failed its check"); }; \
-	for sweep in $(SWEEPS); do \
-	  name=$$(basename "$$sweep" .yaml); \
-	  echo; echo "== maxk-lab run $$sweep"; \
-	  $(BIN)/maxk-lab run "$$sweep" --jobs $(JOBS) --results "$(RESULTS)" --retry-failed \
-	    || { interrupted $$?; failed+=("$$name: the run did not finish well"); }; \
-	  echo; echo "== maxk-lab report $$name"; \
-	  $(BIN)/maxk-lab report "$$name" --results "$(RESULTS)" --out "$(RESULTS)/$$name/report" \
-	    || { interrupted $$?; failed+=("$$name: a claim was refuted, or cells failed"); }; \
+	for shift in "$${shifts[@]:-}"; do \
+	  results="$(RESULTS)$${shift:+/seeds-$$shift}"; \
+	  for sweep in $(SWEEPS); do \
+	    name=$$(basename "$$sweep" .yaml); \
+	    run="maxk-lab run $$sweep --jobs $(JOBS) --retry-failed$${shift:+ --shift-seeds $$shift}"; \
+	    echo; echo "== $$run"; \
+	    $(BIN)/$$run --results "$$results" \
+	      || { interrupted $$?; failed+=("$$results/$$name: the run did not finish well"); }; \
+	    echo; echo "== maxk-lab report $$results/$$name"; \
+	    $(BIN)/maxk-lab report "$$name" --results "$$results" --out "$$results/$$name/report" \
+	      || { interrupted $$?; failed+=("$$results/$$name: a claim was refuted, or cells failed"); }; \
+	  done; \
 	done; \
 	echo; \
 	if [ $${#failed[@]} -gt 0 ]; then \
 	  echo "make reproduce: $${#failed[@]} failed"; printf '  %s\n' "$${failed[@]}"; exit 1; \
 	fi; \
-	echo "make reproduce: every check passed and no claim was refuted; reports in $(RESULTS)/*/report"
+	echo "make reproduce: every check passed and no claim was refuted; reports in $(RESULTS)/$(if $(SEEDS),seeds-*/)*/report"
 
 bench: $(STAMP)
 	@for benchmark in benchmarks/bench_*.py; do \

@@ -20,6 +20,16 @@ Set = Annotated[
         help="Override a value of the sweep, e.g. gradient.pool=64. Repeatable.",
     ),
 ]
+ShiftSeeds = Annotated[
+    int,
+    typer.Option(
+        "--shift-seeds",
+        min=0,
+        metavar="N",
+        help="Add N to every seed: the same sweep with other randomness. Keep its run apart, "
+        "with --results.",
+    ),
+]
 Results = Annotated[
     Path,
     typer.Option(
@@ -32,10 +42,15 @@ RESULTS = Path("results")
 
 
 def run_command(
-    spec: Path, overrides: Sequence[str] | None, *more: str, results: Path = RESULTS
+    spec: Path,
+    overrides: Sequence[str] | None,
+    *more: str,
+    shift_seeds: int = 0,
+    results: Path = RESULTS,
 ) -> str:
     """Return the command line that runs a sweep."""
     said = [word for item in overrides or [] for word in ("--set", item)]
+    said += ["--shift-seeds", str(shift_seeds)] if shift_seeds else []
     return shlex.join(["maxk-lab", "run", str(spec), *said, *more]) + results_option(results)
 
 

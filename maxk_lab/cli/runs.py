@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 def planned(
-    spec: options.Spec, overrides: options.Set, results: options.Results
+    spec: options.Spec,
+    overrides: options.Set,
+    results: options.Results,
+    shift_seeds: options.ShiftSeeds = 0,
 ) -> tuple[Plan, RunDirectory]:
     """Return the plan of a sweep file, and the folder of its run."""
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.records import RunDirectory
     from maxk_lab.sweeps.spec.load import load_spec
 
-    plan = make_plan(load_spec(spec, overrides or []))
+    plan = make_plan(load_spec(spec, overrides or [], seeds_shifted_by=shift_seeds))
     return plan, RunDirectory(results / plan.spec.name)
 
 

@@ -46,6 +46,20 @@ def test_help_names_every_verb(lab: Lab) -> None:
         assert f"│ {verb} " in result.stdout
 
 
+def test_seeds_are_shifted_on_the_command_line_that_follows_too(lab: Lab, sweep: str) -> None:
+    shift = ("--shift-seeds", "100", "--results", "other")
+    view = json.loads(lab("plan", sweep, *shift, "--json").stdout)
+    assert {cell["seed"] for cell in view["cells"]} == {100, 101}
+    said = lab("plan", sweep, *shift).stderr
+    assert said == "Next: maxk-lab run tiny.yaml --shift-seeds 100 --results other\n"
+    todo = json.loads(lab("run", sweep, *shift, "--dry-run", "--json").stdout)["to_do"]
+    assert [cell["id"] for cell in todo] == [cell["id"] for cell in view["cells"]]
+    for wrong in ("-1", "ten"):
+        refused = lab("run", sweep, "--shift-seeds", wrong)
+        assert refused.exit_code == 2
+        assert "Invalid value for '--shift-seeds'" in refused.output
+
+
 def test_plan_counts_cells_and_says_why_points_are_skipped(lab: Lab, sweep: str) -> None:
     result = lab("plan", sweep)
     assert result.exit_code == 0

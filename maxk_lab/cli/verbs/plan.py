@@ -23,6 +23,7 @@ STATUSES = ("done", "failed", "missing")
 def plan(
     spec: options.Spec,
     overrides: options.Set = None,
+    shift_seeds: options.ShiftSeeds = 0,
     cells: Annotated[
         bool, typer.Option("--cells", help="Every cell with its id and status.")
     ] = False,
@@ -43,7 +44,7 @@ varies
     """
     from maxk_lab.sweeps.run.progress import statuses
 
-    planned, directory = runs.planned(spec, overrides, results)
+    planned, directory = runs.planned(spec, overrides, results, shift_seeds)
     state: dict[str, str] = dict(statuses(planned, directory))
     if json:
         emit_json(_as_json(planned, state, directory, jobs))
@@ -58,7 +59,8 @@ varies
     if set(state.values()) == {"done"}:
         say(f"Next: {options.report_command(directory.name, results)}")
     else:
-        say(f"Next: {options.run_command(spec, overrides, results=results)}")
+        again = options.run_command(spec, overrides, shift_seeds=shift_seeds, results=results)
+        say(f"Next: {again}")
 
 
 def _count(state: dict[str, str], status: str, cells: Iterable[Cell]) -> int:

@@ -31,6 +31,7 @@ Only = Annotated[
 def run(
     spec: options.Spec,
     overrides: options.Set = None,
+    shift_seeds: options.ShiftSeeds = 0,
     jobs: options.Jobs = 1,
     only: Only = None,
     retry_failed: Annotated[
@@ -55,14 +56,16 @@ missing.
     [bold]maxk-lab run experiments/tsp_sweep.yaml --set gradient.pool=64 --only \
 baseline=subloo,k=8[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --retry-failed[/bold]
+    [bold]maxk-lab run experiments/tsp_sweep.yaml --shift-seeds 100 --results other[/bold]   \
+under other seeds
     """
-    plan, directory = planned(spec, overrides, results)
+    plan, directory = planned(spec, overrides, results, shift_seeds)
     if dry_run:
         _dry_run(plan, directory, only=only, force=force, retry_failed=retry_failed, json=json)
         return
     # The command line of this run, without what must not be repeated.
     more = [*(["--jobs", str(jobs)] if jobs > 1 else []), *(["--only", only] if only else [])]
-    again = options.run_command(spec, overrides, *more, results=results)
+    again = options.run_command(spec, overrides, *more, shift_seeds=shift_seeds, results=results)
     extra = " --force" * force + " --retry-failed" * retry_failed
     outcome = execute_plan(
         plan,

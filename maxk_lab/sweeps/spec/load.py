@@ -11,7 +11,7 @@ from maxk_lab.sweeps.spec.blocks import read_parts
 from maxk_lab.sweeps.spec.checkpoints import check_checkpoints
 from maxk_lab.sweeps.spec.environment import resolve_environment
 from maxk_lab.sweeps.spec.named_files import resolve_files
-from maxk_lab.sweeps.spec.overrides import FILE, apply_overrides
+from maxk_lab.sweeps.spec.overrides import FILE, apply_overrides, shift_seeds
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import Source, read_source
 from maxk_lab.sweeps.spec.studies import check_studies
@@ -20,8 +20,10 @@ from maxk_lab.sweeps.spec.variation import resolve_vary, variants
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
 
 
-def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> SweepSpec:
-    """Return the spec in the YAML file `path`, with `overrides` set over it.
+def load_spec(
+    path: str | Path, overrides: Iterable[str] = (), *, seeds_shifted_by: int = 0
+) -> SweepSpec:
+    """Return the spec in the YAML file `path`, `overrides` set over it and then its seeds shifted.
 
     An override is as in `gradient.pool=64`. Raises `SpecError` with every problem as
     `file:line:column: path: message`, and `LabError` if there is no readable file. Problems of
@@ -29,6 +31,7 @@ def load_spec(path: str | Path, overrides: Iterable[str] = ()) -> SweepSpec:
     """
     source = read_source(path)
     apply_overrides(source, list(overrides))
+    shift_seeds(source, seeds_shifted_by)
     resolve_files(source)
     parts = read_parts(source)
     resolved = resolve_environment(source)

@@ -8,7 +8,7 @@ import pytest
 from sweep_files import Write, problems
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, SpecError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.statistics.measures import claimable
 from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
@@ -356,6 +356,34 @@ def test_overrides_win_and_keep_the_rest(small: str) -> None:
     assert (spec.gradient.warmup.learning_rate, spec.gradient.warmup.clip) == (0.01, 1.0)
     assert spec.tracking.wandb == "disabled"
     assert spec.environment["arms"] == 4
+
+
+def test_shifted_seeds_are_the_only_change_and_stay_in_the_written_spec(write: Write) -> None:
+    path = write(with_line(2, "seeds: [0, 7]"))
+    plain, shifted = load_spec(path), load_spec(path, seeds_shifted_by=100)
+    assert shifted.seeds == (100, 107)
+    assert shifted.model_copy(update={"seeds": plain.seeds}) == plain
+    assert load_spec(write(spec_to_yaml(shifted))).seeds == (100, 107)
+    assert load_spec(path, ["seeds=5"], seeds_shifted_by=100).seeds == (105,)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("seeds: [0, one]", "2:12: seeds.1: must be a whole number, got 'one'"),
+        ("seeds: true", "2:8: seeds: must be a whole number, got True"),
+        ("seeds: [0, -5]", "2:12: seeds.1: must be at least 0, got -5"),
+        ("seeds: [3, 3]", "2:8: seeds: must be distinct, got 103 more than once"),
+        ("seeds:", "2:7: seeds: must be a whole number, got nothing"),
+        ("description: none", "1:1: seeds: is missing"),
+        ("seeds: 9223372036854775807", "2:8: seeds: must be less than 9.22337e+18"),
+    ],
+)
+def test_seeds_that_cannot_be_shifted_are_told(write: Write, line: str, expected: str) -> None:
+    path = write(with_line(2, line))
+    with pytest.raises(SpecError) as error:
+        load_spec(path, seeds_shifted_by=100)
+    assert str(error.value).startswith(f"{path}:{expected}")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""Tell under which seeds each claim of the CI sweeps holds, as a table in markdown.
+
+    make reproduce SEEDS="100 200 300"
+    python benchmarks/claims_over_seeds.py results/seeds-* --into docs/method.md
+
+A column for every folder of results, read from the reports that are in it. `--into` puts the table
+between the two marks of a page in place of the one that is there; else it is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+BEGIN, END = "<!-- claims over seeds: begin -->", "<!-- claims over seeds: end -->"
+MARKS = {"supported": "●", "undecided": "○", "refuted": "✗"}
+ABSENT = "–"
+
+# The verdicts by sweep and claim.
+Verdicts = Mapping[tuple[str, str], str]
+
+
+def verdicts(results: Path) -> dict[tuple[str, str], str]:
+    """Return the verdicts of every report in a folder of results, by sweep and claim."""
+    found = {}
+    for path in sorted(results.glob("*/report/report.json")):
+        report = json.loads(path.read_text(encoding="utf-8"))
+        for claim in report["claims"]:
+            found[report["header"]["name"], claim["name"]] = claim["verdict"]
+    if not found:
+        sys.exit(f"{results} holds no report with claims: run make reproduce first")
+    return found
+
+
+def table(columns: Mapping[str, Verdicts]) -> list[str]:
+    """Return the lines of the table: sweep, claim, a mark for every column, and their counts."""
+    claims = sorted({claim for verdict in columns.values() for claim in verdict})
+    counted = ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items())
+    names = ["sweep", "claim", *columns, *MARKS]
+    rows = [names, ["---", "---", *[":-:"] * len(columns), *["--:"] * len(MARKS)]]
+    total: Counter[str] = Counter()
+    for sweep, claim in claims:
+        found = [column.get((sweep, claim)) for column in columns.values()]
+        counts = Counter(verdict for verdict in found if verdict is not None)
+        total.update(counts)
+        marks = [ABSENT if verdict is None else MARKS[verdict] for verdict in found]
+        rows.append([sweep, f"`{claim}`", *marks, *_numbers(counts)])
+    rows.append([f"{len(claims)} claims", "", *[""] * len(columns), *_numbers(total)])
+    heading = f"Seeds shifted by the number above the column; {counted}, {ABSENT} not run."
+    return [heading, "", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def put_into(page: str, lines: Sequence[str]) -> str:
+    """Return the page with these lines between its two marks. Exits where it does not have them."""
+    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
+        sys.exit(f"the page needs one line {BEGIN} and, below it, one line {END}")
+    before, after = page.split(BEGIN)[0], page.split(END)[1]
+    return "\n".join([f"{before}{BEGIN}", "", *lines, "", f"{END}{after}"])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table, or put it into a page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("results", type=Path, nargs="+", help="folders such as results/seeds-100")
+    parser.add_argument("--into", type=Path, metavar="PAGE", help="a page with the two marks")
+    given = parser.parse_args(arguments)
+    folders = sorted(given.results, key=lambda folder: (len(folder.name), folder.name))
+    lines = table({folder.name.removeprefix("seeds-"): verdicts(folder) for folder in folders})
+    if given.into is None:
+        print("\n".join(lines))
+        return
+    page = given.into.read_text(encoding="utf-8")
+    given.into.write_text(put_into(page, lines), encoding="utf-8")
+
+
+def _numbers(counts: Counter[str]) -> list[str]:
+    return [str(counts[verdict]) for verdict in MARKS]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""`make reproduce` under other seeds, and the table of the claims that hold there."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_SPEC = importlib.util.spec_from_file_location(
+    "claims_over_seeds", ROOT / "benchmarks/claims_over_seeds.py"
+)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+claims_over_seeds = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(claims_over_seeds)
+
+
+def make(folder: Path, *words: str, refused: str = "") -> subprocess.CompletedProcess[str]:
+    """`make reproduce` of one sweep, with a program that only notes how it is called."""
+    program = folder / "bin" / "maxk-lab"
+    program.parent.mkdir(exist_ok=True)
+    fail = f'case "$*" in {refused}) exit 1;; esac\n' if refused else ""
+    program.write_text(f'#!/bin/bash\necho "$*" >> {folder}/calls\n{fail}')
+    program.chmod(0o755)
+    command = ["make", "-o", ".venv/.installed", f"BIN={program.parent}", "reproduce"]
+    return subprocess.run(
+        [*command, "SWEEPS=ci/a.yaml", "RESULTS=there", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def calls(folder: Path) -> list[str]:
+    path = folder / "calls"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+@needs_make
+def test_without_seeds_the_sweeps_run_as_they_are(tmp_path: Path) -> None:
+    done = make(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert calls(tmp_path) == [
+        "check",
+        "run ci/a.yaml --jobs 2 --retry-failed --results there",
+        "report a --results there --out there/a/report",
+    ]
+
+
+@needs_make
+def test_each_of_several_seeds_has_results_of_its_own(tmp_path: Path) -> None:
+    done = make(tmp_path, "SEEDS=100 200", refused="report*seeds-100*")
+    assert calls(tmp_path) == [
+        "check",
+        "run ci/a.yaml --jobs 2 --retry-failed --shift-seeds 100 --results there/seeds-100",
+        "report a --results there/seeds-100 --out there/seeds-100/a/report",
+        "run ci/a.yaml --jobs 2 --retry-failed --shift-seeds 200 --results there/seeds-200",
+        "report a --results there/seeds-200 --out there/seeds-200/a/report",
+    ]
+    assert done.returncode == 2
+    assert "  there/seeds-100/a: a claim was refuted, or cells failed\n" in done.stdout
+    assert "seeds-200/a: a claim" not in done.stdout
+
+
+@needs_make
+@pytest.mark.parametrize("seeds", ["ten", "100 -1", "0", "1.5"])
+def test_seeds_that_are_no_whole_numbers_are_refused_before_anything_runs(
+    tmp_path: Path, seeds: str
+) -> None:
+    done = make(tmp_path, f"SEEDS={seeds}")
+    assert done.returncode == 2
+    assert f'added to every seed, as in SEEDS="100 200"; got {seeds.split()[-1]}' in done.stderr
+    assert calls(tmp_path) == []
+
+
+def report(results: Path, sweep: str, **verdicts: str) -> None:
+    """Write what of a report the table is made from."""
+    folder = results / sweep / "report"
+    folder.mkdir(parents=True)
+    claims = [{"name": name, "verdict": verdict} for name, verdict in verdicts.items()]
+    text = json.dumps({"header": {"name": sweep}, "claims": claims})
+    (folder / "report.json").write_text(text)
+
+
+PAGE = f"# Above\n{claims_over_seeds.BEGIN}\nold\n{claims_over_seeds.END}\nbelow\n"
+
+
+def test_the_table_counts_the_verdicts_of_every_claim(tmp_path: Path) -> None:
+    report(tmp_path / "seeds-100", "b", two="undecided")
+    report(tmp_path / "seeds-100", "a", one="supported")
+    report(tmp_path / "seeds-1000", "b", two="refuted")
+    page = tmp_path / "page.md"
+    page.write_text(PAGE, encoding="utf-8")
+    folders = [str(tmp_path / "seeds-1000"), str(tmp_path / "seeds-100")]
+    for _ in range(2):  # it can be put there again
+        claims_over_seeds.main([*folders, "--into", str(page)])
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert (lines[0], lines[-1], "old" in lines) == ("# Above", "below", False)
+    assert [line for line in lines if line.startswith("|")] == [
+        "| sweep | claim | 100 | 1000 | supported | undecided | refuted |",
+        "| --- | --- | :-: | :-: | --: | --: | --: |",
+        "| a | `one` | ● | – | 1 | 0 | 0 |",
+        "| b | `two` | ○ | ✗ | 0 | 1 | 1 |",
+        "| 2 claims |  |  |  | 1 | 1 | 1 |",
+    ]
+
+
+def test_a_page_without_marks_and_a_folder_without_claims_are_told(tmp_path: Path) -> None:
+    report(tmp_path / "seeds-100", "a", one="supported")
+    page = tmp_path / "page.md"
+    page.write_text("# Above\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="the page needs one line <!-- claims over seeds: begin"):
+        claims_over_seeds.main([str(tmp_path / "seeds-100"), "--into", str(page)])
+    assert page.read_text(encoding="utf-8") == "# Above\n"
+    with pytest.raises(SystemExit, match="holds no report with claims: run make reproduce first"):
+        claims_over_seeds.main([str(tmp_path / "seeds-200")])
