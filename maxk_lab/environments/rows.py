@@ -9,6 +9,7 @@ from typing import Any
 from maxk_lab.catalogue import Catalogue, Parameter, Row, did_you_mean, load
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import POLICIES, PolicyRow
+from maxk_lab.ranges import ANYWHERE, Range
 
 
 def load_function(name: str, catalogue: Catalogue[Any], takes: str) -> Any:
@@ -70,6 +71,9 @@ class EnvironmentRow(Row):
     # Whether its rewards are known to be real numbers, never only 0 and 1.
     graded: bool = False
 
+    # The range of its rewards, where it is the same under all parameters.
+    rewards_within: Range = ANYWHERE
+
     # Its capabilities, each by a protocol of `maxk_lab.environments.capabilities`:
     # GreedyEnvironment,
     greedy: bool = False
@@ -101,6 +105,10 @@ class EnvironmentRow(Row):
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
         """Why the rewards are not all 0 or 1; None if they are, or if only the run can tell."""
         return f"those of {self.name} are {self.reward}" if self.graded else None
+
+    def reward_range(self, parameters: Mapping[str, Any]) -> Range:
+        """The range that no reward leaves; intervals of their means keep to it."""
+        return self.rewards_within
 
     def refuses_weight(self, kind: str) -> str | None:
         """Why there is no trajectory weight of this kind here; None where there is.

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.ranges import ANYWHERE, Range
 from maxk_lab.statistics.units import Array
 
 # A sample that happens to lack its tail shows too little skewness: by so much more it is corrected.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from maxk_lab.statistics.ranges import NOT_NEGATIVE, SHARES, Range
+from maxk_lab.ranges import NOT_NEGATIVE, SHARES, Range
 from maxk_lab.statistics.skewed_mean import MORE_SKEWNESS, SkewedMean, skewed_mean
 
 SKEWED = np.random.default_rng(0).lognormal(0, 1, 40)

@@ -11,6 +11,7 @@ from typing import Any
 
 from maxk_lab.catalogue import Parameter
 from maxk_lab.environments.rows import EnvironmentRow
+from maxk_lab.ranges import ANYWHERE, Range
 
 BANDIT_LIMIT = 2_000
 EXPONENTIAL_RATE = 5.0
@@ -38,6 +39,12 @@ class BanditRow(EnvironmentRow):
         if table == "binary" and parameters["reward_shift"] == 0:
             return None
         return f"those of {self.name} are {REWARD_TABLES[table]}, plus reward_shift"
+
+    def reward_range(self, parameters: Mapping[str, Any]) -> Range:
+        if parameters.get("rewards", "gaussian") == "gaussian":
+            return ANYWHERE
+        shift = float(parameters["reward_shift"])
+        return Range(shift, 1 + shift)
 
 
 BANDIT = BanditRow(

@@ -12,17 +12,24 @@ from typing import Any
 from maxk_lab.catalogue import Catalogue, Parameter, Row
 from maxk_lab.environments.rows import EnvironmentRow, load_function
 from maxk_lab.errors import LabError
+from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianRewardRow(Row):
-    """A reward function of actions x [..., dim] → [...], and whether it gives only 0 and 1.
+    """A reward function of actions x [..., dim] → [...], and the range of its values.
 
     `breakpoints` are where it jumps in dim = 1, or ends a stretch that a coarse grid would miss.
     """
 
     breakpoints: tuple[float, ...] = ()
     binary: bool = False
+    within: Range = ANYWHERE
+
+    @property
+    def range(self) -> Range:
+        """The range that its values do not leave."""
+        return SHARES if self.binary else self.within
 
 
 def _reward(name: str, meaning: str, **settings: Any) -> GaussianRewardRow:
@@ -40,6 +47,7 @@ GAUSSIAN_REWARDS: Catalogue[GaussianRewardRow] = Catalogue(
             "x² on [0, 1], else 0: the closer to the edge the better, until it falls off",
             citation="PKPO, arXiv 2505.15201, Figure 1",
             breakpoints=(0.0, 1.0),
+            within=SHARES,
         ),
         _reward(
             "inside_unit",
@@ -52,10 +60,12 @@ GAUSSIAN_REWARDS: Catalogue[GaussianRewardRow] = Catalogue(
             "a broad hill of height .6 at 0 plus a narrow one of height 1 at 1: mean and Max@K "
             "disagree",
             breakpoints=(0.75, 1.25),
+            within=NOT_NEGATIVE,
         ),
         _reward(
             "bowl",
             "−x²: every Max@K agrees that the mean should be 0, and disagrees about the scale",
+            within=NOT_POSITIVE,
         ),
         _reward(
             "slope",
@@ -102,6 +112,10 @@ class GaussianRow(EnvironmentRow):
         name = parameters["reward"]
         graded = name in GAUSSIAN_REWARDS and not GAUSSIAN_REWARDS.get(name).binary
         return f"{name} gives others" if graded else None
+
+    def reward_range(self, parameters: Mapping[str, Any]) -> Range:
+        name = parameters["reward"]
+        return GAUSSIAN_REWARDS.get(name).range if name in GAUSSIAN_REWARDS else ANYWHERE
 
     def refuses_weight(self, kind: str) -> str | None:
         return "a Gaussian policy has no logits" if kind == "logit_proxy" else None

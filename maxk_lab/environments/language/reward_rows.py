@@ -7,19 +7,29 @@ from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Row
 from maxk_lab.environments.rows import load_function
+from maxk_lab.ranges import ANYWHERE, SHARES, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewardRow(Row):
-    """A reward function of completions: the columns it reads and whether it gives only 0 and 1."""
+    """A reward function of completions: the columns it reads, and the range of its values."""
 
     reads: tuple[str, ...] = ()
     binary: bool = False
+    within: Range = ANYWHERE
+
+    @property
+    def range(self) -> Range:
+        """The range that its values do not leave."""
+        return SHARES if self.binary else self.within
 
 
 def _row(name: str, meaning: str, **settings: Any) -> RewardRow:
+    """A row of a function that gives values in [0, 1]."""
     home = "maxk_lab.environments.language.reward_functions"
-    return RewardRow(name=name, meaning=meaning, implementation=f"{home}:{name}", **settings)
+    return RewardRow(
+        name=name, meaning=meaning, implementation=f"{home}:{name}", within=SHARES, **settings
+    )
 
 
 REWARDS: Catalogue[RewardRow] = Catalogue(

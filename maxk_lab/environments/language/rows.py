@@ -16,6 +16,7 @@ from maxk_lab.environments.language.tasks import MAX_VOCABULARY, can_be_split, s
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER, PolicyRow
+from maxk_lab.ranges import ANYWHERE, Range
 
 MAX_SEQUENCES = 20_000
 
@@ -59,6 +60,17 @@ class LanguageRow(EnvironmentRow):
         if names[0] in REWARDS and not REWARDS.get(names[0]).binary:
             return f"{names[0]} gives others"
         return None
+
+    def reward_range(self, parameters: Mapping[str, Any]) -> Range:
+        names, weights = reward_names(parameters), reward_weights(parameters)
+        known = [REWARDS.get(name).range if name in REWARDS else ANYWHERE for name in names]
+        if not all(each.bounded for each in known):
+            return ANYWHERE
+        ends = [
+            sorted((weight * each.low, weight * each.high))
+            for weight, each in zip(weights, known, strict=True)
+        ]
+        return Range(sum(low for low, _ in ends), sum(high for _, high in ends))
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         of_policy = EnvironmentRow.refusal(self, parameters, policy)

@@ -13,6 +13,7 @@ from typing import Any
 
 from maxk_lab.catalogue import Parameter
 from maxk_lab.environments.rows import EnvironmentRow, FileFormat
+from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE, Range
 
 # The most trajectories that are ever listed.
 MAX_TRAJECTORIES = 50_000
@@ -46,6 +47,8 @@ class RoutingRow(EnvironmentRow):
     citation: str = "RL4CO, arXiv 2306.17100"
     policies: tuple[str, ...] = ("attention",)
     graded: bool = True
+    # Minus a cost, but where a row says otherwise.
+    rewards_within: Range = NOT_POSITIVE
     greedy: bool = True
     tempered: bool = True
     cuda: bool = True
@@ -125,7 +128,13 @@ def _row(
 
 
 def _choices(
-    name: str, meaning: str, reward: str, chosen: str, *parameters: Parameter, **small: int
+    name: str,
+    meaning: str,
+    reward: str,
+    chosen: str,
+    *parameters: Parameter,
+    within: Range = NOT_POSITIVE,
+    **small: int,
 ) -> RoutingRow:
     """A row whose trajectories choose `chosen` things in order, without a shared encoding."""
     size = parameters[0].name
@@ -139,6 +148,7 @@ def _choices(
         chosen=chosen,
         exact_when=f"at most {MAX_TRAJECTORIES} ordered choices of {chosen} out of {size}",
         shared_encoding=False,
+        rewards_within=within,
     )
 
 
@@ -156,7 +166,15 @@ ROUTING: tuple[RoutingRow, ...] = (
     _row("cvrp", "capacitated vehicle routing", up_to=5, optima=("pyvrp",)),
     _row("sdvrp", "split-delivery vehicle routing", up_to=4),
     # RL4CO's forced starts may be out of reach: no multistart.
-    _row("op", "orienteering", "the prize collected", up_to=6, multistart=False, optima=("exact",)),
+    _row(
+        "op",
+        "orienteering",
+        "the prize collected",
+        up_to=6,
+        multistart=False,
+        optima=("exact",),
+        rewards_within=NOT_NEGATIVE,
+    ),
     _row("pctsp", "prize-collecting TSP", "minus length and penalties", up_to=5, optima=("exact",)),
     _row(
         "pdp",
@@ -246,6 +264,7 @@ ROUTING: tuple[RoutingRow, ...] = (
         _count("num_sets", 20, "number of sets", low=2),
         _count("num_items", 40, "items that the sets of 5 to 15 cover"),
         _count("n_sets_to_choose", 5, "sets to choose"),
+        within=NOT_NEGATIVE,
         num_sets=6,
         num_items=20,
         n_sets_to_choose=3,

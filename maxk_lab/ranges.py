@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -17,6 +18,10 @@ class Range:
     def bounded(self) -> bool:
         """Whether both ends are known."""
         return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def holds(self, values: Iterable[float]) -> bool:
+        """Whether all of these are in it."""
+        return all(self.low <= value <= self.high for value in values)
 
     @property
     def of_differences(self) -> Range:
@@ -38,4 +43,5 @@ class Range:
 
 ANYWHERE = Range()
 NOT_NEGATIVE = Range(low=0.0)
+NOT_POSITIVE = Range(high=0.0)
 SHARES = Range(0.0, 1.0)
