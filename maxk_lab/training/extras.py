@@ -11,6 +11,7 @@ from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.errors import LabError
 from maxk_lab.training.device import device_of, placed
 from maxk_lab.training.evaluation import sample_rewards
+from maxk_lab.training.settings import AUGMENTATIONS
 
 Found = tuple[str, Tensor | str]
 
@@ -62,6 +63,20 @@ def measure_extras(
         yield _found("multistart_sampling", multistart_sampling)
     if "multistart_augmentation" in names:
         yield _found("greedy_multistart_augmented", lambda: greedy("greedy_multistart_augmented"))
+
+
+def trajectories_of_extras(
+    environment: Environment, instances: Instances, samples: int
+) -> dict[str, int]:
+    """Return the number of trajectories that each extra costs on every instance."""
+    starts = environment.start_count(instances) if isinstance(environment, ForcedStarts) else 1
+    return {
+        "greedy": 1,
+        "greedy_augmented": AUGMENTATIONS,
+        "greedy_multistart": starts,
+        "multistart_sampling": samples,
+        "greedy_multistart_augmented": starts * AUGMENTATIONS,
+    }
 
 
 def _found(name: str, rewards: Callable[[], Tensor]) -> Found:

@@ -48,6 +48,7 @@ def check(settings: Settings, weighting: Weighting) -> None:
         *batch_problems(settings.batch, [n]),
         *sample_problems(settings, k),
         *snapshot_problems(settings, settings.steps),
+        *ending_problems(settings, settings.steps),
         *step_problems(settings, [weighting.estimator], [weighting.baseline], n),
     ]
     problems = [f"{'.'.join(path)} {message}" for path, message in found]
@@ -123,6 +124,24 @@ def snapshot_problems(settings: Settings, fewest_steps: int) -> Iterator[Problem
             ("snapshots",),
             f"must be at most {fewest_steps}, the steps of a training, "
             f"got {', '.join(map(str, late))}",
+        )
+
+
+def ending_problems(settings: Settings, fewest_steps: int) -> Iterator[Problem]:
+    """Yield what is wrong with the evaluations at the end of a training."""
+    evaluate = settings.evaluate
+    there = len(evaluate.after(fewest_steps)) - 1
+    if evaluate.last > there:
+        yield (
+            ("evaluate", "last"),
+            f"must be at most {there}, the evaluations of a training of {fewest_steps} steps "
+            f"without that of step 0, got {evaluate.last}",
+        )
+    if evaluate.tuning and len(evaluate.temperatures) == 1 and not evaluate.extras:
+        yield (
+            ("evaluate", "tuning"),
+            f"{evaluate.tuning} has nothing to choose between: "
+            "give several temperatures, or extras",
         )
 
 

@@ -36,6 +36,14 @@ def _each_once(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
+def _with_one(temperatures: tuple[float, ...]) -> tuple[float, ...]:
+    if 1 not in temperatures:
+        raise ValueError(
+            f"must hold 1, the policy as it was trained, got {', '.join(map(str, temperatures))}"
+        )
+    return temperatures
+
+
 def _tuple_if_given(value: Any) -> Any:
     return None if value is None else as_tuple(value)
 
@@ -50,6 +58,9 @@ Clip = Annotated[
 Order = Annotated[
     tuple[Literal["clip", "kl"], ...], BeforeValidator(as_tuple), AfterValidator(_each_once)
 ]
+Temperature = Annotated[float, Field(ge=0.01, allow_inf_nan=False)]
+# Rotated and mirrored copies of an instance, for the extras with augmentation.
+AUGMENTATIONS = 8
 Extra = Literal["greedy", "augmentation", "multistart", "multistart_augmentation"]
 WeightNormalization = Literal["none", "zscore", "sum_to_zero"]
 Start = Literal["iid", "multistart"]
@@ -104,16 +115,30 @@ class DataFile(Model):
 class EvaluationSettings(Model):
     """The held-out evaluation: `samples` trajectories on each of `instances` instances.
 
-    The instances are drawn, or read from the file `data`. `extras` are measured at the end; they
-    estimate no Max@K. `reference` is the source of the instances' optima, for the optimality gap.
+    The instances are drawn, or read from the file `data`. `reference` is the source of their
+    optima, for the optimality gap. At the end samples are drawn at all `temperatures`, which divide
+    the policy's log-probabilities, and the `extras` measured, which estimate no Max@K. On `tuning`
+    other instances the best of these ways is chosen for each policy; 0: none is. All that is told
+    of the end is the mean over the `last` evaluations.
     """
 
     every: AtLeastOne = 50
     instances: AtLeastTwo = 128
     samples: AtLeastOne = 64
     extras: Different[Extra] = ()
+    temperatures: Annotated[Different[Temperature], AfterValidator(_with_one)] = (1.0,)
+    tuning: WholeNumber = 0
+    last: AtLeastOne = 1
     data: Annotated[DataFile | None, BeforeValidator(_as_file)] = None
     reference: Literal["auto", "none", "exact", "pyvrp"] = "auto"
+
+    def after(self, steps: int) -> tuple[int, ...]:
+        """Return the numbers of steps after which a training of `steps` is evaluated."""
+        return (*range(0, steps, self.every), steps)
+
+    def at_the_end(self, steps: int) -> tuple[int, ...]:
+        """Return those of the last evaluations; that of the untrained policy is none of them."""
+        return self.after(steps)[1:][-self.last :]
 
 
 class StepSettings(Model):

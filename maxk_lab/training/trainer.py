@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from maxk_lab.errors import LabError
 from maxk_lab.files import save_atomically
 from maxk_lab.seeds import derive_seed
+from maxk_lab.training.decoding import Decoded
 from maxk_lab.training.device import resolve_device
 from maxk_lab.training.evaluation import max_curves
 from maxk_lab.training.refusals import check
@@ -25,11 +26,16 @@ from maxk_lab.training.step.step import Step
 
 @dataclass(frozen=True)
 class HeldOutRewards:
-    """The rewards [I, samples] of held-out samples after `step` steps, `seconds` of training."""
+    """The rewards [I, samples] of held-out samples after `step` steps, `seconds` of training.
+
+    `decoded` are those of the other ways of decoding, by set of instances, where they were asked
+    for at this step.
+    """
 
     step: int
     seconds: float
     rewards: Tensor
+    decoded: Mapping[str, Decoded] = field(default_factory=dict)
 
     @cached_property
     def curves(self) -> Tensor:
@@ -116,6 +122,7 @@ class Trainer:
             "log": self.log,
             "evaluations": [
                 {"step": e.step, "seconds": e.seconds, "rewards": e.rewards}
+                | {"decoded": {name: vars(found) for name, found in e.decoded.items()}}
                 for e in self.evaluations
             ],
         }
@@ -130,7 +137,20 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps, self.seconds = state["steps"], state["seconds"]
         self.log = {name: list(values) for name, values in state["log"].items()}
-        self.evaluations = [HeldOutRewards(**evaluation) for evaluation in state["evaluations"]]
+        self.evaluations = [
+            HeldOutRewards(
+                **{name: evaluation[name] for name in ("step", "seconds", "rewards")},
+                decoded={name: Decoded(**one) for name, one in evaluation["decoded"].items()},
+            )
+            for evaluation in state["evaluations"]
+        ]
+
+    @property
+    def at_the_end(self) -> list[HeldOutRewards]:
+        """The evaluations over which the values of the end are averaged."""
+        settings = self.one_step.settings
+        steps = settings.evaluate.at_the_end(settings.steps)
+        return [evaluation for evaluation in self.evaluations if evaluation.step in steps]
 
     def save(self, path: Path) -> None:
         """Write a checkpoint."""
@@ -146,6 +166,7 @@ def train(
     trainer: Trainer,
     *,
     evaluate: Callable[[nn.Module, int], Tensor],
+    decode: Callable[[nn.Module, int], Mapping[str, Decoded]] = lambda policy, step: {},
     checkpoint: Path | None = None,
     snapshot: Callable[[int], Path] | None = None,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
@@ -153,17 +174,21 @@ def train(
     """Train to the last step, going on from where `trainer` is.
 
     `evaluate(policy, step)` gives the rewards of held-out samples, [I, samples], at step 0, every
-    `evaluate.every` steps and at the end. The checkpoint is written every `checkpoint_every` steps
-    and at the end, the policy to `snapshot(step)` at the steps of `snapshots`, before the
-    checkpoint of that step; `on_step(step, steps)` is called after every step.
+    `evaluate.every` steps and at the end; `decode(policy, step)` those of the other ways of
+    decoding, by set of instances, at the last `evaluate.last` of these. The checkpoint is written
+    every `checkpoint_every` steps and at the end, the policy to `snapshot(step)` at the steps of
+    `snapshots`, before the checkpoint of that step; `on_step(step, steps)` is called after every
+    step.
     """
     settings = trainer.one_step.settings
+    ending = settings.evaluate.at_the_end(settings.steps)
     while True:
         last = trainer.steps >= settings.steps
         due = last or trainer.steps % settings.evaluate.every == 0
         if due and trainer.steps not in [evaluation.step for evaluation in trainer.evaluations]:
-            rewards = evaluate(trainer.policy, trainer.steps)
-            trainer.evaluations.append(HeldOutRewards(trainer.steps, trainer.seconds, rewards))
+            now = trainer.policy, trainer.steps
+            found = evaluate(*now), decode(*now) if trainer.steps in ending else {}
+            trainer.evaluations.append(HeldOutRewards(trainer.steps, trainer.seconds, *found))
         if snapshot is not None and trainer.steps in settings.snapshots:
             trainer.keep_policy(snapshot(trainer.steps))
         if checkpoint is not None and (last or trainer.steps % settings.checkpoint_every == 0):

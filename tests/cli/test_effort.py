@@ -82,6 +82,20 @@ def test_extras_are_decoded_once_for_every_instance(
     assert after - before == pytest.approx(EVALUATION_COST * 6 * 4 * trajectories)
 
 
+def test_ways_of_decoding_cost_samples_on_all_instances_at_each_of_the_last_evaluations(
+    tmp_path: Path,
+) -> None:
+    text = TAUGHT.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}")
+    evaluate = "training.evaluate={every: 2, instances: 4, samples: 4"
+    more = "temperatures: [1, 1.5, 2], extras: [greedy], tuning: 3, last: 2}"
+    before, after = (
+        last_work(planned(tmp_path, override, text=text))
+        for override in (f"{evaluate}}}", f"{evaluate}, {more}")
+    )
+    trajectories = 2 * (4 * (2 * 4 + 1) + 3 * (3 * 4 + 1))
+    assert after - before == pytest.approx(EVALUATION_COST * 6 * trajectories)
+
+
 # Seconds of one cell in one process, as records of such studies on a shared machine have them.
 MEASURED = {
     75: (

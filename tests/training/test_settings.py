@@ -97,6 +97,28 @@ def test_unknown_keys_are_refused(mapping, message):
             "evaluate.reference must be one of auto, none, exact, pyvrp, got 'milp'",
         ),
         ({"evaluate": {"samples": 0}}, "evaluate.samples must be at least 1, got 0"),
+        (
+            {"evaluate": {"temperatures": [1.0, 0.0]}},
+            "evaluate.temperatures.1 must be at least 0.01, got 0.0",
+        ),
+        (
+            {"evaluate": {"temperatures": [1.0, -2.0]}},
+            "evaluate.temperatures.1 must be at least 0.01, got -2.0",
+        ),
+        (
+            {"evaluate": {"temperatures": [2.0, 1.5]}},
+            "evaluate.temperatures must hold 1, the policy as it was trained, got 2.0, 1.5",
+        ),
+        (
+            {"evaluate": {"tuning": 64}},
+            "evaluate.tuning 64 has nothing to choose between: "
+            "give several temperatures, or extras",
+        ),
+        (
+            {"steps": 300, "evaluate": {"every": 100, "last": 4}},
+            "evaluate.last must be at most 3, the evaluations of a training of 300 steps "
+            "without that of step 0, got 4",
+        ),
     ],
 )
 def test_each_mistake_is_named(mapping, message):

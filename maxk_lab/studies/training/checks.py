@@ -18,6 +18,7 @@ from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 from maxk_lab.training.refusals import (
     batch_problems,
+    ending_problems,
     sample_problems,
     snapshot_problems,
     step_problems,
@@ -111,7 +112,11 @@ def _check_settings(study: Study, source: Source) -> None:
     ]
     largest = max((point["k"] for point in points), default=1)
     fewest = min(entry.study.steps for entry in entries)
-    for setting, message in (*sample_problems(study, largest), *snapshot_problems(study, fewest)):
+    for setting, message in (
+        *sample_problems(study, largest),
+        *snapshot_problems(study, fewest),
+        *ending_problems(study, fewest),
+    ):
         source.add(("training", *setting), message)
 
 
@@ -170,7 +175,7 @@ def _check_device(study: Study, name: str, source: Source) -> None:
 def _check_evaluation(
     study: Study, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
 ) -> None:
-    """Note extras, instances in files and optima that the environment has not."""
+    """Note extras, temperatures, instances in files and optima that the environment has not."""
     evaluate, name = study.evaluate, environment["name"]
     path: TreePath = ("training", "evaluate")
     for number, extra in enumerate(evaluate.extras):
@@ -178,6 +183,10 @@ def _check_evaluation(
         reason = capability_refusal(name, "multistart" if forced else "greedy")
         if reason is not None:
             source.add((*path, "extras", str(number)), f"{extra}: {reason}")
+    if evaluate.temperatures != (1.0,):
+        reason = capability_refusal(name, "tempered")
+        if reason is not None:
+            source.add((*path, "temperatures"), reason)
     if evaluate.data is not None:
         reason = capability_refusal(name, "files") or data_refusal(name, evaluate.data.path)
         if reason is not None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
 from maxk_lab.statistics.two_level import QUANTILES
 from maxk_lab.studies.training.schema import evaluated_ks
-from maxk_lab.training.evaluation import reward_quantiles
+from maxk_lab.training.decoding import Decoded
+from maxk_lab.training.evaluation import max_curves, reward_quantiles
 from maxk_lab.training.trainer import Trainer
 
 LEVEL = 0.95
@@ -21,13 +23,12 @@ DIGITS = 6
 ENDS = ("value", "low", "high")
 
 
-def training_metrics(
-    trainer: Trainer, k: int, extras: Iterable[tuple[str, Tensor | str]]
-) -> dict[str, Any]:
-    """Return the measures of a finished training for K = k; `extras` are those of `measure_extras`.
+def training_metrics(trainer: Trainer, k: int, costs: Mapping[str, int]) -> dict[str, Any]:
+    """Return the measures of a finished training for K = k; `costs` are trajectories by extra.
 
-    Intervals are bootstrapped over the held-out instances. JSON has no NaN: what is undefined is
-    None, with its reason under `undefined`.
+    All of the end are means over the evaluations `at_the_end`, instance by instance. Intervals are
+    bootstrapped over the held-out instances. JSON has no NaN: what is undefined is None, with its
+    reason under `undefined`.
     """
     samples = trainer.evaluations[-1].rewards.shape[1]
     ks = list(evaluated_ks(samples, k))
@@ -36,8 +37,7 @@ def training_metrics(
         [_of_curve(evaluation.curves, at, reasons) for at in ks]
         for evaluation in trainer.evaluations
     ]
-    last = trainer.evaluations[-1]
-    final = [_of_curve(last.curves, at, reasons) for at in range(1, samples + 1)]
+    last = trainer.at_the_end
     batch = trainer.one_step.settings.batch
     return {
         "steps": trainer.steps,
@@ -48,17 +48,80 @@ def training_metrics(
             "ks": ks,
         }
         | {end: [_ends(row, end) for row in series] for end in ENDS},
-        "final": {end: _ends(final, end) for end in ENDS}
-        | {"ks": ks, "per_instance": [_plain_all(last.curves[:, at - 1]) for at in ks]},
+        "last": [evaluation.step for evaluation in last],
+        "final": _final(_average([evaluation.curves for evaluation in last]), ks, reasons),
         "quantiles": {
-            name: _as_mapping(_mean(reward_quantiles(last.rewards, fraction)))
+            name: _as_mapping(
+                _mean(_average([reward_quantiles(each.rewards, fraction) for each in last]))
+            )
             for name, fraction in QUANTILES.items()
         },
-        "extras": {name: _of_extra(found) for name, found in extras},
+        **_of_ways([evaluation.decoded for evaluation in last], ks, costs, reasons),
         "log": _thinned(trainer.log, trainer.steps),
         "undefined": reasons,
         "timings": {"evaluations_seconds": [round(e.seconds, 6) for e in trainer.evaluations]},
     }
+
+
+def _average(values: Sequence[Tensor]) -> Tensor:
+    """Return the mean over checkpoints, NaN where one of them has no value."""
+    return torch.stack(list(values)).mean(0)
+
+
+def _final(curves: Tensor, ks: Sequence[int], reasons: dict[str, str]) -> dict[str, Any]:
+    """Return the means of curves [I, samples] at every K, and their values per instance at `ks`."""
+    found = [_of_curve(curves, at, reasons) for at in range(1, curves.shape[1] + 1)]
+    return {end: _ends(found, end) for end in ENDS} | {
+        "ks": list(ks),
+        "per_instance": [_plain_all(curves[:, at - 1]) for at in ks],
+    }
+
+
+def _of_ways(
+    last: Sequence[Mapping[str, Decoded]],
+    ks: Sequence[int],
+    costs: Mapping[str, int],
+    reasons: dict[str, str],
+) -> dict[str, Any]:
+    """Return the other ways of decoding, and the means of all ways on the tuning instances."""
+    curves, extras = _averages([each["held_out"] for each in last])
+    found: dict[str, Any] = {
+        "tempered": {
+            str(temperature): _final(of_one, ks, reasons) for temperature, of_one in curves.items()
+        },
+        "extras": {name: _of_extra(of_one, costs[name]) for name, of_one in extras.items()},
+    }
+    if "tuning" in last[0]:
+        curves, extras = _averages([each["tuning"] for each in last])
+        found["tuning"] = {
+            "tempered": {
+                str(temperature): _plain_all(of_one.nanmean(0))
+                for temperature, of_one in curves.items()
+            },
+            "extras": {
+                name: _plain(float(of_one.nanmean()))
+                for name, of_one in extras.items()
+                if not isinstance(of_one, str)
+            },
+        }
+    return found
+
+
+def _averages(
+    found: Sequence[Decoded],
+) -> tuple[dict[float, Tensor], dict[str, Tensor | str]]:
+    """Return Max@K [I, samples] by temperature and the rewards [I] of the extras, or a reason."""
+    curves = {
+        temperature: _average([max_curves(each.tempered[temperature]) for each in found])
+        for temperature in found[0].tempered
+    }
+    extras: dict[str, Tensor | str] = {}
+    for name in found[0].extras:
+        parts = [each.extras[name] for each in found]
+        values = [part for part in parts if isinstance(part, Tensor)]
+        reasons = [part for part in parts if isinstance(part, str)]
+        extras[name] = reasons[0] if reasons else _average(values)
+    return curves, extras
 
 
 def _of_curve(curves: Tensor, k: int, reasons: dict[str, str]) -> Interval:
@@ -93,10 +156,13 @@ def _mean(values: Tensor) -> Interval:
     return bootstrap(defined[None], members, lambda means: means[0], level=LEVEL, seed=0)
 
 
-def _of_extra(found: Tensor | str) -> dict[str, Any]:
+def _of_extra(found: Tensor | str, trajectories: int) -> dict[str, Any]:
     if isinstance(found, str):
         return {"value": None, "reason": found}
-    return _as_mapping(_mean(found)) | {"per_instance": _plain_all(found)}
+    return _as_mapping(_mean(found)) | {
+        "per_instance": _plain_all(found),
+        "trajectories": trajectories,
+    }
 
 
 def _as_mapping(interval: Interval) -> dict[str, float | None]:

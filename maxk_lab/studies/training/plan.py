@@ -13,14 +13,13 @@ from maxk_lab.studies.training.schema import Study
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.spec.variation import Variant
+from maxk_lab.training.settings import AUGMENTATIONS
 
 # Cost of one trajectory step in training (large batches) and in evaluating (no gradient).
 TRAINING_COST = 0.045
 EVALUATION_COST = 0.04
 # Cost of a step of the optimiser, however small its batch.
 OPTIMIZER_COST = 100.0
-# Rotated and mirrored copies of an instance.
-AUGMENTATIONS = 8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,7 +50,12 @@ class TrainingUnit(Unit):
             "multistart_augmentation": decisions * AUGMENTATIONS,
         }
         extras = sum(extra[name] for name in evaluate.get("extras", ()))
-        evaluated = evaluate["instances"] * (times * evaluate["samples"] + extras)
+        tempered = len(evaluate.get("temperatures", (1.0,))) * evaluate["samples"]
+        # Held-out samples at temperature 1 are there anyway.
+        ending = evaluate["instances"] * (extras + tempered - evaluate["samples"])
+        ending += evaluate.get("tuning", 0) * (extras + tempered)
+        evaluated = evaluate["instances"] * times * evaluate["samples"]
+        evaluated += evaluate.get("last", 1) * ending
         steps = settings["steps"] * settings["inner_epochs"]
         per_step = OPTIMIZER_COST + TRAINING_COST * decisions * settings["batch"]
         return {"training": per_step * steps + EVALUATION_COST * decisions * evaluated}

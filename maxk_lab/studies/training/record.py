@@ -26,8 +26,9 @@ class Ends(Recorded):
 
 
 class Extra(Ends):
-    """Another way of decoding: the best reward on each instance, and their mean."""
+    """Another way of decoding: the best reward on each instance, their mean, and what it costs."""
 
+    trajectories: int | None = None
     per_instance: Numbers = Field(default_factory=list)
 
 
@@ -44,6 +45,13 @@ class Final(Recorded):
     def means(self) -> list[Mean]:
         """The mean of every K with the ends of its interval."""
         return list(zip(self.value, self.low, self.high, strict=True))
+
+
+class Tuning(Recorded):
+    """The means over other instances of every way: at each temperature by K = 1 ..., of extras."""
+
+    tempered: dict[str, Numbers] = Field(default_factory=dict)
+    extras: dict[str, float | None] = Field(default_factory=dict)
 
 
 class Evaluations(Recorded):
@@ -108,7 +116,12 @@ class Metrics(Recorded):
     steps: int
     rollouts: int
     evaluations: Evaluations
+    # The steps of the evaluations that everything of the end is the mean over.
+    last: list[int] = Field(default_factory=list)
     final: Final
+    # The same at other temperatures.
+    tempered: dict[str, Final] = Field(default_factory=dict)
+    tuning: Tuning = Tuning()
     quantiles: dict[str, Ends] = Field(default_factory=dict)
     extras: dict[str, Extra] = Field(default_factory=dict)
     log: Log = Log()

@@ -14,7 +14,7 @@ from maxk_lab.training.settings import EvaluationSettings, Settings, StepSetting
 
 # Settings that came later than the first records: see `without_defaults`.
 LATER = ("start", "reward_scale", "amp", "device", "snapshots", "k_schedule")
-LATER_EVALUATION = ("extras", "data", "reference")
+LATER_EVALUATION = ("extras", "data", "reference", "temperatures", "tuning", "last")
 
 
 class Overrides(StepSettings):

@@ -14,14 +14,15 @@ from torch import Tensor, nn
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.seeds import derive_seed
-from maxk_lab.studies.training.held_out.evaluation_set import evaluation_set
+from maxk_lab.studies.training.held_out.evaluation_set import evaluation_set, tuning_set
 from maxk_lab.studies.training.held_out.optima import optima_record
 from maxk_lab.studies.training.outcome import training_metrics
 from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.run.checkpoints import initial_policy
+from maxk_lab.training.decoding import Decoded, decoded
 from maxk_lab.training.evaluation import sample_rewards
-from maxk_lab.training.extras import measure_extras
+from maxk_lab.training.extras import trajectories_of_extras
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
 from maxk_lab.training.step.step import Step
@@ -65,6 +66,28 @@ def _measure(
         seed = derive_seed("rollouts", evaluation_seed, step)
         return sample_rewards(environment, policy, held_out, settings.evaluate.samples, seed)
 
+    sets = {"held_out": (held_out, evaluation_seed)}
+    if settings.evaluate.tuning:
+        tuning_seed = derive_seed("tuning", unit["environment"], unit["seed"])
+        sets["tuning"] = tuning_set(environment, settings.evaluate.tuning, tuning_seed), tuning_seed
+
+    def decode(policy: nn.Module, step: int) -> dict[str, Decoded]:
+        return {
+            name: decoded(
+                environment,
+                policy,
+                instances,
+                settings.evaluate,
+                # Held-out samples at temperature 1 are those of the evaluation itself.
+                temperatures=[
+                    each for each in settings.evaluate.temperatures if name == "tuning" or each != 1
+                ],
+                seed=derive_seed("rollouts", seed, step),
+                extras_seed=derive_seed("extras", seed),
+            )
+            for name, (instances, seed) in sets.items()
+        }
+
     def snapshot(folder: Path, step: int) -> Path:
         return folder / f"policy-{cell['id']}-{step}.pt"
 
@@ -74,19 +97,13 @@ def _measure(
     train(
         trainer,
         evaluate=rewards,
+        decode=decode,
         checkpoint=path,
         snapshot=snapshots,
         on_step=lambda step, steps: event("training", {"step": step, "steps": steps}),
     )
-    extras = measure_extras(
-        environment,
-        trainer.policy,
-        held_out,
-        settings.evaluate.extras,
-        samples=settings.evaluate.samples,
-        seed=derive_seed("extras", evaluation_seed),
-    )
-    return training_metrics(trainer, cell["k"], extras) | {"reference": optima, "data": data}
+    costs = trajectories_of_extras(environment, held_out, settings.evaluate.samples)
+    return training_metrics(trainer, cell["k"], costs) | {"reference": optima, "data": data}
 
 
 def _start(

@@ -233,6 +233,14 @@ def test_one_problem_of_an_entry(write: Write, line: int, text: str, expected: s
             "multistart_augmentation, got 'greedi' (did you mean greedy?)"]),
         ("training.evaluate.extras=[greedy, greedy]", [
             "training.evaluate.extras: must be distinct, got greedy more than once"]),
+        ("training.evaluate.temperatures=[1, 0]", [
+            "training.evaluate.temperatures.1: must be at least 0.01, got 0"]),
+        ("training.evaluate={tuning: 8, extras: []}", [
+            "training.evaluate.tuning: 8 has nothing to choose between: "
+            "give several temperatures, or extras"]),
+        ("training.evaluate.last=4", [
+            "training.evaluate.last: must be at most 2, the evaluations of a training of 4 steps "
+            "without that of step 0, got 4"]),
         ("training.evaluate.data=nope.npz",
          ["training.evaluate.data: there is no file nope.npz; allowed: "]),
         ("training.evaluate.reference=pyvpr", [
@@ -260,11 +268,13 @@ def test_extras_and_instances_in_files_are_of_routing(write: Write, tmp_path: ob
         write(SIMPLE),
         "training.evaluate.extras=greedy",
         "training.evaluate.data=some.npz",
+        "training.evaluate.temperatures=[1, 2]",
         "training.start=multistart",
     )
     assert [problem.split(": ", 2)[2].split(";")[0] for problem in found] == [
         "greedy: bandit is not decoded greedily",
         "bandit reads no instances",
+        "bandit is not sampled at another temperature",
         "multistart: bandit has no forced first actions",
     ]
 

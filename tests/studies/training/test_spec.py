@@ -291,7 +291,8 @@ def test_a_training_cell_says_all_it_means(training: str) -> None:
 @pytest.mark.parametrize(
     "override",
     ["training.checkpoint_every=7", "training.grid.n=[8, 4]", "seeds=[1, 0]",
-     "training.learning_rate=0.001",
+     "training.learning_rate=0.001", "training.evaluate.temperatures=1",
+     "training.evaluate.tuning=0", "training.evaluate.last=1",
      "training.reward_order=[clip, kl]", "training.max_grad_norm=null", "tracking.project=x"],
 )  # fmt: skip
 def test_ids_do_not_depend_on(training: str, override: str) -> None:
@@ -303,6 +304,7 @@ def test_ids_do_not_depend_on(training: str, override: str) -> None:
     ["training.steps=7", "training.batch=32", "training.max_grad_norm=1", "training.kl.place=loss",
      "training.loss.ratio=token", "training.reward_order=[kl, clip]",
      "training.evaluate.samples=16",
+     "training.evaluate.last=2",
      "training.weight_normalization=zscore", "policy.init_std=2", "seeds=[2, 3]"],
 )  # fmt: skip
 def test_ids_depend_on(training: str, override: str) -> None:

@@ -20,6 +20,7 @@ from maxk_lab.studies.training import worker as training_study
 from maxk_lab.studies.training.worker import measure as measure_training
 from maxk_lab.sweeps.run.checkpoints import policy_state
 from maxk_lab.sweeps.spec.named_files import resolved_file
+from maxk_lab.training.evaluation import max_curves
 from maxk_lab.training.step.metrics import METRICS
 
 TRAINING = {
@@ -492,3 +493,124 @@ def test_the_log_is_thinned_evenly():
     assert {b - a for a, b in zip(log["step"], log["step"][1:])} == {1, 2}
     assert {len(values) for values in log.values()} == {200}
     assert log["kl/token"] == [None] * 200
+
+
+DECODED = ROUTING | {
+    "evaluate": TRAINING["evaluate"]
+    | {
+        "extras": ["greedy", "multistart", "multistart_augmentation"],
+        "temperatures": [0.5, 1.0, 2.0],
+        "tuning": 3,
+        "last": 2,
+    }
+}
+
+
+@pytest.mark.parametrize("left_at", [4, 6, 7])
+def test_every_way_of_decoding_survives_an_interruption(tmp_path, left_at):
+    about, one = unit("tsp", training=DECODED, **TINY_TSP), cell("maxk", "centred", 4, 3)
+    whole = measured(about, one)
+
+    def stop(name, payload):
+        if payload["step"] == left_at:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        measured(about, one, cache=tmp_path, event=stop)
+    assert untimed(measured(about, one, cache=tmp_path)) == untimed(whole)
+    # And from the finished training, whose last checkpoint holds them.
+    assert untimed(measured(about, one, cache=tmp_path)) == untimed(whole)
+
+
+def test_the_end_is_the_mean_over_the_last_checkpoints(tmp_path):
+    about, one = unit("tsp", training=DECODED, **TINY_TSP), cell("maxk", "centred", 4, 3)
+    found = measured(about, one, cache=tmp_path)[one["id"]]
+    state = torch.load(tmp_path / f"training-{one['id']}.pt", weights_only=True)
+    last = state["evaluations"][-2:]
+    assert [each["step"] for each in last] == found["last"] == [6, 7]
+    assert all(not each["decoded"] for each in state["evaluations"][:-2])
+
+    def mean(*values):
+        return np.mean([value.numpy() for value in values], axis=0)
+
+    wanted = mean(*(max_curves(each["rewards"]) for each in last))
+    assert found["final"]["value"] == pytest.approx(wanted.mean(0).tolist())
+    assert found["final"]["per_instance"][1] == pytest.approx(wanted[:, 1].tolist())
+    at_the_end = found["evaluations"]["value"][-1]
+    assert at_the_end != [found["final"]["value"][k - 1] for k in found["evaluations"]["ks"]]
+    quantiles = [np.quantile(each["rewards"].numpy(), 0.9, axis=1).mean() for each in last]
+    assert found["quantiles"]["p90"]["value"] == pytest.approx(np.mean(quantiles))
+    of_sets = {name: [each["decoded"][name] for each in last] for name in ("held_out", "tuning")}
+    assert set(found["tempered"]) == {"0.5", "2.0"}
+    for temperature in (0.5, 2.0):
+        curves = mean(*(max_curves(each["tempered"][temperature]) for each in of_sets["held_out"]))
+        told = found["tempered"][str(temperature)]
+        assert told["value"] == pytest.approx(curves.mean(0).tolist())
+        assert told["per_instance"][-1] == pytest.approx(curves[:, -1].tolist())
+    assert set(found["tuning"]["tempered"]) == {"0.5", "1.0", "2.0"}
+    for temperature in (0.5, 1.0, 2.0):
+        curves = mean(*(max_curves(each["tempered"][temperature]) for each in of_sets["tuning"]))
+        assert curves.shape == (3, 6)
+        told = found["tuning"]["tempered"][str(temperature)]
+        assert told == pytest.approx(curves.mean(0).tolist())
+    for name, extra in found["extras"].items():
+        held_out, tuning = (
+            mean(*(each["extras"][name] for each in of_sets[which])) for which in of_sets
+        )
+        assert extra["per_instance"] == pytest.approx(held_out.tolist())
+        assert found["tuning"]["extras"][name] == pytest.approx(tuning.mean())
+    costs = {name: extra["trajectories"] for name, extra in found["extras"].items()}
+    assert costs == {
+        "greedy": 1,
+        "greedy_multistart": 5,
+        "multistart_sampling": 6,
+        "greedy_multistart_augmented": 40,
+    }
+
+
+def test_more_ways_of_decoding_change_none_of_the_others():
+    one, plain = cell("maxk", "centred", 4, 3), {"evaluate": TRAINING["evaluate"]}
+    found, alone = (
+        measured(unit("tsp", training=training, **TINY_TSP), one)[one["id"]]
+        for training in (
+            DECODED | {"evaluate": DECODED["evaluate"] | {"last": 1}},
+            DECODED | plain,
+        )
+    )
+    for part in ("final", "evaluations", "quantiles", "log", "last"):
+        assert found[part] == alone[part]
+    assert alone["tempered"] == alone["extras"] == {}
+    assert "tuning" not in alone
+
+
+def test_a_way_is_chosen_on_instances_that_are_not_held_out(monkeypatch):
+    asked = []
+
+    def spied(*arguments):
+        environment = make_environment(*arguments)
+        draw = environment.instances
+
+        def instances(count, seed, *, held_out=False):
+            asked.append((count, held_out))
+            return draw(count, seed, held_out=held_out)
+
+        monkeypatch.setattr(environment, "instances", instances)
+        return environment
+
+    monkeypatch.setattr(training_study, "make_environment", spied)
+    evaluate = TRAINING["evaluate"] | {"temperatures": [1.0, 2.0], "tuning": 3}
+    measured(unit(training=TRAINING | {"evaluate": evaluate}), CELLS[0])
+    assert asked[:2] == [(5, True), (3, False)]
+
+
+def test_an_environment_without_other_temperatures_says_so():
+    evaluate = TRAINING["evaluate"] | {"temperatures": [1.0, 2.0]}
+    (found,) = dict(
+        measure_training(
+            unit("bandit", training=TRAINING | {"evaluate": evaluate}),
+            [CELLS[0]],
+            cache=None,
+            event=quiet,
+        )
+    ).values()
+    assert str(found) == "Bandit is not sampled at another temperature"

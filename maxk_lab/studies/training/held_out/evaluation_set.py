@@ -39,6 +39,14 @@ def evaluation_set(
     return instances, {"instances": environment.instances_hash(instances), "source": "drawn"}
 
 
+def tuning_set(environment: Environment, count: int, seed: int) -> Instances:
+    """Return instances to choose a way of decoding on, which share none with the held-out ones.
+
+    They are drawn as those of training are.
+    """
+    return environment.instances(count, derive_seed("instances", seed))
+
+
 def _drawn(environment: Environment, count: int, seed: int) -> Instances:
     return environment.instances(count, derive_seed("instances", seed), held_out=True)
 
