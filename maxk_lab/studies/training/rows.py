@@ -12,6 +12,7 @@ from maxk_lab.report.naming import Setting
 from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.statistics.over_seeds import floats, of_means, reach
 from maxk_lab.studies.training.ending.measures import measures, trained
+from maxk_lab.studies.training.ending.own_best import at_own_temperature, in_own_way
 from maxk_lab.studies.training.ending.robust import with_robust
 from maxk_lab.studies.training.record import Evaluations, Metrics
 from maxk_lab.studies.training.row.comparison import with_differences
@@ -41,8 +42,18 @@ def pool(
     settings = list(dict.fromkeys(found.setting for found in places))
     rows = [_pooled(found, members, done, level) for found, members in places.items()]
     rows.sort(key=lambda row: _order(row, settings))
+    tempered = [at_own_temperature(row, level) for row in rows]
+    own_way = [in_own_way(row, level) for row in rows]
     rows = [with_differences(row, rows, level) for row in rows]
+    decoded = zip(rows, _compared(tempered, level), _compared(own_way, level), strict=True)
+    rows = [replace(row, tempered=each, own_way=other) for row, each, other in decoded]
     return Rows(tuple(with_robust(row, rows, level) for row in rows))
+
+
+def _compared(rows: Sequence[TrainingRow | None], level: float) -> list[TrainingRow | None]:
+    """These rows with their differences to each other."""
+    there = [row for row in rows if row is not None]
+    return [None if row is None else with_differences(row, there, level) for row in rows]
 
 
 def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
@@ -85,8 +96,9 @@ def _pooled(
         return replace(row, reason=row.unfinished)
     metrics = [Metrics.of(record) for record in finished.values()]
     first = metrics[0]
-    if len({(m.steps, m.rollouts, tuple(m.final.ks)) for m in metrics}) > 1:
+    if len({(m.steps, m.rollouts, tuple(m.last), tuple(m.final.ks)) for m in metrics}) > 1:
         return replace(row, reason="the seeds were trained or evaluated in different ways")
+    ends = [trained(m) for m in metrics]
     means = zip(*(m.final.means for m in metrics), strict=True)
     clocks = [record.timings.get("evaluations_seconds", ()) for record in finished.values()]
     return replace(
@@ -97,8 +109,9 @@ def _pooled(
         curve=tuple(of_means(of_seeds, level) for of_seeds in means),
         evaluations=tuple(_evaluations([m.evaluations for m in metrics], clocks, level)),
         log=_log(metrics, level),
-        measures=measures(metrics, level),
-        by_seed={seed: trained(m) for seed, m in zip(finished, metrics, strict=True)},
+        measures=measures(metrics, ends, level),
+        by_seed=dict(zip(finished, ends, strict=True)),
+        last=tuple(first.last),
     )
 
 

@@ -46,11 +46,11 @@ def test_the_gap_is_in_percent_of_the_optimum_of_each_instance(study, tsp):
 
 def test_extras_and_quantiles_are_pooled_over_seeds(study, tsp):
     row, metrics = tsp.row_of(study, *BEST), own_metrics(tsp, BEST)
-    assert list(row.measures.extras) == [
-        "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
+    assert list(row.measures.ways) == [
+        "T=1", "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
     ]  # fmt: skip
     values = [m["extras"]["greedy_augmented"]["value"] for m in metrics]
-    assert row.measures.extras["greedy_augmented"] == over_seeds(values, 0.95)
+    assert row.measures.ways["greedy_augmented"] == over_seeds(values, 0.95)
     assert row.measures.quantiles["p90"] == over_seeds(
         [m["quantiles"]["p90"]["value"] for m in metrics], 0.95
     )
@@ -140,7 +140,7 @@ def test_an_extra_that_an_environment_lacks_is_undefined_with_its_reason(tsp):
 
     summary = tsp.report(tsp.cells(), change)
     row = tsp.row_of(summary, *BEST)
-    assert math.isnan(row.measures.extras["greedy_augmented"].value)
+    assert math.isnan(row.measures.ways["greedy_augmented"].value)
     assert "greedy_augmented" not in row.measures.gaps
     text = " ".join(render(summary, "terminal", width=200).split())
     assert "no coordinates to turn: greedy, best of 8 augmentations of" in text
@@ -177,7 +177,7 @@ def test_every_format_has_the_same_numbers(study, tsp):
     named = {
         "gap@64": row.measures.gaps[64],
         "gap_greedy": row.measures.gaps["greedy"],
-        "extra_greedy_multistart": row.measures.extras["greedy_multistart"],
+        "extra_greedy_multistart": row.measures.ways["greedy_multistart"],
         "sample_p99": row.measures.quantiles["p99"],
         "iqm": row.robust.iqm,
         "improvement": row.robust.improvement,
@@ -208,7 +208,7 @@ def test_every_format_has_the_same_numbers(study, tsp):
 
 def test_tables_say_that_other_ways_of_decoding_are_no_estimates(study):
     text = " ".join(render(study, "terminal", width=200).split())
-    assert "Other ways of decoding: tsp(num_loc=20)" in text
+    assert "Ways of decoding (1 of 2): tsp(num_loc=20)" in text
     assert "other ways of decoding, no estimates of Max@K" in text
     assert "Optimality gap in % (1 of 2): tsp(num_loc=20)" in text
     assert "optimum by a mixed-integer program (exact); lower is better" in text
@@ -224,7 +224,7 @@ def test_a_record_without_these_measures_has_none_of_their_tables(tsp, tmp_path,
     points = [point for point in tsp.points if point[4] == "iid" and point[1] != "sample_loo"]
     summary = tsp.report(tsp.cells(points=points, setting=False), change)
     row = tsp.row_of(summary, *BEST)
-    assert (row.measures.quantiles, row.measures.extras, row.measures.gaps) == ({}, {}, {})
+    assert (row.measures.quantiles, list(row.measures.ways), row.measures.gaps) == ({}, ["T=1"], {})
     assert not row.differences[64].reason
     text = render(summary, "terminal", width=200)
     for word in ("Optimality gap in %", "Other ways of decoding", "Quantiles", "other objective"):

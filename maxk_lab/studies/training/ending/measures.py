@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxk_lab.fields import Numbers
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.over_seeds import floats, of_instances, of_means
 from maxk_lab.statistics.two_level import QUANTILES
+from maxk_lab.studies.training.ending.ways import (
+    EXTRAS,
+    SAMPLED,
+    at_temperatures,
+    per_instance,
+    sampled_at,
+    ways,
+)
 from maxk_lab.studies.training.gap import gap
 from maxk_lab.studies.training.record import Metrics
 from maxk_lab.studies.training.row.model import Measures, Optimum, Trained
-
-# The extras of a record in reading order, and their headings.
-EXTRAS = {
-    "greedy": "greedy",
-    "greedy_augmented": "greedy, best of 8 augmentations",
-    "greedy_multistart": "greedy, best of all forced starts",
-    "multistart_sampling": "best sample over forced starts",
-    "greedy_multistart_augmented": "greedy, best of all forced starts × 8 augmentations",
-}
 
 
 def trained(metrics: Metrics) -> Trained:
@@ -27,21 +25,25 @@ def trained(metrics: Metrics) -> Trained:
     final = metrics.final
     return Trained(
         tuple(floats(final.value)),
-        {k: tuple(floats(row)) for k, row in zip(final.ks, final.per_instance, strict=True)},
+        per_instance(final),
         tuple(floats(metrics.optima.per_instance)),
         metrics.data.instances,
+        at_temperatures(metrics),
+        ways(metrics),
     )
 
 
-def measures(metrics: Sequence[Metrics], level: float) -> Measures:
-    """The measures of a row, from the metrics of every seed."""
+def measures(metrics: Sequence[Metrics], ends: Sequence[Trained], level: float) -> Measures:
+    """The measures of a row, from the metrics of every seed and its end."""
     quantiles = {
         name: of_means([m.quantiles[name].mean for m in metrics], level)
         for name in QUANTILES
         if all(name in m.quantiles for m in metrics)
     }
     optimum = _optimum(metrics)
-    return Measures(optimum, quantiles, _extras(metrics, level), _gaps(metrics, optimum, level))
+    decoded, gaps = _ways(metrics, ends, level), _gaps(ends, optimum, level)
+    costs = {name: way.trajectories for name, way in ends[0].ways.items() if way.trajectories}
+    return Measures(optimum, quantiles, decoded, gaps, costs)
 
 
 def _optimum(metrics: Sequence[Metrics]) -> Optimum:
@@ -54,9 +56,15 @@ def _optimum(metrics: Sequence[Metrics]) -> Optimum:
     return Optimum(kinds, exact=all(each.exact for each in found))
 
 
-def _extras(metrics: Sequence[Metrics], level: float) -> dict[str, Interval]:
-    found = {}
-    for name in _extra_names(metrics):
+def _ways(metrics: Sequence[Metrics], ends: Sequence[Trained], level: float) -> dict[str, Interval]:
+    """The mean of every way of decoding, the extras with a reason where they have none."""
+    found = {
+        sampled_at(t): of_means([end.tempered[t].means[-1] for end in ends], level)
+        for t in ends[0].tempered
+    }
+    for name in EXTRAS:
+        if any(name not in m.extras for m in metrics):
+            continue
         parts = [m.extras[name] for m in metrics]
         reasons = [part.reason or "not defined" for part in parts if part.value is None]
         found[name] = (
@@ -67,30 +75,28 @@ def _extras(metrics: Sequence[Metrics], level: float) -> dict[str, Interval]:
     return found
 
 
-def _extra_names(metrics: Sequence[Metrics]) -> list[str]:
-    return [name for name in EXTRAS if all(name in m.extras for m in metrics)]
-
-
-def _gaps(metrics: Sequence[Metrics], optimum: Optimum, level: float) -> dict[int | str, Interval]:
-    """The gap at every K that has values per instance, and of every extra that was measured."""
+def _gaps(ends: Sequence[Trained], optimum: Optimum, level: float) -> dict[int | str, Interval]:
+    """The gap at every K that has values per instance, and in every other way that has any."""
     if optimum.kind == "none":
         return {}
-    values: dict[int | str, list[Numbers]] = {
-        k: [m.final.per_instance[i] for m in metrics] for i, k in enumerate(metrics[0].final.ks)
+    values: dict[int | str, list[tuple[float, ...]]] = {
+        k: [end.per_instance[k] for end in ends] for k in ends[0].per_instance
     }
-    for name in _extra_names(metrics):
-        parts = [m.extras[name] for m in metrics]
-        if all(part.value is not None for part in parts):
-            values[name] = [part.per_instance for part in parts]
-    optima = [floats(m.optima.per_instance) for m in metrics]
-    return {name: _gap(of_seeds, optima, level) for name, of_seeds in values.items()}
+    for name in ends[0].ways:
+        if name != SAMPLED and all(name in end.ways for end in ends):
+            values[name] = [end.ways[name].per_instance for end in ends]
+    optima = [end.optima for end in ends]
+    return {name: gap_of_seeds(of_seeds, optima, level) for name, of_seeds in values.items()}
 
 
-def _gap(values: Sequence[Numbers], optima: Sequence[Sequence[float]], level: float) -> Interval:
+def gap_of_seeds(
+    values: Sequence[Sequence[float]], optima: Sequence[Sequence[float]], level: float
+) -> Interval:
+    """The gap in percent of values [S, I] of S seeds, mean over instances."""
     if any(0 in best for best in optima):
         return undefined(
             level, "the optimum of an instance is 0: a gap in percent of it is not defined"
         )
     return of_instances(
-        [gap(floats(mine), best).tolist() for mine, best in zip(values, optima, strict=True)], level
+        [gap(mine, best).tolist() for mine, best in zip(values, optima, strict=True)], level
     )

@@ -13,6 +13,7 @@ from maxk_lab.studies.training.columns import (
     side_by_side,
 )
 from maxk_lab.studies.training.ending.values import values
+from maxk_lab.studies.training.ending.ways import EXTRAS, SAMPLED
 from maxk_lab.studies.training.row.model import TrainingRow
 
 _OPTIMA = {
@@ -33,7 +34,7 @@ def measure_sheets(
     methods = method_columns(rows)
     ways = (
         ("gap", "Optimality gap in %", _gap_words(having)),
-        ("extra", "Other ways of decoding", (_EXTRA_WORDS,)),
+        ("decoding", "Ways of decoding", tuple(_decoding_words(having))),
         ("sample", "Quantiles of the samples", (_SAMPLE_WORDS,)),
         ("robust", "Robust summary", (*_robust_words(having, level), *_SUMMARY_WORDS)),
     )
@@ -66,18 +67,16 @@ def _value(row: TrainingRow, name: str) -> Interval | None:
 
 
 def shown_gaps(rows: Sequence[TrainingRow]) -> list[str]:
-    """The gaps in the table: at K = 1, at the K trained for, at all samples, and of the extras."""
+    """The gaps in the table: at K = 1, at the K trained for, at all samples, and of the ways."""
     ks = {
         1,
         *(row.key.method.k for row in rows),
         *(row.ks[-1] for row in rows if row.ks),
     }
-    found = {at: None for row in rows if row.measures for at in row.measures.gaps}
-    return [
-        f"gap_{at}" if isinstance(at, str) else f"gap@{at}"
-        for at in found
-        if isinstance(at, str) or at in ks
-    ]
+    names = {f"gap@{k}" for k in ks}
+    found = (value for row in rows for value in values(row) if value.group == "gap")
+    # The name of one in a way of decoding has that way after a _.
+    return list(dict.fromkeys(v.name for v in found if "_" in v.name or v.name in names))
 
 
 def breaks(rows: Sequence[TrainingRow]) -> tuple[int, ...]:
@@ -100,8 +99,22 @@ def _gap_words(rows: Sequence[TrainingRow]) -> tuple[str, ...]:
     return (
         "Optimality gap: (optimum − value) / |optimum| of each instance in %, then their mean; "
         f"{optimum_words(rows)}; lower is better.",
-        _EXTRA_WORDS,
+        *_decoding_words(rows),
     )
+
+
+def _decoding_words(rows: Sequence[TrainingRow]) -> Iterator[str]:
+    """The lines on the ways of decoding of these rows, and on what they cost."""
+    ways = {way for row in rows if row.measures for way in row.measures.ways} - {SAMPLED}
+    if any(way not in EXTRAS for way in ways):
+        yield (
+            "T = 1.5 and the like: the best of all samples at this temperature, which divides the "
+            "log-probabilities of every decision; Max@K is then that of this other policy."
+        )
+    if any(way in EXTRAS for way in ways):
+        yield _EXTRA_WORDS
+    if any(row.measures and row.measures.trajectories.keys() - {SAMPLED} for row in rows):
+        yield "In brackets: the trajectories that it costs on each instance."
 
 
 def _robust_words(rows: Sequence[TrainingRow], level: float) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.ending.measures import EXTRAS
+from maxk_lab.studies.training.ending.ways import EXTRAS, SAMPLED, heading
 from maxk_lab.studies.training.row.model import TrainingRow
 
 
@@ -25,13 +25,18 @@ def values(row: TrainingRow) -> Iterator[Value]:
     """Every such value of the row, in reading order; none unless all seeds finished."""
     if row.measures is None:
         return
+    costs = row.measures.trajectories
     for at, found in row.measures.gaps.items():
-        name, heading = (
-            (f"gap_{at}", EXTRAS[at]) if isinstance(at, str) else (f"gap@{at}", f"K = {at}")
+        name, words = (
+            (_name("gap", at, row), heading(at, costs.get(at)))
+            if isinstance(at, str)
+            else (f"gap@{at}", f"K = {at}")
         )
-        yield Value("gap", name, heading, found)
-    for name, found in row.measures.extras.items():
-        yield Value("extra", f"extra_{name}", EXTRAS[name], found)
+        yield Value("gap", name, words, found)
+    if set(row.measures.ways) != {SAMPLED}:
+        for way, found in row.measures.ways.items():
+            name = _name("max" if way not in EXTRAS else "extra", way, row)
+            yield Value("decoding", name, heading(way, costs.get(way)), found)
     for name, found in row.measures.quantiles.items():
         yield Value("sample", f"sample_{name}", name, found)
     if row.robust is not None:
@@ -40,6 +45,11 @@ def values(row: TrainingRow) -> Iterator[Value]:
             yield Value("robust", "improvement", "P(better)", row.robust.improvement)
         for name, found in row.robust.quantiles.items():
             yield Value("robust", f"instance_{name}", name, found)
+
+
+def _name(kind: str, way: str, row: TrainingRow) -> str:
+    """`gap_greedy`, `extra_greedy`, and with the K of their samples `max@64_T=1.5`."""
+    return f"{kind}_{way}" if way in EXTRAS else f"{kind}@{row.ks[-1]}_{way}"
 
 
 def measured(row: TrainingRow) -> dict[str, Any]:
@@ -51,6 +61,25 @@ def measured(row: TrainingRow) -> dict[str, Any]:
     flat["robust_of"] = None if row.robust is None else row.robust.of
     for value in values(row):
         flat |= value.interval.columns(value.name)
+    return flat | _at_its_best(row)
+
+
+def _at_its_best(row: TrainingRow) -> dict[str, Any]:
+    """The row at its own best temperature at every K, and in its own best way."""
+    flat: dict[str, Any] = {}
+    if (own := row.tempered) is not None:
+        for k in own.ks:
+            flat[f"own_temperature@{k}"] = {s: each.chosen[k] for s, each in own.by_seed.items()}
+            flat |= own.curve[k - 1].columns(f"own_temperature_max@{k}")
+            if k in own.differences:
+                flat |= own.differences[k].columns(f"own_temperature_difference@{k}")
+    if (own := row.own_way) is not None:
+        flat["own_way"] = {s: each.chosen[1] for s, each in own.by_seed.items()}
+        flat |= own.curve[0].columns("own_way_reward")
+        if own.measures is not None and 1 in own.measures.gaps:
+            flat |= own.measures.gaps[1].columns("own_way_gap")
+        if 1 in own.differences:
+            flat |= own.differences[1].columns("own_way_difference")
     return flat
 
 

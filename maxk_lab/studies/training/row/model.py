@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from maxk_lab.report.keys import GridKey
 from maxk_lab.report.rows import PooledRow
 from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.over_seeds import Mean
 from maxk_lab.studies.training.row.settings import path_words
 from maxk_lab.training.settings import Settings
 
@@ -50,17 +51,47 @@ class Logged:
 
 
 @dataclass(frozen=True)
+class AtTemperature:
+    """One policy sampled at a temperature: Max@K for K = 1..samples, and per instance for some K.
+
+    `tuning` has the means over the tuning instances, K = 1..samples, empty where there are none.
+    """
+
+    means: tuple[Mean, ...]
+    per_instance: Mapping[int, tuple[float, ...]]
+    tuning: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One policy decoded in one way: the best reward of every instance.
+
+    The `trajectories` that it costs on each, None in old records, and the mean over the `tuning`
+    instances, None where there are none.
+    """
+
+    per_instance: tuple[float, ...]
+    trajectories: int | None
+    tuning: float | None
+
+
+@dataclass(frozen=True)
 class Trained:
     """The end of one seed of a trained row: Max@K for K = 1..samples, and per instance for some K.
 
     `optima` are the optimal rewards of these instances, empty where unknown; `instances` is the
-    hash of their content, None where they have none.
+    hash of their content, None where they have none. `tempered` is the same policy sampled at every
+    temperature, `ways` in every way of decoding. Of a policy at its own best, `chosen` names the
+    way by K.
     """
 
     curve: tuple[float, ...]
     per_instance: Mapping[int, tuple[float, ...]] = field(repr=False)
     optima: tuple[float, ...] = field(default=(), repr=False)
     instances: str | None = ""
+    tempered: Mapping[float, AtTemperature] = field(default_factory=dict, repr=False)
+    ways: Mapping[str, Way] = field(default_factory=dict, repr=False)
+    chosen: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,15 +111,17 @@ class Measures:
     """The end of a training besides Max@K; every interval is over seeds, or the instances of one.
 
     `quantiles` ("p50", ...) are those of the rewards of an instance's samples, mean over instances.
-    `extras` are other ways of decoding, by name, none of which estimates a Max@K. `gaps` are
-    optimality gaps in percent, (optimum − value) / |optimum|, mean over instances, of Max@K by K
-    and of the extras by name.
+    `ways` are the best rewards by way of decoding, among them the extras, which estimate no Max@K,
+    and `trajectories` what these cost on an instance, where it is known. `gaps` are optimality gaps
+    in percent, (optimum − value) / |optimum|, mean over instances, of Max@K by K and of the ways by
+    name.
     """
 
     optimum: Optimum
     quantiles: Mapping[str, Interval]
-    extras: Mapping[str, Interval]
+    ways: Mapping[str, Interval]
     gaps: Mapping[int | str, Interval]
+    trajectories: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,7 +147,9 @@ class TrainingRow(PooledRow):
     of the row `compared_with`, paired by seed. Intervals are over seeds, or over held-out instances
     where `one_seed`. Unless all seeds finished, `curve`, `evaluations`, `log` and `differences` are
     empty and `measures` and `robust` None: no average over a part of the seeds; `reason` says so.
-    `log` holds what the training steps themselves reported, by the measure's name.
+    `log` holds what the training steps themselves reported, by the measure's name. The end is the
+    mean over the evaluations after `last` steps; `tempered` is the row with every policy at its own
+    best temperature for each K, `own_way` in its own best way, each compared among its like.
     """
 
     key: TrainingKey
@@ -131,6 +166,9 @@ class TrainingRow(PooledRow):
     measures: Measures | None = None
     robust: Robust | None = None
     by_seed: Mapping[int, Trained] = field(default_factory=dict, repr=False)
+    last: tuple[int, ...] = ()
+    tempered: TrainingRow | None = field(default=None, repr=False)
+    own_way: TrainingRow | None = field(default=None, repr=False)
     reason: str = ""
 
     @property

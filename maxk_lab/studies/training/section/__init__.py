@@ -23,6 +23,7 @@ from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import by_path
 from maxk_lab.studies.training.row.settings import place_setting, place_words
 from maxk_lab.studies.training.section.answer import answers, difference_title
+from maxk_lab.studies.training.section.decoding import own_best_sheets
 from maxk_lab.studies.training.section.notes import basis, undefined_lines
 
 
@@ -51,6 +52,7 @@ def _sheets(rows: tuple[TrainingRow, ...], summary: Summary) -> Iterator[Block]:
     yield from _curves(rows, where, caption)
     if compared:
         yield from _differences(rows, where, said)
+    yield from own_best_sheets(rows, where, said)
     yield from measure_sheets(rows, where, caption, summary.level)
 
 

@@ -18,6 +18,7 @@ from maxk_lab.studies.training.columns import (
 from maxk_lab.studies.training.row.comparison import are_compared, difference
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import by_path
+from maxk_lab.studies.training.section.decoding import own_best_items
 
 _LISTED = 5
 
@@ -33,6 +34,10 @@ def answers(
         items = list(_best(found, level))
         if items:
             yield Bullets(f"Best after training, n = {n}: {where}", tuple(items))
+        decoded = list(own_best_items(found, level))
+        if decoded:
+            title = f"Best after training, each decoded in its own best way, n = {n}: {where}"
+            yield Bullets(title, tuple(decoded))
     if are_compared(rows):
         yield _against(rows, where, caption)
 

@@ -39,7 +39,13 @@ def basis(rows: Sequence[TrainingRow], level: float) -> tuple[str, ...]:
         first += f"; {steps} steps, {rollouts} rollouts"
     counts = _range([_instances(row) for row in done] or [evaluate.instances])
     first += f"; evaluated on {counts} held-out instances with {evaluate.samples} samples each"
-    return (f"{first}.", _of_intervals(rows, done, level), *_of_gradients(rows))
+    ends = sorted({row.last for row in done if len(row.last) > 1})
+    averaged = (
+        f"The end: the mean over the evaluations after the steps {', '.join(map(str, steps))}, "
+        "instance by instance."
+        for steps in ends
+    )
+    return (f"{first}.", *averaged, _of_intervals(rows, done, level), *_of_gradients(rows))
 
 
 def _of_intervals(rows: Sequence[TrainingRow], done: Sequence[TrainingRow], level: float) -> str:

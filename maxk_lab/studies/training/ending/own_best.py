@@ -1,0 +1,121 @@
+"""Rows of which every policy is decoded in its own best way, as chosen on the tuning instances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.over_seeds import Mean, of_means, over_instances
+from maxk_lab.studies.training.ending.measures import gap_of_seeds
+from maxk_lab.studies.training.ending.ways import sampled_at
+from maxk_lab.studies.training.row.model import Measures, Trained, TrainingRow
+
+Name = TypeVar("Name", str, float)
+
+
+@dataclass(frozen=True)
+class _Own:
+    """One policy at its own best: means at K = 1, 2, ..., values per instance, and what was chosen.
+
+    The last two by K.
+    """
+
+    means: list[Mean]
+    per_instance: Mapping[int, tuple[float, ...]]
+    chosen: Mapping[int, str]
+
+
+def best_on_tuning(means: Mapping[Name, float]) -> Name | None:
+    """The way with the highest mean on the tuning instances, the first of equals; NaN never is."""
+    known = [name for name, mean in means.items() if not math.isnan(mean)]
+    return max(known, key=lambda name: means[name], default=None)
+
+
+def at_own_temperature(row: TrainingRow, level: float) -> TrainingRow | None:
+    """The row with Max@K of every policy at the temperature that is best for it at this K.
+
+    None where there was nothing to choose between.
+    """
+    found = {seed: _at_own_temperature(trained) for seed, trained in row.by_seed.items()}
+    return _row(row, found, row.ks, level)
+
+
+def in_own_way(row: TrainingRow, level: float) -> TrainingRow | None:
+    """The row with the reward of every policy in the way that is best for it, whatever it costs.
+
+    Its curve has this one value, whose K says nothing. None where no way was chosen.
+    """
+    found = {seed: _in_own_way(trained, level) for seed, trained in row.by_seed.items()}
+    return _row(row, found, (1,), level)
+
+
+def _at_own_temperature(trained: Trained) -> _Own | None:
+    sampled = trained.tempered
+    if len(sampled) < 2 or not all(each.tuning for each in sampled.values()):
+        return None
+    chosen = {}
+    for k in range(1, len(trained.curve) + 1):
+        # Where K samples can be scored at no temperature, all are as good.
+        found = best_on_tuning({t: each.tuning[k - 1] for t, each in sampled.items()})
+        chosen[k] = 1.0 if found is None else found
+    return _Own(
+        [sampled[t].means[k - 1] for k, t in chosen.items()],
+        {k: sampled[chosen[k]].per_instance[k] for k in trained.per_instance},
+        {k: sampled_at(t) for k, t in chosen.items()},
+    )
+
+
+def _in_own_way(trained: Trained, level: float) -> _Own | None:
+    best = best_on_tuning(
+        {name: way.tuning for name, way in trained.ways.items() if way.tuning is not None}
+    )
+    if best is None:
+        return None
+    values = trained.ways[best].per_instance
+    mean = over_instances(values, level)
+    return _Own([(mean.value, mean.low, mean.high)], {1: values}, {1: best})
+
+
+def _row(
+    row: TrainingRow, found: Mapping[int, _Own | None], ks: tuple[int, ...], level: float
+) -> TrainingRow | None:
+    """The row with these ends of its seeds, and nothing of the training itself."""
+    own = {seed: each for seed, each in found.items() if each is not None}
+    if not own or len(own) < len(found) or row.measures is None:
+        return None
+    optimum = row.measures.optimum
+    gaps: dict[int | str, Interval] = {
+        k: gap_of_seeds(
+            [each.per_instance[k] for each in own.values()],
+            [row.by_seed[seed].optima for seed in own],
+            level,
+        )
+        for k in ks
+        if optimum.kind != "none"
+    }
+    return replace(
+        row,
+        ks=ks,
+        curve=tuple(
+            of_means(list(means), level)
+            for means in zip(*(each.means for each in own.values()), strict=True)
+        ),
+        evaluations=(),
+        log={},
+        differences={},
+        compared_with="",
+        measures=Measures(optimum, {}, {}, gaps, row.measures.trajectories),
+        robust=None,
+        by_seed={
+            seed: replace(
+                row.by_seed[seed],
+                curve=tuple(math.nan if mean[0] is None else mean[0] for mean in each.means),
+                per_instance=each.per_instance,
+                chosen=each.chosen,
+            )
+            for seed, each in own.items()
+        },
+    )
