@@ -15,13 +15,21 @@ def judge(
 ) -> Judged:
     """Judge each paired difference by its interval over seeds, which must exclude the bound.
 
-    One seed leaves it undecided: its interval is over instances and knows nothing of other runs.
+    With the decoding `best` it is that of both at their own best temperature. One seed leaves it
+    undecided: its interval is over instances and knows nothing of other runs.
     """
     level = 1 - alpha / len(met)
     verdicts: list[Judged] = []
     for row, partner in met:
-        found = difference(row, partner, claim.at_k, level)
-        text = f"{row.key.path} minus {partner.key.path}: {shown(found)}"
+        pair = f"{row.key.path} minus {partner.key.path}"
+        mine, theirs = (
+            (row, partner) if claim.decoding == "sampled" else (row.tempered, partner.tempered)
+        )
+        if mine is None or theirs is None:
+            verdicts.append(("undecided", f"{pair}: no temperature was chosen for each policy"))
+            continue
+        found = difference(mine, theirs, claim.at_k, level)
+        text = f"{pair}: {shown(found)}"
         if row.one_seed:
             verdicts.append(("undecided", f"{text}, of one seed: another may end differently"))
         else:

@@ -78,6 +78,17 @@ class Study(Settings, AnyStudy):
                 return f"must be mean or max@K with K one of {among}, got {measure}"
         return None
 
+    def lacks_decoding(self, decoding: str) -> str | None:
+        """Return why no temperature is chosen for each policy, where `best` asks for one."""
+        if decoding == "best" and not (
+            self.evaluate.tuning and len(self.evaluate.temperatures) > 1
+        ):
+            return (
+                "best needs several evaluate.temperatures, and evaluate.tuning instances to choose "
+                "one of them for each policy"
+            )
+        return None
+
 
 def _defaults(model: type[Model], names: Iterable[str]) -> dict[str, Any]:
     written = model().model_dump(mode="json")

@@ -89,3 +89,7 @@ class AnyStudy(Model):
         `points` holds the grid points, or pairs or rows of them, that a claim compares.
         """
         return None
+
+    def lacks_decoding(self, decoding: str) -> str | None:
+        """Return why policies cannot be compared with this `decoding` of a claim, or None."""
+        return None

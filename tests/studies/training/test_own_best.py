@@ -2,15 +2,20 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from maxk_lab.report.document import compact
 from maxk_lab.report.formats.render import render
+from maxk_lab.report.verdicts import shown
 from maxk_lab.statistics.over_seeds import over_seeds
+from maxk_lab.studies.training.claims import judge
 from maxk_lab.studies.training.ending.own_best import best_on_tuning
 from maxk_lab.studies.training.gap import gap
+from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 POMO, BEST = ("reinforce", "group_mean", 1), ("maxk", "subloo", 8)
 SAMPLES, HOTTER = 64, 8
@@ -165,6 +170,36 @@ def test_the_report_says_how_the_lead_changes_with_the_decoding(summary, rows):
     assert told[1]["own_temperature_difference@64"] == best.tempered.differences[64].value
     assert told[0]["own_way_gap"] == pomo.own_way.measures.gaps[1].value
     assert told[0]["max@64_T=2"] == pomo.measures.ways["T=2"].value
+
+
+def test_a_claim_may_be_about_each_at_its_own_best(rows):
+    pomo, best = rows
+    claim = {
+        "name": "it",
+        "kind": "difference",
+        "metric": "max@64",
+        "of": {"estimator": "maxk"},
+        "over": {"estimator": "reinforce"},
+    }
+
+    def judged(bound, **how):
+        asked = TypeAdapter(Claim).validate_python(claim | {"at_least": bound} | how)
+        return judge(asked, [(best, pomo)], 0.05)
+
+    plain, fair = best.differences[64], best.tempered.differences[64]
+    between = (plain.low + fair.high) / 2
+    assert fair.high < between < plain.low
+    assert judged(between) == judged(between, decoding="sampled")
+    assert judged(between)[0] == "supported"
+    verdict, evidence = judged(between, decoding="best")
+    assert verdict == "refuted"
+    assert shown(fair) in evidence
+    untuned = [replace(row, tempered=None) for row in (best, pomo)]
+    asked = TypeAdapter(Claim).validate_python(claim | {"at_least": 0, "decoding": "best"})
+    assert judge(asked, [tuple(untuned)], 0.05) == (
+        "undecided",
+        f"{best.key.path} minus {pomo.key.path}: no temperature was chosen for each policy",
+    )
 
 
 def test_another_best_row_is_named_with_its_difference(tsp):

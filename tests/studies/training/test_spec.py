@@ -376,6 +376,11 @@ DIFFERENCE = "name: c, kind: difference, metric: max@8, of: {k: 2}, over: {k: 1}
          "claims.0: a training study has no stage: give estimator, baseline, n or k"),
         (f"{{{DIFFERENCE}, at_least: 0, where: {{n: 16}}}}",
          "claims.0.of: matches no two points of the grid that can run"),
+        (f"{{{DIFFERENCE}, at_least: 0, decoding: best}}",
+         "claims.0.decoding: best needs several evaluate.temperatures, and evaluate.tuning "
+         "instances to choose one of them for each policy"),
+        (f"{{{DIFFERENCE}, at_least: 0, decoding: greedy}}",
+         "claims.0.decoding: must be one of sampled, best, got 'greedy'"),
         ("{name: c, kind: biased, bias: direction}",
          "claims.0.kind: biased speaks of a gradient study, and this sweep has none"),
     ],

@@ -48,6 +48,9 @@ def check_claims(
         measure, study = getattr(claim, "metric", None), studies[claim.study]
         if measure is not None and (reason := study.lacks(measure, met)) is not None:
             source.add((*path, "metric"), reason)
+        decoding = getattr(claim, "decoding", None)
+        if decoding is not None and (reason := study.lacks_decoding(decoding)) is not None:
+            source.add((*path, "decoding"), reason)
         if isinstance(claim, EqualsClaim):
             _check_value(claim, met, (*path, "value"), source)
 

@@ -155,12 +155,14 @@ def _check_final(metric: str) -> str:
 class DifferenceClaim(_PairClaim):
     """The Max@K (or mean) of the policy of `of` less that of `over` is at least, or most, a number.
 
-    Policies are compared in pairs: of the same seed, on the same held-out instances. Where the
+    Policies are compared in pairs: of the same seed, on the same held-out instances. With the
+    decoding `best` each is sampled at its own best temperature, else at temperature 1. Where the
     estimator of `over` takes no K, the K of `of` may be any.
     """
 
     kind: Literal["difference"]
     metric: Annotated[str, AfterValidator(_check_final)]
+    decoding: Literal["sampled", "best"] = "sampled"
     at_least: Annotated[float, Field(allow_inf_nan=False)] | None = None
     at_most: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
