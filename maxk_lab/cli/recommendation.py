@@ -32,7 +32,7 @@ def print_recommendation(answer: Recommendation) -> None:
         ),
         title_justify="left",
         caption="SNR of a step: of the mean of budget/n estimates, "
-        f"{answer.best.step_snr.level:.0%} intervals over {answer.best.row.unit}s; "
+        f"{answer.best.step_snr.level:.0%} intervals about {answer.best.step_snr.question}; "
         f"against the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons. "
         "The interval of the best is not corrected for its having been picked.",
         caption_justify="left",

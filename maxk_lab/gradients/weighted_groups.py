@@ -42,10 +42,10 @@ def concentration(groups: WeightedGroups) -> Tensor:
     return share.square().sum(-1) / share.sum(-1).square()
 
 
-def means_by_unit(parts: Sequence[WeightedGroups]) -> dict[str, Tensor]:
-    """The means over the groups of a unit, under all partitions: weights [I, U, Rep, n] → [I, U].
+def means_by_block(parts: Sequence[WeightedGroups]) -> dict[str, Tensor]:
+    """The means over the groups of a block, under all partitions: weights [I, B, g, n] → [I, B].
 
-    NaN where no group of the unit has a number.
+    NaN where no group of the block has a number.
     """
     measured = [part.measures() for part in parts]
     stacked = {name: torch.stack([part[name] for part in measured]) for name in measured[0]}

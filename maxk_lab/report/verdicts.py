@@ -45,4 +45,5 @@ def together(verdicts: Sequence[Judged], parts: str) -> Judged:
 def shown(found: Interval) -> str:
     """`12.3 [11.0, 13.9]`, with the reason where it has one."""
     text = f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
-    return f"{text} ({found.reason})" if found.reason else text
+    about = f"{found.question}: " if found.question and found.reason else ""
+    return f"{text} ({about}{found.reason})" if found.reason else text

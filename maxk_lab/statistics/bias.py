@@ -10,12 +10,22 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-from maxk_lab.statistics.intervals import stratified_mean
-from maxk_lab.statistics.units import Array, Units
+from maxk_lab.statistics.deviations import Deviations
+from maxk_lab.statistics.errors import THESE, of_deviation
+from maxk_lab.statistics.intervals import Interval, interval, norm_is_known
+from maxk_lab.statistics.spread import Spread
+from maxk_lab.statistics.units import Array, Units, stratified_mean
 
 POWER = 0.8
+# The tests of a cell: along ∇J and anywhere, each of the sum over instances and of every instance.
+TESTS = 4
+# An instance has tests of its own where ‖∇J‖ is at least this share of the rms over instances.
+LEAST_NORM = 0.01
+# The estimator that the others are judged against differs from itself by rounding alone.
+_ROUNDING = 1e-9
 Key = TypeVar("Key", bound=Hashable)
 Verdict = Literal["unbiased", "no bias seen", "scale bias", "biased", "reference", "undefined"]
 # A gradient below this share of the size of its estimates is known to their rounding only.
@@ -24,37 +34,66 @@ LEAST_SIGNAL = 1e-4
 
 @dataclass(frozen=True)
 class BiasVerdict:
-    """The verdict on one cell.
+    """The verdict on one cell, a statement about the very instances that were measured.
 
     `p_value` is Holm-adjusted over all cells judged by a test. `relative_bias` is
-    √max(0, ‖E ĝ − ∇J‖²)/‖∇J‖. `detectable` is the smallest relative bias, in any direction, that
-    the test would have found with probability 0.8 at its corrected level; `detectable_scale` the
-    same for a bias along ∇J. Where every group was enumerated, "unbiased" is proven, there is no
-    p-value and both are the tolerance that rounding explains. All are NaN where undefined, with the
-    reason. A "reference" is the estimator that the others are judged against.
+    √max(0, ‖E ĝ − ∇J‖²)/‖∇J‖ with the squares summed over instances, and `at_most` its one-sided
+    upper bound at the level of the verdict, of this cell alone. `detectable` is the smallest
+    bias along ∇J, the same share of it on every instance, that the test finds with probability 0.8
+    at its corrected level. `found_on` counts the instances whose own test found it, `worst` is the
+    largest relative bias among these. Where every group was enumerated, "unbiased" is proven, there
+    is no p-value and `at_most` and `detectable` are the tolerance that rounding explains. All
+    are NaN where undefined, with the reason. A "reference" is the estimator that the others are
+    judged against.
     """
 
     verdict: Verdict
     p_value: float = float("nan")
     relative_bias: float = float("nan")
+    at_most: float = float("nan")
     detectable: float = float("nan")
-    detectable_scale: float = float("nan")
+    found_on: int = 0
+    worst: float = float("nan")
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class _Tests:
-    """Stratified t-tests of one cell, relative to ‖∇J‖².
+    """The tests of one cell: of the sum over its instances, and of each of them.
 
-    Its scale is tested against 1 (two-sided), its squared bias off ∇J against 0 (one-sided).
+    `along` tests the deviation along ∇J, two-sided, `anywhere` the squared deviation, one-sided,
+    `beside` what is left of that after the nearest factor.
     """
 
-    p_scale: float
-    p_direction: float
-    scale_error: float
-    direction_error: float
-    relative_squared_bias: float
-    freedom: int
+    along: Spread
+    anywhere: Spread
+    beside: Spread
+    own: NDArray[np.bool_]
+    deviations: Deviations
+    squared: Interval
+    truth: Array
+    norm: float
+
+    @property
+    def p_value(self) -> float:
+        """The least of the four p-values, Bonferroni."""
+        together = min(self.along.p_apart(), self.anywhere.p_above())
+        return min(1.0, TESTS * min(together, float(self.by_instance().min())))
+
+    def by_instance(self) -> Array:
+        """The smaller p-value of each instance's own tests times their number: [U]; 1 without."""
+        along = self.deviations.along.p_values(two_sided=True)
+        anywhere = self.deviations.anywhere.p_values(two_sided=False)
+        return self._corrected(np.minimum(along, anywhere))
+
+    def p_beside(self) -> float:
+        """The p-value of what the nearest factor leaves."""
+        each = self._corrected(self.deviations.beside.p_values(two_sided=False))
+        return min(self.beside.p_above(), float(each.min()))
+
+    def _corrected(self, p_values: Array) -> Array:
+        found: Array = np.where(self.own, p_values * max(1, self.own.sum()), 1.0)
+        return found
 
 
 def bias_verdicts(
@@ -62,11 +101,12 @@ def bias_verdicts(
 ) -> dict[Key, BiasVerdict]:
     """Judge every cell at family-wise level `alpha` (Holm 1979).
 
-    Per cell two tests are combined (Bonferroni). The first asks whether the scale
-    s = ⟨E ĝ, ∇J⟩/‖∇J‖² is 1: a ratio of means whose error comes from the residuals
-    ⟨ĝ, ∇J⟩ − s‖∇J‖², so that instances of very different ‖∇J‖ do not hide a common shrinkage. The
-    second asks whether ‖E ĝ‖² − 2s⟨E ĝ, ∇J⟩ + s²‖∇J‖² is positive, which any bias off ∇J makes it.
-    A rejected cell whose second test is not significant is a `scale bias`, any other is `biased`.
+    The instances are fixed and their trajectories random: every error comes from independent blocks
+    of trajectories within an instance, so one that carries nearly all of Σ‖∇J‖² needs no other like
+    it. Per cell four tests are combined (Bonferroni): whether ⟨E ĝ − ∇J, ∇J⟩ is 0 and whether
+    ‖E ĝ − ∇J‖² is, each summed over the instances and on each of them alone, so that a bias on one
+    instance of small norm does not drown. A rejected cell in which the nearest multiple s∇J, one s
+    for all instances of a seed, leaves nothing is a `scale bias`, any other is `biased`.
 
     Cells whose groups were all enumerated are judged by their tolerance instead, and take no part
     in the correction.
@@ -77,19 +117,12 @@ def bias_verdicts(
         if units.tolerance is not None:
             verdicts[key] = _judge_enumerated(units, units.tolerance)
             continue
-        reason = _why_untestable(units)
-        if reason:
-            verdicts[key] = BiasVerdict("undefined", reason=reason)
-        elif np.array_equal(units.inner, units.truth) and np.array_equal(
-            units.mean_square, units.truth
-        ):
-            verdicts[key] = BiasVerdict(
-                "reference", reason="the others are judged against this estimator"
-            )
+        found = _tests_of(units, alpha)
+        if isinstance(found, BiasVerdict):
+            verdicts[key] = found
         else:
-            tests[key] = _run_tests(units)
-    raw = {key: min(1.0, 2 * min(test.p_scale, test.p_direction)) for key, test in tests.items()}
-    adjusted = holm(raw)
+            tests[key] = found
+    adjusted = holm({key: test.p_value for key, test in tests.items()})
     for key, test in tests.items():
         verdicts[key] = _judge(test, adjusted[key], alpha, len(tests))
     return {key: verdicts[key] for key in units_by_key}
@@ -106,50 +139,60 @@ def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
     return adjusted
 
 
-def _why_untestable(units: Units) -> str:
+def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
+    """The tests of a cell, or the verdict without any."""
     if np.isnan(units.truth).any() or np.isnan(units.inner).any():
-        return "no gradient to judge against"
-    if min(len(member) for member in units.members()) < 2:
-        return "one resampling unit in a stratum: no test"
-    if not stratified_mean(units.columns(), units.members())[3] > 0:
-        return "the norm of the gradient it is judged against cannot be told from zero"
-    return ""
-
-
-def _run_tests(units: Units) -> _Tests:
-    _, mean_square, inner, truth = units.columns()
+        return BiasVerdict("undefined", reason="no gradient to judge against")
+    if all(
+        np.allclose(own, units.truth, rtol=_ROUNDING) for own in (units.inner, units.mean_square)
+    ):
+        return BiasVerdict("reference", reason="the others are judged against this estimator")
+    found = units.deviations
+    if found is None or min(found.along.freedom, found.anywhere.freedom) < 1:
+        return BiasVerdict("undefined", reason="fewer than four groups an instance: no test")
     members = units.members()
-    freedom = len(units.stratum) - len(members)
-    _, mean_of_square, mean_of_inner, norm = stratified_mean(units.columns(), members)
-    scale = mean_of_inner / norm
-    _, residual_error = _mean_and_error(inner - scale * truth, members)
-    off, off_error = _mean_and_error(mean_square - 2 * scale * inner + scale**2 * truth, members)
+    norm = float(stratified_mean(units.truth[np.newaxis], members)[0])
+    if not norm_is_known(units):
+        return BiasVerdict(
+            "undefined",
+            reason="the norm of the gradient it is judged against cannot be told from zero",
+        )
     return _Tests(
-        p_scale=2 * _tail(abs(scale - 1), residual_error / norm, freedom),
-        p_direction=_tail(off / norm, off_error / norm, freedom),
-        scale_error=residual_error / norm,
-        direction_error=off_error / norm,
-        relative_squared_bias=float((mean_of_square - 2 * mean_of_inner + norm) / norm),
-        freedom=freedom,
+        along=of_deviation(found.along, members),
+        anywhere=of_deviation(found.anywhere, members),
+        beside=of_deviation(found.beside, members),
+        own=found.trusted & (units.truth >= LEAST_NORM**2 * norm),
+        deviations=found,
+        squared=interval(units, "squared_bias", level=1 - 2 * alpha, question=THESE),
+        truth=units.truth,
+        norm=norm,
     )
 
 
 def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerdict:
-    corrected = alpha / (2 * family)
-    to_find = stats.norm.ppf(POWER)
+    corrected = alpha / (TESTS * family)
     verdict: Verdict = "no bias seen"
     if adjusted < alpha:
-        verdict = "biased" if test.p_direction < corrected else "scale bias"
-    along = float((stats.t.isf(corrected / 2, test.freedom) + to_find) * test.scale_error)
-    squared_off = float((stats.t.isf(corrected, test.freedom) + to_find) * test.direction_error)
+        verdict = "biased" if test.p_beside() < corrected else "scale bias"
+    found_on = (test.by_instance() < corrected) & (adjusted < alpha)
+    to_find = stats.t.isf(corrected / 2, test.along.freedom) + stats.norm.ppf(POWER)
     return BiasVerdict(
         verdict=verdict,
         p_value=adjusted,
-        relative_bias=float(np.sqrt(max(0.0, test.relative_squared_bias))),
-        # A bias that both tests miss is below `along` along ∇J and below √squared_off off it.
-        detectable=float(np.sqrt(along**2 + squared_off)),
-        detectable_scale=along,
+        relative_bias=float(np.sqrt(test.squared.value / test.norm)),
+        at_most=float(np.sqrt(test.squared.high / test.norm)),
+        detectable=float(to_find * test.along.error / test.norm),
+        found_on=int(found_on.sum()),
+        worst=_worst(test, found_on),
     )
+
+
+def _worst(test: _Tests, found_on: NDArray[np.bool_]) -> float:
+    """The largest relative bias among the instances where one was found, NaN without any."""
+    if not found_on.any():
+        return float("nan")
+    squared = np.maximum(test.deviations.anywhere.mean[found_on], 0.0)
+    return float(np.sqrt((squared / test.truth[found_on]).max()))
 
 
 def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
@@ -180,20 +223,6 @@ def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
     return BiasVerdict(
         verdict=verdict,
         relative_bias=float(np.sqrt(squared / truth)),
+        at_most=tolerance,
         detectable=tolerance,
-        detectable_scale=tolerance,
     )
-
-
-def _mean_and_error(values: Array, members: list[np.ndarray]) -> tuple[float, float]:
-    """Mean over strata of the stratum means, and its standard error with strata held fixed."""
-    means = [values[m].mean() for m in members]
-    error = np.sqrt(sum(values[m].var(ddof=1) / len(m) for m in members)) / len(members)
-    return float(np.mean(means)), float(error)
-
-
-def _tail(mean: float, error: float, freedom: int) -> float:
-    """P(T ≥ mean/error); 1 or 0 when the values do not vary at all (below rounding of the mean)."""
-    if error <= 1e-14 * abs(mean) or error == 0.0:
-        return 0.0 if mean > 1e-12 else 1.0
-    return float(stats.t.sf(mean / error, freedom))

@@ -1,31 +1,39 @@
-"""Intervals of gradient measures: a stratified bootstrap over resampling units.
+"""Intervals of gradient measures: which question each answers, and when there is none.
 
-A unit is one problem instance (or, when instances are few, one disjoint block of an instance's
-pool); a stratum is what is held fixed: a seed, that is, one frozen policy (or one instance, for
-blocks). All measures are ratios of means over units, each stratum weighing the same. The bootstrap
-is SciPy's BCa (Efron 1987), resampling units within strata, at a level widened for few units.
+A measure is a ratio of means over instances. Its interval holds the values that a test does not
+reject (Fieller 1954), with the skewness of the numerator less the value times the denominator taken
+out of the t statistic. It is a statement about instances like these where enough of them carry the
+mean, else about these very instances.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from operator import itemgetter
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from maxk_lab.catalogue import load
-from maxk_lab.statistics.measures import MEASURES, MeasureRow
-from maxk_lab.statistics.units import FIELDS, Array, Units
+from maxk_lab.statistics.errors import (
+    LIKE_THESE,
+    THESE,
+    effective_number,
+    moment_errors,
+    of_numbers,
+)
+from maxk_lab.statistics.measures import MEASURES, MeasureRow, Question
+from maxk_lab.statistics.quotients import NO_ERROR, Tangent, quotient, ratio_of, tangent
+from maxk_lab.statistics.spread import Spread
+from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
 
-RESAMPLES = 2000
 # A norm that is divided by must be told from zero at this level, whatever that of the interval.
 DEFINED_LEVEL = 0.95
+# An interval about instances like these needs so many, and this share of them carrying the mean:
+# else a rare one with most of the mean may well be missing among them.
+LEAST_INSTANCES = 12
+LEAST_SHARE = 1 / 3
 
 # A norm that a measure divides by → why it is undefined where that cannot be told from zero.
 _NORMS = {
@@ -36,13 +44,19 @@ _NORMS = {
 
 @dataclass(frozen=True)
 class Interval:
-    """A point estimate with its two-sided interval; NaN has a reason, `high` may be infinite."""
+    """A point estimate with its two-sided interval; NaN has a reason, `high` may be infinite.
+
+    `question` tells what the interval is about: these instances, instances like these, or seeds;
+    empty where the value has its own. A `reason` beside a known interval tells why it is not about
+    what was asked for.
+    """
 
     value: float
     low: float
     high: float
     level: float
     reason: str = ""
+    question: str = ""
 
     @property
     def width(self) -> float:
@@ -57,7 +71,7 @@ class Interval:
     def mapped(self, increasing: Callable[[float], float]) -> Interval:
         """The interval of an increasing function of the value."""
         value, low, high = map(increasing, (self.value, self.low, self.high))
-        return Interval(value, low, high, self.level, self.reason)
+        return replace(self, value=value, low=low, high=high)
 
     def columns(self, name: str) -> dict[str, float | None]:
         """Return value and ends under `name`, `name_low`, `name_high`; all None unless `known`."""
@@ -70,139 +84,120 @@ def undefined(level: float, reason: str) -> Interval:
     return Interval(float("nan"), float("nan"), float("nan"), level, reason)
 
 
-def stratified_mean(columns: Array, members: Sequence[NDArray[np.int64]]) -> Array:
-    """Mean over the units of each stratum, then over strata: [F, U] → [F]."""
-    means: Array = np.mean([columns[:, m].mean(axis=-1) for m in members], axis=0)
-    return means
-
-
-def defined_members(values: Array, members: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """The units of each stratum whose value is not NaN; empty where a stratum has none of them."""
-    kept = [m[~np.isnan(values[m])] for m in members]
-    return kept if all(len(m) for m in kept) else []
-
-
-def widened_point(level: float, members: Sequence[NDArray[np.int64]]) -> float:
-    """The normal point at which a bootstrap of few units has to be read to cover `level`.
-
-    Resampling u units understates a mean's spread by √((u − 1)/u) and ignores that the spread is
-    itself estimated; reading the bootstrap at √(u/(u − 1)) · t instead of z mends both (Hesterberg
-    2015, "What teachers should know about the bootstrap").
-    """
-    per_stratum = min(len(m) for m in members)
-    freedom = sum(len(m) for m in members) - len(members)
-    return float(np.sqrt(per_stratum / (per_stratum - 1)) * stats.t.isf((1 - level) / 2, freedom))
-
-
-def bootstrap(
-    columns: Array,
-    members: Sequence[NDArray[np.int64]],
-    statistic: Callable[[Array], Array],
-    *,
-    level: float,
-    seed: int,
+def interval(
+    units: Units, measure: str, *, level: float = 0.95, question: Question | None = None
 ) -> Interval:
-    """BCa interval of `statistic(means [F, ...])` over units resampled within strata.
+    """The interval of a measure; NaN with a reason where it is undefined.
 
-    Its ends are NaN, with the reason, where a stratum has one unit.
-    """
-    value = float(statistic(stratified_mean(columns, members)))
-    if min(len(m) for m in members) < 2:
-        return Interval(
-            value,
-            float("nan"),
-            float("nan"),
-            level,
-            "one resampling unit in a stratum: no interval",
-        )
-    if all(np.ptp(columns[:, m], axis=-1).max() == 0 for m in members):
-        return Interval(value, value, value, level)
-
-    point = widened_point(level, members)
-    nominal = float(1 - 2 * stats.norm.sf(point))
-    readable = RESAMPLES * (1 - nominal) >= 10
-
-    def of_indices(*indices: NDArray[np.int64], axis: int = -1) -> Array:
-        means: Array = np.mean([columns[:, index].mean(axis=axis) for index in indices], axis=0)
-        return statistic(means)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        warnings.simplefilter("ignore", RuntimeWarning)
-        result = stats.bootstrap(
-            tuple(members),
-            of_indices,
-            n_resamples=RESAMPLES,
-            confidence_level=nominal if readable else level,
-            method="BCa",
-            vectorized=True,
-            rng=np.random.default_rng(seed),
-        )
-    found = result.confidence_interval
-    if not readable and np.isfinite(result.standard_error):
-        # Too few resamples lie so far out: read its standard error and the same normal point.
-        reach = point * float(result.standard_error)
-        return Interval(value, value - reach, value + reach, level)
-    if not (np.isfinite(found.low) and np.isfinite(found.high)):
-        # A statistic may not move between resamples: the scale of the stand-in against itself.
-        spread = of_indices(*(np.random.default_rng(seed).choice(m, (50, len(m))) for m in members))
-        if np.allclose(spread, value, rtol=1e-12, atol=0):
-            return Interval(value, value, value, level)
-        return Interval(
-            value, float("nan"), float("nan"), level, "the bootstrap distribution is degenerate"
-        )
-    return Interval(value, float(found.low), float(found.high), level)
-
-
-@cache
-def of_moments(name: str) -> Callable[[Array], Array]:
-    """Return the function from the unit columns' means [F, ...] to a moment or measure of them."""
-    if name in FIELDS:
-        return itemgetter(FIELDS.index(name))
-    function = load(MEASURES.get(name).implementation)
-    return lambda means: function(*means)
-
-
-def interval(units: Units, measure: str, *, level: float = 0.95, seed: int = 0) -> Interval:
-    """The stratified bootstrap interval of a measure; NaN with a reason where it is undefined.
-
-    An inverse, as `relative_variance` is of `snr`, is taken endpoint by endpoint: its upper end is
-    infinite when the signal cannot be told from zero. Others are undefined when a norm that they
-    divide by cannot be told from zero.
+    It answers the `question` of the measure's row unless another is asked for. Where that is about
+    instances like these and too few of them carry the mean, it is about these instances, and
+    `reason` says so. An upper end is infinite where what it is divided by cannot be told from zero.
     """
     row = MEASURES.get(measure)
+    asked = question or row.question
     if row.of_units:
-        return _of_units(units, row, level=level, seed=seed)
-    columns, members = units.columns(), units.members()
-    if np.isnan(columns[:2]).any():
+        return _of_units(units, row, asked, level)
+    if np.isnan(units.columns()[:2]).any():
         return undefined(level, "the second moments were not measured")
-    if np.isnan(columns[2:]).any():
+    if np.isnan(units.columns()[2:]).any():
         if row.judged:
             return undefined(level, "no gradient to judge against")
-        columns = np.nan_to_num(columns)
-
+        units = replace(units, inner=np.nan_to_num(units.inner), truth=np.nan_to_num(units.truth))
+        if units.within is not None:
+            units = replace(units, within=np.nan_to_num(units.within))
     if measure == "squared_bias" and units.squared_bias is not None:
-        return bootstrap(
-            units.squared_bias[np.newaxis], members, lambda m: m[0], level=level, seed=seed
-        )
-
-    def positive(name: str) -> bool:
-        norm = of_moments(name)
-        if units.tolerance is not None:  # known exactly, however few the units
-            return bool(norm(stratified_mean(columns, members)) > 0)
-        return bootstrap(columns, members, norm, level=DEFINED_LEVEL, seed=seed).low > 0
-
-    if row.inverse_of:
-        return _inverse(
-            bootstrap(columns, members, of_moments(row.inverse_of), level=level, seed=seed)
-        )
+        return _exactly(units.squared_bias, units.members(), level)
     for name in row.divides_by:
-        if name in _NORMS and not positive(name):
+        if name in _NORMS and not norm_is_known(units, name):
             return undefined(level, _NORMS[name])
-    return bootstrap(columns, members, of_moments(measure), level=level, seed=seed)
+    if row.inverse_of:
+        return _inverse(interval(units, row.inverse_of, level=level, question=asked))
+    top, bottom = ratio_of(row)
+    means = stratified_mean(units.columns(), units.members())
+    tangents = tangent(top, means), tangent(bottom, means)
+    about, reason = asked, ""
+    if asked == LIKE_THESE:
+        reason = too_few_for(units.columns(), units.within, units.members(), tangents)
+        about = THESE if reason else LIKE_THESE
+    found = quotient(moment_errors(units, about), *tangents, level)
+    if math.isnan(found.value):
+        return undefined(level, found.reason)
+    return _bounded(Interval(*found[:3], level, reason=reason or found.reason, question=about), row)
 
 
-def _of_units(units: Units, row: MeasureRow, *, level: float, seed: int) -> Interval:
+def _bounded(found: Interval, row: MeasureRow) -> Interval:
+    return found.mapped(row.range.clamped) if found.known else found
+
+
+def norm_is_known(units: Units, name: str = "truth") -> bool:
+    """Whether a squared norm, a moment summed over these instances, can be told from zero."""
+    errors = moment_errors(units, THESE)
+    at = FIELDS.index(name)
+    if errors.means[at] <= 0:
+        return False
+    spread = errors.spread(np.eye(len(FIELDS))[at])
+    if math.isnan(spread.error):
+        spread = moment_errors(units, LIKE_THESE).spread(np.eye(len(FIELDS))[at])
+    return bool(spread.ends(DEFINED_LEVEL)[0] > 0)
+
+
+def _inverse(found: Interval) -> Interval:
+    """1 over a number that is not negative: infinite at the upper end where that reaches 0."""
+    if not found.value > 0:
+        return undefined(found.level, "the mean gradient cannot be told from zero")
+    low, high = (1 / end if end > 0 else math.inf for end in (found.high, found.low))
+    return replace(found, value=1 / found.value, low=low, high=high)
+
+
+def too_few_for(
+    columns: Array,
+    within: Array | None,
+    members: Sequence[NDArray[np.int64]],
+    parts: Sequence[Tangent],
+) -> str:
+    """Why means of these instances say nothing of others; empty where they do.
+
+    columns [F, U] are the numbers of every instance, `within` [F, U, B] how far its blocks lie from
+    them, `parts` the functions of the means that are to be carried by enough instances.
+    """
+    count = columns.shape[1]
+    if min(map(len, members)) < 2 or count < LEAST_INSTANCES:
+        return f"{count} instances are too few to speak of others"
+    numbers = [carrying(columns, within, part.slopes) for part in parts if np.any(part.slopes)]
+    return _too_few(min(numbers), count)
+
+
+def carrying_instances(units: Units) -> dict[str, float]:
+    """The effective numbers of instances behind the mean variance and the gradient's mean norm.
+
+    The gradient is the one judged against; where there is none, that of the estimates.
+    """
+    judged = not np.isnan(units.truth).any()
+    of = {"variance": (1.0, -1.0, 0.0, 0.0), "gradient": (0.0, 1.0 - judged, 0.0, 1.0 * judged)}
+    columns, within = np.nan_to_num(units.columns()), units.within
+    kept = None if within is None else np.nan_to_num(within)
+    return {name: carrying(columns, kept, np.array(how)) for name, how in of.items()}
+
+
+def carrying(columns: Array, within: Array | None, of: Array) -> float:
+    """The effective number of instances that carry a linear combination of columns [F, U]."""
+    noise: Array | float = 0.0
+    if within is not None:
+        by_block = np.tensordot(of, within, 1)
+        blocks = by_block.shape[1]
+        noise = np.nan_to_num((by_block**2).sum(1) / (blocks * (blocks - 1)))
+    return effective_number(of @ columns, noise)
+
+
+def _too_few(number: float, count: int) -> str:
+    if number >= LEAST_SHARE * count:
+        return ""
+    if math.isnan(number):
+        return "the mean over instances is not positive"
+    return f"{number:.1f} of {count} instances carry the mean"
+
+
+def _of_units(units: Units, row: MeasureRow, asked: Question, level: float) -> Interval:
     """The mean of a measure over the units that have it."""
     if row.name not in units.measures:
         return undefined(level, "not measured")
@@ -212,22 +207,42 @@ def _of_units(units: Units, row: MeasureRow, *, level: float, seed: int) -> Inte
         return undefined(level, "undefined on every resampling unit of a stratum")
     if row.rate and units.groups and np.ptp(values) == 0 and values[0] in (0, 1):
         return _same_everywhere(int(values[0]), units.groups, level)
-    return bootstrap(values[np.newaxis], members, lambda means: means[0], level=level, seed=seed)
+    if units.tolerance is not None and asked == THESE:
+        return _exactly(values, members, level)
+    reason = ""
+    if asked == LIKE_THESE:
+        kept = np.concatenate(members)
+        if min(map(len, members)) < 2 or len(kept) < LEAST_INSTANCES:
+            reason = f"{len(kept)} instances are too few to speak of others"
+        elif row.range.low >= 0:
+            reason = _too_few(effective_number(values[kept]), len(kept))
+        if reason and units.tolerance is not None:
+            return replace(_exactly(values, members, level), reason=reason)
+    about: Question = THESE if reason or asked == THESE else LIKE_THESE
+    spread = of_numbers(values, units.errors.get(row.name), members, about)
+    found = _of_spread(spread, row, level)
+    return replace(found, question=about, reason=reason or found.reason)
+
+
+def _of_spread(spread: Spread, row: MeasureRow, level: float) -> Interval:
+    """The interval of a mean; that of a rate on the logit scale, which keeps it in (0, 1)."""
+    low, high = spread.ends(level)
+    if row.rate and 0 < spread.mean < 1 and spread.error > 0:
+        centre = math.log(spread.mean / (1 - spread.mean))
+        reach = stats.t.isf((1 - level) / 2, spread.freedom) * spread.error
+        reach /= spread.mean * (1 - spread.mean)
+        low, high = (1 / (1 + math.exp(-(centre + side * reach))) for side in (-1, 1))
+    reason = NO_ERROR if math.isnan(low) else ""
+    return _bounded(Interval(spread.mean, low, high, level, reason), row)
+
+
+def _exactly(values: Array, members: Sequence[NDArray[np.int64]], level: float) -> Interval:
+    """The mean of numbers that are known exactly on each of these instances."""
+    mean = float(stratified_mean(values[np.newaxis], members)[0])
+    return Interval(mean, mean, mean, level, question=THESE)
 
 
 def _same_everywhere(rate: int, groups: int, level: float) -> Interval:
     """Return the exact binomial interval of a rate that was 0 (or 1) in all groups."""
     ends = stats.binomtest(rate * groups, groups).proportion_ci(level, method="exact")
-    return Interval(float(rate), float(ends.low), float(ends.high), level)
-
-
-def _inverse(snr: Interval) -> Interval:
-    if not snr.value > 0:
-        return undefined(snr.level, "the mean gradient cannot be told from zero")
-    return Interval(
-        1 / snr.value,
-        1 / snr.high if snr.high > 0 else float("nan"),
-        float("inf") if snr.low <= 0 else 1 / snr.low,
-        snr.level,
-        snr.reason,
-    )
+    return Interval(float(rate), float(ends.low), float(ends.high), level, question=THESE)

@@ -1,85 +1,139 @@
-"""Paired comparisons: bootstrap intervals of the logarithm of one cell's measure over another's."""
+"""Paired comparisons: intervals of the logarithm of one cell's measure over another's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxk_lab.statistics.intervals import (
-    Interval,
-    bootstrap,
-    defined_members,
-    of_moments,
-    undefined,
+from maxk_lab.statistics.errors import (
+    LIKE_THESE,
+    THESE,
+    Errors,
+    over_blocks,
+    over_instances,
 )
-from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.statistics.units import Array, Units
+from maxk_lab.statistics.intervals import Interval, too_few_for, undefined
+from maxk_lab.statistics.measures import MEASURES, MeasureRow, Question
+from maxk_lab.statistics.quotients import Quotient, Tangent, quotient, ratio_of, tangent
+from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
+
+# Measures of estimators with one mean whose ratio is that of their variances, or its inverse.
+_BY_VARIANCE = {"relative_variance": "variance", "snr": "variance"}
 
 
 def log_ratio(
-    a: Units, b: Units, *, measure: str = "variance", level: float = 0.95, seed: int = 0
+    a: Units,
+    b: Units,
+    *,
+    measure: str = "variance",
+    level: float = 0.95,
+    same_mean: bool = False,
+    question: Question | None = None,
 ) -> Interval:
     """Paired interval of log(measure of a / measure of b), both from the same instances and pools.
 
-    NaN with a reason where the two have different units, as when the groups of one were enumerated
-    and those of the other sampled.
+    `same_mean` is for two estimators of the same gradient, both proven unbiased: their relative
+    variances are then as their variances, and no weak signal is divided by. NaN with a reason where
+    the two have different units, as when the groups of one were enumerated and those of the other
+    sampled.
     """
     if not np.array_equal(a.stratum, b.stratum):
-        return undefined(level, "the two rest on different resampling units: no paired comparison")
+        return undefined(level, "the two rest on different instances: no paired comparison")
+    if (a.tolerance is None) != (b.tolerance is None):
+        return undefined(level, "one was enumerated and one sampled: no paired comparison")
+    if same_mean and measure in _BY_VARIANCE:
+        logs = log_ratio(a, b, level=level, question=question)
+        return _negative(logs) if measure == "snr" else logs
     row = MEASURES.get(measure)
-    if row.of_units:
-        if measure not in a.measures or measure not in b.measures:
-            return undefined(level, "not measured")
-        own = a.measures[measure], b.measures[measure]
-        return _log_ratio_of_means(*own, a.members(), measure, level=level, seed=seed)
-    if measure == "squared_bias" and a.squared_bias is not None and b.squared_bias is not None:
-        # From the moments, what is much smaller than them would be lost to rounding.
-        return _log_ratio_of_means(
-            a.squared_bias, b.squared_bias, a.members(), measure, level=level, seed=seed
-        )
-    columns, members = np.concatenate([a.columns(), b.columns()]), a.members()
-    statistic = of_moments(row.inverse_of or measure)
-    sign = -1.0 if row.inverse_of else 1.0
+    asked = question or row.question
+    if row.of_units or (measure == "squared_bias" and a.squared_bias is not None):
+        return _of_numbers(a, b, row, asked, level)
+    columns = np.concatenate([a.columns(), b.columns()])
     if np.isnan(columns[[0, 1, 4, 5]]).any():
         return undefined(level, "the second moments were not measured")
     if not row.judged:  # it does not look at the gradient judged against
         columns = np.nan_to_num(columns)
-
-    def ratio(means: Array) -> Array:
-        top, bottom = statistic(means[:4]), statistic(means[4:])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            result: Array = sign * (np.log(top) - np.log(bottom))
-        return result
-
-    found = bootstrap(columns, members, ratio, level=level, seed=seed)
-    if np.isnan(found.value) or np.isinf(found.value):
+    if row.inverse_of:
+        return _negative(log_ratio(a, b, measure=row.inverse_of, level=level, question=asked))
+    means = stratified_mean(columns, a.members())
+    tangents = _tangents(row, means)
+    about, reason = asked, ""
+    if asked == LIKE_THESE:
+        reason = too_few_for(columns, _within(a, b), a.members(), tangents)
+        about = THESE if reason else LIKE_THESE
+    found = quotient(_errors(a, b, columns, about), *tangents, level)
+    if not found.value > 0:
         return undefined(level, f"{measure} of one side is not positive")
-    return found
+    return _in_logs(found, level, about, reason)
 
 
-def _log_ratio_of_means(
-    a: Array,
-    b: Array,
-    members: Sequence[NDArray[np.int64]],
-    measure: str,
-    *,
-    level: float,
-    seed: int,
-) -> Interval:
-    """The log ratio of numbers that every unit has of its own, over the units that have both."""
-    columns = np.stack([a, b])
-    members = defined_members(columns.sum(0), members)
+def _tangents(row: MeasureRow, means: Array) -> tuple[Tangent, Tangent]:
+    """The tangents of a's top times b's bottom, and of a's bottom times b's top."""
+    top, bottom = ratio_of(row)
+    return (
+        tangent(lambda both: top(both[:4]) * bottom(both[4:]), means),
+        tangent(lambda both: bottom(both[:4]) * top(both[4:]), means),
+    )
+
+
+def _within(a: Units, b: Units) -> Array | None:
+    if a.within is None or b.within is None or a.within.shape != b.within.shape:
+        return None
+    both: Array = np.nan_to_num(np.concatenate([a.within, b.within]))
+    return both
+
+
+def _errors(a: Units, b: Units, columns: Array, about: Question) -> Errors:
+    if about == LIKE_THESE:
+        return over_instances(columns, a.members())
+    within = _within(a, b)
+    if within is None:
+        unknown = 0.0 if a.tolerance is not None else math.nan
+        within = np.full((2 * len(FIELDS), len(a.m2), 2), unknown)
+    return over_blocks(columns, within, a.members())
+
+
+def _of_numbers(a: Units, b: Units, row: MeasureRow, asked: Question, level: float) -> Interval:
+    """The log ratio of numbers that every instance has of its own, over those that have both."""
+    if row.of_units:
+        if row.name not in a.measures or row.name not in b.measures:
+            return undefined(level, "not measured")
+        columns = np.stack([a.measures[row.name], b.measures[row.name]])
+    else:
+        assert a.squared_bias is not None
+        assert b.squared_bias is not None
+        # From the moments, what is much smaller than them would be lost to rounding.
+        columns = np.stack([a.squared_bias, b.squared_bias])
+    members = defined_members(columns.sum(0), a.members())
     if not members:
-        return undefined(level, "undefined on every resampling unit of a stratum")
+        return undefined(level, "undefined on every instance of a seed")
+    means = stratified_mean(columns, members)
+    if not (means > 0).all():
+        return undefined(level, f"{row.name} of one side is not positive")
+    kept = np.concatenate(members)
+    places = np.split(np.arange(len(kept)), np.cumsum([len(m) for m in members])[:-1])
+    columns = columns[:, kept]
+    tangents = tangent(lambda both: both[0], means), tangent(lambda both: both[1], means)
+    reason = too_few_for(columns, None, places, tangents) if asked == LIKE_THESE else ""
+    if asked == LIKE_THESE and not reason:
+        found = quotient(over_instances(columns, places), *tangents, level)
+        return _in_logs(found, level, LIKE_THESE)
+    value = math.log(means[0] / means[1])
+    if a.tolerance is not None:
+        return Interval(value, value, value, level, reason=reason, question=THESE)
+    return undefined(level, reason or "its error on these instances was not kept for pairs")
 
-    def ratio(means: Array) -> Array:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            result: Array = np.log(means[0]) - np.log(means[1])
-        return result
 
-    found = bootstrap(columns, members, ratio, level=level, seed=seed)
-    if np.isnan(found.value) or np.isinf(found.value):
-        return undefined(level, f"{measure} of one side is not positive")
-    return found
+def _in_logs(found: Quotient, level: float, about: Question, reason: str = "") -> Interval:
+    value, low, high = map(_log, found[:3])
+    return Interval(value, low, high, level, reason or found.reason, about)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+def _negative(found: Interval) -> Interval:
+    return replace(found, value=-found.value, low=-found.high, high=-found.low)

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maxk_lab.catalogue import Catalogue, Row
+from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 
+# These stay, and their trajectories are random; or they are random themselves.
+Question = Literal["these instances", "instances like these"]
 Source = Literal["moments", "groups", "units", "cell"]
 ANY_CLAIM = ("equals", "order", "ratio")
 _LACKING = {
@@ -53,6 +56,9 @@ class MeasureRow(Row):
     on_policy: float = 0.0
     # The share of groups that are something: if none or all are, its interval is that of a count.
     rate: bool = False
+    # The question that its interval answers, and the values that it can have.
+    question: Question = "instances like these"
+    range: Range = ANYWHERE
     # How the value of a row follows from those of its seeds.
     pooled: Literal["mean", "least"] = "mean"
 
@@ -92,12 +98,20 @@ _OF_GRADIENT = [
         claims=(),
     ),
     MeasureRow(
+        name="effective_instances",
+        meaning="(Σ‖∇J‖²)² / Σ‖∇J‖⁴ over instances: how many carry the mean",
+        source="cell",
+        unit="instances",
+        claims=(),
+    ),
+    MeasureRow(
         name="variance",
         meaning="tr Cov ĝ = E‖ĝ‖² − ‖E ĝ‖²",
         implementation=f"{_MOMENTS}:variance",
         heading="variance",
         unit=_NORM,
         group="variance",
+        range=NOT_NEGATIVE,
     ),
     MeasureRow(
         name="relative_variance",
@@ -107,6 +121,7 @@ _OF_GRADIENT = [
         group="variance",
         divides_by=("mean_square",),
         inverse_of="snr",
+        range=NOT_NEGATIVE,
     ),
     MeasureRow(
         name="snr",
@@ -116,6 +131,7 @@ _OF_GRADIENT = [
         unit="1",
         group="variance",
         divides_by=("variance",),
+        range=NOT_NEGATIVE,
     ),
     MeasureRow(
         name="mean_square",
@@ -123,6 +139,8 @@ _OF_GRADIENT = [
         implementation=f"{_MOMENTS}:mean_square",
         unit=_NORM,
         claims=(),
+        range=NOT_NEGATIVE,
+        question="these instances",
     ),
     MeasureRow(
         name="squared_bias",
@@ -131,6 +149,8 @@ _OF_GRADIENT = [
         heading="squared bias",
         unit=_NORM,
         judged=True,
+        range=NOT_NEGATIVE,
+        question="these instances",
     ),
     MeasureRow(
         name="scale",
@@ -141,6 +161,7 @@ _OF_GRADIENT = [
         group="bias",
         divides_by=("truth",),
         judged=True,
+        question="these instances",
     ),
     MeasureRow(
         name="cosine",
@@ -151,6 +172,8 @@ _OF_GRADIENT = [
         group="bias",
         divides_by=("truth", "mean_square"),
         judged=True,
+        range=Range(-1.0, 1.0),
+        question="these instances",
     ),
     MeasureRow(
         name="value_variance",
@@ -159,6 +182,7 @@ _OF_GRADIENT = [
         heading="value variance",
         unit="reward²",
         group="value",
+        range=NOT_NEGATIVE,
     ),
     MeasureRow(
         name="dead_gradient_rate",
@@ -169,6 +193,7 @@ _OF_GRADIENT = [
         unit="1",
         group="weights",
         rate=True,
+        range=SHARES,
     ),
     MeasureRow(
         name="weight_concentration",
@@ -178,6 +203,7 @@ _OF_GRADIENT = [
         heading="concentration",
         unit="1",
         group="weights",
+        range=SHARES,
     ),
     MeasureRow(
         name="effective_sample_size",
@@ -188,6 +214,7 @@ _OF_GRADIENT = [
         group="ratios",
         needs="behaviour",
         on_policy=1.0,
+        range=NOT_NEGATIVE,
     ),
     MeasureRow(
         name="kl",
@@ -197,6 +224,7 @@ _OF_GRADIENT = [
         unit="nat",
         group="ratios",
         needs="behaviour",
+        range=NOT_NEGATIVE,
     ),
     MeasureRow(
         name="ratio_std",
@@ -206,6 +234,7 @@ _OF_GRADIENT = [
         unit="1",
         group="ratios",
         needs="behaviour",
+        range=NOT_NEGATIVE,
     ),
     MeasureRow(
         name="variance_first",
@@ -215,6 +244,7 @@ _OF_GRADIENT = [
         unit=_NORM,
         group="anatomy",
         needs="enumeration",
+        range=NOT_NEGATIVE,
     ),
     MeasureRow(
         name="variance_cross",
@@ -224,6 +254,7 @@ _OF_GRADIENT = [
         unit=_NORM,
         group="anatomy",
         needs="enumeration",
+        range=NOT_NEGATIVE,
     ),
     MeasureRow(
         name="variance_baseline",
@@ -233,6 +264,7 @@ _OF_GRADIENT = [
         unit=_NORM,
         group="anatomy",
         needs="enumeration",
+        range=NOT_NEGATIVE,
     ),
     MeasureRow(
         name="variance_interaction",

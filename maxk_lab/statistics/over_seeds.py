@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
+from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.skewed_mean import skewed_mean
 
 # The mean over the instances of a seed, with the ends of its interval over these.
 Mean = tuple[float | None, float | None, float | None]
@@ -40,9 +41,7 @@ def over_instances(values: Sequence[float], level: float) -> Interval:
     found = np.asarray(values, dtype=float)[None]
     if np.isnan(found).any():
         return undefined(level, "not defined on every instance")
-    return bootstrap(
-        found, [np.arange(found.shape[1])], lambda means: means[0], level=level, seed=0
-    )
+    return skewed_mean(found[0], level, of="instances")
 
 
 def of_instances(values: Sequence[Sequence[float]], level: float) -> Interval:

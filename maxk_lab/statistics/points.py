@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from maxk_lab.statistics.intervals import defined_members, of_moments, stratified_mean
+from maxk_lab.statistics.intervals import carrying_instances
 from maxk_lab.statistics.measures import MeasureRow, measures_of
-from maxk_lab.statistics.units import Units
+from maxk_lab.statistics.quotients import of_moments
+from maxk_lab.statistics.units import Units, defined_members, stratified_mean
 
 
 def point_estimates(units: Units, undefined: dict[str, str]) -> dict[str, float | None]:
@@ -26,6 +27,10 @@ def point_estimates(units: Units, undefined: dict[str, str]) -> dict[str, float 
         else:
             points[row.name] = None
             undefined[row.name] = "the estimated squared norm it divides by is not positive"
+    number = carrying_instances(units)["gradient"]
+    points["effective_instances"] = None if math.isnan(number) else number
+    if math.isnan(number):
+        undefined["effective_instances"] = "the mean squared norm of the gradient is not positive"
     for name, values in units.measures.items():
         members = defined_members(values, units.members())
         points[name] = float(stratified_mean(values[np.newaxis], members)[0]) if members else None

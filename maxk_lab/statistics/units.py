@@ -1,8 +1,7 @@
-"""Resampling units: the instances of a cell, or blocks of their pools, with their estimates."""
+"""The instances of a cell with the estimates of each, and how well each of them is known."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,13 +11,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from maxk_lab.fields import Numbers, Recorded
+from maxk_lab.statistics.deviations import Deviations, RecordedDeviations, plain, rounded
 
 Array = NDArray[np.float64]
 FIELDS = ("m2", "mean_square", "inner", "truth")
 
 
 class _Columns(Recorded):
-    stratum: list[int]
     m2: Numbers
     mean_square: Numbers
     inner: Numbers
@@ -35,7 +34,10 @@ class RecordedUnits(Recorded):
 
     units: _Columns
     replicates: int
+    within: dict[str, list[Numbers]] = Field(default_factory=dict)
+    deviations: RecordedDeviations | None = None
     measures: dict[str, Numbers] = Field(default_factory=dict)
+    errors: dict[str, Numbers] = Field(default_factory=dict)
     # Where every group was enumerated.
     bias: _Bias | None = None
     tolerance: float | None = None
@@ -45,12 +47,17 @@ class RecordedUnits(Recorded):
 class Units:
     """Unbiased estimates of every unit, all [U]: the moments of ĝ, and further measures.
 
-    The moments are E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`) and ‖∇J‖² (`truth`).
-    Where every group was enumerated the four are exact, and so are ‖E ĝ − ∇J‖² (`squared_bias`) and
-    its least value over multiples of ∇J (`off_direction`), both [U]; a relative bias up to
-    `tolerance` is then rounding. Elsewhere these are None. `measures` are NaN on units where they
-    are undefined. `groups` is how many independent groups of n were drawn in all; None where they
-    were enumerated.
+    A unit is one problem instance, a stratum the instances of one seed, that is of one frozen
+    policy. The moments are E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`) and ‖∇J‖²
+    (`truth`). `measures` are NaN on units where they are undefined, `errors` their standard errors
+    on each.
+
+    Where groups were drawn, `within` [4, U, B] is how far B independent blocks of each unit lie
+    from it in each moment, `deviations` are what a verdict on bias rests on, and `groups` is how
+    many independent groups of n there were in all. Where every group was enumerated the moments are
+    exact, and so are ‖E ĝ − ∇J‖² (`squared_bias`) and its least value over multiples of ∇J
+    (`off_direction`), both [U]; a relative bias up to `tolerance` is then rounding.
+    What does not apply is None.
     """
 
     stratum: NDArray[np.int64]
@@ -58,10 +65,13 @@ class Units:
     mean_square: Array
     inner: Array
     truth: Array
+    within: Array | None = None
+    deviations: Deviations | None = None
     squared_bias: Array | None = None
     off_direction: Array | None = None
     tolerance: float | None = None
     measures: Mapping[str, Array] = field(default_factory=dict)
+    errors: Mapping[str, Array] = field(default_factory=dict)
     groups: int | None = None
 
     @classmethod
@@ -72,48 +82,50 @@ class Units:
     @classmethod
     def of(cls, recorded: RecordedUnits) -> Units:
         """The units of a record."""
-        # None becomes NaN.
-        m2, mean_square, inner, truth = (
-            np.asarray(getattr(recorded.units, name), dtype=float) for name in FIELDS
-        )
+        count = len(recorded.units.m2)
         found = cls(
-            np.asarray(recorded.units.stratum, dtype=np.int64),
-            m2,
-            mean_square,
-            inner,
-            truth,
-            measures={
-                name: np.asarray(values, dtype=float) for name, values in recorded.measures.items()
-            },
+            np.zeros(count, dtype=np.int64),
+            m2=_array(recorded.units.m2),
+            mean_square=_array(recorded.units.mean_square),
+            inner=_array(recorded.units.inner),
+            truth=_array(recorded.units.truth),
+            measures={name: _array(values) for name, values in recorded.measures.items()},
+            errors={name: _array(values) for name, values in recorded.errors.items()},
         )
-        if recorded.bias is None:
-            return replace(found, groups=len(m2) * recorded.replicates)
-        return replace(
-            found,
-            squared_bias=np.asarray(recorded.bias.squared, dtype=float),
-            off_direction=np.asarray(recorded.bias.off_direction, dtype=float),
-            tolerance=recorded.tolerance,
-        )
+        if recorded.bias is not None:
+            return replace(
+                found,
+                squared_bias=_array(recorded.bias.squared),
+                off_direction=_array(recorded.bias.off_direction),
+                tolerance=recorded.tolerance,
+            )
+        found = replace(found, groups=count * recorded.replicates)
+        if recorded.deviations is not None:
+            found = replace(found, deviations=Deviations.from_record(recorded.deviations))
+        if set(recorded.within) == set(FIELDS):
+            within = np.stack([_array(recorded.within[name]) for name in FIELDS])
+            found = replace(found, within=within)
+        return found
 
     def as_record(self) -> dict[str, Any]:
-        """The units as a record holds them, for `of`; a measure is None where undefined."""
+        """The units as a record holds them, for `of`; a number is None where undefined."""
         found: dict[str, Any] = {
-            "units": {"stratum": self.stratum.tolist()}
-            | {name: getattr(self, name).tolist() for name in FIELDS},
-            "measures": {
-                name: [None if math.isnan(value) else value for value in values.tolist()]
-                for name, values in self.measures.items()
-            },
+            "units": {name: getattr(self, name).tolist() for name in FIELDS},
+            "measures": {name: plain(values) for name, values in self.measures.items()},
         }
-        if self.squared_bias is None or self.off_direction is None:
-            return found
-        return found | {
-            "bias": {
-                "squared": self.squared_bias.tolist(),
-                "off_direction": self.off_direction.tolist(),
-            },
-            "tolerance": self.tolerance,
-        }
+        if self.squared_bias is not None and self.off_direction is not None:
+            bias = {"squared": self.squared_bias, "off_direction": self.off_direction}
+            found["bias"] = {name: values.tolist() for name, values in bias.items()}
+            return found | {"tolerance": self.tolerance}
+        found["errors"] = {name: plain(rounded(errors)) for name, errors in self.errors.items()}
+        if self.within is not None:
+            found["within"] = {
+                name: [plain(blocks) for blocks in column]
+                for name, column in zip(FIELDS, map(rounded, self.within), strict=True)
+            }
+        if self.deviations is not None:
+            found["deviations"] = self.deviations.as_record()
+        return found
 
     @staticmethod
     def pool(parts: Sequence[Units]) -> Units:
@@ -125,22 +137,30 @@ class Units:
         for part in parts:
             strata.append(part.stratum + offset)
             offset += int(part.stratum.max()) + 1
-        m2, mean_square, inner, truth = np.concatenate([part.columns() for part in parts], axis=1)
-        measures = {
-            name: np.concatenate([part.measures[name] for part in parts])
-            for name in parts[0].measures
-            if all(name in part.measures for part in parts)
-        }
-        pooled = Units(np.concatenate(strata), m2, mean_square, inner, truth, measures=measures)
+        columns = np.concatenate([part.columns() for part in parts], axis=1)
+        pooled = Units(
+            stratum=np.concatenate(strata),
+            **dict(zip(FIELDS, columns, strict=True)),
+            measures=_together([part.measures for part in parts]),
+            errors=_together([part.errors for part in parts]),
+        )
         tolerances = [part.tolerance for part in parts if part.tolerance is not None]
-        if len(tolerances) < len(parts):
-            drawn = [part.groups for part in parts if part.groups is not None]
-            return replace(pooled, groups=sum(drawn)) if len(drawn) == len(parts) else pooled
+        if len(tolerances) == len(parts):
+            return replace(
+                pooled,
+                squared_bias=np.concatenate([part.squared_bias for part in parts]),
+                off_direction=np.concatenate([part.off_direction for part in parts]),
+                tolerance=max(tolerances),
+            )
+        drawn = [part.groups for part in parts if part.groups is not None]
+        within = [part.within for part in parts if part.within is not None]
+        deviations = [part.deviations for part in parts if part.deviations is not None]
+        alike = len({blocks.shape[2] for blocks in within}) == 1
         return replace(
             pooled,
-            squared_bias=np.concatenate([part.squared_bias for part in parts]),
-            off_direction=np.concatenate([part.off_direction for part in parts]),
-            tolerance=max(tolerances),
+            groups=sum(drawn) if len(drawn) == len(parts) else None,
+            within=np.concatenate(within, 1) if len(within) == len(parts) and alike else None,
+            deviations=Deviations.pool(deviations) if len(deviations) == len(parts) else None,
         )
 
     def columns(self) -> Array:
@@ -150,3 +170,28 @@ class Units:
     def members(self) -> list[NDArray[np.int64]]:
         """The unit indices of each stratum."""
         return [np.flatnonzero(self.stratum == s) for s in np.unique(self.stratum)]
+
+
+def stratified_mean(columns: Array, members: Sequence[NDArray[np.int64]]) -> Array:
+    """Mean over the units of each stratum, then over strata: [F, U] → [F]."""
+    means: Array = np.mean([columns[:, m].mean(axis=-1) for m in members], axis=0)
+    return means
+
+
+def defined_members(values: Array, members: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """The units of each stratum whose value is not NaN; empty where a stratum has none of them."""
+    kept = [m[~np.isnan(values[m])] for m in members]
+    return kept if all(len(m) for m in kept) else []
+
+
+def _array(values: Any) -> Array:
+    """The numbers of a record; None becomes NaN."""
+    return np.asarray(values, dtype=float)
+
+
+def _together(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    return {
+        name: np.concatenate([part[name] for part in parts])
+        for name in parts[0]
+        if all(name in part for part in parts)
+    }

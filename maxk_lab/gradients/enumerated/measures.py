@@ -130,7 +130,6 @@ class Enumeration:
         metrics: dict[str, Any] = {
             "against": "complete",
             "is_reference": False,
-            "unit": "instance",
             "replicates": 0,
             "value": float(np.mean(column("value"))),
             "undefined": undefined,

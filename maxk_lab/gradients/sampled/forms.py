@@ -12,7 +12,7 @@ from maxk_lab.gradients.scores.pool import ScorePool
 
 
 class GroupedForms(ABC):
-    """Groups of n under one partition of the pool, `order` [I, U, Rep, n].
+    """Groups of n under one partition of the pool, `order` [I, U, Rep, n]: U blocks an instance.
 
     Rewards and ratios have this shape, too.
     """
@@ -50,19 +50,19 @@ class GroupedForms(ABC):
 
     @abstractmethod
     def within(self, a: Tensor, b: Tensor) -> Tensor:
-        """Σ_r ⟨ĝ_r(a), ĝ_r(b)⟩ per unit: weights [I, U, Rep, n] → [I, U]."""
+        """Σ_r ⟨ĝ_r(a), ĝ_r(b)⟩ per block: weights [I, U, Rep, n] → [I, U]."""
 
     @abstractmethod
     def totals(self, weights: Tensor) -> Tensor:
-        """Σ_r ĝ_r per unit, in whichever way `across` and `toward` read it: [I, U, ...]."""
+        """Σ_r ĝ_r per block, in whichever way `across` and `toward` read it: [I, U, ...]."""
 
     @abstractmethod
-    def across(self, total_a: Tensor, total_b: Tensor, within: Tensor) -> Tensor:
-        """mean_{r≠s} ⟨ĝ_r(a), ĝ_s(b)⟩ per unit, unbiased for ⟨E ĝ(a), E ĝ(b)⟩: [I, U]."""
+    def across(self, total_a: Tensor, total_b: Tensor) -> Tensor:
+        """Return ⟨mean ĝ(a) of block b, mean ĝ(b) of block c⟩ from their totals: [I, B, B]."""
 
     @abstractmethod
     def toward(self, weights: Tensor, total: Tensor, position: int) -> Tensor:
-        """mean_r ⟨ĝ_r, ∇J⟩ per unit, for the objective at `position` of the pool: [I, U]."""
+        """mean_r ⟨ĝ_r, ∇J⟩ per block, for the objective at `position` of the pool: [I, U]."""
 
 
 class GramForms(GroupedForms):
@@ -88,9 +88,8 @@ class GramForms(GroupedForms):
         sums = weights.new_zeros(len(weights), self.blocks, self.table.shape[1])
         return sums.scatter_add_(2, self.rows.flatten(2), weights.flatten(2))
 
-    def across(self, total_a: Tensor, total_b: Tensor, within: Tensor) -> Tensor:
-        product = torch.einsum("iua,iab,iub->iu", total_a, self.table, total_b)
-        return (product - within) / (self.replicates * (self.replicates - 1))
+    def across(self, total_a: Tensor, total_b: Tensor) -> Tensor:
+        return (total_a @ self.table @ total_b.mT) / self.replicates**2
 
     def toward(self, weights: Tensor, total: Tensor, position: int) -> Tensor:
         return torch.einsum("iua,ia->iu", total, self._pool.inner[..., position]) / self.replicates
@@ -122,9 +121,8 @@ class ScoreForms(GroupedForms):
         """Return the estimates as vectors: [I, U, P]."""
         return self.estimates(weights).sum(2)
 
-    def across(self, total_a: Tensor, total_b: Tensor, within: Tensor) -> Tensor:
-        product = (total_a * total_b).sum(-1)
-        return (product - within) / (self.replicates * (self.replicates - 1))
+    def across(self, total_a: Tensor, total_b: Tensor) -> Tensor:
+        return (total_a @ total_b.mT) / self.replicates**2
 
     def toward(self, weights: Tensor, total: Tensor, position: int) -> Tensor:
         inner = self._pool.inner[..., position].gather(1, self.rows.flatten(1)).view(weights.shape)

@@ -2,77 +2,90 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.measures import Enumeration
 from maxk_lab.gradients.fitting import SampledFits
-from maxk_lab.gradients.sampled.forms import GroupedForms, grouped_forms
+from maxk_lab.gradients.sampled.blocks import (
+    Blocks,
+    error_of_blocks,
+    mean_of_blocks,
+    together,
+)
+from maxk_lab.gradients.sampled.forms import grouped_forms
+from maxk_lab.gradients.sampled.per_block import measures_by_block, values_of
 from maxk_lab.gradients.sampled.stand_in import StandIn
-from maxk_lab.gradients.scores.behaviour import divergence, ratio_std
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.scores.proxies import proxy_correlations
-from maxk_lab.gradients.weighted_groups import WeightedGroups, means_by_unit
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.points import point_estimates
-from maxk_lab.statistics.units import Units
+from maxk_lab.statistics.units import FIELDS, Units
 
-# With fewer instances than this, blocks of the pool are resampled instead.
-MIN_INSTANCES = 12
-MAX_BLOCKS = 16
+# Blocks of an instance: their spread tells how well these very instances are measured.
+MOST_BLOCKS = 32
+# With fewer groups than this every group is a block; else a block has at least two, so that several
+# partitions differ.
+FEW_GROUPS = 16
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The pool cut for one n into `units` equal, disjoint parts, each into groups of n.
+    """The pool of every instance cut for one n into equal, disjoint blocks, each into groups of n.
 
-    A part is an instance, or a block of one.
-
-    order [S, I, U, Rep, n]: for each of S random partitions, positions in the pool of the members
-    of each group.
+    order [S, I, B, g, n]: for each of S random partitions, positions in the pool of the members of
+    each group. Blocks share no trajectory under any partition, so they are independent.
     """
 
     order: Tensor
-    stratum: list[int]
-    unit: str
+
+    @property
+    def replicates(self) -> int:
+        """The groups of an instance under one partition."""
+        return int(self.order.shape[2] * self.order.shape[3])
 
 
 def pool_layout(pool: ScorePool, n: int, partitions: int, seed: int) -> Layout:
-    """Return random disjoint groups of n. Raises `ValueError` where a unit has fewer than two.
+    """Return random disjoint groups of n. Raises `ValueError` where there are fewer than two.
 
-    The pool is i.i.d., so its blocks are cut in drawing order; only the grouping inside a unit is
+    The pool is i.i.d., so its blocks are cut in drawing order; only the grouping inside a block is
     random.
     """
     instances, size = pool.rewards.shape
-    blocks = 1 if instances >= MIN_INSTANCES else max(1, min(MAX_BLOCKS, size // (4 * n)))
+    blocks, each = _blocks(size // n, partitions)
+    if blocks < 2:
+        raise ValueError(f"a pool of {size} holds {blocks} group of n = {n}; at least 2 are needed")
     block_size = size // blocks
-    groups = block_size // n
-    if groups < 2:
-        raise ValueError(f"a pool of {size} holds {groups} group of n = {n}; at least 2 are needed")
     generator = torch.Generator().manual_seed(derive_seed("partitions", seed, n))
     order = torch.stack(
         [
             torch.stack(
                 [
-                    torch.randperm(block_size, generator=generator)[: groups * n] + b * block_size
+                    torch.randperm(block_size, generator=generator)[: each * n] + b * block_size
                     for b in range(blocks)
                 ]
             )
             for _ in range(partitions * instances)
         ]
-    ).view(partitions, instances, blocks, groups, n)
-    by_block = blocks > 1
-    stratum = [i for i in range(instances) for _ in range(blocks)] if by_block else [0] * instances
-    return Layout(order, stratum, "block" if by_block else "instance")
+    ).view(partitions, instances, blocks, each, n)
+    return Layout(order)
+
+
+def _blocks(groups: int, partitions: int) -> tuple[int, int]:
+    """Into how many blocks of how many groups each so many groups are cut."""
+    least = 1 if partitions == 1 or groups < FEW_GROUPS else 2
+    each = max(least, math.ceil(groups / MOST_BLOCKS))
+    blocks = groups // each
+    return blocks - blocks % together(blocks), each
 
 
 def measure_cells(
@@ -85,144 +98,117 @@ def measure_cells(
     proxies = proxy_correlations(pool)
 
     @lru_cache(maxsize=1)
-    def groups(n: int, partitions: int) -> tuple[Layout, list[GroupedForms], SampledFits]:
-        layout = pool_layout(pool, n, partitions, seed)
-        forms = [grouped_forms(pool, order) for order in layout.order]
-        return layout, forms, SampledFits(forms)
+    def cut(n: int, partitions: int) -> CutPool:
+        return CutPool(pool, n, partitions, seed)
 
-    enumeration = Enumeration(pool, lambda n, partitions: groups(n, partitions)[2])
+    enumeration = Enumeration(pool, lambda n, partitions: cut(n, partitions).fits)
     for cell in sorted(cells, key=lambda cell: int(cell["n"])):
         try:
             metrics = enumeration.measure(cell) if cell.get("complete") else None
             if metrics is None:
-                metrics = _measure(pool, *groups(cell["n"], cell["partitions"]), cell)
+                metrics = cut(cell["n"], cell["partitions"]).measure(cell)
             yield cell["id"], metrics | {"proxies": proxies}
         except Exception as error:
             yield cell["id"], error
 
 
-def _measure(
-    pool: ScorePool,
-    layout: Layout,
-    forms: Sequence[GroupedForms],
-    fits: SampledFits,
-    cell: Mapping[str, Any],
-) -> dict[str, Any]:
-    method = Method.of(cell)
-    wanted = method.objective
-    position = pool.objectives.index(wanted.name) if pool.exact else None
-    stand_in = None if pool.exact else StandIn.of(wanted, cell["n"], off_policy=pool.off_policy)
-    coefficients = fits.coefficients(cell["estimator"], cell["baseline"], cell["k"])
-    weights = [
-        form.weights(cell["estimator"], cell["baseline"], cell["k"], fitted)
-        for form, fitted in zip(forms, coefficients, strict=True)
-    ]
-    columns = torch.stack(
-        [
-            _unit_columns(form, w, position, stand_in, pool, wanted.k)
-            for form, w in zip(forms, weights, strict=True)
+class CutPool:
+    """A pool cut into blocks of groups of n; what its cells share is worked out once."""
+
+    def __init__(self, pool: ScorePool, n: int, partitions: int, seed: int) -> None:
+        self._pool, self._layout = pool, pool_layout(pool, n, partitions, seed)
+        self._forms = [grouped_forms(pool, order) for order in self._layout.order]
+        self._n = n
+        self._controls = cache(self._controls_of)
+        self._totals_of_stand_in = cache(self._totals_against)
+        self.fits = SampledFits(self._forms)
+
+    def measure(self, cell: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the metrics of a cell of this n."""
+        pool, forms = self._pool, self._forms
+        method = Method.of(cell)
+        wanted = method.objective
+        position = pool.objectives.index(wanted.name) if pool.exact else None
+        coefficients = self.fits.coefficients(cell["estimator"], cell["baseline"], cell["k"])
+        weights = [
+            form.weights(cell["estimator"], cell["baseline"], cell["k"], fitted)
+            for form, fitted in zip(forms, coefficients, strict=True)
         ]
-    ).mean(0)
-    by_ratios = pool.off_policy and method.needs_ratios
-    values = [_values(form, wanted, by_ratios=by_ratios) for form in forms]
-    m2, mean_square, inner, truth = columns.double().numpy()
-    units = Units(
-        np.array(layout.stratum),
-        m2,
-        mean_square,
-        inner,
-        truth,
-        measures={
-            name: column.double().flatten().numpy()
-            for name, column in _measures(pool, forms, weights, values, position).items()
-        },
-    )
-    undefined: dict[str, str] = {}
-    metrics: dict[str, Any] = {
-        "against": "exact" if stand_in is None else f"reference:{stand_in.name}",
-        "is_reference": stand_in is not None
-        and (cell["estimator"], cell["baseline"]) == (stand_in.estimator, stand_in.baseline),
-        "unit": layout.unit,
-        "replicates": forms[0].replicates,
-        "value": float(torch.stack([value.mean() for value in values]).mean())
-        if position is None
-        else float(pool.value[:, position].mean()),
-        "undefined": undefined,
-    }
-    if coefficients[0] is not None:
-        by_instance = [fitted.mean((1, 2)) for fitted in coefficients if fitted is not None]
-        metrics["coefficients"] = torch.stack(by_instance).mean(0).tolist()
-    return metrics | units.as_record() | point_estimates(units, undefined)
-
-
-def _unit_columns(
-    form: GroupedForms,
-    weights: Tensor,
-    position: int | None,
-    stand_in: StandIn | None,
-    pool: ScorePool,
-    k: int,
-) -> Tensor:
-    """m2, mean square, inner and truth of every unit: [4, I·U]."""
-    within, total = form.within(weights, weights), form.totals(weights)
-    mean_square = form.across(total, total, within)
-    if stand_in is None:
-        assert position is not None
-        inner = form.toward(weights, total, position)
-        truth = pool.norm[:, position : position + 1].expand_as(inner)
-    else:
-        against = form.weights(stand_in.estimator, stand_in.baseline, k)
-        total_against = form.totals(against)
-        inner = form.across(total, total_against, form.within(weights, against))
-        truth = form.across(total_against, total_against, form.within(against, against))
-    return torch.stack([within / form.replicates, mean_square, inner, truth]).flatten(1)
-
-
-def _values(form: GroupedForms, wanted: Objective, *, by_ratios: bool) -> Tensor:
-    """Return the objective's unbiased estimate from every group, [I, U, Rep].
-
-    `by_ratios` is for the policy that did not draw the groups.
-    """
-    values: Tensor = (
-        off_policy_value(form.rewards, form.ratios, wanted.k)
-        if by_ratios
-        else objective_estimate(form.rewards, wanted)
-    )
-    return values
-
-
-def _measures(
-    pool: ScorePool,
-    forms: Sequence[GroupedForms],
-    weights: Sequence[Tensor],
-    values: Sequence[Tensor],
-    position: int | None,
-) -> dict[str, Tensor]:
-    """One value per unit of every measure beside the moments, [I, U]; NaN where undefined."""
-    value = torch.stack(list(values))
-    groups = [WeightedGroups(w, form.rewards) for w, form in zip(weights, forms, strict=True)]
-    measures = {
-        "objective": value.mean((0, 3))
-        if position is None
-        else _by_unit(pool.value[:, position], forms),
-        "value_variance": value.var(3).mean(0),
-    } | means_by_unit(groups)
-    if pool.off_policy:
-        sizes = torch.stack([effective_sample_size(form.ratios) / form.n for form in forms])
-        ratios = forms[0].ratios.flatten(2)
-        chance = torch.full_like(ratios, 1 / ratios.shape[2])
-        measures |= {
-            "effective_sample_size": sizes.mean((0, 3)),
-            "kl": _by_unit(divergence(pool.behaviour, pool.listed_ratios), forms)
-            if pool.listed
-            else divergence(chance, ratios),
-            "ratio_std": _by_unit(ratio_std(pool.behaviour, pool.listed_ratios), forms)
-            if pool.listed
-            else ratios.std(2),
+        blocks = self._blocks(weights, wanted)
+        by_ratios = pool.off_policy and method.needs_ratios
+        values = [values_of(form, wanted, by_ratios=by_ratios) for form in forms]
+        measured = measures_by_block(pool, forms, weights, values, position)
+        units = Units(
+            stratum=np.zeros(len(pool.rewards), dtype=np.int64),
+            **dict(zip(FIELDS, blocks.columns(), strict=True)),
+            within=blocks.within(),
+            deviations=blocks.deviations(self._controls(wanted)),
+            measures={name: mean_of_blocks(column) for name, column in measured.items()},
+            errors={name: error_of_blocks(column) for name, column in measured.items()},
+            groups=len(pool.rewards) * self._layout.replicates,
+        )
+        stand_in = self._stand_in(wanted)
+        undefined: dict[str, str] = {}
+        metrics: dict[str, Any] = {
+            "against": "exact" if stand_in is None else f"reference:{stand_in.name}",
+            "is_reference": stand_in is not None
+            and (cell["estimator"], cell["baseline"]) == (stand_in.estimator, stand_in.baseline),
+            "replicates": self._layout.replicates,
+            "value": float(torch.stack([value.mean() for value in values]).mean())
+            if position is None
+            else float(pool.value[:, position].mean()),
+            "undefined": undefined,
         }
-    return measures
+        if coefficients[0] is not None:
+            by_instance = [fitted.mean((1, 2)) for fitted in coefficients if fitted is not None]
+            metrics["coefficients"] = torch.stack(by_instance).mean(0).tolist()
+        return metrics | units.as_record() | point_estimates(units, undefined)
+
+    def _stand_in(self, wanted: Objective) -> StandIn | None:
+        """The estimator that is judged against, None where the exact gradient is known."""
+        if self._pool.exact:
+            return None
+        return StandIn.of(wanted, self._n, off_policy=self._pool.off_policy)
+
+    def _controls_of(self, wanted: Objective) -> list[Blocks]:
+        """The blocks of every estimator of this objective's gradient that is unbiased by proof."""
+        found = StandIn.controls(wanted, self._n, off_policy=self._pool.off_policy)
+        judge = self._stand_in(wanted)
+        return [self._blocks(self._weights(one, wanted), wanted) for one in found if one != judge]
+
+    def _weights(self, stand_in: StandIn, wanted: Objective) -> list[Tensor]:
+        return [
+            form.weights(stand_in.estimator, stand_in.baseline, wanted.k) for form in self._forms
+        ]
+
+    def _blocks(self, weights: Sequence[Tensor], wanted: Objective) -> Blocks:
+        """The estimates of every block, means over the partitions."""
+        parts = list(zip(self._forms, weights, strict=True))
+        m2 = _mean([form.within(w, w) / form.replicates for form, w in parts])
+        totals = [form.totals(w) for form, w in parts]
+        total, form = _mean(totals), self._forms[0]
+        square = form.across(total, total)
+        if self._pool.exact:
+            position = self._pool.objectives.index(wanted.name)
+            toward = [
+                form.toward(w, own, position) for (form, w), own in zip(parts, totals, strict=True)
+            ]
+            cross = _mean(toward).unsqueeze(2).expand_as(square)
+            other = self._pool.norm[:, position].view(-1, 1, 1).expand_as(square)
+        else:
+            against, other = self._totals_of_stand_in(wanted)
+            cross = form.across(total, against)
+        arrays = [part.double().numpy() for part in (m2, square, cross, other)]
+        return Blocks(*arrays, exact=self._pool.exact)
+
+    def _totals_against(self, wanted: Objective) -> tuple[Tensor, Tensor]:
+        """The totals of the estimator that is judged against, and their products."""
+        stand_in = self._stand_in(wanted)
+        assert stand_in is not None
+        weights = self._weights(stand_in, wanted)
+        total = _mean([form.totals(w) for form, w in zip(self._forms, weights, strict=True)])
+        return total, self._forms[0].across(total, total)
 
 
-def _by_unit(values: Tensor, forms: Sequence[GroupedForms]) -> Tensor:
-    """A number per instance [I] for each of its units [I, U]."""
-    return values.unsqueeze(1).expand(-1, forms[0].blocks)
+def _mean(parts: Sequence[Tensor]) -> Tensor:
+    return torch.stack(list(parts)).mean(0)

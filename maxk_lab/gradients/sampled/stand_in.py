@@ -40,3 +40,15 @@ class StandIn:
                 "ratios"
             )
         return cls("off_policy_maxk", baseline)
+
+    @classmethod
+    def controls(cls, wanted: Objective, n: int, *, off_policy: bool) -> tuple[StandIn, ...]:
+        """The estimators, unbiased by proof, in which a bias can only be a badly drawn instance."""
+        if off_policy and not wanted.is_max:
+            return ()
+        estimator = cls.of(wanted, n, off_policy=off_policy).estimator
+        return tuple(
+            cls(estimator, baseline)
+            for baseline in ("centred", "subloo")
+            if Method.parse(estimator, baseline, wanted.k).refusal(n) is None
+        )

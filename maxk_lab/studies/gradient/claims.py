@@ -64,7 +64,7 @@ def _judge_unbiased(claim: UnbiasedClaim, met: Sequence[GradientRow]) -> Judged:
     else:
         seen = (
             f"no bias seen in {len(met)} rows; "
-            "the smallest relative bias that could have been seen is at most "
+            "the smallest bias along the gradient that could have been seen is at most "
             f"{widest.bias.detectable:.2g} ({widest.key.path})"
         )
     if not widest.bias.detectable <= claim.detectable:

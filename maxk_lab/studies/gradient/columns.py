@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from maxk_lab.report.document import UNDEFINED, Column, compact, number
 from maxk_lab.report.key_columns import POINT, SEEDS
+from maxk_lab.statistics.bias import BiasVerdict
+from maxk_lab.statistics.errors import THESE
+from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES, in_group, measures_of
+from maxk_lab.statistics.typical import TypicalRatio
 from maxk_lab.studies.gradient.row.model import GradientRow
 
 # The measures that every row is asked for, whether they can be had or not.
@@ -40,6 +44,10 @@ def record(row: GradientRow) -> dict[str, Any]:
     flat |= row.anatomy
     if row.over_best is not None:
         flat |= OVER_BEST.values(row)
+    if row.over_least is not None:
+        flat["least"] = row.over_least.baseline
+        for column in OVER_LEAST:
+            flat |= column.values(row)
     flat["instances"], flat["pool"] = row.instances, row.pool
     flat["cells"] = dict(row.cells)
     flat["undefined"] = {
@@ -52,12 +60,19 @@ def measure(name: str) -> Column:
     """The column of a measure with its interval; empty in rows where it was not measured."""
 
     def values(row: GradientRow) -> Mapping[str, Any]:
-        return row.intervals[name].columns(name)
+        found = row.intervals[name]
+        return found.columns(name) | {f"{name}_about": found.question if found.known else None}
 
     def text(row: GradientRow) -> str:
-        return compact(row.intervals[name]) if name in row.intervals else ""
+        return marked(row.intervals[name]) if name in row.intervals else ""
 
     return Column(MEASURES.get(name).heading, text, values, numeric=True)
+
+
+def marked(found: Interval) -> str:
+    """The interval; with † where it is about these instances for want of others like them."""
+    fallen_back = found.known and found.question == THESE and found.reason
+    return f"{compact(found)} †" if fallen_back else compact(found)
 
 
 def share(part: str) -> Column:
@@ -75,6 +90,36 @@ def share(part: str) -> Column:
     )
 
 
+def _verdict(bias: BiasVerdict) -> str:
+    """The verdict, with the instances whose own test found the bias."""
+    if bias.verdict == "undefined":
+        return UNDEFINED
+    if not bias.found_on:
+        return bias.verdict
+    word = "instance" if bias.found_on == 1 else "instances"
+    return f"{bias.verdict} (on {bias.found_on} {word}, worst {number(bias.worst)})"
+
+
+def _number_of(value: float | None) -> str:
+    return UNDEFINED if value is None or math.isnan(value) else f"{value:.1f}"
+
+
+def _typical(row: GradientRow, text: Callable[[TypicalRatio], str]) -> str:
+    found = row.over_least.typical if row.over_least is not None else None
+    return UNDEFINED if found is None else text(found)
+
+
+def _of_typical(row: GradientRow) -> Mapping[str, Any]:
+    found = row.over_least.typical if row.over_least is not None else None
+    if found is None:
+        return {}
+    return found.median.columns("typical_over_least") | {
+        "less_on": found.below,
+        "ties": found.ties,
+        "sign_test_p": found.p_value,
+    }
+
+
 def _defined(value: float) -> float | None:
     return None if math.isnan(value) else value
 
@@ -83,6 +128,39 @@ KEY = (*POINT, SEEDS)
 VARIANCE = (
     Column("★", lambda row: "★" if row.best else "", lambda row: {"best": row.best}),
     *map(measure, OF_VARIANCE),
+    Column(
+        "typical relative variance",
+        lambda row: UNDEFINED if row.typical is None else compact(row.typical),
+        lambda row: {} if row.typical is None else row.typical.columns("typical_relative_variance"),
+        numeric=True,
+    ),
+    Column(
+        "carried by",
+        lambda row: _number_of(min(row.carrying.values(), default=None)),
+        lambda row: {f"effective_instances_{n}": _defined(v) for n, v in row.carrying.items()},
+        numeric=True,
+    ),
+)
+# The paired ratios to the baseline of least variance.
+OVER_LEAST = (
+    Column(
+        "over the least",
+        lambda row: marked(row.over_least.mean),
+        lambda row: row.over_least.mean.columns("over_least"),
+        numeric=True,
+    ),
+    Column(
+        "typical instance",
+        lambda row: _typical(row, lambda found: compact(found.median)),
+        lambda row: _of_typical(row),
+        numeric=True,
+    ),
+    Column(
+        "less on",
+        lambda row: _typical(row, lambda found: f"{found.below} of {found.instances}"),
+        lambda row: {},
+        numeric=True,
+    ),
 )
 BIAS = (
     *map(measure, OF_BIAS),
@@ -93,19 +171,26 @@ BIAS = (
     ),
     Column(
         "verdict",
-        lambda row: UNDEFINED if row.bias.verdict == "undefined" else row.bias.verdict,
+        lambda row: _verdict(row.bias),
         lambda row: {
             "bias_verdict": row.bias.verdict,
             "bias_p_holm": _defined(row.bias.p_value),
             "relative_bias": _defined(row.bias.relative_bias),
+            "bias_found_on": row.bias.found_on,
+            "bias_worst": _defined(row.bias.worst),
         },
+    ),
+    Column(
+        "bias at most",
+        lambda row: number(row.bias.at_most),
+        lambda row: {"relative_bias_at_most": _defined(row.bias.at_most)},
+        numeric=True,
     ),
     Column(
         "could see",
         lambda row: number(row.bias.detectable),
         lambda row: {
             "detectable": _defined(row.bias.detectable),
-            "detectable_scale": _defined(row.bias.detectable_scale),
             "against": row.against,
         },
         numeric=True,

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import listed, seed_words
+from maxk_lab.statistics.errors import THESE
+from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.columns import ALWAYS
 from maxk_lab.studies.gradient.row.model import GradientRow
@@ -21,10 +23,6 @@ def basis(
     """The lines on seeds, samples, resampling, and the gradient that bias is judged against."""
     finished = [row for row in rows if row.all_finished]
     first = (finished or rows)[0]
-    units = {
-        "instance": f"bootstrap over instances ({first.units_per_seed} per seed)",
-        "block": f"bootstrap over pool blocks ({first.units_per_seed} per seed)",
-    }.get(first.unit, "none yet")
     tested = sum(row.bias.verdict in _TESTED and not row.enumerated for row in judged_together)
     enumerated = any(row.enumerated for row in rows)
     against = [
@@ -35,8 +33,15 @@ def basis(
     lines = [
         f"{seed_words(rows)}; {first.instances} instance{'s' if first.instances > 1 else ''}, "
         f"pool of {first.pool} trajectories each.",
-        f"Intervals: {summary.level:.0%}, {units}, stratified by seed; policies are held fixed.",
+        f"Intervals: {summary.level:.0%}; policies are held fixed. Of variances, SNR and their "
+        "ratios: about instances like these, which are drawn anew within each seed. Of bias, scale "
+        "and cosine: about these instances, whose trajectories are drawn anew.",
     ]
+    if any(found.reason and found.question == THESE for found in _told(finished)):
+        lines.append(
+            "†: about these instances all the same, because too few of them carry the mean to "
+            "speak of others."
+        )
     if enumerated:
         lines.append(
             "Complete enumeration: mean and variance are sums over every possible group of n "
@@ -50,6 +55,11 @@ def basis(
             f"Holm-corrected over {tested} rows at {summary.alpha:g}."
         )
     return tuple(lines)
+
+
+def _told(rows: Sequence[GradientRow]) -> list[Interval]:
+    """The intervals that can be printed."""
+    return [found for row in rows for found in row.intervals.values() if found.known]
 
 
 def _against(name: str) -> str:

@@ -19,6 +19,9 @@ from maxk_lab.sweeps.spec.variation import Variant
 # trajectory).
 WARMUP_COST = 1.0
 SCORE_COST = 2.0
+# What a record holds: 2 since the groups of an instance are cut into independent blocks, of which
+# it keeps the spread. Cells measured before that are measured anew.
+RECORD_VERSION = 2
 # Settings that came later than the first records, each with the value that stands for its absence.
 LATER: Mapping[str, Any] = {"complete": False, "behaviour": {"distance": 0.0}}
 
@@ -42,6 +45,10 @@ class GradientUnit(Unit):
     partitions: int
     complete: bool
     distance: float
+
+    def meaning(self) -> dict[str, Any]:
+        """Return the part of the unit that tells its cells from others."""
+        return super().meaning() | {"record_version": RECORD_VERSION}
 
     def as_dict(self) -> dict[str, Any]:
         """Return all that the pool depends on and how it is measured."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from maxk_lab.ranges import Range
 from maxk_lab.report.document import UNDEFINED, Column, Section, Sheet, breaks_between, compact
 from maxk_lab.report.key_columns import setting_columns
 from maxk_lab.report.naming import Setting
 from maxk_lab.report.rows import grouped
-from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
+from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.skewed_mean import skewed_mean
 from maxk_lab.studies.gradient.record import Metrics
 from maxk_lab.studies.gradient.row.model import ProxyRow
 
@@ -72,10 +73,9 @@ def _interval(defined: Sequence[Sequence[float]], seeds: int, level: float) -> I
         return undefined(level, f"incomplete: {len(defined)} of {seeds} seeds finished")
     if not all(defined):
         return undefined(level, "constant on every instance of a seed: no correlation")
-    ends = np.cumsum([0, *map(len, defined)])
-    members = [np.arange(*pair) for pair in pairwise(ends)]
-    return bootstrap(
-        np.concatenate(defined)[None], members, lambda means: means[0], level=level, seed=0
+    seed = np.repeat(np.arange(len(defined)), [len(values) for values in defined])
+    return skewed_mean(
+        np.concatenate(defined), level, within=Range(-1.0, 1.0), stratum=seed, of="instances"
     )
 
 
@@ -102,7 +102,7 @@ def _sheet(environment: str, rows: tuple[ProxyRow, ...], level: float) -> Sheet:
     caption = [
         "Correlation over the trajectories of one instance with the exact ‖ψ‖², ψ = ∇ log π; "
         "mean over instances.",
-        f"Intervals: {level:.0%}, bootstrap over instances, stratified by seed; "
+        f"Intervals: {level:.0%}, about instances like these, drawn anew within each seed; "
         "policies are held fixed.",
     ]
     if any(row.without for row in rows):

@@ -22,7 +22,6 @@ class Metrics(RecordedUnits):
     __pydantic_extra__: dict[str, float | None] = Field(init=False)
 
     against: str
-    unit: str
     is_reference: bool = False
     undefined: dict[str, str] = Field(default_factory=dict)
     proxies: dict[str, Numbers] = Field(default_factory=dict)

@@ -11,13 +11,14 @@ import numpy as np
 from maxk_lab.report.naming import Setting, environment_label, setting_of
 from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
-from maxk_lab.statistics.intervals import Interval, interval, stratified_mean, undefined
+from maxk_lab.statistics.intervals import Interval, carrying_instances, interval, undefined
 from maxk_lab.statistics.measures import measures_of
-from maxk_lab.statistics.units import Units
+from maxk_lab.statistics.typical import typical_relative_variance
+from maxk_lab.statistics.units import Units, stratified_mean
 from maxk_lab.studies.gradient.columns import ALWAYS, ANATOMY, SOMETIMES
 from maxk_lab.studies.gradient.proxies import proxy_rows
 from maxk_lab.studies.gradient.record import Metrics
-from maxk_lab.studies.gradient.row.best import mark_best
+from maxk_lab.studies.gradient.row.best import mark_best, with_over_least
 from maxk_lab.studies.gradient.row.best_possible import with_over_best
 from maxk_lab.studies.gradient.row.model import DISTANCE, GradientKey, GradientRow, ProxyRow
 
@@ -47,7 +48,7 @@ def pool(
         {row.key: row.units for row in rows if row.units is not None}, alpha=alpha
     )
     rows = [replace(row, bias=judged.get(row.key, row.bias)) for row in rows]
-    rows = with_over_best(mark_best(rows, alpha=alpha), level)
+    rows = with_over_least(with_over_best(mark_best(rows, alpha=alpha), level), level=level)
     places = grouped(cells, lambda cell: (environment_label(cell), _setting(cell), cell["stage"]))
     return GradientRows(tuple(rows), tuple(proxy_rows(places, read, level)))
 
@@ -73,8 +74,6 @@ def _pooled(
         catalogued_unbiased=_derived_unbiased(key),
         instances=cells[0]["instances"],
         pool=cells[0]["pool"],
-        unit=" and ".join(sorted({m.unit for m in metrics})),
-        units_per_seed=min((len(m.units.m2) for m in metrics), default=0),
         against=_against({m.against for m in metrics}),
     )
     reason = _why_not_pooled(row, metrics)
@@ -89,7 +88,14 @@ def _pooled(
         units = replace(units, measures={**units.measures, **_without_distance(len(units.m2))})
     measured = (*ALWAYS, *(name for name in SOMETIMES if name in units.measures))
     intervals = {name: _measure(units, name, level) for name in measured}
-    return replace(row, intervals=intervals, anatomy=_anatomy(units), units=units)
+    return replace(
+        row,
+        intervals=intervals,
+        anatomy=_anatomy(units),
+        units=units,
+        typical=typical_relative_variance(units, unbiased=row.catalogued_unbiased, level=level),
+        carrying=carrying_instances(units),
+    )
 
 
 def _derived_unbiased(key: GradientKey) -> bool:
@@ -126,9 +132,9 @@ def _against(ways: set[str]) -> str:
 def _why_not_pooled(row: GradientRow, metrics: Sequence[Metrics]) -> str:
     if row.unfinished:
         return row.unfinished
-    if " and " in row.against or " and " in row.unit:
+    if " and " in row.against:
         return "the seeds were measured in different ways and cannot be pooled"
-    if row.units_per_seed == 0:
+    if not all(m.units.m2 for m in metrics):
         return (
             "; ".join(sorted({text for m in metrics for text in m.undefined.values()}))
             or "no units"

@@ -31,6 +31,7 @@ from maxk_lab.studies.gradient.columns import (
     OF_RATIOS,
     OF_WEIGHTS,
     OVER_BEST,
+    OVER_LEAST,
     SOMETIMES,
     VARIANCE,
     measure,
@@ -86,7 +87,10 @@ def _sheets(
     alone = shared_estimator(rows[0]) == ALONE
     star: tuple[str, ...] = (
         "★: least variance of the baselines derived unbiased and not found biased, by paired "
-        f"comparison with each (Bonferroni over the sweep at {summary.alpha:g}).",
+        "comparison with each, of the means and of the typical instance (Bonferroni over the sweep "
+        f"at {summary.alpha:g}).",
+        "typical relative variance: the median over instances; carried by: the effective number "
+        "of instances behind the mean of the variance or of ‖∇J‖², the smaller one.",
     )
     if any(is_oracle(row) for row in rows):
         star += ("Oracles, which no training can have, are no candidates for it.",)
@@ -134,14 +138,15 @@ def _bias_sheet(
     """The verdicts on `judged`, which are some of the `rows` of one table."""
     bias = list(BIAS)
     seen = [
-        "derived: by the catalogue; could see: the smallest bias, relative to ‖∇J‖ and in any "
-        f"direction, that the test finds with probability {POWER:g}.",
+        "derived: by the catalogue; bias at most: the upper end of ‖E ĝ − ∇J‖/‖∇J‖ over these "
+        "instances, of one row alone; could see: the smallest bias along ∇J, relative to ‖∇J‖, "
+        f"that the test finds with probability {POWER:g}.",
     ]
     if any(row.enumerated for row in rows):
         bias.insert(-1, EXACT_BIAS)
         seen.append(
             "bias: √(mean ‖E ĝ − ∇J‖² / mean ‖∇J‖²) over these instances where it is enumerated; "
-            "could see is its tolerance there."
+            "at most and could see are its tolerance there."
         )
     columns = (*point, *bias)
     title = f"Bias: {place(rows[0])}"
@@ -153,6 +158,17 @@ def _measured_sheets(
 ) -> Iterator[Block]:
     """The distance from the best, weights, importance ratios and anatomy, where some row has it."""
     where = place(rows[0])
+    having = tuple(row for row in rows if row.over_least is not None)
+    if having:
+        said = (
+            *caption,
+            "over the least: the mean variance over that of the unbiased baseline of least "
+            "variance in the same group; typical instance: the median over instances of that "
+            "ratio; less on: the instances where the row has less. Each interval alone, not "
+            "corrected for the choice of the least.",
+        )
+        columns = (*point, *OVER_LEAST)
+        yield Sheet(f"Against the least variance: {where}", columns, having, said, _breaks(having))
     having = tuple(row for row in rows if row.over_best is not None)
     if having:
         said = (

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maxk_lab.statistics.intervals import Interval, bootstrap, undefined
+from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.skewed_mean import skewed_mean
 from maxk_lab.statistics.two_level import QUANTILES
 from maxk_lab.studies.training.schema import evaluated_ks
 from maxk_lab.training.decoding import Decoded
@@ -152,8 +153,7 @@ def _mean(values: Tensor) -> Interval:
     defined = values[~values.isnan()].numpy()
     if len(defined) == 0:
         return undefined(LEVEL, "no instance has K scorable samples")
-    members = [np.arange(len(defined))]
-    return bootstrap(defined[None], members, lambda means: means[0], level=LEVEL, seed=0)
+    return skewed_mean(defined, LEVEL, of="instances")
 
 
 def _of_extra(found: Tensor | str, trajectories: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from maxk_lab.report.naming import spelled
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.columns import OF_RATIOS
+from maxk_lab.studies.gradient.figures.questions import about
 from maxk_lab.studies.gradient.row.model import DISTANCE, GradientRow
 from maxk_lab.studies.gradient.row.order import method_order
 
@@ -96,7 +97,7 @@ def declared_figure(
         panel.set_xlabel(_WORDS.get(declared.against, _word(declared.against)))
     for line_of_axes in axes:
         line_of_axes[0].set_ylabel(MEASURES.get(declared.metric).heading)
-    said = f"bars: {level:.0%} intervals over {_over(known)}, stratified by seed"
+    said = f"bars: {level:.0%} intervals {about(known, declared.metric)}"
     if any(_is_rounding(row, declared) for row in known):
         said += "; at the lower edge: unbiased, by enumeration"
     finish(figure, axes, f"{title}\n{said}")
@@ -266,10 +267,3 @@ def _word(axis: str) -> str:
 
 def _spelled(value: Any) -> str:
     return "none" if value is None else spelled(value)
-
-
-def _over(rows: Sequence[GradientRow]) -> str:
-    units = dict.fromkeys(
-        {"instance": "instances", "block": "pool blocks"}.get(row.unit, row.unit) for row in rows
-    )
-    return " or ".join(units)

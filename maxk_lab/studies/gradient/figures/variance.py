@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxk_lab.report.drawing.style import bars, finish, look, panels
+from maxk_lab.studies.gradient.figures.questions import about
 from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.row.order import method, method_order
 
@@ -46,7 +47,7 @@ def variance_figure(rows: Sequence[GradientRow], title: str, level: float) -> Fi
         axes[i][j].set_yscale("log")
     for row_of_axes in axes:
         row_of_axes[0].set_ylabel("trace of covariance")
-    finish(figure, axes, f"{title}\nbars: {level:.0%} intervals{_over(rows)}")
+    finish(figure, axes, f"{title}\nbars: {level:.0%} intervals {about(rows, 'variance')}")
     return figure
 
 
@@ -106,7 +107,7 @@ def forest_figure(rows: Sequence[GradientRow], title: str, level: float) -> Figu
             [f"{methods[m]}  n = {n}" for m, n in lines],
             fontsize=7.5,
         )
-    subtitle = f"scale: ⟨E ĝ, ∇J⟩/‖∇J‖²; bars: {level:.0%} intervals{_over(rows)}"
+    subtitle = f"scale: ⟨E ĝ, ∇J⟩/‖∇J‖²; bars: {level:.0%} intervals {about(rows, 'scale')}"
     finish(figure, axes, f"{title}\n{subtitle}")
     return figure
 
@@ -150,8 +151,3 @@ def _forest_mark(axes: Axes, row: GradientRow, height: float, limits: tuple[floa
             axes.plot(
                 [end], [height], marker=arrow, color=colour, markersize=5, clip_on=False, zorder=3
             )
-
-
-def _over(rows: Sequence[GradientRow]) -> str:
-    what = {"instance": "instances", "block": "pool blocks"}.get(rows[0].unit, rows[0].unit)
-    return f" over {what}, stratified by seed"

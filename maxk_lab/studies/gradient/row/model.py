@@ -10,6 +10,7 @@ from maxk_lab.report.naming import Setting
 from maxk_lab.report.rows import PooledRow
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.typical import TypicalRatio
 from maxk_lab.statistics.units import Units
 
 # The distance of the policy that samples from the one whose gradient is estimated.
@@ -33,6 +34,19 @@ class GradientKey(GridKey):
         return self.environment, self.setting, self.stage, self.estimator, self.n, self.k
 
 
+@dataclass(frozen=True)
+class OverLeast:
+    """The variance of a row over that of `baseline`, the least of its group: paired ratios.
+
+    `mean` is that of the mean variances, `typical` that of every instance, None where the two rest
+    on different instances.
+    """
+
+    baseline: str
+    mean: Interval
+    typical: TypicalRatio | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class GradientRow(PooledRow):
     """One (environment, setting, stage, estimator, baseline, n, K), pooled over seeds.
@@ -41,7 +55,9 @@ class GradientRow(PooledRow):
     over a part of the seeds. `intervals` has the measures that every row has, then those that were
     measured here. `anatomy` are the parts that sum to the variance, exact for these instances,
     where every group was enumerated. `over_best` is the variance over that of the best baseline
-    there can be, where that was computed.
+    there can be, where that was computed, `over_least` that over the least of the group. `typical`
+    is the median over instances of the relative variance. `carrying` are the effective numbers of
+    instances behind the mean of the `variance` and of the `gradient`'s squared norm.
     """
 
     key: GradientKey
@@ -50,12 +66,13 @@ class GradientRow(PooledRow):
     catalogued_unbiased: bool
     instances: int
     pool: int
-    unit: str
-    units_per_seed: int
     against: str
     units: Units | None = field(default=None, repr=False)
     anatomy: Mapping[str, float] = field(default_factory=dict)
     over_best: Interval | None = None
+    over_least: OverLeast | None = None
+    typical: Interval | None = None
+    carrying: Mapping[str, float] = field(default_factory=dict)
     best: bool = False
     best_note: str = ""
 

@@ -1,0 +1,147 @@
+"""The estimates of independent blocks of an instance → its moments, their errors, its bias."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from maxk_lab.statistics.deviations import Deviation, Deviations
+from maxk_lab.statistics.units import Array
+
+# Blocks that a record keeps; more are averaged over equally many neighbours, to keep it short.
+KEPT = 8
+# An instance on which an estimator that is unbiased by proof has a smaller p-value is not trusted.
+DISTRUST = 0.01
+
+
+def together(blocks: int) -> int:
+    """How many of so many blocks a record averages; `blocks` less the rest is a multiple of it."""
+    return -(-blocks // KEPT)
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """The mean [I] of every instance, and its blocks' distances to that mean, [I, B]."""
+
+    mean: Array
+    by_block: Array
+
+
+class Blocks:
+    """B independent blocks of each of I instances, whose mean estimates are X_b.
+
+    m2 [I, B] is the mean ‖ĝ‖² of a block; `square` [I, B, B] is ⟨X_b, X_c⟩, `cross` ⟨X_b, Y_c⟩ and
+    `other` ⟨Y_b, Y_c⟩ with Y the mean estimates of what the bias is judged against. Where that is
+    the `exact` ∇J, every Y_b is ∇J.
+    """
+
+    def __init__(self, m2: Array, square: Array, cross: Array, other: Array, *, exact: bool):
+        self._square, self._cross, self._other = square, cross + cross.swapaxes(1, 2), other
+        mean_square = _of_pairs(square)
+        if exact:
+            inner = _of_blocks(cross[:, :, 0])
+            truth = _Estimate(other[:, 0, 0], np.zeros_like(m2))
+        else:
+            inner, truth = _of_pairs(self._cross / 2), _of_pairs(other)
+        self._estimates = (_of_blocks(m2), mean_square, inner, truth)
+
+    def columns(self) -> Array:
+        """Unbiased estimates of E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩ and ‖∇J‖²: [4, I]."""
+        found: Array = np.stack([estimate.mean for estimate in self._estimates])
+        return found
+
+    def within(self) -> Array:
+        """How far the blocks lie from their instance, in every column: [4, I, B']."""
+        found = np.stack([estimate.by_block for estimate in self._estimates])
+        blocks = found.shape[2]
+        kept: Array = found.reshape(*found.shape[:2], -1, together(blocks)).mean(3)
+        return kept
+
+    def deviations(self, controls: Sequence[Blocks]) -> Deviations:
+        """The deviation of E ĝ from ∇J: along it, in any direction, and from the nearest s∇J.
+
+        s is one factor for all instances, Σ⟨E ĝ, ∇J⟩ / Σ‖∇J‖². `controls` are the blocks of
+        estimators that are unbiased by proof; without any, no instance is trusted.
+        """
+        _, _, inner, truth = self._estimates
+        total = truth.mean.sum()
+        scale = float(inner.mean.sum() / total) if total > 0 else 1.0
+        return Deviations(
+            along=self._along(),
+            anywhere=_between_halves(self._distance(1.0)),
+            beside=_between_halves(self._distance(scale)),
+            trusted=np.min([control.p_values() for control in controls], axis=0) >= DISTRUST
+            if controls
+            else np.zeros(len(inner.mean), dtype=bool),
+        )
+
+    def p_values(self) -> Array:
+        """The p-value of every instance, the smaller of its two tests: [I]."""
+        anywhere = _between_halves(self._distance(1.0))
+        found: Array = np.minimum(
+            self._along().p_values(two_sided=True), anywhere.p_values(two_sided=False)
+        )
+        return found
+
+    def _along(self) -> Deviation:
+        _, _, inner, truth = self._estimates
+        return Deviation.of(inner.mean - truth.mean, inner.by_block - truth.by_block)
+
+    def _distance(self, scale: float) -> Array:
+        """Return ⟨X_b − s Y_b, X_c − s Y_c⟩, [I, B, B]."""
+        found: Array = self._square - scale * self._cross + scale**2 * self._other
+        return found
+
+
+def _of_blocks(values: Array) -> _Estimate:
+    """The mean of values [I, B]."""
+    mean = values.mean(1)
+    return _Estimate(mean, values - mean[:, None])
+
+
+def _of_pairs(products: Array) -> _Estimate:
+    """The mean over pairs b ≠ c of products [I, B, B]: free of the noise of each with itself.
+
+    `by_block` are the jackknife's pseudo-values, NaN for fewer than three blocks.
+    """
+    blocks = products.shape[1]
+    with_others = products.sum(2) - np.diagonal(products, axis1=1, axis2=2)
+    mean = with_others.sum(1) / (blocks * (blocks - 1))
+    if blocks < 3:
+        return _Estimate(mean, np.full_like(with_others, np.nan))
+    far = with_others - with_others.mean(1, keepdims=True)
+    return _Estimate(mean, 2 * far / (blocks - 2))
+
+
+def _between_halves(products: Array) -> Deviation:
+    """‖E X‖² from the first half of the blocks against the second, given the first.
+
+    However many directions the noise has, the products of the second half's blocks with the mean of
+    the first are independent given that mean: their t statistic needs no other law (Kim and Ramdas
+    2024, "Dimension-agnostic inference using cross U-statistics").
+    """
+    half = products.shape[1] // 2
+    of_second = products[:, :half, half:].mean(1)
+    mean = of_second.mean(1)
+    return Deviation.of(mean, of_second - mean[:, None])
+
+
+def mean_of_blocks(values: Tensor) -> Array:
+    """The mean of every instance over its blocks that have a number: [I, B] → [I]."""
+    found: Array = values.double().nanmean(1).numpy()
+    return found
+
+
+def error_of_blocks(values: Tensor) -> Array:
+    """The standard error of that mean; NaN with fewer than two such blocks."""
+    blocks = values.double().numpy()
+    known = (~np.isnan(blocks)).sum(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        spread: Array = np.nanstd(blocks, axis=1, ddof=1)
+    error: Array = spread / np.sqrt(known)
+    return error

@@ -1,0 +1,156 @@
+"""How far the mean estimate of every instance lies from its gradient, with errors within it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from maxk_lab.fields import Numbers, Recorded
+from maxk_lab.statistics.spread import without_skewness
+
+Array = NDArray[np.float64]
+
+
+# Digits of the numbers that tell errors, or are told with one.
+DIGITS = 6
+# An instance has a test of its own where the error has at least so many blocks behind it.
+CARRYING = 4.0
+
+
+def rounded(values: Array) -> Array:
+    """The numbers to `DIGITS` digits, each."""
+    found = [float(f"{value:.{DIGITS}g}") for value in values.ravel().tolist()]
+    return np.reshape(found, values.shape)
+
+
+def plain(values: Array) -> Numbers:
+    """Return the numbers for JSON, which has no NaN: None where undefined."""
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+class RecordedDeviation(Recorded):
+    """A deviation as a record holds it; see `Deviation`."""
+
+    mean: Numbers
+    variance: Numbers
+    third: Numbers
+    carrying: Numbers
+    freedom: int
+
+
+class RecordedDeviations(Recorded):
+    """The deviations of a cell as a record holds them; see `Deviations`."""
+
+    along: RecordedDeviation
+    anywhere: RecordedDeviation
+    beside: RecordedDeviation
+    trusted: list[bool]
+
+
+_COLUMNS = ("mean", "variance", "third", "carrying")
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A number of every instance that is 0 where there is no bias, all [U].
+
+    `mean` estimates it without bias from independent blocks of trajectories, `variance` and `third`
+    are the second and third cumulant of that estimate, `carrying` the effective number of blocks
+    behind the variance (Σd²)²/Σd⁴, and `freedom` its degrees of freedom.
+    """
+
+    mean: Array
+    variance: Array
+    third: Array
+    carrying: Array
+    freedom: int
+
+    @classmethod
+    def of(cls, mean: Array, by_block: Array) -> Deviation:
+        """From the blocks' distances to the mean, [U, B]."""
+        blocks = by_block.shape[1]
+        squares = (by_block**2).sum(1)
+        fourths = (by_block**4).sum(1)
+        if blocks < 2 or np.isnan(by_block).any():
+            nothing = np.full(len(mean), np.nan)
+            return cls(mean, nothing, nothing, np.zeros(len(mean)), 0)
+        # The unbiased third cumulant of one block is B Σd³ / ((B − 1)(B − 2)).
+        thirds = np.zeros(len(mean))
+        if blocks > 2:
+            thirds = (by_block**3).sum(1) / ((blocks - 1) * (blocks - 2) * blocks)
+        return cls(
+            mean,
+            squares / (blocks * (blocks - 1)),
+            thirds,
+            np.divide(squares**2, fourths, out=np.zeros(len(mean)), where=fourths > 0),
+            blocks - 1,
+        )
+
+    def p_values(self, *, two_sided: bool) -> Array:
+        """The p-value of every instance; 1 where too few blocks carry its error to trust it."""
+        error = np.sqrt(self.variance)
+        told = (error > 0) & (self.carrying >= min(CARRYING, self.freedom / 2))
+        error = np.where(told, error, 1.0)
+        t = without_skewness(self.mean / error, self.third / error**3)
+        tail = stats.t.sf(np.abs(t) if two_sided else t, self.freedom)
+        found: Array = np.where(told, np.minimum((1 + two_sided) * tail, 1.0), 1.0)
+        return found
+
+    @classmethod
+    def pool(cls, parts: Sequence[Deviation]) -> Deviation:
+        """The instances of several seeds together."""
+        together = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _COLUMNS}
+        return cls(**together, freedom=min(part.freedom for part in parts))
+
+    @classmethod
+    def from_record(cls, recorded: RecordedDeviation) -> Deviation:
+        """The deviation that a record holds."""
+        columns = {name: np.asarray(getattr(recorded, name), dtype=float) for name in _COLUMNS}
+        return cls(**columns, freedom=recorded.freedom)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what `from_record` reads."""
+        columns = {name: plain(rounded(getattr(self, name))) for name in _COLUMNS}
+        return columns | {"freedom": self.freedom}
+
+
+_PARTS = ("along", "anywhere", "beside")
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """The deviations that a verdict on bias rests on.
+
+    `along` is ⟨E ĝ − ∇J, ∇J⟩, `anywhere` ‖E ĝ − ∇J‖², and `beside` ‖E ĝ − s∇J‖² with one factor s
+    for all instances of a seed. `trusted` [U] are the instances that may have a verdict of their
+    own: on the others an estimator that is unbiased by proof shows a bias, too, so trajectories
+    that carry the gradient are missing from the pool.
+    """
+
+    along: Deviation
+    anywhere: Deviation
+    beside: Deviation
+    trusted: NDArray[np.bool_]
+
+    @classmethod
+    def pool(cls, parts: Sequence[Deviations]) -> Deviations:
+        """The instances of several seeds together."""
+        together = {n: Deviation.pool([getattr(part, n) for part in parts]) for n in _PARTS}
+        return cls(**together, trusted=np.concatenate([part.trusted for part in parts]))
+
+    @classmethod
+    def from_record(cls, recorded: RecordedDeviations) -> Deviations:
+        """The deviations that a record holds."""
+        parts = {name: Deviation.from_record(getattr(recorded, name)) for name in _PARTS}
+        return cls(**parts, trusted=np.asarray(recorded.trusted, dtype=bool))
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what `from_record` reads."""
+        parts = {name: getattr(self, name).as_record() for name in _PARTS}
+        return parts | {"trusted": self.trusted.tolist()}

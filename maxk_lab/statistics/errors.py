@@ -1,0 +1,186 @@
+"""The errors of means over instances, for two questions that are kept apart.
+
+These instances: they stay and only their trajectories are random; errors come from independent
+blocks of trajectories within each. Instances like these: they are random, too; errors come from how
+much they differ. Means are over the instances of each stratum (a seed), then over strata, which
+stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxk_lab.statistics.deviations import Deviation
+from maxk_lab.statistics.measures import Question
+from maxk_lab.statistics.spread import Spread
+from maxk_lab.statistics.units import Array, Units
+
+THESE: Question = "these instances"
+LIKE_THESE: Question = "instances like these"
+# The freedom of an instance's standard error where only that was kept: of the blocks of a record.
+LEAST_FREEDOM = 7
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The means [F] of several numbers, and what each instance adds to their errors.
+
+    `parts` [F, U, B] are independent between instances and, but for their sum, between blocks: the
+    covariance of the means is Σ parts partsᵀ. `thirds` [U] makes Σ parts³ their third cumulant.
+    `freedom` is that of an instance's own variance, or where instances are drawn that of all.
+    """
+
+    means: Array
+    parts: Array
+    thirds: Array
+    freedom: float
+    question: Question
+
+    def powers(self, a: Array, b: Array) -> tuple[list[float], list[float]]:
+        """The second and third cumulant of a − θ b, two combinations [F], as polynomials in θ.
+
+        The coefficient of the highest power of θ comes first, as for `numpy.polyval`.
+        """
+        n, d = self._of(a), self._of(b)
+        w = self.thirds[:, None]
+        squares = [float(part.sum()) for part in (d * d, -2 * n * d, n * n)]
+        cubes = (-w * d**3, 3 * w * n * d**2, -3 * w * n**2 * d, w * n**3)
+        return squares, [float(part.sum()) for part in cubes]
+
+    def spread(self, of: Array) -> Spread:
+        """The spread of a linear combination `of` [F] of the means."""
+        parts = self._of(of)
+        by_unit = (parts**2).sum(1)
+        variance = float(by_unit.sum())
+        error = float(np.sqrt(variance))
+        third = float(((parts**3).sum(1) * self.thirds).sum())
+        return Spread(
+            float(of @ self.means),
+            error,
+            third / error**3 if error > 0 else 0.0,
+            self._freedom(parts, by_unit),
+        )
+
+    def _of(self, combination: Array) -> Array:
+        found: Array = np.tensordot(combination, self.parts, 1)
+        return found
+
+    def _freedom(self, parts: Array, by_unit: Array) -> float:
+        """That of instances drawn anew, less where few carry it; else Welch-Satterthwaite's."""
+        if self.question == LIKE_THESE:
+            fourths = float((parts**4).sum())
+            carrying = float(by_unit.sum()) ** 2 / fourths if fourths > 0 else np.inf
+            return min(self.freedom, 2 * carrying)
+        squares = float((by_unit**2).sum())
+        return self.freedom * float(by_unit.sum()) ** 2 / squares if squares > 0 else self.freedom
+
+
+def over_instances(values: Array, members: Sequence[NDArray[np.int64]]) -> Errors:
+    """The errors of the means of values [F, U] where the instances are drawn anew.
+
+    NaN where a stratum has one.
+    """
+    found = np.full((len(values), values.shape[1], 1), np.nan)
+    thirds = np.zeros(values.shape[1])
+    for m in members:
+        count = len(m)
+        if count < 2:
+            continue
+        far = values[:, m] - values[:, m].mean(1, keepdims=True)
+        found[:, m, 0] = far / (len(members) * np.sqrt(count * (count - 1)))
+        if count > 2:
+            thirds[m] = np.sqrt(count * (count - 1)) / (count - 2)
+    freedom = values.shape[1] - len(members)
+    return Errors(_means(values, members), found, thirds, freedom, LIKE_THESE)
+
+
+def over_blocks(values: Array, by_block: Array, members: Sequence[NDArray[np.int64]]) -> Errors:
+    """The errors of the means of values [F, U] where these instances stay.
+
+    `by_block` [F, U, B] is how far the blocks of each lie from it.
+    """
+    blocks = by_block.shape[2]
+    parts = by_block * _weights(members, values.shape[1])[:, None]
+    parts = parts / np.sqrt(blocks * (blocks - 1)) if blocks > 1 else np.full_like(parts, np.nan)
+    factor = np.sqrt(blocks * (blocks - 1)) / (blocks - 2) if blocks > 2 else 0.0
+    thirds = np.full(values.shape[1], factor)
+    return Errors(_means(values, members), parts, thirds, blocks - 1, THESE)
+
+
+def of_deviation(deviation: Deviation, members: Sequence[NDArray[np.int64]]) -> Spread:
+    """The spread of a deviation's mean over instances that stay."""
+    weight = _weights(members, len(deviation.mean))
+    parts = weight**2 * deviation.variance
+    variance = float(parts.sum())
+    error = float(np.sqrt(variance))
+    squares = float((parts**2).sum())
+    return Spread(
+        float((weight * deviation.mean).sum()),
+        error,
+        float((weight**3 * deviation.third).sum()) / error**3 if error > 0 else 0.0,
+        deviation.freedom * (variance**2 / squares if squares > 0 else 1.0),
+    )
+
+
+def of_numbers(
+    values: Array,
+    errors: Array | None,
+    members: Sequence[NDArray[np.int64]],
+    question: Question,
+) -> Spread:
+    """The spread of the mean over `members` of numbers [U] with a standard error each."""
+    if question == LIKE_THESE:
+        kept = np.concatenate(members)
+        places = np.split(np.arange(len(kept)), np.cumsum([len(m) for m in members])[:-1])
+        return over_instances(values[None, kept], places).spread(np.ones(1))
+    mean = float(np.mean([values[m].mean() for m in members]))
+    if errors is None:
+        return Spread(mean, float("nan"), 0.0, float("nan"))
+    weight = _weights(members, len(values))
+    parts = np.concatenate([(weight[m] * errors[m]) ** 2 for m in members])
+    squares = float((parts**2).sum())
+    freedom = LEAST_FREEDOM * (float(parts.sum()) ** 2 / squares if squares > 0 else 1.0)
+    return Spread(mean, float(np.sqrt(parts.sum())), 0.0, freedom)
+
+
+def moment_errors(units: Units, question: Question) -> Errors:
+    """The errors of the means of the four moments; NaN where they cannot be had."""
+    columns, members = units.columns(), units.members()
+    if question == LIKE_THESE:
+        return over_instances(columns, members)
+    if units.tolerance is not None:
+        return over_blocks(columns, np.zeros((*columns.shape, 2)), members)
+    within = units.within
+    return over_blocks(
+        columns, np.full((*columns.shape, 2), np.nan) if within is None else within, members
+    )
+
+
+def effective_number(values: Array, variance: Array | float = 0.0) -> float:
+    """The number (Σw)²/Σw² of instances that carry a mean of values w [U], at most U.
+
+    `variance` is that of each one's own noise, which would count as a difference between them. NaN
+    where the mean is not positive.
+    """
+    total = float(values.sum())
+    if not total > 0:
+        return float("nan")
+    squares = max(float((values**2 - variance).sum()), total**2 / len(values))
+    return total**2 / squares
+
+
+def _weights(members: Sequence[NDArray[np.int64]], count: int) -> Array:
+    """The weight of each instance in the mean."""
+    found = np.zeros(count)
+    for m in members:
+        found[m] = 1 / (len(members) * len(m))
+    return found
+
+
+def _means(values: Array, members: Sequence[NDArray[np.int64]]) -> Array:
+    found: Array = np.mean([values[:, m].mean(1) for m in members], axis=0)
+    return found
