@@ -161,6 +161,24 @@ def test_a_training_study_sends_extras_gaps_quantiles_and_settings():
     assert [(line["quantile"], line["low"]) for line in tables["quantiles"]] == [("p50", -5.0)]
 
 
+def test_a_training_study_sends_max_at_k_at_every_temperature():
+    ends = {"value": [-4.0, -3.5], "low": [-5.0, -4.0], "high": [-3.0, -3.0]}
+    new = {
+        "tempered": {"2.0": ends | {"ks": [1, 2], "per_instance": [[-5.0, -3.0], [-4.0, -3.0]]}},
+        "tuning": {"tempered": {"1.0": [-5.1, -4.6], "2.0": [-4.1, -3.6]}},
+    }
+    payload, tables = sent(record("training", trained(**new)))
+    assert payload.metrics["training/maxk/none/n4/k2/final/max@2_T=2"] == -3.5
+    lines = [
+        [line[key] for key in ("temperature", "at_k", "value", "low", "high", "tuning")]
+        for line in tables["tempered"]
+    ]
+    assert lines == [["2.0", 1, -4.0, -5.0, -3.0, -4.1], ["2.0", 2, -3.5, -4.0, -3.0, -3.6]]
+    del new["tuning"]
+    _, tables = sent(record("training", trained(**new)))
+    assert [line["tuning"] for line in tables["tempered"]] == [None, None]
+
+
 def test_a_training_record_without_them_has_the_columns_it_always_had():
     payload, tables = sent(record("training", trained()))
     assert set(tables) == {"cells", "final", "evaluations", "log"}

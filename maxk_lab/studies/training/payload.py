@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.fields import Numbers
 from maxk_lab.statistics.over_seeds import floats
 from maxk_lab.studies.training import record as content
+from maxk_lab.studies.training.ending.ways import sampled_at
 from maxk_lab.studies.training.gap import gap
 from maxk_lab.tracking.table import (
     Metrics,
@@ -35,10 +36,11 @@ _TABLES = {
     "evaluations": (*_PLACE, "step", "rollouts", *_VALUE),
     "log": (*_PLACE, "step", "rollouts"),
     "extras": (*_PLACE, "extra", "value", "low", "high", "gap"),
+    "tempered": (*_PLACE, "temperature", *_VALUE, "tuning"),
     "quantiles": (*_PLACE, "quantile", "value", "low", "high"),
 }
 # Those that a study has only where its records do.
-_SOMETIMES = ("extras", "quantiles")
+_SOMETIMES = ("extras", "tempered", "quantiles")
 
 
 def metrics(record: Record) -> Metrics:
@@ -49,7 +51,10 @@ def metrics(record: Record) -> Metrics:
     path, cell = record_path(record, "training"), finished(record, content.Metrics)
     if cell is None:
         return told(path, record, {})
-    found = {f"final/max@{k}": value for k, value, *_ in _final_values(cell)}
+    found = {f"final/max@{k}": value for k, value, *_ in _final_values(cell.final)}
+    found |= {
+        f"final/max@{k}_{sampled_at(float(t))}": value for t, k, value, *_ in _tempered_values(cell)
+    }
     found |= {
         f"final/gap@{k}": behind for k, behind in zip(cell.final.ks, _gaps(cell), strict=True)
     }
@@ -75,11 +80,13 @@ def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
             gaps = [[behind] * with_gaps for behind in _gaps(cell)]
             found |= {
                 "final": [
-                    [*line, *behind] for line, behind in zip(_final_values(cell), gaps, strict=True)
+                    [*line, *behind]
+                    for line, behind in zip(_final_values(cell.final), gaps, strict=True)
                 ],
                 "evaluations": _evaluated_values(cell.evaluations),
                 "log": _logged_values(cell, names),
                 "extras": _extras(cell),
+                "tempered": _tempered_values(cell),
                 "quantiles": _quantiles(cell),
             }
         for table, new in found.items():
@@ -116,10 +123,20 @@ def _quantiles(cell: content.Metrics) -> list[list[Any]]:
     return [[name, *ends.mean] for name, ends in cell.quantiles.items()]
 
 
-def _final_values(cell: content.Metrics) -> list[list[Any]]:
+def _final_values(final: content.Final) -> list[list[Any]]:
     """(K, value, low, high) at the end, for the K at which evaluations are kept."""
-    means = cell.final.means
-    return [[k, *means[k - 1]] for k in cell.final.ks]
+    means = final.means
+    return [[k, *means[k - 1]] for k in final.ks]
+
+
+def _tempered_values(cell: content.Metrics) -> list[list[Any]]:
+    """(temperature, K, value, low, high, mean of the tuning instances) at other temperatures."""
+    return [
+        [temperature, *line, tuning[line[0] - 1] if tuning else None]
+        for temperature, final in cell.tempered.items()
+        for tuning in [cell.tuning.tempered.get(temperature)]
+        for line in _final_values(final)
+    ]
 
 
 def _evaluated_values(found: content.Evaluations) -> list[list[Any]]:
