@@ -59,7 +59,12 @@ def decoded(found, cell):
 @pytest.fixture(scope="module")
 def summary(tsp):
     points = [point for point in tsp.points if (*point[:2], point[3]) in (POMO, BEST)]
-    return tsp.report(tsp.cells(points=[p for p in points if p[4] == "iid"]), decoded)
+    cells = tsp.cells(points=[p for p in points if p[4] == "iid"])
+    for cell in cells:
+        # At its own best is `subloo` between the ends of this range, and POMO at one of them.
+        offered = {"temperatures": [0.5, 1.0, 2.0], "tuning": 8, "last": 3}
+        cell["training"]["evaluate"] = cell["training"]["evaluate"] | offered
+    return tsp.report(cells, decoded)
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +157,10 @@ def test_the_report_says_how_the_lead_changes_with_the_decoding(summary, rows):
         f"{compact(best.tempered.differences[64])} | {compact(best.differences[64])} |"
     )
     assert best.tempered.differences[64].value < best.differences[64].value
+    assert (
+        "At an end of the temperatures offered, their best may lie beyond: "
+        "POMO (reinforce group_mean), K = 1."
+    ) in text
     table = text.split("## Each in its own best way, whatever it costs: tsp(num_loc=20)")[1]
     assert (
         "| POMO (reinforce group_mean), K = 1 | "

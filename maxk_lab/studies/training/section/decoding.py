@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from maxk_lab.report.document import Column, Sheet, compact
 from maxk_lab.statistics.intervals import Interval
@@ -17,6 +17,7 @@ from maxk_lab.studies.training.columns import (
 )
 from maxk_lab.studies.training.ending.sheets import breaks
 from maxk_lab.studies.training.ending.ways import heading as way_heading
+from maxk_lab.studies.training.ending.ways import sampled_at
 from maxk_lab.studies.training.row.comparison import difference
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import by_path
@@ -79,7 +80,7 @@ def own_best_sheets(
             f"Each at its own best temperature, {heading(k)}: {where}",
             (*method_columns(rows), *_of_temperatures(rows, k)),
             tempered,
-            (*caption, _TEMPERATURE_WORDS, _RULE),
+            (*caption, _TEMPERATURE_WORDS, _RULE, *_at_an_end(tempered, k, by_path(rows))),
             breaks(tempered),
         )
     decoded = tuple(row.own_way for row in rows if row.own_way is not None)
@@ -109,6 +110,19 @@ def _of_temperatures(rows: Sequence[TrainingRow], k: int) -> tuple[Column, ...]:
         difference_column(k, "difference"),
         interval_column("at temperature 1", lambda row: plain[row.key].differences.get(k)),
     )
+
+
+def _at_an_end(rows: Sequence[TrainingRow], k: int, named: Mapping[str, str]) -> Iterator[str]:
+    """The line on the rows of which some policy has its best at an end of the temperatures."""
+    beyond = []
+    for row in rows:
+        offered = row.settings.evaluate.temperatures
+        chosen = {seed.chosen[k] for seed in row.by_seed.values()}
+        if chosen & {sampled_at(min(offered)), sampled_at(max(offered))}:
+            beyond.append(named[row.key.path])
+    if beyond:
+        found = "; ".join(beyond)
+        yield f"At an end of the temperatures offered, their best may lie beyond: {found}."
 
 
 def _gap(row: TrainingRow) -> Interval | None:
