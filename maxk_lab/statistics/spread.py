@@ -19,8 +19,13 @@ _LEAST_SKEWNESS = 1e-9
 
 
 def without_skewness(t: Any, skewness: Any) -> Any:
-    """Hall's transformation of t statistics, of numbers or arrays of one shape."""
-    return t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+    """The nearer to 0 of t statistics and Hall's transformation of them, arrays of one shape.
+
+    Hall's alone may go farther from 0 than the data bear, as the skewness is itself estimated.
+    """
+    hall = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+    nearer = np.sign(t) * np.minimum(np.abs(t), np.abs(hall))
+    return np.where(hall * t > 0, nearer, 0.0)
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,8 @@ class Spread:
         if not self.error > 0:
             return (self.mean, self.mean) if self.error == 0 else (float("nan"), float("nan"))
         reach = float(stats.t.isf((1 - level) / 2, self.freedom))
-        low, high = (self.mean - self.error * self._back(end) for end in (reach, -reach))
-        return low, high
+        high = self.mean + self.error * max(reach, -self._back(-reach))
+        return self.mean - self.error * max(reach, self._back(reach)), high
 
     def _back(self, value: float) -> float:
         """The inverse of Hall's transformation."""
