@@ -15,7 +15,7 @@ from maxk_lab.statistics.units import Array
 # Blocks that a record keeps; more are averaged over equally many neighbours, to keep it short.
 KEPT = 8
 # An instance on which an estimator that is unbiased by proof has a smaller p-value is not trusted.
-DISTRUST = 0.01
+DISTRUST = 0.05
 
 
 def together(blocks: int) -> int:
