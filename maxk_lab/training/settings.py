@@ -36,12 +36,12 @@ def _each_once(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
-def _with_one(temperatures: tuple[float, ...]) -> tuple[float, ...]:
+def _ascending_with_one(temperatures: tuple[float, ...]) -> tuple[float, ...]:
     if 1 not in temperatures:
         raise ValueError(
             f"must hold 1, the policy as it was trained, got {', '.join(map(str, temperatures))}"
         )
-    return temperatures
+    return tuple(sorted(temperatures))
 
 
 def _tuple_if_given(value: Any) -> Any:
@@ -126,7 +126,7 @@ class EvaluationSettings(Model):
     instances: AtLeastTwo = 128
     samples: AtLeastOne = 64
     extras: Different[Extra] = ()
-    temperatures: Annotated[Different[Temperature], AfterValidator(_with_one)] = (1.0,)
+    temperatures: Annotated[Different[Temperature], AfterValidator(_ascending_with_one)] = (1.0,)
     tuning: WholeNumber = 0
     last: AtLeastOne = 1
     data: Annotated[DataFile | None, BeforeValidator(_as_file)] = None

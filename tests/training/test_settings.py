@@ -8,7 +8,7 @@ import pytest
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
 from maxk_lab.training.refusals import Weighting, check
-from maxk_lab.training.settings import Settings, WeightNormalization
+from maxk_lab.training.settings import EvaluationSettings, Settings, WeightNormalization
 
 RLOO = Weighting("reinforce", "centred", 8, 1)
 
@@ -199,3 +199,24 @@ def test_off_policy_weights_are_of_whole_sequences_and_clip_nothing(loss, messag
     assert message in complaints(weighting, loss=loss)
     check(Settings.from_mapping({"inner_epochs": 4}), weighting)
     check(Settings.from_mapping({"loss": {"aggregation": "fixed", "divisor": 2.0}}), weighting)
+
+
+@pytest.mark.parametrize(
+    ("steps", "every", "last", "after", "at_the_end"),
+    [
+        (7, 3, 1, (0, 3, 6, 7), (7,)),
+        (7, 3, 2, (0, 3, 6, 7), (6, 7)),
+        (6, 3, 2, (0, 3, 6), (3, 6)),
+        (2, 3, 1, (0, 2), (2,)),
+    ],
+)
+def test_the_end_is_the_last_evaluations_without_the_untrained_one(
+    steps, every, last, after, at_the_end
+):
+    evaluate = EvaluationSettings(every=every, last=last)
+    assert evaluate.after(steps) == after
+    assert evaluate.at_the_end(steps) == at_the_end
+
+
+def test_the_order_of_temperatures_means_nothing():
+    assert EvaluationSettings(temperatures=[2.0, 0.5, 1]).temperatures == (0.5, 1.0, 2.0)
