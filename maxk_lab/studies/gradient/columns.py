@@ -100,8 +100,11 @@ def _verdict(bias: BiasVerdict) -> str:
     return f"{bias.verdict} (on {bias.found_on} {word}, worst {number(bias.worst)})"
 
 
-def _number_of(value: float | None) -> str:
-    return UNDEFINED if value is None or math.isnan(value) else f"{value:.1f}"
+def _carried(row: GradientRow) -> str:
+    """`3.1 of 96`: the smaller of the effective numbers of instances, of all seeds."""
+    if row.units is None or any(map(math.isnan, row.carrying.values())):
+        return UNDEFINED
+    return f"{min(row.carrying.values()):.1f} of {len(row.units.m2)}"
 
 
 def _typical(row: GradientRow, text: Callable[[TypicalRatio], str]) -> str:
@@ -136,7 +139,7 @@ VARIANCE = (
     ),
     Column(
         "carried by",
-        lambda row: _number_of(min(row.carrying.values(), default=None)),
+        lambda row: _carried(row),
         lambda row: {f"effective_instances_{n}": _defined(v) for n, v in row.carrying.items()},
         numeric=True,
     ),
