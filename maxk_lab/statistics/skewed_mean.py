@@ -20,6 +20,7 @@ from scipy import special
 
 from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.shares import counted
 from maxk_lab.statistics.units import Array
 
 # A sample that happens to lack its tail shows too little skewness: by so much more it is corrected.
@@ -138,20 +139,15 @@ def skewed_mean(
 def _of_range(values: Array, level: float, within: Range) -> Interval:
     """The interval of bounded values of which hardly any differ.
 
-    Clopper and Pearson's of a count of ones, of which bounded values have at most the variance.
-    Where all are the same, it is how often another may be missing from so many, and how far off
-    that one may lie.
+    It is that of a share. Where all are the same, it is how often another may be missing from so
+    many, and how far off that one may lie.
     """
     value, count, tail = float(values.mean()), len(values), (1 - level) / 2
     if np.ptp(values) == 0:
         unseen = 1 - tail ** (1 / count)
         low, high = (value + unseen * (end - value) for end in (within.low, within.high))
         return Interval(value, low, high, level)
-    ones = within.share(value) * count
-    low, high = (
-        float(special.betaincinv(ones, count - ones + 1, tail)),
-        float(special.betaincinv(ones + 1, count - ones, 1 - tail)),
-    )
+    low, high = counted(within.share(value) * count, count, level)
     return Interval(value, within.at(low), within.at(high), level)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.naming import environment_label, row_path
 from maxk_lab.report.rows import PooledRow, Rows, grouped
-from maxk_lab.statistics.over_seeds import floats
+from maxk_lab.statistics.seeds.over_seeds import floats
 from maxk_lab.studies.objective.record import Metrics
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ def judge(
 ) -> Judged:
     """Judge each paired difference by its interval over seeds, which must exclude the bound.
 
-    With the decoding `best` it is that of both at their own best temperature. One seed leaves it
-    undecided: its interval is over instances and knows nothing of other runs.
+    With the decoding `best` it is that of both at their own best temperature. Several are each
+    judged at a level that makes up for their number (Bonferroni). One seed leaves it undecided: its
+    interval is over instances and knows nothing of other runs.
     """
     level = 1 - alpha / len(met)
     verdicts: list[Judged] = []
@@ -34,5 +35,9 @@ def judge(
             verdicts.append(("undecided", f"{text}, of one seed: another may end differently"))
         else:
             verdict = strict_side(found, claim.at_least, claim.at_most)
-            verdicts.append((verdict, f"{text} over {len(row.cells)} seeds"))
+            words = f"{text} over {len(row.cells)} seeds, at {100 * level:.4g} %"
+            apart = {each.seed for each in (*mine.apart, *theirs.apart)}
+            if apart:
+                words += f"; seed {', '.join(map(str, sorted(apart)))} ended apart from the others"
+            verdicts.append((verdict, words))
     return together(verdicts, "differences")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from maxk_lab.report.document import UNDEFINED, Column, compact
+from maxk_lab.report.document import UNDEFINED, Column
 from maxk_lab.report.key_columns import POINT, SEEDS
 from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.studies.training import told
+from maxk_lab.studies.training.ending.apart import MARK
 from maxk_lab.studies.training.ending.values import measured
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import UNBIASED, biasing, derived, derived_words, methods
@@ -28,12 +31,17 @@ def record(row: TrainingRow) -> dict[str, Any]:
     flat |= {"steps": row.steps, "rollouts": row.rollouts}
     flat["reference"] = row.compared_with
     for k in row.ks:
-        flat |= row.curve[k - 1].columns(f"max@{k}")
-        flat |= row.differences.get(k, _NOT_COMPARED).columns(f"difference@{k}")
+        flat |= told.columns(row.curve[k - 1], f"max@{k}")
+        flat |= told.columns(row.differences.get(k, _NOT_COMPARED), f"difference@{k}")
+        won, lost = row.won.get(k, (None, None))
+        p_value = row.p_values.get(k, math.nan)
+        flat |= {f"won@{k}": won, f"lost@{k}": lost}
+        flat[f"p@{k}"] = None if math.isnan(p_value) else p_value
     if row.measures is not None:
         flat |= {
             "derived": derived(row),
             "bent_by": ", ".join(biasing(row.settings)),
+            "seeds_apart": ", ".join(sorted({str(each.seed) for each in row.apart})),
             **measured(row),
         }
     flat["cells"] = dict(row.cells)
@@ -43,7 +51,7 @@ def record(row: TrainingRow) -> dict[str, Any]:
             "rollouts": e.rollouts,
             "seconds": e.seconds,
             "k": k,
-            **value.columns("value"),
+            **told.columns(value, "value"),
         }
         for e in row.evaluations
         for k, value in e.values.items()
@@ -88,15 +96,26 @@ def final_column(k: int) -> Column:
 
 def difference_column(k: int, heading: str) -> Column:
     """The column of the difference at k, to read."""
-    return interval_column(heading, lambda row: row.differences.get(k))
+    return interval_column(heading, lambda row: row.differences.get(k), rests_on_both)
 
 
-def interval_column(heading: str, get: Callable[[TrainingRow], Interval | None]) -> Column:
+def rests_on_both(row: TrainingRow) -> bool:
+    """Whether a difference of the row rests on a seed apart, of either side."""
+    return bool(row.apart) or row.compared_apart
+
+
+def interval_column(
+    heading: str,
+    get: Callable[[TrainingRow], Interval | None],
+    marked: Callable[[TrainingRow], bool] = lambda row: bool(row.apart),
+) -> Column:
     """A column of values with their intervals, to read: `record` has the numbers."""
 
     def text(row: TrainingRow) -> str:
         found = get(row)
-        return UNDEFINED if found is None else compact(found)
+        if found is None or not told.has_value(found):
+            return UNDEFINED
+        return told.text(found) + MARK * marked(row)
 
     return Column(heading, text, lambda row: {}, numeric=True)
 

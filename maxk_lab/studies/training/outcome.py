@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maxk_lab.ranges import Range
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.skewed_mean import skewed_mean
-from maxk_lab.statistics.two_level import QUANTILES
+from maxk_lab.statistics.seeds.over_seeds import over_instances
+from maxk_lab.statistics.seeds.two_level import QUANTILES
 from maxk_lab.studies.training.schema import evaluated_ks
 from maxk_lab.training.decoding import Decoded
 from maxk_lab.training.evaluation import max_curves, reward_quantiles
@@ -24,18 +25,20 @@ DIGITS = 6
 ENDS = ("value", "low", "high")
 
 
-def training_metrics(trainer: Trainer, k: int, costs: Mapping[str, int]) -> dict[str, Any]:
+def training_metrics(
+    trainer: Trainer, k: int, costs: Mapping[str, int], within: Range
+) -> dict[str, Any]:
     """Return the measures of a finished training for K = k; `costs` are trajectories by extra.
 
     All of the end are means over the evaluations `at_the_end`, instance by instance. Intervals are
-    bootstrapped over the held-out instances. JSON has no NaN: what is undefined is None, with its
-    reason under `undefined`.
+    over the held-out instances, whose rewards lie `within` a range. JSON has no NaN: what is
+    undefined is None, with its reason under `undefined`.
     """
     samples = trainer.evaluations[-1].rewards.shape[1]
     ks = list(evaluated_ks(samples, k))
     reasons: dict[str, str] = {}
     series = [
-        [_of_curve(evaluation.curves, at, reasons) for at in ks]
+        [_of_curve(evaluation.curves, at, within, reasons) for at in ks]
         for evaluation in trainer.evaluations
     ]
     last = trainer.at_the_end
@@ -50,19 +53,14 @@ def training_metrics(trainer: Trainer, k: int, costs: Mapping[str, int]) -> dict
         }
         | {end: [_ends(row, end) for row in series] for end in ENDS},
         "last": [evaluation.step for evaluation in last],
-        "final": _final(
-            _average([evaluation.curves for evaluation in last]),
-            ks,
-            reasons,
-            intervals_at=range(1, samples + 1),
-        ),
+        "final": _final(_average([each.curves for each in last]), ks, within, reasons),
         "quantiles": {
             name: _as_mapping(
-                _mean(_average([reward_quantiles(each.rewards, fraction) for each in last]))
+                _mean(_average([reward_quantiles(each.rewards, fraction) for each in last]), within)
             )
             for name, fraction in QUANTILES.items()
         },
-        **_of_ways([evaluation.decoded for evaluation in last], ks, costs, reasons),
+        **_of_ways([each.decoded for each in last], ks, costs, within, reasons),
         "log": _thinned(trainer.log, trainer.steps),
         "undefined": reasons,
         "timings": {"evaluations_seconds": [round(e.seconds, 6) for e in trainer.evaluations]},
@@ -75,15 +73,10 @@ def _average(values: Sequence[Tensor]) -> Tensor:
 
 
 def _final(
-    curves: Tensor, ks: Sequence[int], reasons: dict[str, str], *, intervals_at: Sequence[int]
+    curves: Tensor, ks: Sequence[int], within: Range, reasons: dict[str, str]
 ) -> dict[str, Any]:
     """Return the means of curves [I, samples] at every K, and their values per instance at `ks`."""
-    found = [
-        _of_curve(curves, at, reasons)
-        if at in intervals_at
-        else Interval(float(curves[:, at - 1].nanmean()), math.nan, math.nan, LEVEL)
-        for at in range(1, curves.shape[1] + 1)
-    ]
+    found = [_of_curve(curves, at, within, reasons) for at in range(1, curves.shape[1] + 1)]
     return {end: _ends(found, end) for end in ENDS} | {
         "ks": list(ks),
         "per_instance": [_plain_all(curves[:, at - 1]) for at in ks],
@@ -94,17 +87,14 @@ def _of_ways(
     last: Sequence[Mapping[str, Decoded]],
     ks: Sequence[int],
     costs: Mapping[str, int],
+    within: Range,
     reasons: dict[str, str],
 ) -> dict[str, Any]:
     """Return the other ways of decoding, and the means of all ways on the tuning instances."""
     curves, extras = _averages([each["held_out"] for each in last])
     found: dict[str, Any] = {
-        "tempered": {
-            # The intervals of the single cell take most of the time.
-            str(temperature): _final(of_one, ks, reasons, intervals_at=ks)
-            for temperature, of_one in curves.items()
-        },
-        "extras": {name: _of_extra(of_one, costs[name]) for name, of_one in extras.items()},
+        "tempered": {str(t): _final(each, ks, within, reasons) for t, each in curves.items()},
+        "extras": {name: _of_extra(of_one, costs[name], within) for name, of_one in extras.items()},
     }
     if "tuning" in last[0]:
         curves, extras = _averages([each["tuning"] for each in last])
@@ -139,7 +129,7 @@ def _averages(
     return curves, extras
 
 
-def _of_curve(curves: Tensor, k: int, reasons: dict[str, str]) -> Interval:
+def _of_curve(curves: Tensor, k: int, within: Range, reasons: dict[str, str]) -> Interval:
     """Return the mean over instances of ρ̂(samples, k), curves [I, samples].
 
     `reasons` gets the reason of a missing value or end.
@@ -156,24 +146,24 @@ def _of_curve(curves: Tensor, k: int, reasons: dict[str, str]) -> Interval:
             else "at the larger K, held-out instances with fewer than K scorable samples "
             "are left out",
         )
-    found = _mean(values)
+    found = _mean(values, within)
     if found.reason and not missing.all():
         reasons["low"] = reasons["high"] = found.reason
     return found
 
 
-def _mean(values: Tensor) -> Interval:
-    """Return the mean of the [I] values that are defined, with its bootstrap interval."""
-    defined = values[~values.isnan()].numpy()
+def _mean(values: Tensor, within: Range) -> Interval:
+    """Return the mean of the [I] values that are defined, with its interval over these."""
+    defined = values[~values.isnan()].tolist()
     if len(defined) == 0:
         return undefined(LEVEL, "no instance has K scorable samples")
-    return skewed_mean(defined, LEVEL, of="instances")
+    return over_instances(defined, LEVEL, within)
 
 
-def _of_extra(found: Tensor | str, trajectories: int) -> dict[str, Any]:
+def _of_extra(found: Tensor | str, trajectories: int, within: Range) -> dict[str, Any]:
     if isinstance(found, str):
         return {"value": None, "reason": found}
-    return _as_mapping(_mean(found)) | {
+    return _as_mapping(_mean(found, within)) | {
         "per_instance": _plain_all(found),
         "trajectories": trajectories,
     }

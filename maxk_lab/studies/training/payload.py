@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.fields import Numbers
-from maxk_lab.statistics.over_seeds import floats
+from maxk_lab.statistics.seeds.over_seeds import floats
 from maxk_lab.studies.training import record as content
 from maxk_lab.studies.training.ending.ways import sampled_at
 from maxk_lab.studies.training.gap import gap

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, Field
 
 from maxk_lab.fields import Numbers, Recorded
-from maxk_lab.statistics.over_seeds import Mean
+from maxk_lab.statistics.seeds.over_seeds import Mean
 
 
 class Ends(Recorded):

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.errors import LabError
+from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.report.naming import Setting
 from maxk_lab.report.rows import Rows, grouped
-from maxk_lab.statistics.over_seeds import floats, of_means, reach
+from maxk_lab.statistics.seeds import over_seeds
+from maxk_lab.statistics.seeds.over_seeds import floats, of_means
+from maxk_lab.studies.training.ending.apart import with_seeds_apart
 from maxk_lab.studies.training.ending.measures import measures, trained
 from maxk_lab.studies.training.ending.own_best import at_own_temperature, in_own_way
 from maxk_lab.studies.training.ending.robust import with_robust
@@ -74,6 +79,16 @@ def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
     )
 
 
+def _range_of_log(name: str, within: Range) -> Range:
+    """The range of a measure of the training steps, the rewards being `within` theirs."""
+    if name == "reward/mean":
+        return within
+    if name.startswith(("frac_", "clip_ratio/")) or name == "ess":
+        return SHARES
+    never_negative = name.startswith("length/") or name in ("grad_norm", "entropy", "reward/std")
+    return NOT_NEGATIVE if never_negative else ANYWHERE
+
+
 def _settings(training: Mapping[str, Any]) -> Settings:
     """The settings of a cell without its evaluation file, of which a cell keeps only the hash."""
     evaluate = {name: value for name, value in training["evaluate"].items() if name != "data"}
@@ -95,39 +110,49 @@ def _pooled(
     if row.unfinished:
         return replace(row, reason=row.unfinished)
     metrics = [Metrics.of(record) for record in finished.values()]
-    first = metrics[0]
+    first, within = metrics[0], _reward_range(cells[0]["environment"])
     if len({(m.steps, m.rollouts, tuple(m.last), tuple(m.final.ks)) for m in metrics}) > 1:
         return replace(row, reason="the seeds were trained or evaluated in different ways")
     ends = [trained(m) for m in metrics]
     means = zip(*(m.final.means for m in metrics), strict=True)
     clocks = [record.timings.get("evaluations_seconds", ()) for record in finished.values()]
-    return replace(
+    found = replace(
         row,
+        within=within,
         steps=first.steps,
         rollouts=first.rollouts,
         ks=tuple(first.final.ks),
-        curve=tuple(of_means(of_seeds, level) for of_seeds in means),
-        evaluations=tuple(_evaluations([m.evaluations for m in metrics], clocks, level)),
-        log=_log(metrics, level),
-        measures=measures(metrics, ends, level),
+        curve=tuple(of_means(of_seeds, level, within) for of_seeds in means),
+        evaluations=tuple(_evaluations([m.evaluations for m in metrics], clocks, level, within)),
+        log=_log(metrics, level, within),
+        measures=measures(metrics, ends, level, within),
         by_seed=dict(zip(finished, ends, strict=True)),
         last=tuple(first.last),
     )
+    return with_seeds_apart(found)
+
+
+def _reward_range(environment: Mapping[str, Any]) -> Range:
+    """The range of an environment's rewards; none is known where it is not installed here."""
+    try:
+        return ENVIRONMENTS.get(environment["name"]).reward_range(environment)
+    except (LabError, KeyError):
+        return ANYWHERE
 
 
 def _evaluations(
-    found: Sequence[Evaluations], clocks: Sequence[Sequence[float]], level: float
+    found: Sequence[Evaluations], clocks: Sequence[Sequence[float]], level: float, within: Range
 ) -> list[Evaluation]:
     evaluations = []
     for i, (step, rollouts) in enumerate(zip(found[0].step, found[0].rollouts, strict=True)):
         at = [each.means(i) for each in found]
         seconds = float(np.mean([clock[i] if i < len(clock) else np.nan for clock in clocks]))
-        values = {k: of_means([means[k] for means in at], level) for k in found[0].ks}
+        values = {k: of_means([means[k] for means in at], level, within) for k in found[0].ks}
         evaluations.append(Evaluation(step, rollouts, seconds, values))
     return evaluations
 
 
-def _log(metrics: Sequence[Metrics], level: float) -> dict[str, Logged]:
+def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, Logged]:
     """Every measure of the training log at the steps that all seeds have kept."""
     logs = [m.log for m in metrics]
     steps = sorted(set.intersection(*(set(log.step) for log in logs)))
@@ -141,7 +166,11 @@ def _log(metrics: Sequence[Metrics], level: float) -> dict[str, Logged]:
             [np.array(floats(log.series[name]))[at] for log, at in zip(logs, kept, strict=True)]
         )
         means = values.mean(axis=0)
-        half = reach(values, level) if len(values) > 1 else np.full_like(means, np.nan)
-        lines = (tuple(line.tolist()) for line in (means, means - half, means + half))
+        bands = (
+            over_seeds.ends(values, level, _range_of_log(name, within))
+            if len(values) > 1
+            else np.full((2, len(means)), np.nan)
+        )
+        lines = (tuple(line.tolist()) for line in (means, *bands))
         found[name] = Logged(tuple(per_step * step for step in steps), *lines)
     return found

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.seeds import derive_seed
@@ -103,7 +104,9 @@ def _measure(
         on_step=lambda step, steps: event("training", {"step": step, "steps": steps}),
     )
     costs = trajectories_of_extras(environment, held_out, settings.evaluate.samples)
-    return training_metrics(trainer, cell["k"], costs) | {"reference": optima, "data": data}
+    within = ENVIRONMENTS.get(unit["environment"]["name"]).reward_range(unit["environment"])
+    found = training_metrics(trainer, cell["k"], costs, within)
+    return found | {"reference": optima, "data": data}
 
 
 def _start(

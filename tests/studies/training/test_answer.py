@@ -1,10 +1,17 @@
 """The head of the report of a training study: the best row at each K, and what it beats."""
 
+import math
 import re
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from maxk_lab.report.formats.render import render
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.studies.training.row.model import Trained, TrainingRow
+from maxk_lab.studies.training.section.family import beaten
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +38,76 @@ def test_the_first_block_says_which_row_is_best_at_which_k(text, study, tsp):
     assert best["Max@64"].endswith("K = 8")
 
 
-def test_a_row_is_better_and_worse_where_its_interval_excludes_zero(text, tsp, study):
+def test_a_row_is_better_and_worse_where_the_whole_table_allows_it(text, tsp, study):
+    """Holm's correction by hand: the p-values in order, times how many are left."""
+    rows = study.studies["training"].rows
+    ordered = sorted(
+        (stats.ttest_1samp(_differences(row, other, k), 0).pvalue, row.key.path, k)
+        for row in rows
+        for other in rows
+        if row.compared_with == other.key.path
+        for k in row.ks
+    )
+    assert f"Holm over the {len(ordered)} comparisons of this table" in text
+    told = set()
+    for left, (p_value, path, k) in zip(range(len(ordered), 0, -1), ordered, strict=True):
+        if p_value * left >= 0.05:
+            break
+        told.add((path, k))
+    assert 0 < len(told) < len(ordered)
     row = tsp.row_of(study, "maxk", "subloo", 8)
-    better = ", ".join(str(k) for k, found in row.differences.items() if found.low > 0)
-    worse = ", ".join(str(k) for k, found in row.differences.items() if found.high < 0)
-    assert better.endswith("64")
-    assert worse.startswith("1")
+    apart = {k: found for k, found in row.differences.items() if (row.key.path, k) in told}
+    uncorrected = [k for k, found in row.differences.items() if found.low > 0]
+    better = [k for k, found in apart.items() if found.value > 0]
+    worse = [k for k, found in apart.items() if found.value < 0]
+    assert (better[-1], worse[0]) == (64, 1)
+    assert len(better) < len(uncorrected)
     lines = text.split("in short")[1].split("## ")[0].splitlines()
     (line,) = [line for line in lines if line.startswith("| maxk subloo, K = 8 |")]
-    assert line.endswith(f"| {better} | {worse} |")
+    columns = [", ".join(map(str, ks)) for ks in (better, worse)]
+    assert line.endswith(f"| 5/5 | {columns[0]} | {columns[1]} |")
+
+
+def _differences(row, other, k):
+    seeds = sorted(row.by_seed)
+    return [row.by_seed[s].curve[k - 1] - other.by_seed[s].curve[k - 1] for s in seeds]
+
+
+def test_few_seeds_say_what_a_sign_test_would_need(text, tsp):
+    assert "The sign test of 5 out of 5 has p = 0.062; it decides at 5% from 6 seeds on" in text
+
+
+def test_a_row_as_good_as_the_best_is_told_apart_from_it_in_few_studies():
+    """Eight equal rows with a seed effect: the best of all, any of them, is seldom ruled out."""
+    draws, wrong, studies = np.random.default_rng(0), 0, 300
+    for _ in range(studies):
+        curves = draws.normal(size=(5, 1, 1)) + draws.normal(size=(5, 8, 2))
+        rows = [_row(number, curves[:, number]) for number in range(8)]
+        ruled_out = [beaten(rows, k, 0.05, ks=2) for k in (1, 2)]
+        wrong += any(row is rows[0] for found in ruled_out for row in found)
+    assert wrong / studies <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / studies)
+
+
+def test_a_row_far_below_is_ruled_out():
+    draws = np.random.default_rng(0)
+    curves = draws.normal(size=(5, 1, 1)) + 0.01 * draws.normal(size=(5, 3, 2))
+    curves[:, 2, 1] -= 1
+    rows = [_row(number, curves[:, number]) for number in range(3)]
+    assert beaten(rows, 2, 0.05, ks=2) == [rows[2]]
+    assert beaten(rows, 1, 0.05, ks=2) == []
+
+
+def _row(number, curves):
+    """A row of curves [S, K]."""
+    return TrainingRow(
+        key=SimpleNamespace(path=str(number)),
+        cells=dict.fromkeys(range(len(curves)), ""),
+        finished=tuple(range(len(curves))),
+        catalogued_unbiased=True,
+        settings=None,
+        curve=tuple(over_seeds(values, 0.95) for values in curves.T),
+        by_seed={seed: Trained(tuple(curve), {}) for seed, curve in enumerate(curves)},
+    )
 
 
 def test_one_row_alone_is_not_called_the_best(tsp):
@@ -63,5 +131,5 @@ def test_unfinished_rows_are_named_without_a_value(tsp):
     assert (
         line
         == "| POMO (reinforce group_mean), K = 1, start=multistart | other objective | 1/2 | — | "
-        "— | — | — |"
+        "— | — | — | — |"
     )

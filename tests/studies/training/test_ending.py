@@ -8,10 +8,11 @@ import math
 import numpy as np
 import pytest
 
+from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE
 from maxk_lab.report.document import compact
 from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import render
-from maxk_lab.statistics.over_seeds import over_seeds
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
 
 POMO, BEST = ("reinforce", "group_mean", 1), ("maxk", "subloo", 8)
 
@@ -33,7 +34,7 @@ def test_the_gap_is_in_percent_of_the_optimum_of_each_instance(study, tsp):
     row, metrics = tsp.row_of(study, *BEST), own_metrics(tsp, BEST)
     for i, k in enumerate(tsp.ks):
         means = [np.mean(gap_by_hand(m, m["final"]["per_instance"][i])) for m in metrics]
-        wanted = over_seeds(means, 0.95)
+        wanted = over_seeds(means, 0.95, NOT_NEGATIVE)
         found = row.measures.gaps[k]
         assert (found.value, found.low, found.high) == pytest.approx(
             (wanted.value, wanted.low, wanted.high)
@@ -50,19 +51,21 @@ def test_extras_and_quantiles_are_pooled_over_seeds(study, tsp):
         "T=1", "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
     ]  # fmt: skip
     values = [m["extras"]["greedy_augmented"]["value"] for m in metrics]
-    assert row.measures.ways["greedy_augmented"] == over_seeds(values, 0.95)
+    assert row.measures.ways["greedy_augmented"] == over_seeds(values, 0.95, NOT_POSITIVE)
     assert row.measures.quantiles["p90"] == over_seeds(
-        [m["quantiles"]["p90"]["value"] for m in metrics], 0.95
+        [m["quantiles"]["p90"]["value"] for m in metrics], 0.95, NOT_POSITIVE
     )
 
 
-def test_the_robust_summary_is_of_every_instance_of_every_seed(study, tsp):
+def test_the_robust_summary_is_of_the_instances_of_each_seed_and_then_their_mean(study, tsp):
     row, mine, theirs = tsp.row_of(study, *BEST), own_metrics(tsp, BEST), own_metrics(tsp, POMO)
-    gaps = sorted(gap for m in mine for gap in gap_by_hand(m, m["final"]["per_instance"][-1]))
-    quarter = len(gaps) // 4
+    gaps = [sorted(gap_by_hand(m, m["final"]["per_instance"][-1])) for m in mine]
+    quarter = len(gaps[0]) // 4
     assert row.robust.of == "gap"
-    assert row.robust.iqm.value == pytest.approx(np.mean(gaps[quarter:-quarter]))
-    assert row.robust.quantiles["p90"].value == pytest.approx(np.quantile(gaps, 0.9))
+    middle = [np.mean(of_seed[quarter:-quarter]) for of_seed in gaps]
+    assert row.robust.iqm.value == pytest.approx(np.mean(middle))
+    quantiles = np.quantile(gaps, 0.9, axis=1, method="hazen")
+    assert row.robust.quantiles["p90"].value == pytest.approx(np.mean(quantiles))
     wins = [
         a > b
         for m, o in zip(mine, theirs, strict=True)
@@ -97,7 +100,7 @@ def test_a_column_without_any_value_is_left_out_and_its_reason_said(tsp):
     ]
     assert "p50" in head
     assert "p99" not in head
-    assert "p99 of 32 values has only 0 beyond it: of the instances, p99 of" in text
+    assert "p99: fewer than one of 32 instances is beyond it: of the instances, p99 of" in text
 
 
 @pytest.mark.slow
@@ -108,7 +111,7 @@ def test_without_optima_it_is_of_the_rewards_and_says_why(tsp):
     assert row.robust.iqm.value == pytest.approx(row.final(64).value, abs=0.1)
     text = " ".join(render(summary, "terminal", width=200).split())
     assert "the optima of 20 cities take too long: ask for exact: optimality gap of" in text
-    assert "Of the values of every instance of every seed: Max@64." in text
+    assert "Of the instances of a seed, then the mean over seeds: Max@64." in text
     assert json.loads(render(summary, "json"))["training"][0]["optimum"] == "none"
 
 
@@ -165,10 +168,10 @@ def test_one_seed_has_intervals_over_instances_and_says_so(tsp):
     assert row.robust.iqm.low < row.robust.iqm.value < row.robust.iqm.high
     text = " ".join(render(summary, "terminal", width=200).split())
     assert (
-        "Intervals of this table: 95%, bootstrap over the held-out instances of the one seed."
+        "Intervals of this table: 95%, over the held-out instances: winsorised, by order statistics"
         in text
     )
-    assert "p99 of 32 values has only 0 beyond it" in text
+    assert "p99: fewer than one of 32 instances is beyond it" in text
 
 
 @pytest.mark.slow
@@ -251,3 +254,42 @@ def test_instances_from_a_file_are_the_same_in_every_seed_and_the_text_says_so(s
     own = " ".join(render(study, "terminal", width=200).split())
     assert "each with its own policy and held-out instances" in own
     assert "evaluated on 32 held-out instances with 64 samples each" in own
+
+
+@pytest.mark.slow
+def test_instances_without_a_hash_are_not_called_the_same(tsp):
+    """The prompts of the toy language have none: each seed draws its own."""
+
+    def change(found, cell):
+        found["data"] = {"instances": None, "source": "drawn"}
+
+    text = " ".join(render(tsp.report(tsp.cells(), change), "terminal", width=200).split())
+    assert "each with its own policy and held-out instances" in text
+    assert "the same held-out instances" not in text
+
+
+@pytest.mark.slow
+def test_a_value_without_an_interval_is_told_and_drawn(tsp, tmp_path, unsaved):
+    """All seeds of a row at the optimum: nothing tells how much another would differ."""
+
+    def change(found, cell):
+        if cell["baseline"] == "subloo":
+            final = found["final"]
+            for end in ("value", "low", "high"):
+                final[end][-1] = -3.5
+            for end in ("value", "low", "high"):
+                found["evaluations"][end][-1][-1] = -3.5
+
+    summary = tsp.report(tsp.cells(), change)
+    found = tsp.row_of(summary, *BEST).final(64)
+    assert (found.value, found.known) == (-3.5, False)
+    text = " ".join(render(summary, "terminal", width=200).split())
+    assert "-3.50 [—]" in text
+    assert "the same in every seed: nothing tells how much another may differ: K = 64" in text
+    (flat,) = [
+        row
+        for row in json.loads(render(summary, "json"))["training"]
+        if (row["estimator"], row["baseline"], row["k"]) == BEST
+    ]
+    assert (flat["max@64"], flat["max@64_low"]) == (-3.5, None)
+    assert "max-at-k" in {path.stem for path in figures(summary, tmp_path)}

@@ -7,7 +7,7 @@ import pytest
 
 from maxk_lab.report.figures import figures
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.statistics.over_seeds import over_seeds
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
 from maxk_lab.studies.training.figures.log import log_figure, shown_measures
 
 pytestmark = pytest.mark.slow

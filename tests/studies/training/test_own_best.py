@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
+from maxk_lab.ranges import NOT_POSITIVE
 from maxk_lab.report.document import compact
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.verdicts import shown
-from maxk_lab.statistics.over_seeds import over_seeds
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
 from maxk_lab.studies.training.claims import judge
 from maxk_lab.studies.training.ending.own_best import best_on_tuning
 from maxk_lab.studies.training.gap import gap
@@ -104,7 +105,7 @@ def test_what_is_chosen_is_told_of_the_held_out_instances(rows):
         values = [
             pomo.by_seed[seed].curve[k - 1] + gained * (seed != 4) for seed in sorted(pomo.by_seed)
         ]
-        wanted = over_seeds(values, 0.95)
+        wanted = over_seeds(values, 0.95, NOT_POSITIVE)
         found = pomo.tempered.final(k)
         assert (found.value, found.low, found.high) == pytest.approx(
             (wanted.value, wanted.low, wanted.high)

@@ -13,7 +13,7 @@ from maxk_lab.report.document import compact
 from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.statistics.over_seeds import over_seeds
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
 from maxk_lab.studies.training.row.names import biasing
 from maxk_lab.training.settings import StepSettings
 
@@ -160,8 +160,8 @@ def test_one_seed_has_intervals_over_instances_and_says_so(lab):
     )
     text = " ".join(render(summary, "terminal").split())
     assert (
-        "bootstrap over the held-out instances of the one seed: they say nothing of other "
-        "training runs" in text
+        "over the held-out instances of the one seed, whatever the skewness of their values: they "
+        "say nothing of other training runs" in text
     )
     assert "paired by instance" in text
 

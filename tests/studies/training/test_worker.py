@@ -116,7 +116,8 @@ def test_the_metrics_of_every_kind_of_environment(name, values):
         assert sum(values_at_k) / 5 == pytest.approx(final["value"][k - 1], rel=1e-9)
     assert set(metrics["log"]) == {"step", *METRICS}
     assert {len(values) for values in metrics["log"].values()} == {7}
-    assert metrics["undefined"] == {}
+    # Of five instances, one may carry the spread of all.
+    assert set(metrics["undefined"]) <= {"low", "high"}
     assert metrics["extras"] == {}
     assert metrics["data"]["source"] == "drawn"
     quantiles = [metrics["quantiles"][q]["value"] for q in ("p50", "p90", "p99")]

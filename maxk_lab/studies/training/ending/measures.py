@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, Range
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.over_seeds import floats, of_instances, of_means
-from maxk_lab.statistics.two_level import QUANTILES
+from maxk_lab.statistics.seeds.over_seeds import floats, of_instances, of_means
+from maxk_lab.statistics.seeds.two_level import QUANTILES
 from maxk_lab.studies.training.ending.ways import (
     EXTRAS,
     SAMPLED,
@@ -33,15 +34,18 @@ def trained(metrics: Metrics) -> Trained:
     )
 
 
-def measures(metrics: Sequence[Metrics], ends: Sequence[Trained], level: float) -> Measures:
-    """The measures of a row, from the metrics of every seed and its end."""
+def measures(
+    metrics: Sequence[Metrics], ends: Sequence[Trained], level: float, within: Range
+) -> Measures:
+    """The measures of a row, from the metrics of every seed and its end; rewards lie `within`."""
     quantiles = {
-        name: of_means([m.quantiles[name].mean for m in metrics], level)
+        name: of_means([m.quantiles[name].mean for m in metrics], level, within)
         for name in QUANTILES
         if all(name in m.quantiles for m in metrics)
     }
     optimum = _optimum(metrics)
-    decoded, gaps = _ways(metrics, ends, level), _gaps(ends, optimum, level)
+    decoded = _ways(metrics, ends, level, within)
+    gaps = _gaps(ends, optimum, level, gap_range(optimum, within))
     costs = {name: way.trajectories for name, way in ends[0].ways.items() if way.trajectories}
     return Measures(optimum, quantiles, decoded, gaps, costs)
 
@@ -56,10 +60,12 @@ def _optimum(metrics: Sequence[Metrics]) -> Optimum:
     return Optimum(kinds, exact=all(each.exact for each in found))
 
 
-def _ways(metrics: Sequence[Metrics], ends: Sequence[Trained], level: float) -> dict[str, Interval]:
+def _ways(
+    metrics: Sequence[Metrics], ends: Sequence[Trained], level: float, within: Range
+) -> dict[str, Interval]:
     """The mean of every way of decoding, the extras with a reason where they have none."""
     found = {
-        sampled_at(t): of_means([end.tempered[t].means[-1] for end in ends], level)
+        sampled_at(t): of_means([end.tempered[t].means[-1] for end in ends], level, within)
         for t in ends[0].tempered
     }
     for name in EXTRAS:
@@ -70,12 +76,14 @@ def _ways(metrics: Sequence[Metrics], ends: Sequence[Trained], level: float) -> 
         found[name] = (
             undefined(level, reasons[0])
             if reasons
-            else of_means([part.mean for part in parts], level)
+            else of_means([part.mean for part in parts], level, within)
         )
     return found
 
 
-def _gaps(ends: Sequence[Trained], optimum: Optimum, level: float) -> dict[int | str, Interval]:
+def _gaps(
+    ends: Sequence[Trained], optimum: Optimum, level: float, within: Range
+) -> dict[int | str, Interval]:
     """The gap at every K that has values per instance, and in every other way that has any."""
     if optimum.kind == "none":
         return {}
@@ -86,17 +94,34 @@ def _gaps(ends: Sequence[Trained], optimum: Optimum, level: float) -> dict[int |
         if name != SAMPLED and all(name in end.ways for end in ends):
             values[name] = [end.ways[name].per_instance for end in ends]
     optima = [end.optima for end in ends]
-    return {name: gap_of_seeds(of_seeds, optima, level) for name, of_seeds in values.items()}
+    return {
+        name: gap_of_seeds(of_seeds, optima, level, within) for name, of_seeds in values.items()
+    }
+
+
+def gap_range(optimum: Optimum, rewards: Range) -> Range:
+    """No gap to a proven optimum is below 0, and of rewards from 0 on none is above 100 %.
+
+    The best known may be beaten.
+    """
+    if not optimum.exact:
+        return ANYWHERE
+    return Range(0.0, 100.0) if rewards.low >= 0 else NOT_NEGATIVE
 
 
 def gap_of_seeds(
-    values: Sequence[Sequence[float]], optima: Sequence[Sequence[float]], level: float
+    values: Sequence[Sequence[float]],
+    optima: Sequence[Sequence[float]],
+    level: float,
+    within: Range,
 ) -> Interval:
-    """The gap in percent of values [S, I] of S seeds, mean over instances."""
+    """The gap in percent of values [S, I] of S seeds, mean over instances; it lies `within`."""
     if any(0 in best for best in optima):
         return undefined(
             level, "the optimum of an instance is 0: a gap in percent of it is not defined"
         )
     return of_instances(
-        [gap(mine, best).tolist() for mine, best in zip(values, optima, strict=True)], level
+        [gap(mine, best).tolist() for mine, best in zip(values, optima, strict=True)],
+        level,
+        within,
     )

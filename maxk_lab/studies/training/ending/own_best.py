@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from maxk_lab.ranges import Range
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.over_seeds import Mean, of_means, over_instances
-from maxk_lab.studies.training.ending.measures import gap_of_seeds
+from maxk_lab.statistics.seeds.over_seeds import Mean, of_means, over_instances
+from maxk_lab.studies.training.ending.apart import with_seeds_apart
+from maxk_lab.studies.training.ending.measures import gap_of_seeds, gap_range
 from maxk_lab.studies.training.ending.ways import sampled_at
 from maxk_lab.studies.training.row.model import Measures, Trained, TrainingRow
 
@@ -48,7 +50,7 @@ def in_own_way(row: TrainingRow, level: float) -> TrainingRow | None:
 
     Its curve has this one value, whose K says nothing. None where no way was chosen.
     """
-    found = {seed: _in_own_way(trained, level) for seed, trained in row.by_seed.items()}
+    found = {seed: _in_own_way(trained, level, row.within) for seed, trained in row.by_seed.items()}
     return _row(row, found, (1,), level)
 
 
@@ -68,14 +70,14 @@ def _at_own_temperature(trained: Trained) -> _Own | None:
     )
 
 
-def _in_own_way(trained: Trained, level: float) -> _Own | None:
+def _in_own_way(trained: Trained, level: float, within: Range) -> _Own | None:
     best = best_on_tuning(
         {name: way.tuning for name, way in trained.ways.items() if way.tuning is not None}
     )
     if best is None:
         return None
     values = trained.ways[best].per_instance
-    mean = over_instances(values, level)
+    mean = over_instances(values, level, within)
     return _Own([(mean.value, mean.low, mean.high)], {1: values}, {1: best})
 
 
@@ -92,20 +94,23 @@ def _row(
             [each.per_instance[k] for each in own.values()],
             [row.by_seed[seed].optima for seed in own],
             level,
+            gap_range(optimum, row.within),
         )
         for k in ks
         if optimum.kind != "none"
     }
-    return replace(
+    decoded = replace(
         row,
         ks=ks,
         curve=tuple(
-            of_means(list(means), level)
+            of_means(list(means), level, row.within)
             for means in zip(*(each.means for each in own.values()), strict=True)
         ),
         evaluations=(),
         log={},
         differences={},
+        p_values={},
+        won={},
         compared_with="",
         measures=Measures(optimum, {}, {}, gaps, row.measures.trajectories),
         robust=None,
@@ -119,3 +124,4 @@ def _row(
             for seed, each in own.items()
         },
     )
+    return with_seeds_apart(decoded)

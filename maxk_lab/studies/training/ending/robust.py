@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.two_level import (
+from maxk_lab.statistics.seeds.two_level import (
     QUANTILES,
     improvement,
-    iqm,
+    iqm_interval,
     probability_interval,
     quantile_interval,
-    two_level,
 )
 from maxk_lab.statistics.units import Array
+from maxk_lab.studies.training.ending.measures import gap_range
 from maxk_lab.studies.training.gap import ROUNDING, gap
 from maxk_lab.studies.training.row.comparison import seed_pairs, why_not_paired
 from maxk_lab.studies.training.row.model import Robust, Trained, TrainingRow
@@ -31,8 +31,15 @@ def with_robust(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> 
         np.all(np.array(seed.optima) != 0) for seed in row.by_seed.values()
     )
     values = np.array([_worth(row.by_seed[seed], k, known) for seed in sorted(row.by_seed)])
-    quantiles = {name: quantile_interval(values, q, level=level) for name, q in QUANTILES.items()}
-    found = Robust("gap" if known else f"max@{k}", two_level(values, iqm, level=level), quantiles)
+    within = gap_range(row.measures.optimum, row.within) if known else row.within
+    found = Robust(
+        "gap" if known else f"max@{k}",
+        iqm_interval(values, level=level, within=within),
+        {
+            name: quantile_interval(values, q, level=level, within=within)
+            for name, q in QUANTILES.items()
+        },
+    )
     if row.compared_with:
         other = next(
             each for each in rows if each.key.path == row.compared_with and _shares_place(each, row)

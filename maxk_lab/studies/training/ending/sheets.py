@@ -15,6 +15,7 @@ from maxk_lab.studies.training.columns import (
 from maxk_lab.studies.training.ending.values import values
 from maxk_lab.studies.training.ending.ways import EXTRAS, SAMPLED
 from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.told import has_value
 
 _OPTIMA = {
     "enumeration": "by enumeration of every solution",
@@ -54,7 +55,7 @@ def _tables(
     Its rows are those that have any. Values that no row has are left out: why, the notes say.
     """
     shown = shown_gaps(rows) if group == "gap" else None
-    found = [v for row in rows for v in values(row) if v.group == group and v.interval.known]
+    found = [v for row in rows for v in values(row) if v.group == group and has_value(v.interval)]
     names = {v.name: v.heading for v in found if shown is None or v.name in shown}
     own = tuple(row for row in rows if any(v.name in names for v in values(row)))
     chunks = side_by_side(list(names.items()))
@@ -124,21 +125,20 @@ def _robust_words(rows: Sequence[TrainingRow], level: float) -> tuple[str, ...]:
         if of == "gap"
         else f"{of.capitalize()}"
     )
-    how = (
-        "bootstrap over the held-out instances of the one seed"
-        if all(row.one_seed for row in rows)
-        else "Student's t with the larger standard error of two bootstraps, "
-        "over seeds and over instances within them"
-    )
+    if all(row.one_seed for row in rows):
+        how = "over the held-out instances: winsorised, by order statistics, of a binomial share"
+    else:
+        how = "over the values of the seeds, as of the other tables"
     return (
-        f"Of the values of every instance of every seed: {subject}.",
+        f"Of the instances of a seed, then the mean over seeds: {subject}.",
         f"Intervals of this table: {level:.0%}, {how}.",
     )
 
 
 _SUMMARY_WORDS = (
-    "IQM, p50, p90, p99: their interquartile mean and quantiles. P(better): the probability of a "
-    "better value than the reference of the differences, on an instance of a seed, ties half.",
+    "IQM, p50, p90, p99: interquartile mean and quantiles over the instances. P(better): the "
+    "probability of a better value than the reference of the differences, on an instance of a "
+    "seed, ties half.",
 )
 _EXTRA_WORDS = (
     "Greedy decoding, augmentation and forced starts are other ways of decoding, "

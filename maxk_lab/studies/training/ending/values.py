@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.statistics.intervals import Interval
+from maxk_lab.studies.training import told
 from maxk_lab.studies.training.ending.ways import EXTRAS, SAMPLED, heading
 from maxk_lab.studies.training.row.model import TrainingRow
 
@@ -60,7 +61,7 @@ def measured(row: TrainingRow) -> dict[str, Any]:
     flat: dict[str, Any] = {"optimum": optimum.kind, "optimum_exact": optimum.exact}
     flat["robust_of"] = None if row.robust is None else row.robust.of
     for value in values(row):
-        flat |= value.interval.columns(value.name)
+        flat |= told.columns(value.interval, value.name)
     return flat | _at_its_best(row)
 
 
@@ -70,21 +71,21 @@ def _at_its_best(row: TrainingRow) -> dict[str, Any]:
     if (own := row.tempered) is not None:
         for k in own.ks:
             flat[f"own_temperature@{k}"] = {s: each.chosen[k] for s, each in own.by_seed.items()}
-            flat |= own.curve[k - 1].columns(f"own_temperature_max@{k}")
+            flat |= told.columns(own.curve[k - 1], f"own_temperature_max@{k}")
             if k in own.differences:
-                flat |= own.differences[k].columns(f"own_temperature_difference@{k}")
+                flat |= told.columns(own.differences[k], f"own_temperature_difference@{k}")
     if (own := row.own_way) is not None:
         flat["own_way"] = {s: each.chosen[1] for s, each in own.by_seed.items()}
-        flat |= own.curve[0].columns("own_way_reward")
+        flat |= told.columns(own.curve[0], "own_way_reward")
         if own.measures is not None and 1 in own.measures.gaps:
-            flat |= own.measures.gaps[1].columns("own_way_gap")
+            flat |= told.columns(own.measures.gaps[1], "own_way_gap")
         if 1 in own.differences:
-            flat |= own.differences[1].columns("own_way_difference")
+            flat |= told.columns(own.differences[1], "own_way_difference")
     return flat
 
 
 def without_value(row: TrainingRow) -> Iterator[tuple[str, str]]:
-    """(reason, which) of every value that the row should have and has not."""
+    """(reason, which) of every value or interval that the row should have and has not."""
     if row.measures is None:
         return
     if row.measures.optimum.kind == "none":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from maxk_lab.statistics.over_seeds import floats
+from maxk_lab.statistics.seeds.over_seeds import floats
 from maxk_lab.studies.training.record import Final, Metrics
 from maxk_lab.studies.training.row.model import AtTemperature, Way
 

@@ -17,6 +17,7 @@ from maxk_lab.studies.training.figures.final import (
 from maxk_lab.studies.training.figures.log import log_figure, shown_measures
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.settings import place_setting, place_words
+from maxk_lab.studies.training.told import has_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,9 +44,9 @@ def figures(found: Rows[TrainingRow], summary: Summary) -> Iterator[tuple[str, F
 def _shown(rows: Sequence[TrainingRow]) -> Iterator[tuple[str, str, Callable[..., Figure]]]:
     """(name, title, function) of each figure for which these rows have something to show."""
     yield "max-at-k", "Max@K after training", final_figure
-    if any(found.known for row in rows for found in row.differences.values()):
+    if any(has_value(found) for row in rows for found in row.differences.values()):
         yield "max-at-k-difference", "Difference of Max@K after training", difference_figure
-    if any(gap.known for row in rows for gap in gaps(row).values()):
+    if any(has_value(gap) for row in rows for gap in gaps(row).values()):
         yield "gap", "Optimality gap after training", gap_figure
     yield "training", "Max@K during training", curves_figure
     if shown_measures(rows):

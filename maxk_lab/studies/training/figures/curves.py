@@ -16,6 +16,7 @@ from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import UNBIASED, derived, labels
 from maxk_lab.studies.training.row.settings import training_words
 from maxk_lab.studies.training.section.notes import over_what
+from maxk_lab.studies.training.told import has_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ def curves_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figu
     figure, axes = panels(2 if timed else 1, len(ks), size, sharex="row", sharey=sharey)
     for j, k in enumerate(ks):
         for index, row in enumerate(rows):
-            known = [e for e in row.evaluations if k in e.values and e.values[k].known]
+            known = [e for e in row.evaluations if k in e.values and has_value(e.values[k])]
             values = [e.values[k] for e in known]
             if unbanded(rows):
                 values = list(map(without_band, values))
@@ -91,7 +92,7 @@ def _ranges(
         if not any(map(known, inside)) or not squeezed(inside, lines):
             ends.append(None)
             continue
-        ends.append(limits(inside, around))
+        ends.append(limits(inside, [*inside, *around]))
         for i in (i for i, is_out in enumerate(out) if is_out):
             notes[i] = f"outside: {number(lines[i][-1])} at the end at K = {k}"
     return ends, notes

@@ -22,6 +22,7 @@ from maxk_lab.studies.training.figures.curves import (
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import labels
 from maxk_lab.studies.training.section.notes import over_what
+from maxk_lab.studies.training.told import has_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ def difference_figure(rows: Sequence[TrainingRow], title: str, level: float) -> 
 
     Above zero is better, and crossing curves cross zero.
     """
-    shown = [row for row in rows if any(found.known for found in row.differences.values())]
+    shown = [row for row in rows if any(has_value(found) for found in row.differences.values())]
     named = dict(zip((row.key.path for row in rows), labels(rows), strict=True))
     # Where starts differ so do the rows compared with: that of most rows is in the title, and any
     # other beside its rows.
@@ -71,7 +72,7 @@ def difference_figure(rows: Sequence[TrainingRow], title: str, level: float) -> 
 
 def gap_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
     """The optimality gap of the best of K samples at the end of training."""
-    shown = [row for row in rows if any(found.known for found in gaps(row).values())]
+    shown = [row for row in rows if any(has_value(found) for found in gaps(row).values())]
     axis, said = (
         "optimality gap in %\n(lower is better)",
         f"{optimum_words(rows)}; {band_words(rows, level)}",
@@ -99,7 +100,7 @@ def _figure(
     of_all = styled or rows
     looks = dict(zip((row.key for row in of_all), row_looks(of_all), strict=True))
     names = dict(zip((row.key for row in of_all), labels(of_all), strict=True))
-    known = [{k: value for k, value in curve(row).items() if value.known} for row in rows]
+    known = [{k: value for k, value in curve(row).items() if has_value(value)} for row in rows]
     ends, notes = _range(known)
     told = [
         ", ".join(filter(None, [label(row, names[row.key]), note]))
@@ -133,7 +134,9 @@ def _range(curves: Sequence[Curve]) -> tuple[tuple[float, float] | None, list[st
     if not any(out):
         return None, [""] * len(lines)
     kept = [i for i, is_out in enumerate(out) if not is_out]
-    ends = limits([lines[i] for i in kept], [bands[i] for i in kept])
+    inside = [lines[i] for i in kept]
+    # A value may have no band.
+    ends = limits(inside, [*inside, *(bands[i] for i in kept)])
     return ends, [
         where(line, ends) if is_out else "" for line, is_out in zip(lines, out, strict=True)
     ]

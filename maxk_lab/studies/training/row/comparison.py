@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,12 @@ import numpy as np
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.over_seeds import over_instances, over_seeds
+from maxk_lab.statistics.seeds.over_seeds import (
+    over_instances,
+    over_seeds,
+    p_value,
+    p_value_over_instances,
+)
 from maxk_lab.studies.training.row.model import Trained, TrainingRow
 from maxk_lab.studies.training.row.names import is_pomo
 from maxk_lab.studies.training.row.settings import place_setting, unusual
@@ -24,8 +30,14 @@ def with_differences(row: TrainingRow, rows: Sequence[TrainingRow], level: float
     other = compared_with(row, rows)
     if other is row:
         return row
-    found = {k: difference(row, other, k, level) for k in row.ks}
-    return replace(row, differences=found, compared_with=other.key.path)
+    return replace(
+        row,
+        compared_with=other.key.path,
+        compared_apart=bool(other.apart),
+        differences={k: difference(row, other, k, level) for k in row.ks},
+        p_values={k: difference_p_value(row, other, k) for k in row.ks},
+        won={k: seeds_won(row, other, k) for k in row.ks},
+    )
 
 
 def compared_with(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
@@ -63,21 +75,50 @@ def are_compared(rows: Sequence[TrainingRow]) -> bool:
 
 
 def difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
-    """Final Max@k of `row` minus that of `other`, paired by seed: both saw the same instances.
+    """Final Max@k of `row` minus that of `other`, paired by seed.
 
-    Both saw the same held-out instances. With one seed it is a bootstrap over these instances, and
-    says nothing of other training runs.
+    With one seed it is paired by instance, and says nothing of other training runs.
     """
     reason = why_not_paired(row, other, k)
     if reason:
         return undefined(level, reason)
+    within = row.within.of_differences
     if not row.one_seed:
-        pairs = ((mine.curve, theirs.curve) for mine, theirs in seed_pairs(row, other))
-        return over_seeds([mine[k - 1] - theirs[k - 1] for mine, theirs in pairs], level)
+        return over_seeds(_by_seed(row, other, k), level, within)
+    by_instance = _by_instance(row, other, k)
+    if not by_instance:
+        return undefined(level, f"no values per instance at K = {k}")
+    return over_instances(by_instance, level, within)
+
+
+def difference_p_value(row: TrainingRow, other: TrainingRow, k: int) -> float:
+    """The two-sided p-value of no difference at k; NaN where there is no interval."""
+    if why_not_paired(row, other, k):
+        return math.nan
+    if row.one_seed:
+        return p_value_over_instances(_by_instance(row, other, k))
+    return p_value(_by_seed(row, other, k), row.within.of_differences)
+
+
+def seeds_won(row: TrainingRow, other: TrainingRow, k: int) -> tuple[int, int]:
+    """In how many seeds `row` is above `other` at k, and in how many below."""
+    if why_not_paired(row, other, k):
+        return 0, 0
+    found = np.array(_by_seed(row, other, k))
+    return int((found > 0).sum()), int((found < 0).sum())
+
+
+def _by_seed(row: TrainingRow, other: TrainingRow, k: int) -> list[float]:
+    return [mine.curve[k - 1] - theirs.curve[k - 1] for mine, theirs in seed_pairs(row, other)]
+
+
+def _by_instance(row: TrainingRow, other: TrainingRow, k: int) -> list[float]:
+    """The differences on the instances of the one seed; empty where they were not kept."""
     ((mine, theirs),) = seed_pairs(row, other)
     if k not in mine.per_instance or k not in theirs.per_instance:
-        return undefined(level, f"no values per instance at K = {k}")
-    return over_instances(np.subtract(mine.per_instance[k], theirs.per_instance[k]).tolist(), level)
+        return []
+    found: list[float] = np.subtract(mine.per_instance[k], theirs.per_instance[k]).tolist()
+    return found
 
 
 def why_not_paired(row: TrainingRow, other: TrainingRow, k: int) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.report.keys import GridKey
 from maxk_lab.report.rows import PooledRow
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.over_seeds import Mean
+from maxk_lab.statistics.seeds.over_seeds import Mean
 from maxk_lab.studies.training.row.settings import path_words
 from maxk_lab.training.settings import Settings
 
@@ -126,17 +127,28 @@ class Measures:
 
 @dataclass(frozen=True)
 class Robust:
-    """The values of every instance of every seed at the largest K, told without their mean.
+    """The values of the instances of a seed at the largest K, told without their mean.
 
-    `of` names the values: "gap" in percent, lower is better, or "max@64". `improvement` is the
-    probability of a better value than that of the row it is compared with, on an instance of a
-    seed, ties counted half; None where it is compared with none.
+    All are means over seeds. `of` names the values: "gap" in percent, lower is better, or "max@64".
+    `improvement` is the probability of a better value than that of the row it is compared with, on
+    an instance of a seed, ties counted half; None where it is compared with none.
     """
 
     of: str
     iqm: Interval
     quantiles: Mapping[str, Interval]
     improvement: Interval | None = None
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A seed whose final Max@k is apart from that of the others, which lie from `low` to `high`."""
+
+    seed: int
+    k: int
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +162,10 @@ class TrainingRow(PooledRow):
     `log` holds what the training steps themselves reported, by the measure's name. The end is the
     mean over the evaluations after `last` steps; `tempered` is the row with every policy at its own
     best temperature for each K, `own_way` in its own best way, each compared among its like.
+
+    Rewards, and so all but the gaps and the log, lie `within` a range. `p_values` are those of the
+    differences, and `won` has the seeds (won, lost) there; `apart` are the seeds that no mean
+    speaks for, and `compared_apart` says whether the other row has any.
     """
 
     key: TrainingKey
@@ -163,6 +179,11 @@ class TrainingRow(PooledRow):
     log: Mapping[str, Logged] = field(default_factory=dict, repr=False)
     differences: Mapping[int, Interval] = field(default_factory=dict)
     compared_with: str = ""
+    p_values: Mapping[int, float] = field(default_factory=dict)
+    won: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    apart: tuple[Apart, ...] = ()
+    compared_apart: bool = False
+    within: Range = ANYWHERE
     measures: Measures | None = None
     robust: Robust | None = None
     by_seed: Mapping[int, Trained] = field(default_factory=dict, repr=False)

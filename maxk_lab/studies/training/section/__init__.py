@@ -17,6 +17,7 @@ from maxk_lab.studies.training.columns import (
     side_by_side,
     status_columns,
 )
+from maxk_lab.studies.training.ending.apart import MARK, apart_lines
 from maxk_lab.studies.training.ending.sheets import breaks, measure_sheets
 from maxk_lab.studies.training.row.comparison import are_compared
 from maxk_lab.studies.training.row.model import TrainingRow
@@ -32,9 +33,13 @@ def chapter(found: Rows[TrainingRow], summary: Summary) -> Chapter:
     rows = found.rows
     places = grouped(rows, lambda row: (row.key.environment, place_setting(row.key.setting)))
     blocks = [block for members in places.values() for block in _sheets(tuple(members), summary)]
+    apart = apart_lines(rows)
+    if apart:
+        blocks.append(Bullets(f"Seeds that ended apart ({MARK})", tuple(apart)))
     undefined = undefined_lines(rows)
     if undefined:
-        blocks.append(Bullets(f"Training without a value ({UNDEFINED})", tuple(undefined)))
+        title = f"Training without a value, or without an interval ({UNDEFINED})"
+        blocks.append(Bullets(title, tuple(undefined)))
     return Chapter(
         (Section("training", tuple(blocks), tuple(map(record, rows))),),
         {"training_basis": basis(rows, summary.level) if rows else ()},

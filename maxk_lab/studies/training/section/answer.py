@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Sheet, compact
+from maxk_lab.report.document import UNDEFINED, Block, Bullets, Column, Sheet
 from maxk_lab.report.rows import grouped
-from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.seeds.apart import seeds_to_decide, sign_test
 from maxk_lab.studies.training.columns import (
     difference_column,
     heading,
@@ -15,12 +15,17 @@ from maxk_lab.studies.training.columns import (
     shown_ks,
     status_columns,
 )
-from maxk_lab.studies.training.row.comparison import are_compared, difference
+from maxk_lab.studies.training.row.comparison import are_compared
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import by_path
 from maxk_lab.studies.training.section.decoding import own_best_items
-
-_LISTED = 5
+from maxk_lab.studies.training.section.family import (
+    as_good,
+    comparisons,
+    family_words,
+    told_apart,
+)
+from maxk_lab.studies.training.told import has_value, text
 
 
 def answers(
@@ -39,7 +44,7 @@ def answers(
             title = f"Best after training, each decoded in its own best way, n = {n}: {where}"
             yield Bullets(title, tuple(decoded))
     if are_compared(rows):
-        yield _against(rows, where, caption)
+        yield _against(rows, where, caption, level)
 
 
 def _best(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
@@ -48,56 +53,67 @@ def _best(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
     told = [row for row in rows if row.curve]
     if len(told) < 2:
         return
-    for k in shown_ks(told):
-        known = [(value.value, row) for row in told if (value := row.final(k)) and value.known]
+    ks = shown_ks(told)
+    for k in ks:
+        known = [row for row in told if (value := row.final(k)) and has_value(value)]
         if not known:
             continue
-        best = max(known, key=lambda pair: pair[0])[1]
-        alike = [
-            named[row.key.path]
-            for _, row in known
-            if row is not best and not _clear(difference(best, row, k, level))
-        ]
+        best = max(known, key=lambda row: row.curve[k - 1].value)
         gain = best.differences.get(k)
-        words = [f"{heading(k)}: {named[best.key.path]}, {compact(best.curve[k - 1])}"]
-        if gain is not None and gain.known:
-            words.append(f"Minus {named[best.compared_with]}: {compact(gain)}")
-        words.append(
-            f"Not told apart from it: {_listed(alike)}" if alike else "Told apart from every other"
-        )
-        yield ". ".join(words)
-    yield (
-        f"Not told apart: the {level:.0%} interval of the paired difference to the best holds 0; "
-        "not corrected for the choice of the best nor for the number of rows."
-    )
+        words = [f"{heading(k)}: {named[best.key.path]}, {text(best.curve[k - 1])}"]
+        if gain is not None and has_value(gain):
+            words.append(f"Minus {named[best.compared_with]}: {text(gain)}")
+        yield ". ".join([*words, as_good(best, known, k, 1 - level, len(ks))])
+    yield family_words(len(told), len(ks), level)
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    return "; ".join(names[:_LISTED]) + (f"; and {more} more" if more > 0 else "")
-
-
-def _clear(found: Interval) -> bool:
-    """Whether an interval of a difference lies on one side of zero."""
-    return found.known and (found.low > 0 or found.high < 0)
-
-
-def _against(rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...]) -> Sheet:
-    """The differences at the ends of the curve, and the K at which they are beyond doubt."""
+def _against(
+    rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...], level: float
+) -> Sheet:
+    """The differences at the ends of the curve, and the K at which they are told from 0."""
     ks = shown_ks([row for row in rows if row.differences])
     ends = sorted({*ks[:1], *ks[-1:]})
+    apart = told_apart(rows, 1 - level)
+    several = not all(row.one_seed for row in rows)
     columns = (
         *method_columns(rows),
         *status_columns(),
         *(difference_column(k, f"difference, {heading(k)}") for k in ends),
-        Column("better at K =", partial(_where, sign=1), lambda row: {}),
-        Column("worse at K =", partial(_where, sign=-1), lambda row: {}),
+        *(_won_column(k) for k in ends[-1:] if several),
+        Column("better at K =", partial(_where, apart=apart, sign=1), lambda row: {}),
+        Column("worse at K =", partial(_where, apart=apart, sign=-1), lambda row: {}),
     )
     doubt = (
-        "Better, worse: at these of the K that are kept, the interval of the difference lies "
-        "above, below 0."
+        "Better, worse: at these of the K that are kept, at a family-wise level of "
+        f"{1 - level:.0%} (Holm over the {comparisons(rows)} comparisons of this table). Its "
+        "intervals are of one comparison each."
     )
-    return Sheet(f"{difference_title(rows)}, in short: {where}", columns, rows, (*caption, doubt))
+    won = _of_seeds_won(rows, level, *ends[-1:]) if several else ()
+    return Sheet(
+        f"{difference_title(rows)}, in short: {where}", columns, rows, (*caption, doubt, *won)
+    )
+
+
+def _won_column(k: int) -> Column:
+    """In how many seeds a row is ahead at k."""
+
+    def shown(row: TrainingRow) -> str:
+        known = k in row.won and has_value(row.differences[k])
+        return f"{row.won[k][0]}/{len(row.by_seed)}" if known else UNDEFINED
+
+    return Column(f"won, {heading(k)}", shown, lambda row: {}, numeric=True)
+
+
+def _of_seeds_won(rows: Sequence[TrainingRow], level: float, k: int = 1) -> Iterator[str]:
+    """The seeds that a sign test, which needs no bell shape, has and would need."""
+    seeds = max(len(row.cells) for row in rows)
+    family = seeds_to_decide(1 - level, max(1, comparisons(rows)))
+    yield (
+        f"Won: the seeds in which the row is ahead at {heading(k)}. The sign test of {seeds} out "
+        f"of {seeds} has p = {sign_test(seeds, 0):.2g}; it decides at {1 - level:.0%} from "
+        f"{seeds_to_decide(1 - level)} seeds on, all won, and with the correction of this table "
+        f"from {family} on."
+    )
 
 
 def difference_title(rows: Sequence[TrainingRow]) -> str:
@@ -107,11 +123,9 @@ def difference_title(rows: Sequence[TrainingRow]) -> str:
     return f"Difference to {' and '.join(found)}"
 
 
-def _where(row: TrainingRow, sign: int) -> str:
+def _where(row: TrainingRow, apart: Mapping[str, Mapping[int, int]], sign: int) -> str:
     """The K at which the difference is of that sign beyond doubt."""
-    if not any(found.known for found in row.differences.values()):
+    if not any(has_value(found) for found in row.differences.values()):
         return UNDEFINED
-    ks = [
-        str(k) for k, found in row.differences.items() if _clear(found) and found.value * sign > 0
-    ]
+    ks = [str(k) for k, found in apart[row.key.path].items() if found == sign]
     return ", ".join(ks) or "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from maxk_lab.report.document import Column, Sheet, compact
+from maxk_lab.report.document import Column, Sheet
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import (
     difference_column,
@@ -13,6 +13,7 @@ from maxk_lab.studies.training.columns import (
     heading,
     interval_column,
     method_columns,
+    rests_on_both,
     shown_ks,
 )
 from maxk_lab.studies.training.ending.sheets import breaks
@@ -21,6 +22,8 @@ from maxk_lab.studies.training.ending.ways import sampled_at
 from maxk_lab.studies.training.row.comparison import difference
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import by_path
+from maxk_lab.studies.training.section.family import as_good, family_words
+from maxk_lab.studies.training.told import has_value, text
 
 
 def own_best_items(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
@@ -32,15 +35,20 @@ def own_best_items(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
         return
     named = by_path(rows)
     tempered = {row.key: row.tempered for row in rows if row.tempered is not None}
-    for k in shown_ks(list(tempered.values())):
+    ks, family = shown_ks(list(tempered.values())), 0
+    own_ways = [row.own_way for row in rows if row.own_way is not None]
+    lines = len(ks) + bool(own_ways)
+    for k in ks:
         best = _best(list(tempered.values()), k)
         plain = _best([row for row in rows if row.key in tempered], k)
         if best is None or plain is None:
             continue
+        family = max(family, len(tempered))
         words = [
             f"{heading(k)}, each at its own best temperature: {named[best.key.path]} "
-            f"({_chosen(best, k)}), {compact(best.curve[k - 1])}",
+            f"({_chosen(best, k)}), {text(best.curve[k - 1])}",
             *_gain(best, k, named),
+            as_good(best, list(tempered.values()), k, 1 - level, lines),
         ]
         if plain.key == best.key:
             words.append("At temperature 1 it is the best, too")
@@ -48,14 +56,17 @@ def own_best_items(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
             other = difference(best, tempered[plain.key], k, level)
             words.append(
                 f"At temperature 1 the best is another, {named[plain.key.path]}; "
-                f"minus that, each at its own best temperature: {compact(other)}"
+                f"minus that, each at its own best temperature: {text(other)}"
             )
         yield ". ".join(words)
-    own = _best([row.own_way for row in rows if row.own_way is not None], 1)
+    own = _best(own_ways, 1)
     if own is not None:
-        found = f"{named[own.key.path]} ({_chosen(own, 1, costs=True)}), {compact(own.curve[0])}"
+        family = max(family, len(own_ways))
+        found = f"{named[own.key.path]} ({_chosen(own, 1, costs=True)}), {text(own.curve[0])}"
         words = [f"Each in its own best way, whatever it costs: {found}", *_gain(own, 1, named)]
-        yield ". ".join(words)
+        yield ". ".join([*words, as_good(own, own_ways, 1, 1 - level, lines)])
+    if family:
+        yield family_words(family, lines, level)
 
 
 def _best(rows: Sequence[TrainingRow], k: int) -> TrainingRow | None:
@@ -66,8 +77,8 @@ def _best(rows: Sequence[TrainingRow], k: int) -> TrainingRow | None:
 def _gain(row: TrainingRow, k: int, named: dict[str, str]) -> Iterator[str]:
     """The difference to the row that it is compared with, which is decoded at its own best, too."""
     found = row.differences.get(k)
-    if found is not None and found.known:
-        yield f"Minus {named[row.compared_with]}: {compact(found)}"
+    if found is not None and has_value(found):
+        yield f"Minus {named[row.compared_with]}: {text(found)}"
 
 
 def own_best_sheets(
@@ -108,7 +119,11 @@ def _of_temperatures(rows: Sequence[TrainingRow], k: int) -> tuple[Column, ...]:
         Column("chosen", lambda row: _chosen(row, k), lambda row: {}),
         final_column(k),
         difference_column(k, "difference"),
-        interval_column("at temperature 1", lambda row: plain[row.key].differences.get(k)),
+        interval_column(
+            "at temperature 1",
+            lambda row: plain[row.key].differences.get(k),
+            lambda row: rests_on_both(plain[row.key]),
+        ),
     )
 
 

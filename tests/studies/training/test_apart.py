@@ -1,0 +1,83 @@
+"""A seed that ended apart: named, marked where its row has a value, and told of in claims."""
+
+import json
+
+import pytest
+from pydantic import TypeAdapter
+
+from maxk_lab.report.formats.render import render
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.sweeps.spec.claims.shapes import Claim
+
+ROW, OTHER = ("maxk", "centred", 8), ("maxk", "subloo", 8)
+
+
+def collapsed(found, cell):
+    """Seed 3 of one row never got anywhere."""
+    if (cell["estimator"], cell["baseline"], cell["k"], cell["seed"]) != (*ROW, 3):
+        return
+    final = found["final"]
+    for end in ("value", "low", "high"):
+        final[end] = [value - 4 for value in final[end]]
+    final["per_instance"] = [[value - 4 for value in of_k] for of_k in final["per_instance"]]
+
+
+@pytest.fixture(scope="module")
+def summary(tsp):
+    return tsp.report(tsp.cells(), collapsed)
+
+
+def test_it_is_named_at_both_ends_of_the_curve(summary, tsp):
+    row = tsp.row_of(summary, *ROW)
+    assert [(each.seed, each.k) for each in row.apart] == [(3, 1), (3, 64)]
+    finals = {seed: trained.curve[63] for seed, trained in row.by_seed.items()}
+    others = [value for seed, value in finals.items() if seed != 3]
+    told = row.apart[1]
+    assert (told.value, told.low, told.high) == (finals[3], min(others), max(others))
+    assert tsp.row_of(summary, *OTHER).apart == ()
+    assert not tsp.row_of(summary, *OTHER).compared_apart
+
+
+def test_ordinary_studies_name_hardly_any(study):
+    rows = study.studies["training"].rows
+    assert sum(bool(row.apart) for row in rows) <= 0.25 * len(rows)
+
+
+@pytest.mark.slow
+def test_the_report_marks_the_row_and_says_what_holds_all_the_same(summary, study):
+    text = " ".join(render(summary, "terminal", width=200).split())
+    assert "Seeds that ended apart (‡)" in text
+    assert "seed 3 of training/maxk/centred/n16/k8 ended at Max@1 = -8." in text
+    assert "The range of 5 seeds holds the median over all seeds" in text
+    assert "at a level of 93.8%" in text
+    lines = render(summary, "markdown").splitlines()
+    (line,) = {one for one in lines if one.startswith("| maxk centred, K = 8 |") and "/5" in one}
+    assert line.count("‡") == 2
+    assert "Seeds that ended apart" not in render(study, "terminal", width=200)
+    flat = {
+        (row["estimator"], row["baseline"], row["k"]): row
+        for row in json.loads(render(summary, "json"))["training"]
+    }
+    assert flat[ROW]["seeds_apart"] == "3"
+    assert flat[OTHER]["seeds_apart"] == ""
+
+
+def test_a_claim_that_rests_on_it_says_so(tsp):
+    claim = TypeAdapter(Claim).validate_python(
+        {
+            "name": "centred_beats_subloo",
+            "kind": "difference",
+            "metric": "max@64",
+            "of": {"baseline": "centred"},
+            "over": {"baseline": "subloo"},
+            "where": {"k": 8},
+            "at_least": 0,
+        }
+    )
+    cells = tsp.cells(points=[("maxk", "centred", 16, 8, "iid"), ("maxk", "subloo", 16, 8, "iid")])
+    records = [tsp.record(cell) for cell in cells]
+    for record in records:
+        collapsed(record.metrics, record.cell)
+    found = summarise_records(cells, records, name="it", claims=[claim])
+    (verdict,) = found.claims
+    assert verdict.detail.endswith("over 5 seeds, at 95 %; seed 3 ended apart from the others")
