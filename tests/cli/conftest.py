@@ -37,7 +37,7 @@ training:
   steps: 4
   batch: 8
   snapshots: [0, 2]
-  evaluate: {every: 2, instances: 4, samples: 4}
+  evaluate: {every: 2, instances: 12, samples: 4}
   grid: {estimator: maxk, baseline: centred, n: 4, k: [1, 2]}
 tracking: {wandb: disabled}
 """

@@ -111,8 +111,10 @@ def _short(value: Any) -> Any:
         return value
     kept = {key: item for key, item in value.items() if not isinstance(item, list)}
     if {"value", "low", "high"} <= set(kept):
-        ends = [kept[end] for end in ("value", "low", "high")]
-        return "undefined" if None in ends else "{:.4g} [{:.4g}, {:.4g}]".format(*ends)
+        value, *ends = (kept[end] for end in ("value", "low", "high"))
+        if value is None:
+            return "undefined"
+        return f"{value:.4g} " + ("[—]" if None in ends else "[{:.4g}, {:.4g}]".format(*ends))
     return {key: _short(item) for key, item in kept.items()}
 
 
