@@ -57,7 +57,7 @@ def family_words(rows: int, ks: int, level: float) -> str:
 
 
 def told_apart(rows: Sequence[TrainingRow], alpha: float) -> dict[str, dict[int, int]]:
-    """By path and K the sign of the differences that are told from 0 (Holm over all of them)."""
+    """The sign of the differences that are told from 0 (Holm over all), by path and K."""
     p_values = {
         (row.key.path, k): p_value
         for row in rows
