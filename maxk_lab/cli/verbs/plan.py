@@ -54,6 +54,9 @@ varies
         _print_cells(planned, state)
     _print_skipped(planned)
     _print_totals(planned, state, directory, jobs)
+    for kind, study in planned.spec.studies.items():
+        for sentence in study.advice():
+            say(f"{kind}: {sentence}")
     for problem in directory.problems:
         warn(problem)
     if set(state.values()) == {"done"}:
@@ -76,6 +79,7 @@ def _as_json(
         "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in planned.cells],
         "skipped": runs.skipped_as_json(planned.skipped),
         "stale": directory.stale(planned),
+        "advice": {kind: list(study.advice()) for kind, study in planned.spec.studies.items()},
         "counts": {status: _count(state, status, planned.cells) for status in STATUSES},
         "seconds_left": seconds,
         "seconds_left_from": "units of this run" if measured else "a rough guess",

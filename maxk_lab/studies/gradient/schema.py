@@ -9,6 +9,10 @@ from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy, Distances, DistinctAscending, Grid
 
+# Groups of an instance without which a bias cannot be tested, and instances that are many enough.
+LEAST_GROUPS = 4
+MANY_INSTANCES = 64
+
 
 class WarmUp(Model):
     """Plain policy gradient that takes a policy to later stages, a batch of instances a step."""
@@ -53,6 +57,28 @@ class Study(AnyStudy):
     def off_policy(self) -> bool:
         """Whether there is a behaviour policy, at several distances or one other than 0."""
         return self.behaviour.distance != (0.0,)
+
+    def advice(self) -> tuple[str, ...]:
+        """Return a design of as many rollouts that says more of other instances, if there is one.
+
+        Of a trained policy an effective 1 to 5 of 16 instances carried the gradient on TSP5, 2.5 to
+        5 of 32 on TSP20: more trajectories on each tell nothing of the ones that were not drawn.
+        """
+        largest = max(n for entry in self.grid for n in entry.n)
+        found = []
+        if self.pool < LEAST_GROUPS * largest and not self.complete:
+            found.append(
+                f"a pool of {self.pool} holds {self.pool // largest} groups of n = {largest}: "
+                f"a verdict on bias needs {LEAST_GROUPS}, so a pool of {LEAST_GROUPS * largest}"
+            )
+        pool = self.instances * self.pool // MANY_INSTANCES
+        smaller = pool >= LEAST_GROUPS * largest and not self.complete
+        if self.stages[-1] > 0 and 1 < self.instances < MANY_INSTANCES and smaller:
+            found.append(
+                "after training a few instances carry most of the gradient; at equal rollouts "
+                f"instances: {MANY_INSTANCES}, pool: {pool} says more of instances like these"
+            )
+        return tuple(found)
 
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
         """Return why the study does not measure this, or None."""

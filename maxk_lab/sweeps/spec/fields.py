@@ -90,6 +90,10 @@ class AnyStudy(Model):
         """
         return None
 
+    def advice(self) -> tuple[str, ...]:
+        """Return sentences for `plan`: a design of the same cost that tells more."""
+        return ()
+
     def lacks_decoding(self, decoding: str) -> str | None:
         """Return why policies cannot be compared with this `decoding` of a claim, or None."""
         return None
