@@ -10,42 +10,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.random import Generator
+from rows import LEVEL, Row, rated
 
-from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.skewed_mean import skewed_mean
 from maxk_lab.statistics.units import Array
-
-LEVEL = 0.95
-
-
-class Row(NamedTuple):
-    """One regime and statistic: `covered` ± `se` of the `shown` share of the studies."""
-
-    regime: str
-    statistic: str
-    nominal: float
-    covered: float
-    se: float
-    shown: float
-
-    @property
-    def wrong(self) -> float:
-        """The share of all studies that show an interval without the truth in it."""
-        return self.shown * (1 - self.covered)
-
-
-def rated(regime: str, statistic: str, truth: float, found: Iterable[Interval]) -> Row:
-    """The row of intervals of the same truth."""
-    hits = [(each.known, each.low <= truth <= each.high) for each in found]
-    shown = [hit for known, hit in hits if known]
-    covered = float(np.mean(shown)) if shown else math.nan
-    se = math.sqrt(covered * (1 - covered) / len(shown)) if shown else math.nan
-    return Row(regime, statistic, LEVEL, covered, se, len(shown) / len(hits))
 
 
 def _sparse(share: float) -> Callable[[Generator, Sequence[int]], Array]:

@@ -5,6 +5,7 @@ Proven where every group was enumerated, else tested over all cells together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -24,6 +25,8 @@ POWER = 0.8
 TESTS = 4
 # An instance has tests of its own where ‖∇J‖ is at least this share of the rms over instances.
 LEAST_NORM = 0.01
+# With fewer blocks an instance the error is known too roughly to say what it would let see.
+LEAST_BLOCKS = 8
 # The estimator that the others are judged against differs from itself by rounding alone.
 _ROUNDING = 1e-9
 Key = TypeVar("Key", bound=Hashable)
@@ -43,8 +46,9 @@ class BiasVerdict:
     at its corrected level. `found_on` counts the instances whose own test found it, `worst` is the
     largest relative bias among these. Where every group was enumerated, "unbiased" is proven, there
     is no p-value and `at_most` and `detectable` are the tolerance that rounding explains. All
-    are NaN where undefined, with the reason. A "reference" is the estimator that the others are
-    judged against.
+    are NaN where undefined, with the reason: `detectable` where fewer than `LEAST_BLOCKS` groups an
+    instance tell its error, too roughly to promise anything. A "reference" is the estimator that
+    the others are judged against.
     """
 
     verdict: Verdict
@@ -174,17 +178,33 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
     verdict: Verdict = "no bias seen"
     if adjusted < alpha:
         verdict = "biased" if test.p_beside() < corrected else "scale bias"
+    few = test.deviations.along.freedom < LEAST_BLOCKS - 1
     found_on = (test.by_instance() < corrected) & (adjusted < alpha)
-    to_find = stats.t.isf(corrected / 2, test.along.freedom) + stats.norm.ppf(POWER)
     return BiasVerdict(
         verdict=verdict,
         p_value=adjusted,
         relative_bias=float(np.sqrt(test.squared.value / test.norm)),
         at_most=float(np.sqrt(test.squared.high / test.norm)),
-        detectable=float(to_find * test.along.error / test.norm),
+        detectable=math.nan if few else _detectable(test.along, corrected / 2) / test.norm,
         found_on=int(found_on.sum()),
         worst=_worst(test, found_on),
+        reason=f"fewer than {LEAST_BLOCKS} groups an instance: what could be seen is not known"
+        if few
+        else "",
     )
+
+
+def _detectable(along: Spread, tail: float) -> float:
+    """The deviation that is found with probability `POWER` where P-values up to `tail` are.
+
+    The error was measured once, and the next one is measured anew.
+    """
+    found = along.farthest(tail)
+    power = float(stats.norm.ppf(POWER))
+    # The c of c − z √(1 + (c² + t²)/2ν) = t: how far two errors of freedom ν, times c and t, vary.
+    noise = power**2 / (2 * along.freedom)
+    within = found**2 - (1 - noise) * (found**2 * (1 - noise) - power**2)
+    return along.error * (found + math.sqrt(within)) / (1 - noise)
 
 
 def _worst(test: _Tests, found_on: NDArray[np.bool_]) -> float:

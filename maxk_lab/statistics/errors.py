@@ -23,6 +23,10 @@ THESE: Question = "these instances"
 LIKE_THESE: Question = "instances like these"
 # The freedom of an instance's standard error where only that was kept: of the blocks of a record.
 LEAST_FREEDOM = 7
+# Few instances that lack the tail of all others show too little skewness: by so much more it is
+# corrected. At 1 the means of 16 log-normal(1.5) or Pareto(2.5) values are covered in 92 %, at 1.3
+# in 94 %, and those of 64 in 97 %.
+MORE_SKEWNESS = 1.3
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Errors:
     """The means [F] of several numbers, and what each instance adds to their errors.
 
     `parts` [F, U, B] are independent between instances and, but for their sum, between blocks: the
-    covariance of the means is Σ parts partsᵀ. `thirds` [U] makes Σ parts³ their third cumulant.
+    covariance of the means is Σ parts partsᵀ. `thirds` [U] makes Σ parts³ the third cumulant to be
+    corrected.
     `freedom` is that of an instance's own variance, or where instances are drawn that of all.
     """
 
@@ -93,7 +98,7 @@ def over_instances(values: Array, members: Sequence[NDArray[np.int64]]) -> Error
         far = values[:, m] - values[:, m].mean(1, keepdims=True)
         found[:, m, 0] = far / (len(members) * np.sqrt(count * (count - 1)))
         if count > 2:
-            thirds[m] = np.sqrt(count * (count - 1)) / (count - 2)
+            thirds[m] = MORE_SKEWNESS * np.sqrt(count * (count - 1)) / (count - 2)
     freedom = values.shape[1] - len(members)
     return Errors(_means(values, members), found, thirds, freedom, LIKE_THESE)
 

@@ -59,9 +59,17 @@ class Spread:
         """The ends of the two-sided interval: the values of the mean that are not rejected."""
         if not self.error > 0:
             return (self.mean, self.mean) if self.error == 0 else (float("nan"), float("nan"))
-        reach = float(stats.t.isf((1 - level) / 2, self.freedom))
-        high = self.mean + self.error * max(reach, -self._back(-reach))
-        return self.mean - self.error * max(reach, self._back(reach)), high
+        below, above = self._reach((1 - level) / 2)
+        return self.mean - self.error * below, self.mean + self.error * above
+
+    def farthest(self, tail: float) -> float:
+        """How many errors from 0 an estimate has this one-sided p-value, on the farther side."""
+        return max(self._reach(tail))
+
+    def _reach(self, tail: float) -> tuple[float, float]:
+        """How many errors above and below 0 an estimate has this one-sided p-value."""
+        reach = float(stats.t.isf(tail, self.freedom))
+        return max(reach, self._back(reach)), max(reach, -self._back(-reach))
 
     def _back(self, value: float) -> float:
         """The inverse of Hall's transformation."""

@@ -61,7 +61,7 @@ def pool_layout(pool: ScorePool, n: int, partitions: int, seed: int) -> Layout:
     random.
     """
     instances, size = pool.rewards.shape
-    blocks, each = _blocks(size // n, partitions)
+    blocks, each = blocks_of(size // n, partitions)
     if blocks < 2:
         raise ValueError(f"a pool of {size} holds {blocks} group of n = {n}; at least 2 are needed")
     block_size = size // blocks
@@ -80,7 +80,7 @@ def pool_layout(pool: ScorePool, n: int, partitions: int, seed: int) -> Layout:
     return Layout(order)
 
 
-def _blocks(groups: int, partitions: int) -> tuple[int, int]:
+def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
     """Into how many blocks of how many groups each so many groups are cut."""
     least = 1 if partitions == 1 or groups < FEW_GROUPS else 2
     each = max(least, math.ceil(groups / MOST_BLOCKS))

@@ -54,6 +54,10 @@ def _judge_unbiased(claim: UnbiasedClaim, met: Sequence[GradientRow]) -> Judged:
     if unjudged:
         example = f"{unjudged[0].key.path}: {unjudged[0].bias.reason}"
         return "undecided", f"{len(unjudged)} of {len(met)} rows not judged, e.g. {example}"
+    untold = [row for row in met if math.isnan(row.bias.detectable)]
+    if untold:
+        example = f"{untold[0].key.path}: {untold[0].bias.reason}"
+        return "undecided", f"no bias seen in {len(met)} rows, but in {len(untold)} {example}"
     widest = max(met, key=lambda row: row.bias.detectable)
     if all(row.enumerated for row in met):
         seen = (

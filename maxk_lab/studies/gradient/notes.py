@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -78,6 +79,8 @@ def undefined_lines(rows: Sequence[GradientRow]) -> list[str]:
                 by_reason[interval.reason or "no interval"].append(MEASURES.get(name).heading)
         if row.bias.verdict == "undefined":
             by_reason[row.bias.reason or "not judged"].append("bias")
+        elif row.bias.verdict in _TESTED and math.isnan(row.bias.detectable):
+            by_reason[row.bias.reason].append("could see")
         for reason, names in by_reason.items():
             which = "all" if everything < set(names) else ", ".join(names)
             found[reason, which].append(row.key.path)

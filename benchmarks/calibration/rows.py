@@ -1,0 +1,48 @@
+"""The rows of a calibration table: how often something was shown, and how often it was right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from maxk_lab.statistics.intervals import Interval
+
+LEVEL = 0.95
+
+
+class Row(NamedTuple):
+    """One regime and statistic: `covered` ± `se` of the `shown` share of the repetitions.
+
+    Of an interval `covered` is how often the truth lay in it; of a verdict, how often it was given.
+    """
+
+    regime: str
+    statistic: str
+    nominal: float
+    covered: float
+    se: float
+    shown: float
+
+    @property
+    def wrong(self) -> float:
+        """The share of all repetitions that show an interval without the truth in it."""
+        return self.shown * (1 - self.covered)
+
+
+def counted(regime: str, statistic: str, nominal: float, hits: Sequence[bool], of: int) -> Row:
+    """The row of what was right or given in `hits`, one for each that was shown `of` so many."""
+    covered = float(np.mean(hits)) if hits else math.nan
+    # With a count more on either side: where all are hits, the error is not 0.
+    share = (sum(hits) + 1) / (len(hits) + 2)
+    se = math.sqrt(share * (1 - share) / len(hits)) if hits else math.nan
+    return Row(regime, statistic, nominal, covered, se, len(hits) / of)
+
+
+def rated(regime: str, statistic: str, truth: float, found: Iterable[Interval]) -> Row:
+    """The row of intervals of the same truth."""
+    every = list(found)
+    shown = [each.low <= truth <= each.high for each in every if each.known]
+    return counted(regime, statistic, LEVEL, shown, len(every))
