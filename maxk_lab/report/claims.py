@@ -95,10 +95,12 @@ def _words(claim: Claim) -> str:
         # With its axes named: K = 8 minus K = 1 says more than 8 minus 1.
         of, over = (_place(where).removeprefix(" where ") for where in (claim.of, claim.over))
         decoded = ", each at its own best temperature," if claim.decoding == "best" else ","
-        return (
-            f"final {claim.metric} of {of}, minus that of {over}{decoded} "
-            f"is {side}{_place(claim.where)}"
-        )
+        what = claim.metric
+        if claim.way is not None:
+            what = {"own_way": "best reward, each in its own best way,"}.get(
+                what, f"reward of {what}"
+            )
+        return f"final {what} of {of}, minus that of {over}{decoded} is {side}{_place(claim.where)}"
     of, over = map(_values, (claim.of, claim.over))
     return f"{claim.metric} of {of} over {over} is {side}{_place(claim.where)}"
 

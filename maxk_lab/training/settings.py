@@ -62,6 +62,13 @@ Temperature = Annotated[float, Field(ge=0.01, allow_inf_nan=False)]
 # Rotated and mirrored copies of an instance, for the extras with augmentation.
 AUGMENTATIONS = 8
 Extra = Literal["greedy", "augmentation", "multistart", "multistart_augmentation"]
+# The ways of decoding that an extra has measured; see `training.extras`.
+WAYS: dict[str, tuple[str, ...]] = {
+    "greedy": ("greedy",),
+    "augmentation": ("greedy_augmented",),
+    "multistart": ("greedy_multistart", "multistart_sampling"),
+    "multistart_augmentation": ("greedy_multistart_augmented",),
+}
 WeightNormalization = Literal["none", "zscore", "sum_to_zero"]
 Start = Literal["iid", "multistart"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from maxk_lab.report.verdicts import Judged, shown, strict_side, together
+from maxk_lab.studies.training.ending.own_best import in_way
 from maxk_lab.studies.training.row.comparison import difference
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.sweeps.spec.claims.shapes import DifferenceClaim
@@ -15,19 +16,17 @@ def judge(
 ) -> Judged:
     """Judge each paired difference by its interval over seeds, which must exclude the bound.
 
-    With the decoding `best` it is that of both at their own best temperature. Several are each
-    judged at a level that makes up for their number (Bonferroni). One seed leaves it undecided: its
+    It is that of both policies as they are decoded for the claim. Several are each judged at a
+    level that makes up for their number (Bonferroni). One seed leaves it undecided: its
     interval is over instances and knows nothing of other runs.
     """
     level = 1 - alpha / len(met)
     verdicts: list[Judged] = []
     for row, partner in met:
         pair = f"{row.key.path} minus {partner.key.path}"
-        mine, theirs = (
-            (row, partner) if claim.decoding == "sampled" else (row.tempered, partner.tempered)
-        )
+        mine, theirs = _decoded(claim, row, level), _decoded(claim, partner, level)
         if mine is None or theirs is None:
-            verdicts.append(("undecided", f"{pair}: no temperature was chosen for each policy"))
+            verdicts.append(("undecided", f"{pair}: not every policy was decoded so"))
             continue
         found = difference(mine, theirs, claim.at_k, level)
         text = f"{pair}: {shown(found)}"
@@ -41,3 +40,10 @@ def judge(
                 words += f"; seed {', '.join(map(str, sorted(apart)))} ended apart from the others"
             verdicts.append((verdict, words))
     return together(verdicts, "differences")
+
+
+def _decoded(claim: DifferenceClaim, row: TrainingRow, level: float) -> TrainingRow | None:
+    """The row as it is decoded for the claim; None where it was not."""
+    if claim.way is not None:
+        return row.own_way if claim.way == "own_way" else in_way(row, claim.way, level)
+    return row.tempered if claim.decoding == "best" else row

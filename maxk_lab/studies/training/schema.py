@@ -10,7 +10,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from maxk_lab.fields import Model, OneOrMore
 from maxk_lab.sweeps.plan.identity import canonical_json, without_defaults
 from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
-from maxk_lab.training.settings import EvaluationSettings, Settings, StepSettings
+from maxk_lab.training.settings import WAYS, EvaluationSettings, Settings, StepSettings
 
 # Settings that came later than the first records: see `without_defaults`.
 LATER = ("start", "reward_scale", "amp", "device", "snapshots", "k_schedule")
@@ -68,7 +68,12 @@ class Study(Settings, AnyStudy):
         return Study.model_validate(settings | {"grid": axes})
 
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
-        """Return why the K of `measure`, as in max@8, is not evaluated at both points of a pair."""
+        """Return why the K of `measure`, as in max@8, is not evaluated at both points of a pair.
+
+        Or why a way of decoding is not measured.
+        """
+        if measure != "mean" and not measure.startswith("max@"):
+            return self._lacks_way(measure)
         at = 1 if measure == "mean" else int(measure.removeprefix("max@"))
         for pair in points:
             known = [evaluated_ks(self.evaluate.samples, point["k"]) for point in pair]
@@ -77,6 +82,14 @@ class Study(Settings, AnyStudy):
                 among = ", ".join(map(str, common))
                 return f"must be mean or max@K with K one of {among}, got {measure}"
         return None
+
+    def _lacks_way(self, way: str) -> str | None:
+        known = [way for extra in self.evaluate.extras for way in WAYS[extra]]
+        known += ["own_way"] if self.evaluate.tuning else []
+        if way in known:
+            return None
+        among = f"; or a way of decoding: {', '.join(known)}" if known else ""
+        return f"must be mean or max@K{among}; got {way}"
 
     def lacks_decoding(self, decoding: str) -> str | None:
         """Return why no temperature is chosen for each policy, where `best` asks for one."""

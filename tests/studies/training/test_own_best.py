@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from maxk_lab.ranges import NOT_POSITIVE
-from maxk_lab.report.document import compact
+from maxk_lab.report.document import compact, number
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.verdicts import shown
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
@@ -208,8 +208,19 @@ def test_a_claim_may_be_about_each_at_its_own_best(rows):
     asked = TypeAdapter(Claim).validate_python(claim | {"at_least": 0, "decoding": "best"})
     assert judge(asked, [tuple(untuned)], 0.05) == (
         "undecided",
-        f"{best.key.path} minus {pomo.key.path}: no temperature was chosen for each policy",
+        f"{best.key.path} minus {pomo.key.path}: not every policy was decoded so",
     )
+    # In one way for both, and each in its own: `subloo` has samples at temperature 1 there.
+    for metric, found in (
+        ("greedy", best.measures.ways["greedy"].value - pomo.measures.ways["greedy"].value),
+        ("own_way", best.own_way.differences[1].value),
+    ):
+        asked = {"metric": metric, "at_least": found - 0.2}
+        verdict, evidence = judged(0, **asked)
+        assert verdict == "supported"
+        assert f": {number(found)} [" in evidence
+        assert judged(0, **asked | {"at_least": found + 0.2})[0] == "refuted"
+    assert judged(0, metric="nothing")[0] == "undecided"
 
 
 def test_another_best_row_is_named_with_its_difference(tsp):

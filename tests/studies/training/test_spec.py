@@ -371,7 +371,12 @@ DIFFERENCE = "name: c, kind: difference, metric: max@8, of: {k: 2}, over: {k: 1}
         (f"{{{DIFFERENCE.replace('max@8', 'max@3')}, at_least: 0}}",
          "claims.0.metric: must be mean or max@K with K one of 1, 2, 4, 8, got max@3"),
         (f"{{{DIFFERENCE.replace('max@8', 'best')}, at_least: 0}}",
-         "claims.0.metric: must be mean, or max@K such as max@8, got 'best'"),
+         "claims.0.metric: must be mean or max@K; got best"),
+        (f"{{{DIFFERENCE.replace('max@8', 'max@0')}, at_least: 0}}",
+         "claims.0.metric: must be mean, max@K such as max@8, or the name of a way of decoding, "
+         "got 'max@0'"),
+        (f"{{{DIFFERENCE.replace('max@8', 'greedy')}, at_least: 0, decoding: best}}",
+         "claims.0: decoding: best is of mean and max@K only, got metric greedy"),
         (f"{{{DIFFERENCE}, at_least: 0, where: {{stage: 0}}}}",
          "claims.0: a training study has no stage: give estimator, baseline, n or k"),
         (f"{{{DIFFERENCE}, at_least: 0, where: {{n: 16}}}}",

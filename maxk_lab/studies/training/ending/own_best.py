@@ -54,6 +54,15 @@ def in_own_way(row: TrainingRow, level: float) -> TrainingRow | None:
     return _row(row, found, (1,), level)
 
 
+def in_way(row: TrainingRow, way: str, level: float) -> TrainingRow | None:
+    """The row with the reward of every policy in this way; None where some seed has none."""
+    found = {
+        seed: _in_way(trained, way, level, row.within) if way in trained.ways else None
+        for seed, trained in row.by_seed.items()
+    }
+    return _row(row, found, (1,), level)
+
+
 def _at_own_temperature(trained: Trained) -> _Own | None:
     sampled = trained.tempered
     if len(sampled) < 2 or not all(each.tuning for each in sampled.values()):
@@ -74,11 +83,13 @@ def _in_own_way(trained: Trained, level: float, within: Range) -> _Own | None:
     best = best_on_tuning(
         {name: way.tuning for name, way in trained.ways.items() if way.tuning is not None}
     )
-    if best is None:
-        return None
-    values = trained.ways[best].per_instance
+    return None if best is None else _in_way(trained, best, level, within)
+
+
+def _in_way(trained: Trained, way: str, level: float, within: Range) -> _Own:
+    values = trained.ways[way].per_instance
     mean = over_instances(values, level, within)
-    return _Own([(mean.value, mean.low, mean.high)], {1: values}, {1: best})
+    return _Own([(mean.value, mean.low, mean.high)], {1: values}, {1: way})
 
 
 def _row(

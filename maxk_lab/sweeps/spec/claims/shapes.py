@@ -147,14 +147,17 @@ class RatioClaim(_PairClaim):
 
 
 def _check_final(metric: str) -> str:
-    if metric != "mean" and re.fullmatch(r"max@[1-9][0-9]{0,8}", metric) is None:
-        raise ValueError(f"must be mean, or max@K such as max@8, got {metric!r}")
+    if re.fullmatch(r"max@[1-9][0-9]{0,8}|[a-z_]+", metric) is None:
+        raise ValueError(
+            f"must be mean, max@K such as max@8, or the name of a way of decoding, got {metric!r}"
+        )
     return metric
 
 
 class DifferenceClaim(_PairClaim):
     """The Max@K (or mean) of the policy of `of` less that of `over` is at least, or most, a number.
 
+    Or it is their best reward in one way of decoding, the same for both, or each in its `own_way`.
     Policies are compared in pairs: of the same seed, on the same held-out instances. With the
     decoding `best` each is sampled at its own best temperature, else at temperature 1. Where the
     estimator of `over` takes no K, the K of `of` may be any.
@@ -168,8 +171,13 @@ class DifferenceClaim(_PairClaim):
 
     @property
     def at_k(self) -> int:
-        """The K of the curve that the claim speaks of; the mean reward is its value at K = 1."""
-        return 1 if self.metric == "mean" else int(self.metric.removeprefix("max@"))
+        """The K of the curve that the claim speaks of; 1 for the mean reward, and for a way."""
+        return int(self.metric.removeprefix("max@")) if self.metric.startswith("max@") else 1
+
+    @property
+    def way(self) -> str | None:
+        """The way of decoding that the claim speaks of, but for plain sampling."""
+        return None if self.metric == "mean" or self.metric.startswith("max@") else self.metric
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
         """Yield pairs (of, over) that differ only in axes that `over` or its estimator gives."""
@@ -178,6 +186,12 @@ class DifferenceClaim(_PairClaim):
         if over.k is None and len(fixed) == 1 and None not in fixed:
             over = over.model_copy(update={"k": tuple(fixed)})
         return aligned(points, (self.of, over), self.where, self.axes)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.way is not None and self.decoding == "best":
+            raise ValueError(f"decoding: best is of mean and max@K only, got metric {self.way}")
+        return self
 
     @model_validator(mode="after")
     def _known_axes(self) -> Self:
