@@ -29,7 +29,7 @@ class Row(NamedTuple):
     @property
     def wrong(self) -> float:
         """The share of all repetitions that show an interval without the truth in it."""
-        return self.shown * (1 - self.covered)
+        return self.shown * (1 - self.covered) if self.shown else 0.0
 
 
 def counted(regime: str, statistic: str, nominal: float, hits: Sequence[bool], of: int) -> Row:

@@ -11,13 +11,29 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 from numpy.random import Generator
-from rows import LEVEL, Row, rated
+from rows import LEVEL, Row, counted, rated
 
+from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
+from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.seeds.apart import FALSE_ALARM, outlying
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.statistics.seeds.two_level import (
+    QUANTILES,
+    iqm_interval,
+    probability_interval,
+    quantile_interval,
+)
 from maxk_lab.statistics.skewed_mean import skewed_mean
 from maxk_lab.statistics.units import Array
+from maxk_lab.studies.training.row.comparison import with_differences_to
+from maxk_lab.studies.training.row.model import Trained, TrainingRow
+from maxk_lab.studies.training.section.family import beaten, told_apart
+from maxk_lab.training.settings import Settings
 
 
 def _sparse(share: float) -> Callable[[Generator, Sequence[int]], Array]:
@@ -52,12 +68,174 @@ def over_instances(
             yield rated(f"{count} instances, {regime}", "mean", truth, found)
 
 
+def _beta(draws: Generator, size: Sequence[int]) -> Array:
+    return draws.beta(1.0, 9.0, size)
+
+
+# Values of seeds, their true mean, and the range that is known of them.
+OF_SEEDS: dict[str, tuple[Callable[[Generator, Sequence[int]], Array], float, Range]] = {
+    "normal": (lambda draws, size: draws.normal(size=size), 0.0, ANYWHERE),
+    "t, 3 degrees of freedom": (lambda draws, size: draws.standard_t(3, size), 0.0, ANYWHERE),
+    "log-normal(1), unbounded": (OF_INSTANCES["log-normal(1)"][0], math.exp(0.5), ANYWHERE),
+    "one in ten 8 sd off": (
+        lambda draws, size: draws.normal(size=size) + 8 * (draws.random(size) < 0.1),
+        0.8,
+        ANYWHERE,
+    ),
+    "log-normal(0.1), from 0": (
+        lambda draws, size: draws.lognormal(0, 0.1, size),
+        math.exp(0.005),
+        NOT_NEGATIVE,
+    ),
+    "log-normal(0.5), from 0": (
+        lambda draws, size: draws.lognormal(0, 0.5, size),
+        math.exp(0.125),
+        NOT_NEGATIVE,
+    ),
+    "log-normal(1), from 0": (OF_INSTANCES["log-normal(1)"][0], math.exp(0.5), NOT_NEGATIVE),
+    "exponential, from 0": (OF_INSTANCES["exponential"][0], 1.0, NOT_NEGATIVE),
+    "shares, beta(5, 5)": (lambda draws, size: draws.beta(5, 5, size), 0.5, SHARES),
+    "shares, beta(1, 9)": (_beta, 0.1, SHARES),
+    "shares, beta(9, 1)": (lambda draws, size: 1 - _beta(draws, size), 0.9, SHARES),
+}
+
+
+def over_seeds_rows(
+    repetitions: int, counts: Sequence[int] = (3, 5, 8), seed: int = 0
+) -> Iterator[Row]:
+    """The mean over seeds, in all studies, and in those that name no seed as apart."""
+    for regime, (draw, truth, within) in OF_SEEDS.items():
+        for count in counts:
+            values = draw(np.random.default_rng([seed, count]), (repetitions, count))
+            found = [over_seeds(row, LEVEL, within) for row in values]
+            yield rated(f"{count} seeds, {regime}", "mean", truth, found)
+            unmarked = [
+                each if outlying(row) is None else undefined(LEVEL, "a seed apart")
+                for each, row in zip(found, values, strict=True)
+            ]
+            yield rated(f"{count} seeds, {regime}", "mean, none apart", truth, unmarked)
+
+
+def seeds_apart(
+    repetitions: int, counts: Sequence[int] = (3, 4, 5, 6, 8), seed: int = 0
+) -> Iterator[Row]:
+    """How often a seed is named as apart: of normal seeds, and where one is 8 sd off."""
+    for count in counts:
+        values = np.random.default_rng([seed, count]).normal(size=(repetitions, count))
+        for regime, off, nominal in (("normal", 0.0, FALSE_ALARM), ("one 8 sd off", 8.0, math.nan)):
+            moved = values + off * (np.arange(count) == 0)
+            named = [outlying(row) for row in moved]
+            right = [which is not None if not off else which == 0 for which in named]
+            yield counted(f"{count} seeds, {regime}", "named as apart", nominal, right, repetitions)
+
+
+# Gaps of instances without an effect of their seed: a function, and their true quantiles.
+_GAPS: dict[str, tuple[Callable[[Generator, Sequence[int]], Array], Callable[[float], float]]] = {
+    "exponential": (OF_INSTANCES["exponential"][0], lambda q: -math.log1p(-q)),
+    "log-normal(1)": (
+        OF_INSTANCES["log-normal(1)"][0],
+        lambda q: math.exp(NormalDist().inv_cdf(q)),
+    ),
+}
+
+
+def of_gaps(
+    repetitions: int,
+    effects: Sequence[float] = (0.0, 0.1, 0.5),
+    instances: int = 128,
+    seed: int = 0,
+) -> Iterator[Row]:
+    """The robust statistics of gaps of five seeds whose level has this log-sd, and of one seed."""
+    for regime, (draw, quantile) in _GAPS.items():
+        half = (np.arange(20_000) + 0.5) / 40_000 + 0.25
+        truths = {"IQM": float(np.mean([quantile(float(q)) for q in half]))}
+        truths |= {name: quantile(q) for name, q in QUANTILES.items()}
+        for seeds, effect in [*((5, effect) for effect in effects), (1, 0.0)]:
+            draws = np.random.default_rng([seed, seeds, round(100 * effect)])
+            levels = np.exp(effect * draws.normal(size=(repetitions, seeds, 1)))
+            studies = levels * draw(draws, (repetitions, seeds, instances))
+            where = f"{seeds} × {instances} gaps, {regime}, seeds differ by {effect:g}"
+            for name, truth in truths.items():
+                found = (_robust(name, study) for study in studies)
+                yield rated(where, name, truth * math.exp(effect**2 / 2), found)
+
+
+def _robust(name: str, study: Array) -> Interval:
+    if name == "IQM":
+        return iqm_interval(study, level=LEVEL, within=NOT_NEGATIVE)
+    return quantile_interval(study, QUANTILES[name], level=LEVEL, within=NOT_NEGATIVE)
+
+
+def of_wins(
+    repetitions: int,
+    chances: Sequence[float] = (0.5, 0.618, 0.8, 0.95, 0.994),
+    effects: Sequence[float] = (0.0, 0.3, 1.0),
+    seed: int = 0,
+) -> Iterator[Row]:
+    """P(better) over five seeds of 128 pairs, and over one; seeds differ on the logit scale."""
+    for chance in chances:
+        for seeds, effect in [*((5, effect) for effect in effects), (1, 0.0)]:
+            draws = np.random.default_rng([seed, seeds, round(1000 * chance), round(10 * effect)])
+            level = math.log(chance / (1 - chance))
+            truth = float((1 / (1 + np.exp(-level - effect * draws.normal(size=400_000)))).mean())
+            own = 1 / (1 + np.exp(-level - effect * draws.normal(size=(repetitions, seeds, 1))))
+            wins = (draws.random((repetitions, seeds, 128)) < own).astype(float)
+            found = (probability_interval(study, level=LEVEL) for study in wins)
+            where = f"{seeds} × 128 pairs, seeds differ by {effect:g}"
+            yield rated(where, f"P(better) = {chance:g}", truth, found)
+
+
+def of_winners(repetitions: int, rows: int = 8, seeds: int = 5, seed: int = 0) -> Iterator[Row]:
+    """Equal rows: how often a list rules out one of the best, or a table calls one better or worse.
+
+    Seeds have an effect that all rows share, and two K are looked at.
+    """
+    draws = np.random.default_rng([seed, rows, seeds])
+    ruled_out, told = [], []
+    for _ in range(repetitions):
+        curves = draws.normal(size=(seeds, 1, 1)) + draws.normal(size=(seeds, rows, 2))
+        study = [_row(str(number), curves[:, number]) for number in range(rows)]
+        ruled_out.append(
+            any(row is study[0] for k in (1, 2) for row in beaten(study, k, 1 - LEVEL, ks=2))
+        )
+        against = [with_differences_to(row, study[0], LEVEL) for row in study[1:]]
+        told.append(any(told_apart(against, 1 - LEVEL).values()))
+    where = f"{rows} equal rows, {seeds} seeds, 2 K"
+    yield counted(where, "the best ruled out", 1 - LEVEL, ruled_out, repetitions)
+    yield counted(where, "any better or worse", 1 - LEVEL, told, repetitions)
+
+
+def _row(name: str, curves: Array) -> TrainingRow:
+    """A trained row of curves [S, K] and nothing else."""
+    seeds = range(len(curves))
+    return TrainingRow(
+        key=SimpleNamespace(path=name),
+        cells=dict.fromkeys(seeds, ""),
+        finished=tuple(seeds),
+        catalogued_unbiased=True,
+        settings=Settings(),
+        ks=tuple(range(1, curves.shape[1] + 1)),
+        curve=tuple(over_seeds(values, LEVEL) for values in curves.T),
+        by_seed={number: Trained(tuple(curves[number].tolist()), {}) for number in seeds},
+    )
+
+
+def everything(repetitions: int) -> Iterator[Row]:
+    """Every row of the long version."""
+    yield from over_instances(repetitions)
+    yield from over_seeds_rows(repetitions)
+    yield from seeds_apart(repetitions)
+    yield from of_gaps(repetitions)
+    yield from of_wins(repetitions)
+    yield from of_winners(repetitions)
+
+
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    for row in over_instances(repetitions):
+    for row in everything(repetitions):
         print(
-            f"{row.regime:45} {row.statistic:14} covered {row.covered:6.1%} ± {row.se:.1%}, "
-            f"shown {row.shown:6.1%}, shown and wrong {row.wrong:.1%}"
+            f"{row.regime:55} {row.statistic:18} nominal {row.nominal:6.1%}, "
+            f"is {row.covered:6.1%} ± {row.se:.1%} of the {row.shown:6.1%} that have one"
         )
 
 

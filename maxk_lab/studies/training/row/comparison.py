@@ -28,8 +28,11 @@ _PLAIN = ("rloo", "centred")
 def with_differences(row: TrainingRow, rows: Sequence[TrainingRow], level: float) -> TrainingRow:
     """The row with its differences, at every K that is kept, to the one it is compared with."""
     other = compared_with(row, rows)
-    if other is row:
-        return row
+    return row if other is row else with_differences_to(row, other, level)
+
+
+def with_differences_to(row: TrainingRow, other: TrainingRow, level: float) -> TrainingRow:
+    """The row compared with this other."""
     return replace(
         row,
         compared_with=other.key.path,
