@@ -32,7 +32,7 @@ from maxk_lab.statistics.skewed_mean import skewed_mean
 from maxk_lab.statistics.units import Array
 from maxk_lab.studies.training.row.comparison import with_differences_to
 from maxk_lab.studies.training.row.model import Trained, TrainingRow
-from maxk_lab.studies.training.section.family import beaten, told_apart
+from maxk_lab.studies.training.section.corrected import beaten, told_apart
 from maxk_lab.training.settings import Settings
 
 

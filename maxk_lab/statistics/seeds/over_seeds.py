@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from maxk_lab.ranges import ANYWHERE, Range
+from maxk_lab.statistics.errors import LIKE_THESE
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.skewed_mean import SkewedMean, skewed_mean
 from maxk_lab.statistics.units import Array
 
 # The mean over the instances of a seed, with the ends of its interval over these.
 Mean = tuple[float | None, float | None, float | None]
+SEEDS = "seeds"
 SAME = "the same in every seed: nothing tells how much another may differ"
 # Values this far below their mean tell no more of its upper tail than those at this share of it.
 _LEAST_SHARE = 0.1
@@ -39,8 +42,9 @@ def over_seeds(values: Sequence[float], level: float, within: Range = ANYWHERE) 
     if len(found) < 2:
         return undefined(level, "one seed: no interval over seeds")
     low, high = ends(found, level, within)
-    reason = SAME if math.isnan(low) else ""
-    return Interval(float(found.mean()), float(low), float(high), level, reason)
+    if math.isnan(low):
+        return Interval(float(found.mean()), math.nan, math.nan, level, SAME)
+    return Interval(float(found.mean()), float(low), float(high), level, question=SEEDS)
 
 
 def ends(values: Array, level: float, within: Range = ANYWHERE) -> Array:
@@ -81,7 +85,8 @@ def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
 
 def over_instances(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
     """The interval over the instances of one seed, which says nothing of other training runs."""
-    return skewed_mean(values, level, within=within, of="instances")
+    found = skewed_mean(values, level, within=within, of="instances")
+    return replace(found, question=LIKE_THESE) if found.known else found
 
 
 def p_value_over_instances(values: Sequence[float]) -> float:
@@ -107,7 +112,8 @@ def of_means(means: Sequence[Mean], level: float, within: Range = ANYWHERE) -> I
     value, low, high = floats(means[0])
     if not low <= high:
         return Interval(value, low, high, level, "no interval over instances")
-    return Interval(value, within.clamped(low), within.clamped(high), level)
+    ends_within = within.clamped(low), within.clamped(high)
+    return Interval(value, *ends_within, level, question=LIKE_THESE)
 
 
 def floats(values: Sequence[float | None]) -> list[float]:

@@ -13,8 +13,9 @@ import numpy as np
 from scipy import special, stats
 
 from maxk_lab.ranges import ANYWHERE, SHARES, Range
+from maxk_lab.statistics.errors import LIKE_THESE
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.statistics.seeds.over_seeds import SEEDS, over_seeds
 from maxk_lab.statistics.shares import counted
 from maxk_lab.statistics.units import Array
 
@@ -63,7 +64,8 @@ def iqm_interval(values: Array, *, level: float, within: Range = ANYWHERE) -> In
     error = winsorised.std(ddof=1) * math.sqrt(len(found)) / kept
     half = float(special.stdtrit(kept - 1, (1 + level) / 2)) * error
     value = float(iqm(values)[0])
-    return Interval(value, within.clamped(value - half), within.clamped(value + half), level)
+    low, high = within.clamped(value - half), within.clamped(value + half)
+    return Interval(value, low, high, level, question=LIKE_THESE)
 
 
 def quantile_interval(
@@ -89,7 +91,8 @@ def quantile_interval(
     if low < 1 or high >= count:
         return undefined(level, f"p{100 * q:g} of {count} instances: too few are beyond it")
     found = np.sort(values[0])
-    return Interval(float(quantiles[0]), float(found[low - 1]), float(found[high]), level)
+    low_end, high_end = float(found[low - 1]), float(found[high])
+    return Interval(float(quantiles[0]), low_end, high_end, level, question=LIKE_THESE)
 
 
 def probability_interval(wins: Array, *, level: float) -> Interval:
@@ -103,10 +106,10 @@ def probability_interval(wins: Array, *, level: float) -> Interval:
     total = float(wins.sum())
     low, high = counted(total, wins.size, level)
     if len(wins) == 1:
-        return Interval(total / wins.size, low, high, level)
+        return Interval(total / wins.size, low, high, level, question=LIKE_THESE)
     found = over_seeds(wins.mean(axis=-1).tolist(), level, SHARES)
     if min(total, wins.size - total) >= FEW:
         return found
     if found.known:
         low, high = min(low, found.low), max(high, found.high)
-    return Interval(found.value, low, high, level)
+    return Interval(found.value, low, high, level, question=SEEDS)

@@ -10,7 +10,7 @@ from scipy import stats
 from maxk_lab.report.formats.render import render
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
 from maxk_lab.studies.training.row.model import Trained, TrainingRow
-from maxk_lab.studies.training.section.family import beaten
+from maxk_lab.studies.training.section.corrected import beaten
 
 
 @pytest.fixture(scope="module")

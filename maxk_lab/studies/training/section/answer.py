@@ -18,13 +18,13 @@ from maxk_lab.studies.training.columns import (
 from maxk_lab.studies.training.row.comparison import are_compared
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import by_path
-from maxk_lab.studies.training.section.decoding import own_best_items
-from maxk_lab.studies.training.section.family import (
+from maxk_lab.studies.training.section.corrected import (
     as_good,
     comparisons,
-    family_words,
+    corrected_words,
     told_apart,
 )
+from maxk_lab.studies.training.section.decoding import own_best_items
 from maxk_lab.studies.training.told import has_value, text
 
 
@@ -64,7 +64,7 @@ def _best(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
         if gain is not None and has_value(gain):
             words.append(f"Minus {named[best.compared_with]}: {text(gain)}")
         yield ". ".join([*words, as_good(best, known, k, 1 - level, len(ks))])
-    yield family_words(len(told), len(ks), level)
+    yield corrected_words(len(told), len(ks), level)
 
 
 def _against(

@@ -22,7 +22,7 @@ from maxk_lab.studies.training.ending.ways import sampled_at
 from maxk_lab.studies.training.row.comparison import difference
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import by_path
-from maxk_lab.studies.training.section.family import as_good, family_words
+from maxk_lab.studies.training.section.corrected import as_good, corrected_words
 from maxk_lab.studies.training.told import has_value, text
 
 
@@ -66,7 +66,7 @@ def own_best_items(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
         words = [f"Each in its own best way, whatever it costs: {found}", *_gain(own, 1, named)]
         yield ". ".join([*words, as_good(own, own_ways, 1, 1 - level, lines)])
     if family:
-        yield family_words(family, lines, level)
+        yield corrected_words(family, lines, level)
 
 
 def _best(rows: Sequence[TrainingRow], k: int) -> TrainingRow | None:

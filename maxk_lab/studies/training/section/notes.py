@@ -51,8 +51,9 @@ def basis(rows: Sequence[TrainingRow], level: float) -> tuple[str, ...]:
 def _of_intervals(rows: Sequence[TrainingRow], done: Sequence[TrainingRow], level: float) -> str:
     if len({seed for row in rows for seed in row.cells}) == 1:
         return (
-            f"Intervals: {level:.0%}, over the held-out instances of the one seed, whatever the "
-            "skewness of their values: they say nothing of other training runs."
+            f"Intervals: {level:.0%}, about instances like these, over the held-out instances of "
+            "the one seed, whatever the skewness of their values: they say nothing of other "
+            "training runs."
         )
     own = (
         "its own policy, on the same held-out instances, which are held fixed"
@@ -61,10 +62,11 @@ def _of_intervals(rows: Sequence[TrainingRow], done: Sequence[TrainingRow], leve
     )
     seeds = max(len(row.cells) for row in rows)
     return (
-        f"Intervals: {level:.0%}, Student's t over the values of the seeds, each with {own}, on a "
-        "logarithmic scale where they are bounded below or above and a logit scale where both. It "
-        f"takes them as roughly normal there, which {seeds} cannot show: a failure of one training "
-        f"in ten is in none of them in {0.9**seeds:.0%} of such studies."
+        f"Intervals: {level:.0%}, about other seeds: Student's t over the values of the seeds, "
+        f"each with {own}, on a logarithmic scale where they are bounded below or above and a "
+        f"logit scale where both. It takes them as roughly normal there, which {seeds} cannot "
+        f"show: a failure of one training in ten is in none of them in {0.9**seeds:.0%} of such "
+        "studies."
     )
 
 

@@ -46,7 +46,7 @@ def as_good(best: TrainingRow, rows: Sequence[TrainingRow], k: int, alpha: float
     return f"Not told apart from it: {listed}" if alike else "Told apart from every other"
 
 
-def family_words(rows: int, ks: int, level: float) -> str:
+def corrected_words(rows: int, ks: int, level: float) -> str:
     """The sentence on the family of a list of the best of so many rows at so many K."""
     return (
         "Told apart: by the paired difference some row is better, at a family-wise level of "
