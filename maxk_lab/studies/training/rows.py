@@ -17,10 +17,10 @@ from maxk_lab.statistics.seeds import over_seeds
 from maxk_lab.statistics.seeds.over_seeds import floats, of_means
 from maxk_lab.studies.training.ending.apart import with_seeds_apart
 from maxk_lab.studies.training.ending.measures import measures, trained
-from maxk_lab.studies.training.ending.own_best import at_own_temperature, in_own_way
+from maxk_lab.studies.training.ending.own_best import at_own_temperature, by_way, in_own_way
 from maxk_lab.studies.training.ending.robust import with_robust
 from maxk_lab.studies.training.record import Evaluations, Metrics
-from maxk_lab.studies.training.row.comparison import with_differences
+from maxk_lab.studies.training.row.comparison import compared_with, with_differences
 from maxk_lab.studies.training.row.model import (
     Evaluation,
     Logged,
@@ -52,6 +52,12 @@ def pool(
     rows = [with_differences(row, rows, level) for row in rows]
     decoded = zip(rows, _compared(tempered, level), _compared(own_way, level), strict=True)
     rows = [replace(row, tempered=each, own_way=other) for row, each, other in decoded]
+    rows = [
+        replace(row, by_way=by_way(row, compared_with(row, rows), level))
+        if row.compared_with
+        else row
+        for row in rows
+    ]
     return Rows(tuple(with_robust(row, rows, level) for row in rows))
 
 

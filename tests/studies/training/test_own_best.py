@@ -143,6 +143,27 @@ def test_the_best_way_at_any_cost_is_another_quantity(rows):
     assert difference.value == pytest.approx(best.final(64).value - greedy.value)
 
 
+def test_two_rows_are_compared_in_the_same_way(rows, summary):
+    pomo, best = rows
+    assert list(best.by_way) == list(best.measures.ways)
+    for way, found in best.by_way.items():
+        less = [
+            np.mean(best.by_seed[seed].ways[way].per_instance)
+            - np.mean(pomo.by_seed[seed].ways[way].per_instance)
+            for seed in sorted(pomo.by_seed)
+        ]
+        wanted = over_seeds(less, 0.95)
+        assert (found.value, found.low, found.high) == pytest.approx(
+            (wanted.value, wanted.low, wanted.high)
+        )
+    assert best.by_way["T=1"] == best.differences[64]
+    text = render(summary, "markdown").replace("\\", "")
+    table = text.split("## Difference in each way of decoding (1 of 2): tsp(num_loc=20)")[1]
+    lines = [line for line in table.split("\n##")[0].splitlines() if line.startswith("| ")][2:]
+    assert [line.partition(", K")[0] for line in lines] == ["| maxk subloo"]
+    assert compact(best.by_way["T=2"]) in lines[0]
+
+
 def test_the_report_says_how_the_lead_changes_with_the_decoding(summary, rows):
     pomo, best = rows
     text = render(summary, "markdown").replace("\\", "")

@@ -13,6 +13,7 @@ from maxk_lab.statistics.seeds.over_seeds import Mean, of_means, over_instances
 from maxk_lab.studies.training.ending.apart import with_seeds_apart
 from maxk_lab.studies.training.ending.measures import gap_of_seeds, gap_range
 from maxk_lab.studies.training.ending.ways import sampled_at
+from maxk_lab.studies.training.row.comparison import difference
 from maxk_lab.studies.training.row.model import Measures, Trained, TrainingRow
 
 Name = TypeVar("Name", str, float)
@@ -61,6 +62,17 @@ def in_way(row: TrainingRow, way: str, level: float) -> TrainingRow | None:
         for seed, trained in row.by_seed.items()
     }
     return _row(row, found, (1,), level)
+
+
+def by_way(row: TrainingRow, other: TrainingRow, level: float) -> dict[str, Interval]:
+    """The differences of the best rewards of two rows, both decoded in the same way, by way."""
+    ways = row.measures.ways if row.measures is not None else {}
+    pairs = ((way, in_way(row, way, level), in_way(other, way, level)) for way in ways)
+    return {
+        way: difference(mine, theirs, 1, level)
+        for way, mine, theirs in pairs
+        if mine is not None and theirs is not None
+    }
 
 
 def _at_own_temperature(trained: Trained) -> _Own | None:

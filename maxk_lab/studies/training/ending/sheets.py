@@ -36,6 +36,7 @@ def measure_sheets(
     ways = (
         ("gap", "Optimality gap in %", _gap_words(having)),
         ("decoding", "Ways of decoding", tuple(_decoding_words(having))),
+        ("by_way", "Difference in each way of decoding", _BY_WAY_WORDS),
         ("sample", "Quantiles of the samples", (_SAMPLE_WORDS,)),
         ("robust", "Robust summary", (*_robust_words(having, level), *_SUMMARY_WORDS)),
     )
@@ -135,6 +136,10 @@ def _robust_words(rows: Sequence[TrainingRow], level: float) -> tuple[str, ...]:
     )
 
 
+_BY_WAY_WORDS = (
+    "The difference to the row that each is compared with, both decoded in the same way and so at "
+    "the same cost; positive is better.",
+)
 _SUMMARY_WORDS = (
     "IQM, p50, p90, p99: interquartile mean and quantiles over the instances. P(better): the "
     "probability of a better value than the reference of the differences, on an instance of a "

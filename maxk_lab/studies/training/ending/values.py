@@ -38,6 +38,8 @@ def values(row: TrainingRow) -> Iterator[Value]:
         for way, found in row.measures.ways.items():
             name = _name("max" if way not in EXTRAS else "extra", way, row)
             yield Value("decoding", name, heading(way, costs.get(way)), found)
+        for way, found in row.by_way.items():
+            yield Value("by_way", f"difference_{way}", heading(way, costs.get(way)), found)
     for name, found in row.measures.quantiles.items():
         yield Value("sample", f"sample_{name}", name, found)
     if row.robust is not None:
@@ -92,6 +94,7 @@ def without_value(row: TrainingRow) -> Iterator[tuple[str, str]]:
         yield row.measures.optimum.reason, "optimality gap"
     words = {
         "gap": "optimality gap, ",
+        "by_way": "difference, ",
         "sample": "of the samples, ",
         "robust": "of the instances, ",
     }

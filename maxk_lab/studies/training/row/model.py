@@ -161,7 +161,8 @@ class TrainingRow(PooledRow):
     empty and `measures` and `robust` None: no average over a part of the seeds; `reason` says so.
     `log` holds what the training steps themselves reported, by the measure's name. The end is the
     mean over the evaluations after `last` steps; `tempered` is the row with every policy at its own
-    best temperature for each K, `own_way` in its own best way, each compared among its like.
+    best temperature for each K, `own_way` in its own best way, each compared among its like, and
+    `by_way` the differences of both rows in one way of decoding.
 
     Rewards, and so all but the gaps and the log, lie `within` a range. `p_values` are those of the
     differences, and `won` has the seeds (won, lost) there; `apart` are the seeds that no mean
@@ -190,6 +191,7 @@ class TrainingRow(PooledRow):
     last: tuple[int, ...] = ()
     tempered: TrainingRow | None = field(default=None, repr=False)
     own_way: TrainingRow | None = field(default=None, repr=False)
+    by_way: Mapping[str, Interval] = field(default_factory=dict)
     reason: str = ""
 
     @property
