@@ -131,6 +131,21 @@ def of_deviation(deviation: Deviation, members: Sequence[NDArray[np.int64]]) -> 
     )
 
 
+def roughness_of(deviation: Deviation, members: Sequence[NDArray[np.int64]]) -> tuple[float, float]:
+    """How well the spread of a deviation's mean is known, from so many blocks of such tails.
+
+    The relative variance of its squared error, and the variance of its skewness.
+    """
+    parts = _weights(members, len(deviation.mean)) ** 2 * deviation.variance
+    total = float(parts.sum())
+    known = np.maximum(np.minimum(deviation.freedom, 2 * deviation.carrying), 1.0)
+    blocks = deviation.freedom + 1
+    return (
+        float((2 * parts**2 / known).sum()) / total**2,
+        float((6 * parts**3 / (known * blocks)).sum()) / total**3,
+    )
+
+
 def of_numbers(
     values: Array,
     errors: Array | None,
