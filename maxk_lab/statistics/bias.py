@@ -45,7 +45,7 @@ class BiasVerdict:
     bias along ∇J, the same share of it on every instance, that the test finds with probability 0.8
     at its corrected level. `found_on` counts the instances whose own test found it, `worst` is the
     largest relative bias among these. Where every group was enumerated, "unbiased" is proven, there
-    is no p-value and `at_most` and `detectable` are the tolerance that rounding explains. All
+    is no p-value, `detectable` is the tolerance that rounding explains and `at_most` the bias. All
     are NaN where undefined, with the reason: `detectable` where fewer than `LEAST_BLOCKS` groups an
     instance tell its error, too roughly to promise anything. A "reference" is the estimator that
     the others are judged against.
@@ -247,6 +247,6 @@ def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
     return BiasVerdict(
         verdict=verdict,
         relative_bias=float(np.sqrt(squared / truth)),
-        at_most=tolerance,
+        at_most=max(tolerance, float(np.sqrt(squared / truth))),
         detectable=tolerance,
     )

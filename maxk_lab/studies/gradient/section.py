@@ -146,7 +146,7 @@ def _bias_sheet(
         bias.insert(-1, EXACT_BIAS)
         seen.append(
             "bias: √(mean ‖E ĝ − ∇J‖² / mean ‖∇J‖²) over these instances where it is enumerated; "
-            "at most and could see are its tolerance there."
+            "could see is its tolerance there, and at most the larger of the two."
         )
     columns = (*point, *bias)
     title = f"Bias: {place(rows[0])}"
