@@ -100,6 +100,28 @@ OF_SEEDS: dict[str, tuple[Callable[[Generator, Sequence[int]], Array], float, Ra
 }
 
 
+# Shares of the samples of instances, and their true mean: most instances all 0, or all the same.
+_SHARES: dict[str, tuple[Callable[[Generator, Sequence[int]], Array], float]] = {
+    "2 % are 1, else 0": (lambda draws, size: (draws.random(size) < 0.02) * 1.0, 0.02),
+    "2 % are uniform, else 0.4": (
+        lambda draws, size: np.where(draws.random(size) < 0.02, draws.random(size), 0.4),
+        0.402,
+    ),
+    "beta(0.05, 0.95)": (lambda draws, size: draws.beta(0.05, 0.95, size), 0.05),
+}
+
+
+def of_shares(
+    repetitions: int, counts: Sequence[int] = (32, 64, 128), seed: int = 0
+) -> Iterator[Row]:
+    """The mean over the instances of one seed of values in [0, 1]."""
+    for regime, (draw, truth) in _SHARES.items():
+        for count in counts:
+            values = draw(np.random.default_rng([seed, count]), (repetitions, count))
+            found = (skewed_mean(row, LEVEL, within=SHARES) for row in values)
+            yield rated(f"{count} instances, {regime}", "mean share", truth, found)
+
+
 def over_seeds_rows(
     repetitions: int, counts: Sequence[int] = (3, 5, 8), seed: int = 0
 ) -> Iterator[Row]:
@@ -223,6 +245,7 @@ def _row(name: str, curves: Array) -> TrainingRow:
 def everything(repetitions: int) -> Iterator[Row]:
     """Every row of the long version."""
     yield from over_instances(repetitions)
+    yield from of_shares(repetitions)
     yield from over_seeds_rows(repetitions)
     yield from seeds_apart(repetitions)
     yield from of_gaps(repetitions)

@@ -28,6 +28,8 @@ from maxk_lab.statistics.units import Array
 MORE_SKEWNESS = 1.3
 # Below this effective number of squared deviations, a value or two tell all there is of the spread.
 FEWEST_EFFECTIVE = 2.0
+# Values that agree so far are the same.
+_SAME_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -137,18 +139,20 @@ def skewed_mean(
 
 
 def _of_range(values: Array, level: float, within: Range) -> Interval:
-    """The interval of bounded values of which hardly any differ.
+    """The interval of bounded values of which hardly any differ, or one by far the most.
 
-    It is that of a share. Where all are the same, it is how often another may be missing from so
-    many, and how far off that one may lie.
+    Where most are the same, the mean is off theirs by no more than the share of the others, which
+    is that of a count, times the way to an end of the range. Elsewhere the mean is a share itself.
     """
-    value, count, tail = float(values.mean()), len(values), (1 - level) / 2
-    if np.ptp(values) == 0:
-        unseen = 1 - tail ** (1 / count)
-        low, high = (value + unseen * (end - value) for end in (within.low, within.high))
-        return Interval(value, low, high, level)
-    low, high = counted(within.share(value) * count, count, level)
-    return Interval(value, within.at(low), within.at(high), level)
+    value, count = float(values.mean()), len(values)
+    common, times = np.unique(np.round(values, _SAME_DIGITS), return_counts=True)
+    usual, others = float(common[times.argmax()]), count - int(times.max())
+    if 2 * others < count:
+        _, share = counted(others, count, level)
+        low, high = (usual + share * (end - usual) for end in (within.low, within.high))
+    else:
+        low, high = map(within.at, counted(within.share(value) * count, count, level))
+    return Interval(value, min(low, value), max(high, value), level)
 
 
 def _third_cumulant(away: Array) -> float:

@@ -34,6 +34,14 @@ def test_means_over_instances_are_covered_or_have_no_interval():
         assert carried or row.covered <= 0.975 + 4 * row.se, row
 
 
+def test_shares_that_hardly_differ_are_covered():
+    rows = list(simulated.of_shares(REPETITIONS, counts=(64,)))
+    assert len(rows) == 3
+    for row in rows:
+        assert row.wrong <= at_most(MISSED), row
+        assert row.shown == 1, row
+
+
 def test_means_over_five_seeds_are_covered_where_their_range_is_known_or_they_are_normal():
     rows = [
         row

@@ -86,10 +86,10 @@ def test_a_mean_that_one_value_carries_has_a_reason_and_no_interval():
 
 
 def test_bounded_values_still_have_the_interval_of_a_count():
-    one = np.zeros(50)
-    one[7] = 1.0
-    found, wanted = skewed_mean(one, 0.95, within=SHARES), stats.binomtest(1, 50).proportion_ci()
-    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))
+    ones = np.zeros(50)
+    ones[7] = 1.0
+    found, wanted = skewed_mean(ones, 0.95, within=SHARES), stats.binomtest(1, 50).proportion_ci()
+    assert (found.low, found.high) == pytest.approx((0, wanted.high))
     all_of_them = skewed_mean(np.ones(50), 0.95, within=SHARES)
     wanted = stats.binomtest(50, 50).proportion_ci()
     assert (all_of_them.low, all_of_them.high) == pytest.approx((wanted.low, wanted.high))
@@ -97,6 +97,25 @@ def test_bounded_values_still_have_the_interval_of_a_count():
     other = skewed_mean(np.full(50, 3.0), 0.95, within=Range(2, 6))
     unseen = 1 - wanted.low
     assert (other.low, other.high) == pytest.approx((3 - unseen, 3 + 3 * unseen))
+
+
+def test_a_value_that_hardly_differs_does_not_widen_the_interval_much():
+    """One of 64 a little off: two may be, not as many as there are zeros and ones."""
+    values = np.full(64, 0.4)
+    same = skewed_mean(values, 0.95, within=SHARES)
+    values[3] = 0.39
+    found = skewed_mean(values, 0.95, within=SHARES)
+    assert found.low < same.low < same.high < found.high
+    assert found.width < 2 * same.width
+
+
+def test_bounded_values_with_one_far_off_are_no_surer_than_zeros_and_ones():
+    values = np.linspace(0, 1e-3, 40)
+    values[-1] = 1.0
+    found, ones = skewed_mean(values, 0.95, within=SHARES), values.sum()
+    assert found.low < values.mean() < found.high < 1
+    wanted = [stats.beta.ppf(0.025, ones, 41 - ones), stats.beta.ppf(0.975, ones + 1, 40 - ones)]
+    assert (found.low, found.high) == pytest.approx(tuple(wanted))
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -81,3 +81,22 @@ def test_a_claim_that_rests_on_it_says_so(tsp):
     found = summarise_records(cells, records, name="it", claims=[claim])
     (verdict,) = found.claims
     assert verdict.detail.endswith("over 5 seeds, at 95 %; seed 3 ended apart from the others")
+
+
+def test_what_the_instances_of_a_seed_explain_is_not_apart(tsp):
+    """One instance of one seed missed, all others solved: apart only where instances are shared."""
+
+    def missed(instances):
+        def change(found, cell):
+            found["data"] = {"instances": instances or f"{cell['seed']:016x}", "source": "it"}
+            one = [1.0 - (cell["seed"] == 3)] + [1.0] * 31
+            final, count = found["final"], len(found["final"]["value"])
+            final["per_instance"] = [one for _ in final["per_instance"]]
+            final["value"] = [sum(one) / 32] * count
+
+        return change
+
+    cells = tsp.cells(points=[("maxk", "centred", 16, 8, "iid")])
+    own, shared = (tsp.row_of(tsp.report(cells, missed(name)), *ROW) for name in ("", "0123"))
+    assert own.apart == ()
+    assert {each.seed for each in shared.apart} == {3}

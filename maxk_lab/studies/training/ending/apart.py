@@ -28,7 +28,7 @@ def with_seeds_apart(row: TrainingRow) -> TrainingRow:
         values = [row.by_seed[seed].curve[k - 1] for seed in seeds]
         which = outlying(values, _noise(list(row.by_seed.values()), k), FALSE_ALARM / len(ends))
         if which is not None:
-            others = np.delete(values, which)
+            others = values[:which] + values[which + 1 :]
             found.append(Apart(seeds[which], k, values[which], min(others), max(others)))
     return replace(row, apart=tuple(found))
 
@@ -58,4 +58,5 @@ def _noise(seeds: Sequence[Trained], k: int) -> float:
     known = {seed.instances for seed in seeds}
     if len(known) == 1 and known.isdisjoint({None, ""}):
         return 0.0
-    return float(np.median([stats.sem(seed.per_instance[k]) for seed in seeds]))
+    errors = [float(stats.sem(seed.per_instance[k])) for seed in seeds]
+    return float(np.sqrt(np.mean(np.square(errors))))
