@@ -14,7 +14,7 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test reproduce bench clean
+.PHONY: help setup lint test reproduce bench calibrate clean
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -22,6 +22,7 @@ help:
 	@echo "make reproduce   run the sweeps of experiments/ci, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make lint        ruff, format check, the picture in docs, mypy"
 	@echo "make bench       time the weights, a sweep and the command line"
+	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
 	@echo "make clean       remove .venv and the caches; results/ stays"
 	@echo
 	@echo "PYTHON=python3.12 picks the interpreter, JOBS=4 the worker processes, SWEEPS=... the sweeps to reproduce"
@@ -94,6 +95,10 @@ bench: $(STAMP)
 	@for benchmark in benchmarks/bench_*.py; do \
 	  echo "== $$benchmark"; $(BIN)/python "$$benchmark" || exit 1; echo; \
 	done
+
+# A part that was measured is not measured again: remove its file in results/golden/calibration first.
+calibrate: $(STAMP)
+	$(BIN)/python benchmarks/calibration/calibrate.py
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

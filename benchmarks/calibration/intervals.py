@@ -19,7 +19,7 @@ from rows import LEVEL, Row, counted
 from maxk_lab.statistics.bias import bias_verdicts
 from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.intervals import Interval, interval
-from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.log_ratios import log_ratio, stays_less
 from maxk_lab.statistics.typical import typical_ratio
 
 DESIGNS = (
@@ -28,7 +28,6 @@ DESIGNS = (
     Design(2, 16, 64),
     Design(3, 16, 16),
     Design(1, 64, 16),
-    Design(1, 64, 64),
 )
 # Two estimators whose ratio differs between instances, the second of a shrunk mean, and one biased.
 CELLS = {
@@ -37,6 +36,8 @@ CELLS = {
     "shrunk": Cell(scale=0.8, differs=0.5),
     "biased": Cell(scale=0.8, beside=0.3),
 }
+# How often a star may be on the wrong side.
+WRONG = 0.025
 # An interval of a report, and the truth that it should hold.
 Found = tuple[Interval, float]
 Statistic = Callable[[Report], Found]
@@ -141,39 +142,40 @@ def coverage(
                 yield counted(regime, f"{name}, these", LEVEL, hits, repetitions)
 
 
-def wrong_stars(
+def stars(
     repetitions: int,
     populations: Sequence[Population] = POPULATIONS,
-    designs: Sequence[Design] = DESIGNS,
+    designs: Sequence[Design] = DESIGNS[1:],
     seed: int = 0,
     differs: Sequence[float] = (0.5, 1.0),
 ) -> Iterator[Row]:
-    """The star of an estimator whose mean variance is no less, in the direction of its median.
-
-    Its ratio to the other differs between instances, so that its median is less.
+    """The star of an estimator whose mean variance is no less, though its median is; and a right
+    one, of half the variance. The ratio to the other differs between instances.
     """
     for population in populations:
         for spread in differs:
-            cells = {"a": Cell(), "b": Cell(differs=spread)}
             for design in designs:
-                stars = [
-                    _starred(draw(population, design, cells, [seed, repetition]))
-                    for repetition in range(repetitions)
-                ]
                 regime = f"{population.name}; {design}; log-sd of ratios {spread:g}"
-                yield counted(regime, "wrong star", (1 - LEVEL) / 2, stars, repetitions)
+                for name, nominal, variance in (("wrong", WRONG, 1.0), ("right", 1.0, 0.5)):
+                    cells = {"a": Cell(), "b": Cell(differs=spread, variance=variance)}
+                    given = [
+                        starred(draw(population, design, cells, [seed, repetition]))
+                        for repetition in range(repetitions)
+                    ]
+                    yield counted(regime, f"{name} star", nominal, given, repetitions)
 
 
-def _starred(report: Report) -> bool:
-    """Whether `b` has less variance by both measures that a star asks for."""
-    mean = log_ratio(report.units["b"], report.units["a"], level=LEVEL)
-    median = typical_ratio(report.units["b"], report.units["a"], level=LEVEL).median
-    return mean.question == LIKE_THESE and mean.high < 0 and median.high < 1
+def starred(report: Report) -> bool:
+    """Whether `b` has less variance by all that a star asks for."""
+    b, a = report.units["b"], report.units["a"]
+    mean = log_ratio(b, a, level=LEVEL)
+    median = typical_ratio(b, a, level=LEVEL).median
+    return mean.question == LIKE_THESE and mean.high < 0 and median.high < 1 and stays_less(b, a)
 
 
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    for part in (coverage, wrong_stars):
+    for part in (coverage, stars):
         for row in part(repetitions):
             print(
                 f"{row.regime:60} {row.statistic:40} {row.covered:6.1%} ± {row.se:.1%}, "

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from maxk_lab.statistics.deviations import Deviations
-from maxk_lab.statistics.errors import THESE, of_deviation
+from maxk_lab.statistics.errors import THESE, of_deviation, roughness_of
 from maxk_lab.statistics.intervals import Interval, interval, norm_is_known
 from maxk_lab.statistics.spread import Spread
 from maxk_lab.statistics.units import Array, Units, stratified_mean
@@ -26,7 +26,7 @@ TESTS = 4
 # An instance has tests of its own where ‖∇J‖ is at least this share of the rms over instances.
 LEAST_NORM = 0.01
 # With fewer blocks an instance the error is known too roughly to say what it would let see.
-LEAST_BLOCKS = 8
+LEAST_BLOCKS = 16
 # The estimator that the others are judged against differs from itself by rounding alone.
 _ROUNDING = 1e-9
 Key = TypeVar("Key", bound=Hashable)
@@ -74,6 +74,7 @@ class _Tests:
     beside: Spread
     own: NDArray[np.bool_]
     deviations: Deviations
+    roughness: tuple[float, float]
     squared: Interval
     truth: Array
     norm: float
@@ -167,6 +168,7 @@ def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
         beside=of_deviation(found.beside, members),
         own=found.trusted & (units.truth >= LEAST_NORM**2 * norm),
         deviations=found,
+        roughness=roughness_of(found.along, members),
         squared=interval(units, "squared_bias", level=1 - 2 * alpha, question=THESE),
         truth=units.truth,
         norm=norm,
@@ -185,7 +187,7 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
         p_value=adjusted,
         relative_bias=float(np.sqrt(test.squared.value / test.norm)),
         at_most=float(np.sqrt(test.squared.high / test.norm)),
-        detectable=math.nan if few else _detectable(test.along, corrected / 2) / test.norm,
+        detectable=math.nan if few else _detectable(test, corrected / 2) / test.norm,
         found_on=int(found_on.sum()),
         worst=_worst(test, found_on),
         reason=f"fewer than {LEAST_BLOCKS} groups an instance: what could be seen is not known"
@@ -194,17 +196,19 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
     )
 
 
-def _detectable(along: Spread, tail: float) -> float:
-    """The deviation that is found with probability `POWER` where P-values up to `tail` are.
+def _detectable(test: _Tests, tail: float) -> float:
+    """The deviation that is found with probability `POWER` where p-values up to `tail` are.
 
-    The error was measured once, and the next one is measured anew.
+    The error and the skewness were estimated, and are estimated anew where the bias is looked for.
     """
-    found = along.farthest(tail)
-    power = float(stats.norm.ppf(POWER))
-    # The c of c − z √(1 + (c² + t²)/2ν) = t: how far two errors of freedom ν, times c and t, vary.
-    noise = power**2 / (2 * along.freedom)
-    within = found**2 - (1 - noise) * (found**2 * (1 - noise) - power**2)
-    return along.error * (found + math.sqrt(within)) / (1 - noise)
+    t, power = test.along.farthest(tail), float(stats.norm.ppf(POWER))
+    of_error, of_skewness = test.roughness
+    # The c that solves (c − t)² = z² (1 + (c² + t²) v/4 + 2 w (t²/3)²), v and w the roughness.
+    share = power**2 * of_error / 4
+    if share >= 1:
+        return math.nan
+    rest = t**2 * (1 - share) - power**2 * (1 + 2 * of_skewness * (t**2 / 3) ** 2)
+    return test.along.error * (t + math.sqrt(t**2 - (1 - share) * rest)) / (1 - share)
 
 
 def _worst(test: _Tests, found_on: NDArray[np.bool_]) -> float:

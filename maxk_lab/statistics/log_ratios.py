@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from scipy import stats
 
 from maxk_lab.statistics.errors import (
     LIKE_THESE,
@@ -18,6 +19,10 @@ from maxk_lab.statistics.intervals import Interval, too_few_for, undefined
 from maxk_lab.statistics.measures import MEASURES, MeasureRow, Question
 from maxk_lab.statistics.quotients import Quotient, Tangent, quotient, ratio_of, tangent
 from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
+
+# By simulation: at 1 a star is on the wrong side in 4 % where ratios have a log-sd of 1, at 1.6 in
+# at most 2.5 %, and of 16 instances of mild spread half the variance has one in 45 %.
+MISSING = 1.6
 
 # Measures of estimators with one mean whose ratio is that of their variances, or its inverse.
 _BY_VARIANCE = {"relative_variance": "variance", "snr": "variance"}
@@ -67,6 +72,25 @@ def log_ratio(
     if not found.value > 0:
         return undefined(level, f"{measure} of one side is not positive")
     return _in_logs(found, level, about, reason)
+
+
+def stays_less(a: Units, b: Units) -> bool:
+    """Whether the mean variance of a is less, even if an instance of another kind were missing.
+
+    With one more instance, on which a has more by `MISSING` times the largest difference of any,
+    Student's 95 % interval of the mean difference must still lie below 0. Where the ratio differs
+    much between instances, a sample that lacks its tail tells the wrong one apart without this.
+    """
+    differences = (a.m2 - a.mean_square) - (b.m2 - b.mean_square)
+    if np.isnan(differences).any():
+        return False
+    farthest = int(np.argmax(np.abs(differences)))
+    values = np.append(differences, MISSING * abs(differences[farthest]))
+    stratum = np.append(a.stratum, a.stratum[farthest])
+    members = [np.flatnonzero(stratum == which) for which in np.unique(stratum)]
+    errors = over_instances(values[np.newaxis], members)
+    spread = errors.spread(np.ones(1))
+    return bool(spread.mean + stats.t.ppf(0.975, errors.freedom) * spread.error < 0)
 
 
 def _tangents(row: MeasureRow, means: Array) -> tuple[Tangent, Tangent]:

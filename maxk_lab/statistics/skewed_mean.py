@@ -1,31 +1,25 @@
 """The interval of a mean of independent values of any skewness, in closed form.
 
 Student's t of skewed values is skewed itself: of 128 log-normal values its 95 % interval covers
-86 % to 92 %. Hall (1992, "On the removal of skewness by transformation", J. R. Stat. Soc. B 54)
-maps the statistic T, of estimated skewness λ, to T + λ(T²/3 + 1/6) + λ²T³/27, which is increasing
-and free of skewness to second order. Each end here is the further of the two, Hall's and
-Student's: the skewness is itself estimated, and of symmetric values with heavy tails Hall's alone
-covers 92 %. `benchmarks/calibration/` measures both.
+86 % to 92 %. Each end here is the further of Hall's and Student's (`spread.py`).
+`benchmarks/calibration/` measures both.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.shares import counted
+from maxk_lab.statistics.spread import MORE_SKEWNESS, Spread
 from maxk_lab.statistics.units import Array
 
-# A sample that happens to lack its tail shows too little skewness: by so much more it is corrected.
-# Chosen by simulation: at 1 the means of 64 log-normal(1.5) values are covered in 92 %.
-MORE_SKEWNESS = 1.3
 # Below this effective number of squared deviations, a value or two tell all there is of the spread.
 FEWEST_EFFECTIVE = 2.0
 # Values that agree so far are the same.
@@ -33,17 +27,13 @@ _SAME_DIGITS = 9
 
 
 @dataclass(frozen=True)
-class SkewedMean:
-    """A mean with its standard error, the skewness and the degrees of freedom of its t statistic.
+class SkewedMean(Spread):
+    """A mean with its spread, of which `MORE_SKEWNESS` times the estimated skewness is corrected.
 
     `effective` is the effective number (Σw)²/Σw² of the squared deviations w: of values of a
     normal distribution a third of their count, of a single one that differs from all others 1.
     """
 
-    mean: float
-    error: float
-    skewness: float
-    freedom: float
     effective: float
     count: int
 
@@ -70,36 +60,11 @@ class SkewedMean:
             effective = float(squares.sum() ** 2 / (squares @ squares))
             skewness = sum(map(_third_cumulant, away)) / (len(groups) * error) ** 3
         mean = float(np.mean([group.mean() for group in groups]))
-        return cls(mean, error, skewness, freedom, effective, len(found))
-
-    def ends(self, level: float) -> tuple[float, float]:
-        """Both ends at this confidence level, the further of Hall's and Student's."""
-        point = float(special.stdtrit(self.freedom, (1 + level) / 2))
-        high, low = (
-            self.mean - self.error * least
-            for least in (
-                min(-point, self._untransformed(-point)),
-                max(point, self._untransformed(point)),
-            )
-        )
-        return low, high
+        return cls(mean, error, MORE_SKEWNESS * skewness, freedom, effective, len(found))
 
     def p_value(self, at: float = 0.0) -> float:
         """The two-sided p-value of a mean of `at`: 1 minus the level whose interval ends there."""
-        if not self.error > 0:
-            return math.nan
-        t, skewness = (self.mean - at) / self.error, MORE_SKEWNESS * self.skewness
-        hall = t + skewness * (t**2 / 3 + 1 / 6) + skewness**2 * t**3 / 27
-        if hall * t < 0:  # the two do not even agree on the side
-            return 1.0
-        return 2 * float(special.stdtr(self.freedom, -min(abs(t), abs(hall))))
-
-    def _untransformed(self, point: float) -> float:
-        """The T that Hall's transformation maps to `point`."""
-        skewness = MORE_SKEWNESS * self.skewness
-        if abs(skewness) < 1e-9:
-            return point
-        return float(3 / skewness * (np.cbrt(1 + skewness * (point - skewness / 6)) - 1))
+        return replace(self, mean=self.mean - at).p_apart() if self.error > 0 else math.nan
 
 
 def skewed_mean(

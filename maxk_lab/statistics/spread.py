@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
+# A few values that lack the tail of all others show too little skewness: where they are drawn anew,
+# by so much more it is corrected. At 1 the means of 16 log-normal(1.5) or Pareto(2.5) values are
+# covered in 92 %, at 1.3 in 94 %, and those of 64 in 97 %.
+MORE_SKEWNESS = 1.3
 # A skewness below this changes nothing, and dividing by it would.
 _LEAST_SKEWNESS = 1e-9
 
@@ -49,11 +53,11 @@ class Spread:
 
     def p_above(self) -> float:
         """P(at least so far above 0) where the mean is 0; 1 where nothing varies."""
-        return float(stats.t.sf(self.t(), self.freedom)) if self.error > 0 else 1.0
+        return float(special.stdtr(self.freedom, -self.t())) if self.error > 0 else 1.0
 
     def p_apart(self) -> float:
         """P(at least so far from 0, on either side) where the mean is 0; 1 where nothing varies."""
-        return float(2 * stats.t.sf(abs(self.t()), self.freedom)) if self.error > 0 else 1.0
+        return float(2 * special.stdtr(self.freedom, -abs(self.t()))) if self.error > 0 else 1.0
 
     def ends(self, level: float) -> tuple[float, float]:
         """The ends of the two-sided interval: the values of the mean that are not rejected."""
@@ -68,7 +72,7 @@ class Spread:
 
     def _reach(self, tail: float) -> tuple[float, float]:
         """How many errors above and below 0 an estimate has this one-sided p-value."""
-        reach = float(stats.t.isf(tail, self.freedom))
+        reach = float(-special.stdtrit(self.freedom, tail))
         return max(reach, self._back(reach)), max(reach, -self._back(-reach))
 
     def _back(self, value: float) -> float:

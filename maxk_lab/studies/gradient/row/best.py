@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from maxk_lab.statistics.errors import LIKE_THESE
-from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.log_ratios import log_ratio, stays_less
 from maxk_lab.statistics.typical import typical_ratio
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow, OverLeast
 from maxk_lab.studies.gradient.row.order import is_oracle
@@ -24,10 +24,11 @@ def mark_best(rows: Iterable[GradientRow], *, alpha: float = 0.05) -> list[Gradi
     Candidates are catalogued unbiased, were not found biased and are no oracles. The one of least
     variance is marked when, against every other candidate, two paired intervals about instances
     like these agree that it has less: that of the ratio of mean variances, and that of the median
-    over instances of their ratio. The level is Bonferroni over all these comparisons of the sweep,
-    so the probability of any wrong mark is at most `alpha`. A group with an unfinished candidate
-    gets no mark: the missing row could have been better. Nor does one where too few instances carry
-    a mean, or where a ratio is undefined: `best_note` of the least then says why.
+    over instances of their ratio; and when one more instance would not undo it (`stays_less`). The
+    level is Bonferroni over all these comparisons of the sweep, so the probability of any wrong
+    mark is at most `alpha`. A group with an unfinished candidate gets no mark: the missing row
+    could have been better. Nor does one where too few instances carry a mean, or where a ratio is
+    undefined: `best_note` of the least then says why.
     """
     rows = list(rows)
     groups: dict[tuple[object, ...], list[GradientRow]] = defaultdict(list)
@@ -111,5 +112,8 @@ def _judge(first: GradientRow, others: list[GradientRow], level: float) -> tuple
         median = typical_ratio(first.units, other.units, level=level).median
         if not median.high < 1 - _ROUNDING:
             why = median.reason or "the median over instances does not tell them apart"
+            return False, f"undecided against {other.key.baseline}: {why}"
+        if not stays_less(first.units, other.units):
+            why = "one instance more, that differs as much the other way, would undo it"
             return False, f"undecided against {other.key.baseline}: {why}"
     return True, f"least variance of {len(others) + 1} unbiased baselines"

@@ -20,7 +20,7 @@ EXTRAS = {
 
 def sampled_at(temperature: float) -> str:
     """The name of sampling at a temperature among the ways."""
-    return f"T={temperature:g}"
+    return f"T={str(temperature).removesuffix('.0')}"
 
 
 # The policy as it was trained.

@@ -1,0 +1,174 @@
+"""Measure by simulation how often intervals hold and verdicts err, and write the tables.
+
+    make calibrate
+    python benchmarks/calibration/calibrate.py --scale 0.3 --out results/golden/calibration
+
+Every part is a file of rows in the folder; one that was measured at the same scale is not measured
+again. `table.md` there has every row, and the page gets their summary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import intervals
+import pools
+import training_intervals
+import verdicts
+from populations import HEAVY, MILD
+from rows import Row
+
+from maxk_lab.files import write_atomically
+
+BEGIN, END = "<!-- calibration: begin -->", "<!-- calibration: end -->"
+ROOT = Path(__file__).parents[2]
+# A part → its rows from so many repetitions, the repetitions, and its minutes on one core.
+Part = tuple[Callable[[int], Iterator[Row]], int, float]
+PARTS: Mapping[str, Part] = {
+    "training": (training_intervals.everything, 1000, 1.0),
+    "stars": (intervals.stars, 200, 2.0),
+    "family": (verdicts.family_wise_error, 300, 5.0),
+    "family-against-a-reference": (
+        partial(
+            verdicts.family_wise_error,
+            populations=(MILD, HEAVY, verdicts.NORMS[-2]),
+            designs=verdicts.DESIGNS[2:4],
+            judge="cell 1",
+        ),
+        300,
+        1.0,
+    ),
+    "power": (verdicts.power, 100, 4.0),
+    "intervals": (intervals.coverage, 200, 4.0),
+    "pools": (pools.false_verdicts, 8, 3.0),
+    "pools-against-a-reference": (partial(pools.false_verdicts, tasks=pools.UNLISTED), 4, 2.0),
+}
+
+
+def measured(name: str, scale: float, out: Path, told: Callable[[str], None]) -> list[Row]:
+    """The rows of a part, from its file if that is of this scale."""
+    of, repetitions, _ = PARTS[name]
+    repetitions = max(2, round(scale * repetitions))
+    path = out / f"{name}.json"
+    if path.exists():
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["repetitions"] == repetitions:
+            return [Row(**row) for row in kept["rows"]]
+    rows = []
+    for row in of(repetitions):
+        rows.append(row)
+        told(f"{name}: {row.regime}, {row.statistic}")
+    content = {"repetitions": repetitions, "rows": [_plain(row) for row in rows]}
+    write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False).encode())
+    return rows
+
+
+def _plain(row: Row) -> dict[str, object]:
+    """Return the row for JSON, with the digits that it has."""
+    return {
+        name: round(value, 4) if isinstance(value, float) and not math.isnan(value) else value
+        for name, value in row._asdict().items()
+    }
+
+
+def table(rows: Iterable[Row]) -> list[str]:
+    """Return every row, in markdown."""
+    lines = [
+        "| regime | statistic | nominal | measured | shown | shown and wrong |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        measured = "–" if math.isnan(row.covered) else f"{row.covered:.1%} ± {row.se:.1%}"
+        lines.append(
+            f"| {row.regime} | {row.statistic} | {row.nominal:.3g} | {measured} "
+            f"| {row.shown:.0%} | {_wrong(row)} |"
+        )
+    return lines
+
+
+def _wrong(row: Row) -> str:
+    """The share of reports with a wrong interval; of verdicts there is none."""
+    return f"{row.wrong:.1%}" if row.nominal > 0.5 and not math.isnan(row.covered) else ""
+
+
+def summary(parts: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Return a line per statistic: the least and the greatest over the regimes, and where."""
+    lines = [
+        "| statistic | nominal | regimes | least | greatest | wrong of all, at most | shown |",
+        "|---|--:|--:|---|---|--:|--:|",
+    ]
+    for name, rows in parts.items():
+        by_statistic = defaultdict(list)
+        for row in rows:
+            by_statistic[row.statistic].append(row)
+        for statistic, found in by_statistic.items():
+            known = [row for row in found if not math.isnan(row.covered)]
+            # Of very few that show it, a share tells nothing.
+            solid = [row for row in known if row.se < 0.05] or known
+            if not solid:
+                continue
+            least = min(solid, key=lambda row: row.covered)
+            most = max(solid, key=lambda row: row.covered)
+            wrong = max(known, key=lambda row: row.wrong)
+            shown = sorted({f"{row.shown:.0%}" for row in found}, key=lambda s: float(s[:-1]))
+            lines.append(
+                f"| {statistic}{_part(name)} | {least.nominal:.3g} | {len(found)} "
+                f"| {_placed(least)} | {_placed(most)} | {_wrong(wrong)} "
+                f"| {shown[0]}{f' to {shown[-1]}' if len(shown) > 1 else ''} |"
+            )
+    return lines
+
+
+def _part(name: str) -> str:
+    return ", against a reference" if name.endswith("reference") else ""
+
+
+def _placed(row: Row) -> str:
+    return f"{row.covered:.1%} ± {row.se:.1%} ({row.regime})"
+
+
+def put_into(page: str, lines: Sequence[str]) -> str:
+    """Return the page with these lines between its two marks. Exits where it does not have them."""
+    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
+        raise SystemExit(f"the page needs one line {BEGIN} and, below it, one line {END}")
+    before, after = page.split(BEGIN)[0], page.split(END)[1]
+    return before + "\n".join([BEGIN, "", *lines, "", END]) + after
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="times the repetitions")
+    parser.add_argument("--out", type=Path, default=ROOT / "results/golden/calibration")
+    parser.add_argument("--into", type=Path, default=ROOT / "docs/method.md")
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, help="measure these parts and write no table"
+    )
+    arguments = parser.parse_args()
+    names = arguments.only or list(PARTS)
+    total = sum(PARTS[name][2] for name in names) * arguments.scale
+    started, found = time.monotonic(), {}
+
+    def told(of: str) -> None:
+        passed = (time.monotonic() - started) / 60
+        print(f"{passed:5.1f} of about {total:.0f} min  {of}", flush=True)
+
+    for name in names:
+        found[name] = measured(name, arguments.scale, arguments.out, told)
+    if arguments.only:
+        return
+    every = [row for rows in found.values() for row in rows]
+    text = "\n".join(["# Calibration", "", *table(every), ""])
+    write_atomically(arguments.out / "table.md", text.encode())
+    page = put_into(arguments.into.read_text(encoding="utf-8"), summary(found))
+    write_atomically(arguments.into, page.encode())
+
+
+if __name__ == "__main__":
+    main()
