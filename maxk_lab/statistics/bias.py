@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from maxk_lab.statistics.design import GROUPS_TO_SEE
 from maxk_lab.statistics.deviations import Deviations
 from maxk_lab.statistics.errors import THESE, of_deviation, roughness_of
 from maxk_lab.statistics.intervals import Interval, interval, norm_is_known
@@ -25,8 +26,6 @@ POWER = 0.8
 TESTS = 4
 # An instance has tests of its own where ‖∇J‖ is at least this share of the rms over instances.
 LEAST_NORM = 0.01
-# With fewer blocks an instance the error is known too roughly to say what it would let see.
-LEAST_BLOCKS = 16
 # The estimator that the others are judged against differs from itself by rounding alone.
 _ROUNDING = 1e-9
 Key = TypeVar("Key", bound=Hashable)
@@ -180,7 +179,8 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
     verdict: Verdict = "no bias seen"
     if adjusted < alpha:
         verdict = "biased" if test.p_beside() < corrected else "scale bias"
-    few = test.deviations.along.freedom < LEAST_BLOCKS - 1
+    # With fewer blocks the error is known too roughly to say what it would let see.
+    few = test.deviations.along.freedom < GROUPS_TO_SEE - 1
     found_on = (test.by_instance() < corrected) & (adjusted < alpha)
     return BiasVerdict(
         verdict=verdict,
@@ -190,7 +190,7 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
         detectable=math.nan if few else _detectable(test, corrected / 2) / test.norm,
         found_on=int(found_on.sum()),
         worst=_worst(test, found_on),
-        reason=f"fewer than {LEAST_BLOCKS} groups an instance: what could be seen is not known"
+        reason=f"fewer than {GROUPS_TO_SEE} groups an instance: what could be seen is not known"
         if few
         else "",
     )

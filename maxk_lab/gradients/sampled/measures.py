@@ -28,14 +28,15 @@ from maxk_lab.gradients.sampled.stand_in import StandIn
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.scores.proxies import proxy_correlations
 from maxk_lab.seeds import derive_seed
+from maxk_lab.statistics.design import GROUPS_TO_SEE
 from maxk_lab.statistics.points import point_estimates
 from maxk_lab.statistics.units import FIELDS, Units
 
 # Blocks of an instance: their spread tells how well these very instances are measured.
 MOST_BLOCKS = 32
 # With fewer groups than this every group is a block; else a block has at least two, so that several
-# partitions differ.
-FEW_GROUPS = 16
+# partitions differ, and there are as many blocks as it takes to know what a test could see.
+FEW_GROUPS = 2 * GROUPS_TO_SEE
 
 
 @dataclass(frozen=True)

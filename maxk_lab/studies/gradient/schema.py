@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive
+from maxk_lab.statistics.design import GROUPS_TO_SEE, LEAST_GROUPS
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy, Distances, DistinctAscending, Grid
 
-# Groups of an instance without which a bias cannot be tested, and instances that are many enough.
-LEAST_GROUPS = 4
+# Instances that are many enough.
 MANY_INSTANCES = 64
 
 
@@ -72,7 +72,7 @@ class Study(AnyStudy):
                 f"a verdict on bias needs {LEAST_GROUPS}, so a pool of {LEAST_GROUPS * largest}"
             )
         pool = self.instances * self.pool // MANY_INSTANCES
-        smaller = pool >= LEAST_GROUPS * largest and not self.complete
+        smaller = pool >= GROUPS_TO_SEE * largest and not self.complete
         if self.stages[-1] > 0 and 1 < self.instances < MANY_INSTANCES and smaller:
             found.append(
                 "after training a few instances carry most of the gradient; at equal rollouts "

@@ -12,7 +12,7 @@ def advice(**settings):
 
 
 @pytest.mark.parametrize(
-    ("instances", "pool", "wanted"), [(16, 256, 64), (32, 1024, 512), (4, 4096, 256)]
+    ("instances", "pool", "wanted"), [(16, 1024, 256), (32, 1024, 512), (4, 4096, 256)]
 )
 def test_a_trained_policy_gets_more_instances_at_equal_rollouts(instances, pool, wanted):
     (sentence,) = advice(instances=instances, pool=pool)
@@ -24,7 +24,7 @@ def test_a_trained_policy_gets_more_instances_at_equal_rollouts(instances, pool,
     "settings",
     [
         {"instances": 64, "pool": 256},  # enough instances
-        {"instances": 16, "pool": 128},  # a fourth of the pool would hold two groups of 16
+        {"instances": 16, "pool": 512},  # a fourth of the pool would hold eight groups of 16
         {"instances": 16, "pool": 256, "stages": [0]},  # not trained
         {"instances": 16, "pool": 256, "complete": True},  # no pool is drawn
         {"instances": 1, "pool": 4096},  # a single instance is a choice
