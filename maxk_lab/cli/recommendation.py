@@ -11,6 +11,7 @@ from maxk_lab.cli.console import console, say
 
 if TYPE_CHECKING:
     from maxk_lab.report.recommendation import Candidate, Recommendation
+    from maxk_lab.statistics.intervals import Interval
 
 _SHOWN = 12
 
@@ -32,8 +33,10 @@ def print_recommendation(answer: Recommendation) -> None:
         ),
         title_justify="left",
         caption="SNR of a step: of the mean of budget/n estimates, "
-        f"{answer.best.step_snr.level:.0%} intervals about {answer.best.step_snr.question}; "
-        f"against the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons. "
+        f"{answer.best.step_snr.level:.0%} intervals about instances like these"
+        f"{_or_these(answer)}; "
+        f"against the best: {_paired_by(answer)}, "
+        f"Bonferroni over {len(answer.candidates) - 1} comparisons. "
         "The interval of the best is not corrected for its having been picked.",
         caption_justify="left",
     )
@@ -53,21 +56,42 @@ def print_recommendation(answer: Recommendation) -> None:
     typer.echo(f"or, in a sweep's training study: {_paste_yaml(answer.best, answer.budget)}")
 
 
-def _line(one: Candidate) -> tuple[str, ...]:
-    from maxk_lab.report.document import UNDEFINED, compact
+def _or_these(answer: Recommendation) -> str:
+    """The addition where too few instances carry a mean, and an interval is about these."""
+    told = [found for one in answer.candidates for found in (one.step_snr, one.against_best)]
+    fallen_back = any(found is not None and found.fallen_back for found in told)
+    return ", with † about these instances" if fallen_back else ""
 
-    key = one.row.key
-    against = "best" if one.against_best is None else compact(one.against_best)
-    if one.against_best is not None and one.against_best.reason and against != UNDEFINED:
-        against = f"{against}*"
-    return key.estimator, key.baseline, str(key.n), str(one.groups), compact(one.step_snr), against
+
+def _paired_by(answer: Recommendation) -> str:
+    """How the comparisons are made: estimates of one mean differ in SNR by their variance."""
+    unbiased = all(one.row.catalogued_unbiased for one in answer.candidates)
+    return "paired, by the variance, as all have one mean" if unbiased else "paired"
+
+
+def _line(one: Candidate) -> tuple[str, ...]:
+    from maxk_lab.report.document import marked
+
+    key, against = one.row.key, "best"
+    if one.against_best is not None:
+        against = f"{marked(one.against_best)}{'*' * _unpaired(one.against_best)}"
+    return key.estimator, key.baseline, str(key.n), str(one.groups), marked(one.step_snr), against
+
+
+def _unpaired(found: Interval) -> bool:
+    return found.known and found.reason.startswith("unpaired")
 
 
 def _print_not_compared(answer: Recommendation) -> None:
-    """Say why some comparisons are not paired, or not made at all."""
-    compared = [one.against_best for one in answer.candidates[1:] if one.against_best is not None]
-    for reason in dict.fromkeys(found.reason for found in compared if found.reason):
-        say(f"{'*' if reason.startswith('unpaired') else '—'}: {reason}")
+    """Say why some intervals are about these instances, not paired, or not there at all."""
+    told: dict[str, None] = {}
+    for one in answer.candidates:
+        for found in (one.step_snr, one.against_best):
+            if found is not None and found.reason:
+                mark = "*" if _unpaired(found) else "†" if found.known else "—"
+                told[f"{mark}: {found.reason}"] = None
+    for line in told:
+        say(line)
 
 
 def _print_left_out(answer: Recommendation) -> None:

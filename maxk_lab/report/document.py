@@ -119,6 +119,11 @@ def exact(value: float) -> str:
     return UNDEFINED if math.isnan(value) else f"{0.0 if abs(value) < 1e-12 else value:.4g}"
 
 
+def marked(found: Interval) -> str:
+    """The interval; with † where it is about these instances for want of others like them."""
+    return f"{compact(found)} †" if found.fallen_back else compact(found)
+
+
 def compact(interval: Interval) -> str:
     """`12.3 [11.0, 13.9]`; `—` where there is no value or no interval."""
     if not interval.known:

@@ -148,12 +148,13 @@ def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
     if np.isnan(units.truth).any() or np.isnan(units.inner).any():
         return BiasVerdict("undefined", reason="no gradient to judge against")
     if all(
-        np.allclose(own, units.truth, rtol=_ROUNDING) for own in (units.inner, units.mean_square)
+        np.allclose(own, units.truth, rtol=_ROUNDING, atol=0)
+        for own in (units.inner, units.mean_square)
     ):
         return BiasVerdict("reference", reason="the others are judged against this estimator")
     found = units.deviations
     if found is None or min(found.along.freedom, found.anywhere.freedom) < 1:
-        return BiasVerdict("undefined", reason="fewer than four groups an instance: no test")
+        return BiasVerdict("undefined", reason="fewer than three groups an instance: no test")
     members = units.members()
     norm = float(stratified_mean(units.truth[np.newaxis], members)[0])
     if not norm_is_known(units):
@@ -215,8 +216,11 @@ def _worst(test: _Tests, found_on: NDArray[np.bool_]) -> float:
     """The largest relative bias among the instances where one was found, NaN without any."""
     if not found_on.any():
         return float("nan")
-    squared = np.maximum(test.deviations.anywhere.mean[found_on], 0.0)
-    return float(np.sqrt((squared / test.truth[found_on]).max()))
+    # A bias along ∇J is a bias: its square, less the noise in it, is the least that there is.
+    along, truth = test.deviations.along, test.truth
+    least = np.maximum(along.mean**2 - along.variance, 0.0) / truth
+    squared = np.maximum(test.deviations.anywhere.mean, least)
+    return float(np.sqrt((squared / truth)[found_on].max()))
 
 
 def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:

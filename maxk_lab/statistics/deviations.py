@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,6 +92,12 @@ class Deviation:
             np.divide(squares**2, fourths, out=np.zeros(len(mean)), where=fourths > 0),
             blocks - 1,
         )
+
+    @classmethod
+    def known(cls, mean: Array) -> Deviation:
+        """Where it is known exactly: a test of one instance has nothing to tell."""
+        nothing = np.zeros(len(mean))
+        return cls(mean, nothing, nothing, nothing, sys.maxsize)
 
     def p_values(self, *, two_sided: bool) -> Array:
         """The p-value of every instance; 1 where too few blocks carry its error to trust it."""

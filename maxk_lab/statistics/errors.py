@@ -21,8 +21,9 @@ from maxk_lab.statistics.units import Array, Units
 
 THESE: Question = "these instances"
 LIKE_THESE: Question = "instances like these"
-# The freedom of an instance's standard error where only that was kept: of the blocks of a record.
-LEAST_FREEDOM = 7
+# The freedom of an instance's standard error where only that was kept is taken to be that of the
+# blocks of a record: no more than this.
+MOST_FREEDOM = 7
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,7 @@ class Errors:
         )
 
     def _of(self, combination: Array) -> Array:
-        found: Array = np.tensordot(combination, self.parts, 1)
-        return found
+        return combined(combination, self.parts)
 
     def _freedom(self, parts: Array, by_unit: Array) -> float:
         """That of instances drawn anew, less where few carry it; else Welch-Satterthwaite's."""
@@ -147,8 +147,12 @@ def of_numbers(
     errors: Array | None,
     members: Sequence[NDArray[np.int64]],
     question: Question,
+    freedom: float = MOST_FREEDOM,
 ) -> Spread:
-    """The spread of the mean over `members` of numbers [U] with a standard error each."""
+    """The spread of the mean over `members` of numbers [U] with a standard error each.
+
+    `freedom` is that of each error.
+    """
     if question == LIKE_THESE:
         kept = np.concatenate(members)
         places = np.split(np.arange(len(kept)), np.cumsum([len(m) for m in members])[:-1])
@@ -159,8 +163,8 @@ def of_numbers(
     weight = _weights(members, len(values))
     parts = np.concatenate([(weight[m] * errors[m]) ** 2 for m in members])
     squares = float((parts**2).sum())
-    freedom = LEAST_FREEDOM * (float(parts.sum()) ** 2 / squares if squares > 0 else 1.0)
-    return Spread(mean, float(np.sqrt(parts.sum())), 0.0, freedom)
+    together = freedom * (float(parts.sum()) ** 2 / squares if squares > 0 else 1.0)
+    return Spread(mean, float(np.sqrt(parts.sum())), 0.0, together)
 
 
 def moment_errors(units: Units, question: Question) -> Errors:
@@ -187,6 +191,13 @@ def effective_number(values: Array, variance: Array | float = 0.0) -> float:
         return float("nan")
     squares = max(float((values**2 - variance).sum()), total**2 / len(values))
     return total**2 / squares
+
+
+def combined(combination: Array, columns: Array) -> Array:
+    """The linear combination [F] of columns [F, ...]; those that it leaves out may be NaN."""
+    used = combination != 0
+    found: Array = np.tensordot(combination[used], columns[used], 1)
+    return found
 
 
 def _weights(members: Sequence[NDArray[np.int64]], count: int) -> Array:

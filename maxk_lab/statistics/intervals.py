@@ -18,13 +18,22 @@ from scipy import stats
 
 from maxk_lab.statistics.errors import (
     LIKE_THESE,
+    MOST_FREEDOM,
     THESE,
+    combined,
     effective_number,
     moment_errors,
     of_numbers,
 )
 from maxk_lab.statistics.measures import MEASURES, MeasureRow, Question
-from maxk_lab.statistics.quotients import NO_ERROR, Tangent, quotient, ratio_of, tangent
+from maxk_lab.statistics.quotients import (
+    NO_ERROR,
+    Tangent,
+    both_reasons,
+    quotient,
+    ratio_of,
+    tangent,
+)
 from maxk_lab.statistics.spread import Spread
 from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
 
@@ -70,6 +79,11 @@ class Interval:
         """Whether the value may be printed: it and its ends are there (an end may be infinite)."""
         return not any(map(math.isnan, (self.value, self.low, self.high)))
 
+    @property
+    def fallen_back(self) -> bool:
+        """Whether it is about these instances though others were asked about; `reason` says why."""
+        return self.known and self.question == THESE and bool(self.reason)
+
     def mapped(self, increasing: Callable[[float], float]) -> Interval:
         """The interval of an increasing function of the value."""
         value, low, high = map(increasing, (self.value, self.low, self.high))
@@ -105,8 +119,6 @@ def interval(
         if row.judged:
             return undefined(level, "no gradient to judge against")
         units = replace(units, inner=np.nan_to_num(units.inner), truth=np.nan_to_num(units.truth))
-        if units.within is not None:
-            units = replace(units, within=np.nan_to_num(units.within))
     if measure == "squared_bias" and units.squared_bias is not None:
         return _exactly(units.squared_bias, units.members(), level)
     for name in row.divides_by:
@@ -124,7 +136,7 @@ def interval(
     found = quotient(moment_errors(units, about), *tangents, level)
     if math.isnan(found.value):
         return undefined(level, found.reason)
-    return _bounded(Interval(*found[:3], level, reason=reason or found.reason, question=about), row)
+    return _bounded(Interval(*found[:3], level, both_reasons(reason, found.reason), about), row)
 
 
 def _bounded(found: Interval, row: MeasureRow) -> Interval:
@@ -166,7 +178,7 @@ def too_few_for(
     if min(map(len, members)) < 2 or count < LEAST_INSTANCES:
         return f"{count} instances are too few to speak of others"
     numbers = [carrying(columns, within, part.slopes) for part in parts if np.any(part.slopes)]
-    return _too_few(min(numbers), count)
+    return _too_few(float(np.min(numbers)), count)
 
 
 def carrying_instances(units: Units) -> dict[str, float]:
@@ -176,19 +188,18 @@ def carrying_instances(units: Units) -> dict[str, float]:
     """
     judged = not np.isnan(units.truth).any()
     of = {"variance": (1.0, -1.0, 0.0, 0.0), "gradient": (0.0, 1.0 - judged, 0.0, 1.0 * judged)}
-    columns, within = np.nan_to_num(units.columns()), units.within
-    kept = None if within is None else np.nan_to_num(within)
-    return {name: carrying(columns, kept, np.array(how)) for name, how in of.items()}
+    columns = np.nan_to_num(units.columns())
+    return {name: carrying(columns, units.within, np.array(how)) for name, how in of.items()}
 
 
 def carrying(columns: Array, within: Array | None, of: Array) -> float:
     """The effective number of instances that carry a linear combination of columns [F, U]."""
     noise: Array | float = 0.0
     if within is not None:
-        by_block = np.tensordot(of, within, 1)
+        by_block = combined(of, within)
         blocks = by_block.shape[1]
         noise = np.nan_to_num((by_block**2).sum(1) / (blocks * (blocks - 1)))
-    return effective_number(of @ columns, noise)
+    return effective_number(combined(of, columns), noise)
 
 
 def _too_few(number: float, count: int) -> str:
@@ -221,9 +232,10 @@ def _of_units(units: Units, row: MeasureRow, asked: Question, level: float) -> I
         if reason and units.tolerance is not None:
             return replace(_exactly(values, members, level), reason=reason)
     about: Question = THESE if reason or asked == THESE else LIKE_THESE
-    spread = of_numbers(values, units.errors.get(row.name), members, about)
+    freedom = MOST_FREEDOM if units.within is None else units.within.shape[2] - 1
+    spread = of_numbers(values, units.errors.get(row.name), members, about, freedom)
     found = _of_spread(spread, row, level)
-    return replace(found, question=about, reason=reason or found.reason)
+    return replace(found, question=about, reason=both_reasons(reason, found.reason))
 
 
 def _of_spread(spread: Spread, row: MeasureRow, level: float) -> Interval:

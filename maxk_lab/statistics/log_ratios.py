@@ -17,7 +17,14 @@ from maxk_lab.statistics.errors import (
 )
 from maxk_lab.statistics.intervals import Interval, too_few_for, undefined
 from maxk_lab.statistics.measures import MEASURES, MeasureRow, Question
-from maxk_lab.statistics.quotients import Quotient, Tangent, quotient, ratio_of, tangent
+from maxk_lab.statistics.quotients import (
+    Quotient,
+    Tangent,
+    both_reasons,
+    quotient,
+    ratio_of,
+    tangent,
+)
 from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
 
 # By simulation: at 1 a star is on the wrong side in 4 % where ratios have a log-sd of 1, at 1.6 in
@@ -58,8 +65,9 @@ def log_ratio(
     columns = np.concatenate([a.columns(), b.columns()])
     if np.isnan(columns[[0, 1, 4, 5]]).any():
         return undefined(level, "the second moments were not measured")
-    if not row.judged:  # it does not look at the gradient judged against
-        columns = np.nan_to_num(columns)
+    if row.judged and np.isnan(columns).any():
+        return undefined(level, "no gradient to judge against")
+    columns = np.nan_to_num(columns)
     if row.inverse_of:
         return _negative(log_ratio(a, b, measure=row.inverse_of, level=level, question=asked))
     means = stratified_mean(columns, a.members())
@@ -71,6 +79,8 @@ def log_ratio(
     found = quotient(_errors(a, b, columns, about), *tangents, level)
     if not found.value > 0:
         return undefined(level, f"{measure} of one side is not positive")
+    if about == THESE and math.isnan(found.low) and _cut_differently(a, b):
+        found = found._replace(reason="their groups are in different blocks: no pairs of these")
     return _in_logs(found, level, about, reason)
 
 
@@ -102,10 +112,14 @@ def _tangents(row: MeasureRow, means: Array) -> tuple[Tangent, Tangent]:
     )
 
 
+def _cut_differently(a: Units, b: Units) -> bool:
+    return a.within is not None and b.within is not None and a.within.shape != b.within.shape
+
+
 def _within(a: Units, b: Units) -> Array | None:
-    if a.within is None or b.within is None or a.within.shape != b.within.shape:
+    if a.within is None or b.within is None or _cut_differently(a, b):
         return None
-    both: Array = np.nan_to_num(np.concatenate([a.within, b.within]))
+    both: Array = np.concatenate([a.within, b.within])
     return both
 
 
@@ -152,7 +166,7 @@ def _of_numbers(a: Units, b: Units, row: MeasureRow, asked: Question, level: flo
 
 def _in_logs(found: Quotient, level: float, about: Question, reason: str = "") -> Interval:
     value, low, high = map(_log, found[:3])
-    return Interval(value, low, high, level, reason or found.reason, about)
+    return Interval(value, low, high, level, both_reasons(reason, found.reason), about)
 
 
 def _log(value: float) -> float:

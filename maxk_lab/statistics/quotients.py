@@ -23,6 +23,11 @@ NO_ERROR = "too few groups an instance: no interval"
 Function = Callable[[Array], Array]
 
 
+def both_reasons(*reasons: str) -> str:
+    """The reasons that there are, in one line."""
+    return "; ".join(filter(None, reasons))
+
+
 @cache
 def of_moments(name: str) -> Callable[[Array], Array]:
     """Return the function from the unit columns' means [F, ...] to a moment or measure of them."""

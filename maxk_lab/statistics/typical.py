@@ -28,7 +28,7 @@ def median_interval(values: Array, level: float) -> Interval:
     if np.isnan(values).any():
         return undefined(level, "not defined on every instance")
     if out < 1:
-        needed = int(np.ceil(1 - np.log2(1 - level)))
+        needed = int(np.floor(1 - np.log2(1 - level))) + 1
         return undefined(level, f"a median of {count} has no such interval: {needed} are needed")
     ordered = np.sort(values)
     return Interval(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from maxk_lab.fields import Numbers, Recorded
-from maxk_lab.statistics.deviations import Deviations, RecordedDeviations, plain, rounded
+from maxk_lab.statistics.deviations import Deviation, Deviations, RecordedDeviations, plain, rounded
 
 Array = NDArray[np.float64]
 FIELDS = ("m2", "mean_square", "inner", "truth")
@@ -152,6 +152,9 @@ class Units:
                 off_direction=np.concatenate([part.off_direction for part in parts]),
                 tolerance=max(tolerances),
             )
+        blocks = max((part.within.shape[2] for part in parts if part.within is not None), default=2)
+        parts = [part if part.tolerance is None else part.as_drawn(blocks) for part in parts]
+        pooled = replace(pooled, errors=_together([part.errors for part in parts]))
         drawn = [part.groups for part in parts if part.groups is not None]
         within = [part.within for part in parts if part.within is not None]
         deviations = [part.deviations for part in parts if part.deviations is not None]
@@ -161,6 +164,25 @@ class Units:
             groups=sum(drawn) if len(drawn) == len(parts) else None,
             within=np.concatenate(within, 1) if len(within) == len(parts) and alike else None,
             deviations=Deviations.pool(deviations) if len(deviations) == len(parts) else None,
+        )
+
+    def as_drawn(self, blocks: int) -> Units:
+        """Enumerated units with errors of 0, as drawn ones have theirs."""
+        assert self.squared_bias is not None
+        assert self.off_direction is not None
+        total = self.truth.sum()
+        scale = self.inner.sum() / total if total > 0 else 1.0
+        own = np.divide(self.inner, self.truth, out=np.zeros_like(self.inner), where=self.truth > 0)
+        return replace(
+            self,
+            within=np.zeros((len(FIELDS), len(self.m2), blocks)),
+            deviations=Deviations(
+                along=Deviation.known(self.inner - self.truth),
+                anywhere=Deviation.known(self.squared_bias),
+                beside=Deviation.known(self.off_direction + (own - scale) ** 2 * self.truth),
+                trusted=np.zeros(len(self.m2), dtype=bool),
+            ),
+            errors={name: np.zeros(len(values)) for name, values in self.measures.items()},
         )
 
     def columns(self) -> Array:

@@ -19,7 +19,7 @@ DISTRUST = 0.05
 
 
 def together(blocks: int) -> int:
-    """How many of so many blocks a record averages; `blocks` less the rest is a multiple of it."""
+    """How many of so many blocks a record averages; `within` needs a multiple of it."""
     return -(-blocks // KEPT)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -17,6 +16,7 @@ from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.measures import Enumeration
 from maxk_lab.gradients.fitting import SampledFits
 from maxk_lab.gradients.sampled.blocks import (
+    KEPT,
     Blocks,
     error_of_blocks,
     mean_of_blocks,
@@ -82,11 +82,23 @@ def pool_layout(pool: ScorePool, n: int, partitions: int, seed: int) -> Layout:
 
 
 def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
-    """Into how many blocks of how many groups each so many groups are cut."""
+    """Into how many blocks of how many groups each so many groups are cut.
+
+    A record can average any of the numbers of blocks, and the one that leaves the fewest groups
+    over is taken: the largest such, but none below half of the most or that a record keeps.
+    """
     least = 1 if partitions == 1 or groups < FEW_GROUPS else 2
-    each = max(least, math.ceil(groups / MOST_BLOCKS))
-    blocks = groups // each
-    return blocks - blocks % together(blocks), each
+    possible = [
+        blocks
+        for blocks in range(2, MOST_BLOCKS + 1)
+        if blocks % together(blocks) == 0 and groups // blocks >= least
+    ]
+    if not possible:
+        return groups, 1
+    most = possible[-1]
+    enough = (blocks for blocks in possible if blocks >= max(min(most, KEPT), most / 2))
+    blocks = max(enough, key=lambda blocks: (blocks * (groups // blocks), blocks))
+    return blocks, groups // blocks
 
 
 def measure_cells(

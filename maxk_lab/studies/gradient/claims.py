@@ -11,7 +11,7 @@ from maxk_lab.report.model import Verdict
 from maxk_lab.report.verdicts import Judged, shown, side, strict_side, together
 from maxk_lab.statistics.intervals import Interval, interval
 from maxk_lab.statistics.log_ratios import log_ratio
-from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.row.model import GradientRow, same_mean
 from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.claims.shapes import (
     BiasedClaim,
@@ -158,4 +158,10 @@ def _judge_order(claim: OrderClaim, met: Sequence[tuple[GradientRow, ...]], alph
 def _ratio(row: GradientRow, other: GradientRow, measure: str, level: float) -> Interval:
     assert row.units is not None
     assert other.units is not None
-    return log_ratio(row.units, other.units, measure=measure, level=level).mapped(math.exp)
+    return log_ratio(
+        row.units,
+        other.units,
+        measure=measure,
+        level=level,
+        same_mean=same_mean(row, other),
+    ).mapped(math.exp)

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from maxk_lab.report.document import UNDEFINED, Column, compact, number
+from maxk_lab.report.document import UNDEFINED, Column, compact, marked, number
 from maxk_lab.report.key_columns import POINT, SEEDS
 from maxk_lab.statistics.bias import BiasVerdict
-from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES, in_group, measures_of
 from maxk_lab.statistics.typical import TypicalRatio
@@ -60,8 +59,7 @@ def measure(name: str) -> Column:
     """The column of a measure with its interval; empty in rows where it was not measured."""
 
     def values(row: GradientRow) -> Mapping[str, Any]:
-        found = row.intervals[name]
-        return found.columns(name) | {f"{name}_about": found.question if found.known else None}
+        return _asked(row.intervals[name], name)
 
     def text(row: GradientRow) -> str:
         return marked(row.intervals[name]) if name in row.intervals else ""
@@ -69,10 +67,9 @@ def measure(name: str) -> Column:
     return Column(MEASURES.get(name).heading, text, values, numeric=True)
 
 
-def marked(found: Interval) -> str:
-    """The interval; with † where it is about these instances for want of others like them."""
-    fallen_back = found.known and found.question == THESE and found.reason
-    return f"{compact(found)} †" if fallen_back else compact(found)
+def _asked(found: Interval, name: str) -> Mapping[str, Any]:
+    """The interval with what it is about."""
+    return found.columns(name) | {f"{name}_about": found.question if found.known else None}
 
 
 def share(part: str) -> Column:
@@ -149,7 +146,7 @@ OVER_LEAST = (
     Column(
         "over the least",
         lambda row: marked(row.over_least.mean),
-        lambda row: row.over_least.mean.columns("over_least"),
+        lambda row: _asked(row.over_least.mean, "over_least"),
         numeric=True,
     ),
     Column(
@@ -208,7 +205,7 @@ EXACT_BIAS = Column(
 )
 OVER_BEST = Column(
     "over best possible",
-    lambda row: "" if row.over_best is None else compact(row.over_best),
-    lambda row: row.over_best.columns("over_best"),
+    lambda row: "" if row.over_best is None else marked(row.over_best),
+    lambda row: _asked(row.over_best, "over_best"),
     numeric=True,
 )

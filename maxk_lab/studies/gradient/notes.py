@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import listed, seed_words
-from maxk_lab.statistics.errors import THESE
-from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.columns import ALWAYS
 from maxk_lab.studies.gradient.row.model import GradientRow
@@ -38,7 +36,7 @@ def basis(
         "ratios: about instances like these, which are drawn anew within each seed. Of bias, scale "
         "and cosine: about these instances, whose trajectories are drawn anew.",
     ]
-    if any(found.reason and found.question == THESE for found in _told(finished)):
+    if any(found.fallen_back for row in finished for found in row.told):
         lines.append(
             "†: about these instances all the same, because too few of them carry the mean to "
             "speak of others."
@@ -56,11 +54,6 @@ def basis(
             f"Holm-corrected over {tested} rows at {summary.alpha:g}."
         )
     return tuple(lines)
-
-
-def _told(rows: Sequence[GradientRow]) -> list[Interval]:
-    """The intervals that can be printed."""
-    return [found for row in rows for found in row.intervals.values() if found.known]
 
 
 def _against(name: str) -> str:

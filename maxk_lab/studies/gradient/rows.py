@@ -85,7 +85,12 @@ def _pooled(
         )
     units = Units.pool([Units.of(m) for m in metrics])
     if dict(key.setting).get(DISTANCE) == 0:
-        units = replace(units, measures={**units.measures, **_without_distance(len(units.m2))})
+        known = _without_distance(len(units.m2))
+        units = replace(
+            units,
+            measures={**units.measures, **known},
+            errors={**units.errors, **{name: np.zeros(len(units.m2)) for name in known}},
+        )
     measured = (*ALWAYS, *(name for name in SOMETIMES if name in units.measures))
     intervals = {name: _measure(units, name, level) for name in measured}
     return replace(

@@ -16,6 +16,8 @@ from maxk_lab.studies.gradient.row.order import is_oracle
 # Two ways to write one estimator differ by rounding alone, in the same direction on every instance
 # that is like the others.
 _ROUNDING = 1e-9
+# Above, an exponential is more than a number can be.
+_MOST = 700.0
 
 
 def mark_best(rows: Iterable[GradientRow], *, alpha: float = 0.05) -> list[GradientRow]:
@@ -74,7 +76,7 @@ def _over(row: GradientRow, least: GradientRow, level: float) -> OverLeast | Non
 
 
 def _exp(value: float) -> float:
-    return math.exp(min(value, 700.0)) if value < math.inf else math.inf
+    return math.inf if value > _MOST else math.exp(value)
 
 
 def _marked(row: GradientRow, best: bool, note: str) -> GradientRow:
@@ -103,7 +105,7 @@ def _judge(first: GradientRow, others: list[GradientRow], level: float) -> tuple
     for other in others:
         assert other.units is not None
         mean = log_ratio(first.units, other.units, level=level)
-        if math.isnan(mean.value):
+        if not mean.known:
             return False, f"undecided against {other.key.baseline}: {mean.reason}"
         if not mean.high < -_ROUNDING:
             return False, ""

@@ -32,8 +32,7 @@ def with_over_best(rows: Sequence[GradientRow], level: float) -> list[GradientRo
 
 
 def _place(row: GradientRow) -> tuple[Any, ...]:
-    key = row.key
-    return key.environment, key.setting, key.stage, key.n, row.key.method.objective.name
+    return *row.key.gradient, row.key.n
 
 
 def _ratio(row: GradientRow, optimum: GradientRow, level: float) -> Interval:

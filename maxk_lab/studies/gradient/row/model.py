@@ -29,6 +29,11 @@ class GradientKey(GridKey):
         return self.named(f"stage{self.stage}")
 
     @property
+    def gradient(self) -> tuple[str, Setting, int, str]:
+        """The gradient that is estimated: rows of one n or another may have the same."""
+        return self.environment, self.setting, self.stage, self.method.objective.name
+
+    @property
     def group(self) -> tuple[str, Setting, int, str, int, int]:
         """All but the baseline: the rows of one group compete for `best`."""
         return self.environment, self.setting, self.stage, self.estimator, self.n, self.k
@@ -77,9 +82,24 @@ class GradientRow(PooledRow):
     best_note: str = ""
 
     @property
+    def told(self) -> list[Interval]:
+        """The intervals of its measures and of its ratios to other rows."""
+        ratios = (self.over_best, None if self.over_least is None else self.over_least.mean)
+        return [*self.intervals.values(), *(found for found in ratios if found is not None)]
+
+    @property
     def enumerated(self) -> bool:
         """Mean and variance of the estimate are sums over every possible group, not sampled."""
         return self.against == "complete"
+
+
+def same_mean(one: GradientRow, other: GradientRow) -> bool:
+    """Whether both are estimates of one gradient that are unbiased by proof."""
+    return (
+        one.key.gradient == other.key.gradient
+        and one.catalogued_unbiased
+        and other.catalogued_unbiased
+    )
 
 
 # The public name of these rows.

@@ -1,4 +1,8 @@
-"""The rows ranked for a budget of rollouts: by their SNR per rollout, with intervals."""
+"""The rows ranked for a budget of rollouts: by their SNR per rollout, with intervals.
+
+Unbiased rows of one objective have one mean, so the one of less variance per rollout has the higher
+SNR: they are ranked and compared by that, and no weak signal is divided by.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from maxk_lab.report.recommendation import Candidate, Recommendation
+from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.row.model import GradientRow, same_mean
 
 _FOUND_BIASED = ("biased", "scale bias")
 
@@ -35,14 +40,24 @@ def ranked(
     fitting = [row for row in rows if row.key.method.objective.name == objective_name]
     left_out = [(row, reason) for row in fitting if (reason := _unfit(row, budget, biased))]
     refused = {row.key for row, _ in left_out}
-    found = sorted(
-        (_candidate(row, budget, level) for row in fitting if row.key not in refused),
-        key=lambda candidate: -candidate.step_snr.value,
-    )
+    chosen = [row for row in fitting if row.key not in refused]
+    unbiased = all(row.catalogued_unbiased for row in chosen)
+    found = [
+        _candidate(row, budget, level)
+        for row in sorted(chosen, key=_variance_per_rollout if unbiased else _noise_per_rollout)
+    ]
     if found:
         corrected = 1 - alpha / max(1, len(found) - 1)
         found[1:] = [_compared(one, found[0], corrected) for one in found[1:]]
     return Recommendation(objective_name, budget, tuple(found), tuple(left_out))
+
+
+def _variance_per_rollout(row: GradientRow) -> float:
+    return row.key.n * row.intervals["variance"].value
+
+
+def _noise_per_rollout(row: GradientRow) -> float:
+    return row.key.n / row.intervals["snr"].value
 
 
 def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
@@ -85,24 +100,33 @@ def _compared(one: Candidate, best: Candidate, level: float) -> Candidate:
     """The candidate with its ratio to the best: paired, or from both intervals where it is not."""
     assert one.row.units is not None
     assert best.row.units is not None
+    alike = same_mean(one.row, best.row)
+    ratio = log_ratio(
+        one.row.units, best.row.units, measure="snr", level=level, same_mean=alike
+    ).mapped(math.exp)
+    if not ratio.known:
+        ratio = (
+            _unpaired(best.row.units, one.row.units, "variance", level, ratio.reason)
+            if alike
+            else _unpaired(one.row.units, best.row.units, "snr", level, ratio.reason)
+        )
     share = one.groups / best.groups
-    logs = log_ratio(one.row.units, best.row.units, measure="snr", level=level)
-    ratio = _unpaired(one.row.units, best.row.units, share, level, logs.reason)
-    if logs.known:
-        ratio = logs.mapped(lambda log: share * math.exp(log))
-    return replace(one, against_best=ratio)
+    return replace(one, against_best=ratio.mapped(lambda value: share * value))
 
 
-def _unpaired(one: Units, best: Units, share: float, level: float, why: str) -> Interval:
+def _unpaired(one: Units, other: Units, measure: str, level: float, why: str) -> Interval:
     """The ratio from two intervals that hold together at `level`: wide, and never wrong.
 
-    Bonferroni, so whatever their dependence.
+    Bonferroni, so whatever their dependence. Both are about the same: instances like these, or
+    these where for either too few carry the mean.
     """
     each = 1 - (1 - level) / 2
-    top, bottom = interval(one, "snr", level=each), interval(best, "snr", level=each)
+    top, bottom = (interval(units, measure, level=each) for units in (one, other))
+    if top.question != bottom.question:
+        top, bottom = (
+            interval(units, measure, level=each, question=THESE) for units in (one, other)
+        )
     if not (top.known and bottom.known and bottom.low > 0):
         return undefined(level, why)
     low, high = max(0.0, top.low) / bottom.high, top.high / bottom.low
-    return Interval(
-        share * top.value / bottom.value, share * low, share * high, level, f"unpaired: {why}"
-    )
+    return Interval(top.value / bottom.value, low, high, level, f"unpaired: {why}", top.question)
