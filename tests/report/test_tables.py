@@ -39,7 +39,9 @@ def test_text_says_what_the_numbers_rest_on(summary, format):
     text = render(summary, format).replace("\n", " ").replace(r"\%", "%")
     for said in (
         "2 seeds (0, 1); 16 instances, pool of 256 trajectories each",
-        "95%, bootstrap over instances (16 per seed), stratified by seed; policies are held fixed",
+        "Intervals: 95%; policies are held fixed. Of variances, SNR and their ratios: about "
+        "instances like these, which are drawn anew within each seed. Of bias, scale and cosine: "
+        "about these instances, whose trajectories are drawn anew.",
         "Bias against the exact gradient; Holm-corrected over 26 rows at 0.05",
         "git commit: 0123abcd",
         "torch 2.13.0",
@@ -97,7 +99,7 @@ def test_the_terminal_is_plain_and_fits(summary):
     assert max(map(len, text.splitlines())) <= 100
     assert "\x1b[" in render(summary, "terminal", colour=True)
     line = next(line for line in text.splitlines() if line.startswith("subloo"))
-    assert re.fullmatch(r"subloo +8 +2 +1/2 +— +— +—", line)
+    assert re.fullmatch(r"subloo +8 +2 +1/2 +— +— +— +— +—", line)
 
 
 def test_latex_is_escaped_and_balanced(summary):

@@ -100,7 +100,7 @@ def test_figures_say_what_they_show_and_do_not_change(summary, tmp_path):
     variance, bias = first["variance.svg"].decode(), first["bias-stage5.svg"].decode()
     for said in (
         "tsp(",
-        "95% intervals over instances",
+        "95% intervals about instances like these",
         "K = 2, stage 5",
         "group_mean (biased)",
         "centred",

@@ -106,7 +106,12 @@ def test_what_is_missing_is_told(records):
 
 def test_a_number_that_is_none_is_told(records):
     study, cell, metrics = records[0]
-    key = {"training": "steps", "objective": "parameter", "gradient": "unit", "weights": "rewards"}
+    key = {
+        "training": "steps",
+        "objective": "parameter",
+        "gradient": "replicates",
+        "weights": "rewards",
+    }
     broken = SimpleNamespace(cell=cell, metrics=metrics | {key[study]: {"no": "number"}})
     with pytest.raises(LabError, match=f": {key[study]} .* got "):
         model_of(study).of(broken)

@@ -35,8 +35,7 @@ def sent(*records):
 def measured(**points):
     """Metrics of a gradient cell of two units."""
     columns = {name: [1.0, 1.0] for name in FIELDS}
-    units = {"stratum": [0, 0], **columns}
-    return {"against": "exact", "unit": "instance", "replicates": 2, "units": units, **points}
+    return {"against": "exact", "replicates": 2, "units": columns, **points}
 
 
 def test_settings_and_further_measures_of_a_gradient_study():

@@ -51,9 +51,8 @@ def run(tmp_path):
                 "scale": None,
                 "against": "exact",
                 "value": -1.5,
-                "unit": "instance",
                 "replicates": 4,
-                "units": {"stratum": [], "m2": [], "mean_square": [], "inner": [], "truth": []},
+                "units": {"m2": [], "mean_square": [], "inner": [], "truth": []},
             }
             directory.write(Record(cell.as_dict(), "done", metrics, provenance={"host": "here"}))
     return directory

@@ -1,5 +1,6 @@
 """Declared figures: points at their values, a line per combination, biased ones marked."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from matplotlib.text import Text
 
 from maxk_lab.report.drawing.axes import is_geometric
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.gradient.figures.lines import declared_figure
 from maxk_lab.sweeps.spec.figures import Figure
@@ -114,17 +116,33 @@ def test_no_two_lines_look_the_same(rows):
 
 
 @pytest.mark.parametrize(
-    ("units", "words"),
+    ("questions", "words"),
     [
-        (("instance", "instance"), "over instances, stratified"),
-        (("instance", "block"), "over instances or pool blocks, stratified"),
+        ((LIKE_THESE, LIKE_THESE), "intervals about instances like these"),
+        ((THESE, THESE), "intervals about these instances"),
+        (
+            (LIKE_THESE, THESE),
+            "intervals about instances like these, or where too few of these carry the mean about "
+            "these alone",
+        ),
     ],
 )
-def test_the_figure_says_over_what_its_bars_are(rows, units, words):
-    two = [replace(row, unit=unit) for row, unit in zip(rows, units)]
+def test_the_figure_says_what_its_bars_are_about(rows, questions, words):
+    two = [
+        replace(
+            row,
+            intervals={
+                **row.intervals,
+                "variance": replace(row.intervals["variance"], question=question),
+            },
+        )
+        for row, question in zip(rows, questions)
+    ]
     axes, _ = draw(two, metric="variance", against="n")
     said = " ".join(text.get_text() for text in axes[0].figure.findobj(Text))
-    assert words in " ".join(said.split())
+    (title,) = re.findall(r"bars: 95% (intervals .*)", " ".join(said.split()))
+    assert title.startswith(words)
+    assert ("or where too few" in title) == (len(set(questions)) > 1)
 
 
 def test_bars_are_the_intervals(rows):

@@ -39,7 +39,9 @@ def test_the_mean_is_over_the_instances_of_each_seed_alike(study):
     assert (length.seeds, length.instances, length.without) == (2, 8, 1)
     assert length.correlation.value == pytest.approx((0.25 + 0.6) / 2)
     assert length.correlation.low < length.correlation.value < length.correlation.high
-    assert (logit.correlation.low, logit.correlation.high) == (1.0, 1.0)
+    assert logit.correlation.value == 1.0
+    assert not logit.correlation.known
+    assert logit.correlation.reason == "the same on all 8 instances: no interval"
 
 
 def test_any_cell_of_the_seed_tells_them(study):

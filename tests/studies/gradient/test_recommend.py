@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.row.ranking import ranked
 
@@ -31,15 +32,25 @@ def rows(lab: Any) -> Rows:
 def snr(row: Any) -> float:
     """Of the pooled units, seeds weighing the same."""
     units: Units = row.units
-    m2, u = (np.mean([x[m].mean() for m in units.members()]) for x in (units.m2, units.mean_square))
-    return float(u / (m2 - u))
+    return float(np.mean([units.mean_square[m].mean() for m in units.members()]) / variance(row))
+
+
+def variance(row: Any) -> float:
+    """Of the pooled units, seeds weighing the same."""
+    units: Units = row.units
+    return float(np.mean([(units.m2 - units.mean_square)[m].mean() for m in units.members()]))
 
 
 @pytest.mark.slow
-def test_the_best_has_the_highest_snr_per_rollout_and_all_are_ranked_by_it(rows: Rows) -> None:
+@pytest.mark.parametrize("biased", [False, True])
+def test_the_best_has_the_highest_snr_per_rollout_and_all_are_ranked_by_it(
+    rows: Rows, biased: bool
+) -> None:
+    """Unbiased rows have one mean: their SNR is as one over their variance."""
     found = rows(ks=(2,))
-    answer = ranked(found, objective_name="max@2", budget=64)
-    per_rollout = [snr(one.row) / one.row.key.n for one in answer.candidates]
+    answer = ranked(found, objective_name="max@2", budget=64, biased=biased)
+    kept = snr if biased else lambda row: 1 / variance(row)
+    per_rollout = [kept(one.row) / one.row.key.n for one in answer.candidates]
     assert per_rollout == sorted(per_rollout, reverse=True)
     assert answer.best.against_best is None
     for one in answer.candidates:
@@ -47,7 +58,10 @@ def test_the_best_has_the_highest_snr_per_rollout_and_all_are_ranked_by_it(rows:
         assert one.step_snr.value == pytest.approx(one.groups * snr(one.row))
     for one in answer.candidates[1:]:
         assert one.against_best is not None
-        expected = snr(one.row) / one.row.key.n / per_rollout[0]
+        both = one.row.catalogued_unbiased and answer.best.row.catalogued_unbiased
+        compared = (lambda row: 1 / variance(row)) if both else snr
+        expected = compared(one.row) / one.row.key.n
+        expected /= compared(answer.best.row) / answer.best.row.key.n
         assert one.against_best.value == pytest.approx(expected, rel=1e-9)
         assert one.against_best.low <= expected <= one.against_best.high
 
@@ -115,21 +129,67 @@ def test_a_cross_fit_needs_a_second_group_in_the_step(lab: Any) -> None:
 
 def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None:
     cells = lab.cells(baselines=("centred", "sample_loo"), ns=(8,), ks=(2,))
-    records = [lab.record(cell) for cell in cells]
-    for record in records:
-        if record.cell["baseline"] == "sample_loo":  # cut into other units, as another n would be
-            record.metrics["units"]["stratum"] = [i // 4 for i in range(16)]
+    records = [
+        lab.record(cell, make=lab.exact)
+        if cell["baseline"] == "sample_loo"
+        else lab.record(cell, noise=0.5)
+        for cell in cells
+    ]
     answer = ranked(
         summarise_records(cells, records, name="s").studies["gradient"].rows,
         objective_name="max@2",
         budget=8,
     )
     (worse,) = answer.candidates[1:]
+    assert worse.row.key.baseline == "sample_loo"
     assert worse.against_best is not None
-    assert worse.against_best.reason.startswith(
-        "unpaired: the two rest on different resampling units"
-    )
-    expected = snr(worse.row) / snr(answer.best.row)
+    assert worse.against_best.reason.startswith("unpaired: one was enumerated and one sampled")
+    assert worse.against_best.question == LIKE_THESE
+    expected = variance(answer.best.row) / variance(worse.row)
     assert worse.against_best.value == pytest.approx(expected)
     assert worse.against_best.low <= expected <= worse.against_best.high
     assert worse.told_apart
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_the_answer_is_about_these_instances_where_few_carry_it(lab: Any, alike: bool) -> None:
+    """With one instance that holds nearly all there is no telling of others, paired or not."""
+    cells = lab.cells(baselines=("centred", "sample_loo"), ns=(8,), ks=(2,), seeds=(0,))
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        if alike or record.cell["baseline"] == "sample_loo":
+            units, within = record.metrics["units"], record.metrics["within"]
+            units["m2"][3] *= 1000
+            within["m2"][3] = [1000 * far for far in within["m2"][3]]
+    answer = ranked(
+        summarise_records(cells, records, name="s").studies["gradient"].rows,
+        objective_name="max@2",
+        budget=8,
+    )
+    assert [one.row.key.baseline for one in answer.candidates] == ["centred", "sample_loo"]
+    questions = [one.step_snr.question for one in answer.candidates]
+    assert questions == [THESE if alike else LIKE_THESE, THESE]
+    worse = answer.candidates[1]
+    assert worse.against_best is not None
+    assert worse.against_best.question == THESE
+    assert "of 16 instances carry the mean" in worse.against_best.reason
+    assert worse.told_apart
+
+
+def test_a_weak_signal_does_not_hinder_the_comparison_of_unbiased_rows(lab: Any) -> None:
+    """The SNR of one may have any value by chance: the variances have not."""
+    cells = lab.cells(baselines=("centred", "none"), ns=(8,), ks=(2,))
+    records = [
+        lab.record(cell, noise={"centred": 1.0, "none": 1.5}[cell["baseline"]]) for cell in cells
+    ]
+    for record in records:
+        if record.cell["baseline"] == "none":
+            units = record.metrics["units"]
+            units["m2"] = [m2 + u for m2, u in zip(units["m2"], units["mean_square"])]
+            units["mean_square"] = [2 * u for u in units["mean_square"]]
+    rows = summarise_records(cells, records, name="s").studies["gradient"].rows
+    answer = ranked(rows, objective_name="max@2", budget=8)
+    by_snr = sorted(answer.candidates, key=lambda one: -one.step_snr.value)
+    assert [one.row.key.baseline for one in by_snr] == ["none", "centred"]
+    assert [one.row.key.baseline for one in answer.candidates] == ["centred", "none"]
+    assert answer.candidates[1].told_apart

@@ -20,16 +20,6 @@ def rows_of(summary, **axes):
     ]
 
 
-def in_units(record, unit="instance", stratum=None):
-    """The record with its resampling units called and cut otherwise."""
-    stratum = stratum or record.metrics["units"]["stratum"]
-    metrics = record.metrics | {
-        "unit": unit,
-        "units": record.metrics["units"] | {"stratum": stratum},
-    }
-    return SimpleNamespace(**(vars(record) | {"metrics": metrics}))
-
-
 @pytest.fixture(scope="module")
 def plain(lab):
     """A finished study of two seeds."""
@@ -97,36 +87,40 @@ def test_equal_baselines_have_no_winner(lab):
     assert not any(row.best for row in summary.studies["gradient"].rows)
 
 
-def test_a_cell_with_other_resampling_units_is_neither_beaten_nor_best(lab):
-    """Near the limit one baseline may be enumerated, by instance, another sampled, by block."""
+def test_an_enumerated_cell_and_a_sampled_one_are_neither_beaten_nor_best(lab):
+    """Near the limit of enumeration one baseline may be enumerated and another sampled."""
     cells = lab.cells(baselines=("centred", "subloo"), ns=(16,), ks=(2,))
-    records = []
-    for cell in cells:
-        changes = (
-            {} if cell["baseline"] == "centred" else {"unit": "block", "stratum": [0] * 8 + [1] * 8}
-        )
-        records.append(in_units(lab.record(cell, noise=1.0 if changes else 50.0), **changes))
+    records = [
+        lab.record(cell, noise=1.0)
+        if cell["baseline"] == "subloo"
+        else lab.record(cell, make=lab.exact)
+        for cell in cells
+    ]
     least, other = sorted(
         summarise_records(cells, records, name="mixed").studies["gradient"].rows,
         key=lambda row: row.key.baseline,
         reverse=True,
     )
+    assert least.intervals["variance"].high < other.intervals["variance"].low
     assert not least.best
     assert not other.best
-    assert "against centred: the two rest on different resampling units" in least.best_note
+    assert "against centred: one was enumerated and one sampled" in least.best_note
 
 
-def test_enumerated_and_sampled_seeds_are_pooled_as_sampled_ones_if_their_units_are_alike(lab):
+@pytest.mark.parametrize(
+    ("scale", "off", "verdict"),
+    [(1.0, 0.0, "no bias seen"), (0.5, 0.0, "scale bias"), (1.0, 0.5, "biased")],
+)
+def test_enumerated_and_sampled_seeds_are_pooled_as_sampled_ones(lab, scale, off, verdict):
+    """The enumerated instances have no error: the bias of that seed alone is found."""
     cells = lab.cells(baselines=("centred",), ns=(16,), ks=(2,))
-    records = [lab.record(cells[0], make=lab.exact), lab.record(cells[1])]
+    records = [lab.record(cells[0], make=lab.exact, scale=scale, off=off), lab.record(cells[1])]
     (row,) = summarise_records(cells, records, name="mixed").studies["gradient"].rows
-    assert (row.against, row.enumerated, row.unit) == ("exact", False, "instance")
+    assert (row.against, row.enumerated) == ("exact", False)
     assert row.units.tolerance is None
-    assert row.bias.verdict == "no bias seen"
-    assert not math.isnan(row.intervals["variance"].low)
-    blocks = [records[0], in_units(records[1], unit="block")]
-    (row,) = summarise_records(cells, blocks, name="unlike").studies["gradient"].rows
-    assert "different ways" in row.bias.reason
+    assert row.bias.verdict == verdict
+    assert row.intervals["variance"].known
+    assert row.intervals["scale"].known
 
 
 def test_a_row_without_all_its_seeds_is_not_averaged(lab):
