@@ -66,7 +66,7 @@ def _or_these(answer: Recommendation) -> str:
 def _paired_by(answer: Recommendation) -> str:
     """How the comparisons are made: estimates of one mean differ in SNR by their variance."""
     unbiased = all(one.row.catalogued_unbiased for one in answer.candidates)
-    return "paired, by the variance, as all have one mean" if unbiased else "paired"
+    return f"paired{', by the variance, as is the order: all have one mean' * unbiased}"
 
 
 def _line(one: Candidate) -> tuple[str, ...]:

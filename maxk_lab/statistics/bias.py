@@ -217,10 +217,10 @@ def _worst(test: _Tests, found_on: NDArray[np.bool_]) -> float:
     if not found_on.any():
         return float("nan")
     # A bias along ∇J is a bias: its square, less the noise in it, is the least that there is.
-    along, truth = test.deviations.along, test.truth
-    least = np.maximum(along.mean**2 - along.variance, 0.0) / truth
-    squared = np.maximum(test.deviations.anywhere.mean, least)
-    return float(np.sqrt((squared / truth)[found_on].max()))
+    along, truth = test.deviations.along, test.truth[found_on]
+    least = np.maximum(along.mean**2 - along.variance, 0.0)[found_on] / truth
+    squared = np.maximum(test.deviations.anywhere.mean[found_on], least)
+    return float(np.sqrt((squared / truth).max()))
 
 
 def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:

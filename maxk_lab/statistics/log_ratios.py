@@ -170,6 +170,8 @@ def _in_logs(found: Quotient, level: float, about: Question, reason: str = "") -
 
 
 def _log(value: float) -> float:
+    if math.isnan(value):
+        return value
     return math.log(value) if value > 0 else -math.inf
 
 
