@@ -72,7 +72,7 @@ def test_it_measures_what_is_missing_once_and_ranks_by_snr_per_rollout(
     (answer,) = json.loads(Path("answer.json").read_text(encoding="utf-8"))
     assert (answer["objective"], answer["budget"], answer["stage"]) == ("max@2", 12, 0)
     per_step = [one["step_snr"]["value"] for one in answer["candidates"]]
-    assert per_step == sorted(per_step, reverse=True)
+    assert per_step == sorted(per_step, reverse=True), "exact, so by SNR is by variance"
     assert {(one["n"], one["groups"]) for one in answer["candidates"]} == {(3, 4), (4, 3)}
     # The pairs of this objective with the other K were not measured.
     records = {path.stem for path in Path("results/budget/cells").glob("*.json")}
@@ -105,11 +105,32 @@ def test_the_line_to_paste_of_an_off_policy_estimator_takes_ratios(lab: Lab, bud
     assert scope["weights"].shape == rewards.shape
 
 
-def test_a_dash_says_why_two_were_not_compared(lab: Lab, budgeted: str) -> None:
+def test_a_mark_says_what_an_interval_is_about_and_how_two_were_compared(
+    lab: Lab, budgeted: str
+) -> None:
+    """The groups of n = 3 and 4 are in 21 and 16 blocks: of a few instances they are no pairs."""
     settings = ("complete=false", "instances=4", "grid.estimator=maxk")
-    done = lab(*budget_12(budgeted, *(f"gradient.{setting}" for setting in settings)))
+    asked = budget_12(budgeted, *(f"gradient.{setting}" for setting in settings))
+    done = lab(*asked)
     assert done.exit_code == 0, done.output
-    assert "—: the two rest on different resampling units: no paired comparison" in done.stderr
+    few = "4 instances are too few to speak of others"
+    marks = [line for line in done.stderr.splitlines() if line.startswith(("†", "*", "—"))]
+    assert marks == [
+        f"†: {few}",
+        f"*: unpaired: {few}; their groups are in different blocks: no pairs of these",
+    ]
+    (answer,) = json.loads(lab(*asked, "--json").stdout)
+    best, *others = answer["candidates"]
+    assert best["step_snr"]["question"] == "these instances"
+    lines = [line.split("│") for line in done.stdout.splitlines() if line.startswith("│ maxk ")]
+    assert len(lines) == len(others) + 1
+    for one, line in zip(others, lines[1:]):
+        assert [line[2].strip(), line[3].strip()] == [one["baseline"], str(one["n"])]
+        assert one["against_best"]["question"] == "these instances"
+        unpaired = one["against_best"]["reason"].startswith("unpaired")
+        assert unpaired == (one["n"] != best["n"])
+        assert line[5].strip().endswith("†")
+        assert line[6].strip().endswith("†*" if unpaired else "†")
 
 
 def test_the_objective_must_be_named_where_there_are_several(lab: Lab, budgeted: str) -> None:

@@ -179,7 +179,8 @@ def test_a_tracked_run_carries_the_metrics_and_the_figures(tmp_path: Path) -> No
         "seeds: [0, 1]", "seeds: [0]"
     )
     (tmp_path / "tiny.yaml").write_text(
-        sweep.replace("instances: 2", "instances: 12"), encoding="utf-8"
+        sweep.replace("instances: 2", "instances: 12").replace("pool: 32", "pool: 512"),
+        encoding="utf-8",
     )
     done = program(["run", "tiny.yaml", "--json"], tmp_path)
     assert done.returncode == 0, done.stderr

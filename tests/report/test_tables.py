@@ -60,8 +60,8 @@ def test_every_format_has_the_same_numbers(summary):
         if row.key.baseline == "centred" and row.key.stage == 200
     )
     found = row.intervals["variance"]
-    for format in ("terminal", "markdown", "latex"):
-        assert compact(found) in render(summary, format)
+    for format, wide in (("terminal", {"width": 200}), ("markdown", {}), ("latex", {})):
+        assert compact(found) in render(summary, format, **wide)
     (in_json,) = (
         r
         for r in json.loads(render(summary, "json"))["gradient"]
@@ -107,7 +107,7 @@ def test_latex_is_escaped_and_balanced(summary):
     assert r"my\_sweep" not in text.splitlines()[0]
     assert r"group\_mean" in text
     assert r"100\% best" in text
-    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 6
+    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 7
     for table in text.split(r"\begin{longtable}{")[1:]:
         columns = len(table.partition("}")[0])
         lines = [line for line in table.splitlines() if line.startswith("{}")]
@@ -134,9 +134,9 @@ def test_a_letter_that_latex_may_not_know_is_spelled():
 def test_markdown_tables_are_whole(summary):
     lines = [line for line in render(summary, "markdown").splitlines() if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
-    # The best baselines; the variance at stage 200, where no seed is missing; that at stage 0, and
-    # the biases.
-    assert widths == {3, 8, 9}
+    # The best baselines; the distance from the least; the variance at stage 200, where no seed is
+    # missing; that at stage 0, and the biases.
+    assert widths == {3, 7, 10, 11}
     assert "![bias stage0](figures/bias.png)" in render(
         summary, "markdown", images=[("bias stage0", "figures/bias.png")]
     )
@@ -204,10 +204,11 @@ def test_what_bias_is_judged_against_is_said_for_every_kind_of_row(lab):
         "group_mean",
         "centred",
     ]
-    assert [re.split(r" {2,}", line.strip())[-3:] for line in lines] == [
-        ["unbiased", "0.00", "1.00e-09"],
-        ["scale bias", "0.250", "1.00e-09"],
-        ["unbiased", "0.00", "1.00e-09"],
+    # The verdict, the most that the bias is, the bias, and the least that could be seen.
+    assert [re.split(r" {2,}", line.strip())[-4:] for line in lines] == [
+        ["unbiased", "1.00e-09", "0.00", "1.00e-09"],
+        ["scale bias", "0.250", "0.250", "1.00e-09"],
+        ["unbiased", "1.00e-09", "0.00", "1.00e-09"],
     ]
     sampled = summarise_records(cells, [lab.record(cell) for cell in cells], name="sampled")
     assert "enumeration" not in render(sampled, "terminal")
@@ -254,11 +255,11 @@ def test_estimators_without_a_baseline_share_a_table(lab):
 def test_a_caption_is_not_said_again_below_the_next_table(summary):
     said = "16 instances, pool of 256 trajectories each."
     blocks = Report(summary).blocks
-    assert sum(said in " ".join(block.caption) for block in blocks if isinstance(block, Sheet)) == 6
+    assert sum(said in " ".join(block.caption) for block in blocks if isinstance(block, Sheet)) == 7
     for format in ("terminal", "markdown"):
         text = render(summary, format)
         assert text.count(said) == 1
-        assert text.count(SAME) == 5
+        assert text.count(SAME) == 6
 
 
 def test_a_caption_that_changes_is_said_in_full():

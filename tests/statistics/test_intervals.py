@@ -1,4 +1,4 @@
-"""Intervals and verdicts on bandits of known variance: coverage, family-wise error, power."""
+"""Intervals of measures: their values, what they are about, and when there is none."""
 
 from dataclasses import replace
 
@@ -6,46 +6,58 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maxk_lab.statistics.bias import bias_verdicts, holm
-from maxk_lab.statistics.intervals import interval
-from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.errors import LIKE_THESE, THESE
+from maxk_lab.statistics.intervals import (
+    LEAST_INSTANCES,
+    LEAST_SHARE,
+    carrying_instances,
+    interval,
+    norm_is_known,
+)
 from maxk_lab.statistics.measures import measures_of
-from maxk_lab.statistics.units import Units
+from maxk_lab.statistics.quotients import NO_ERROR
+from maxk_lab.statistics.units import FIELDS, Units
+
+MANY = LEAST_INSTANCES
 
 
-def units(m2, mean_square=None, inner=None, truth=None, stratum=None):
+def units(m2, mean_square=None, inner=None, truth=None, stratum=None, blocks=0):
+    """Units with these moments, 1 where none are given; with `blocks` blocks that differ a bit."""
     m2 = np.asarray(m2, dtype=float)
-    zero = np.ones_like(m2)
+    columns = [
+        np.ones_like(m2) if column is None else np.asarray(column, dtype=float)
+        for column in (m2, mean_square, inner, truth)
+    ]
+    far = np.random.default_rng(len(m2)).normal(0, 0.01, (4, len(m2), max(blocks, 1)))
     return Units(
         np.zeros(len(m2), dtype=np.int64) if stratum is None else np.asarray(stratum),
-        m2,
-        zero if mean_square is None else np.asarray(mean_square, dtype=float),
-        zero if inner is None else np.asarray(inner, dtype=float),
-        zero if truth is None else np.asarray(truth, dtype=float),
+        *columns,
+        within=far - far.mean(2, keepdims=True) if blocks else None,
     )
 
 
-def noisy(seed, count=24, scale=1.0, noise=0.2, off=0.0):
-    rng = np.random.default_rng(seed)
-    truth = rng.uniform(0.5, 1.5, count)
-    inner = scale * truth + noise * rng.standard_normal(count)
-    mean_square = (scale**2 + off) * truth + 2 * noise * rng.standard_normal(count)
-    return units(mean_square + 10, mean_square, inner, truth)
-
-
-def enumerated(squared_bias, off_direction, scale=1.0, tolerance=1e-9, truth=(1.0, 4.0)):
+def enumerated(squared_bias, truth, tolerance=1e-9):
     truth = np.asarray(truth)
-    found = units(truth + 3, scale**2 * truth + np.asarray(off_direction), scale * truth, truth)
     return replace(
-        found,
+        units(truth + 3, truth, truth, truth),
         squared_bias=np.asarray(squared_bias, dtype=float),
-        off_direction=np.asarray(off_direction, dtype=float),
+        off_direction=np.asarray(squared_bias, dtype=float),
         tolerance=tolerance,
     )
 
 
+def with_measure(values, stratum=None, name="kl", errors=None):
+    found = units(np.ones(len(values)), stratum=stratum)
+    return replace(
+        found,
+        measures={name: np.asarray(values, dtype=float)},
+        errors={} if errors is None else {name: np.asarray(errors, dtype=float)},
+    )
+
+
 def test_points_follow_the_formulas():
-    u = units([3.0, 5.0] * 6, [1.0, 2.0] * 6, [0.5, 1.5] * 6, [2.0, 2.5] * 6)
+    half = MANY // 2
+    u = units([3.0, 5.0] * half, [1.0, 2.0] * half, [0.5, 1.5] * half, [2.0, 2.5] * half, blocks=8)
     expected = {
         "variance": 2.5,
         "relative_variance": 2.5 / 1.5,
@@ -60,55 +72,136 @@ def test_points_follow_the_formulas():
     assert all(
         interval(u, name).low < value < interval(u, name).high for name, value in expected.items()
     )
+    about = {name: interval(u, name).question for name in expected}
+    assert about == {
+        **dict.fromkeys(("variance", "relative_variance", "snr"), LIKE_THESE),
+        **dict.fromkeys(("squared_bias", "scale", "cosine"), THESE),
+    }
 
 
-def test_strata_weigh_the_same_and_are_resampled_apart():
-    u = units([1.0, 1.0, 1.0, 9.0, 9.0], np.zeros(5), stratum=[0, 0, 0, 1, 1])
+def test_strata_weigh_the_same_and_stay():
+    u = units([1.0] * 12 + [9.0] * 8, np.zeros(20), stratum=[0] * 12 + [1] * 8)
     found = interval(u, "variance")
-    assert (found.value, found.low, found.high) == (5.0, 5.0, 5.0)
+    assert (found.value, found.low, found.high, found.question) == (5.0, 5.0, 5.0, LIKE_THESE)
 
 
 def test_undefined_measures_say_why():
-    nothing = units(
-        np.linspace(5, 6, 12),
-        np.linspace(-1, 1, 12) - 0.01,
-        np.linspace(-1, 1, 12),
-        np.linspace(-1, 1, 12),
-    )
+    line = np.linspace(-1, 1, MANY)
+    nothing = units(np.linspace(5, 6, MANY), line - 0.01, line, line, blocks=8)
     for name in ("relative_variance", "scale", "cosine"):
         found = interval(nothing, name)
         assert np.isnan(found.value)
         assert "zero" in found.reason
-    blind = units([1.0, 2.0], [0.5, 0.5], [np.nan] * 2, [np.nan] * 2)
+    blind = units([1.0, 2.0], [0.5, 0.5], [np.nan] * 2, [np.nan] * 2, blocks=8)
     assert interval(blind, "scale").reason == "no gradient to judge against"
     assert interval(blind, "variance").value == 1.0
+    assert interval(blind, "variance").known
     unmeasured = interval(units([1.0, 2.0], [np.nan, 1.0]), "variance")
     assert np.isnan(unmeasured.value)
     assert "not measured" in unmeasured.reason
     single = interval(units([1.0], [0.5]), "variance")
     assert np.isnan(single.low)
-    assert "one resampling unit" in single.reason
-    ends = interval(units([1.0], [0.5]), "relative_variance")
-    assert (ends.value, np.isnan([ends.low, ends.high]).all()) == (1.0, True)
+    assert single.reason == f"1 instances are too few to speak of others; {NO_ERROR}"
 
 
-def test_log_ratio_is_paired_and_antisymmetric():
-    a, b = noisy(0), noisy(0)
-    b = units(b.m2 * 2 - b.mean_square, b.mean_square, b.inner, b.truth)
-    forward, backward = log_ratio(b, a), log_ratio(a, b)
-    assert forward.value == pytest.approx(np.log(2), rel=1e-9)
-    assert forward.width < 1e-6
-    assert forward.value == pytest.approx(-backward.value)
+def test_one_instance_has_intervals_about_itself():
+    found = interval(units([1.0], [0.5], [0.4], [0.5], blocks=8), "variance")
+    assert (found.value, found.question, found.fallen_back) == (0.5, THESE, True)
+    assert found.low < 0.5 < found.high
+    scale = interval(units([1.0], [0.5], [0.4], [0.5], blocks=8), "scale")
+    assert (scale.known, scale.question, scale.fallen_back) == (True, THESE, False)
 
 
-def test_the_ratio_of_cells_with_different_units_is_undefined_and_says_why():
-    found = log_ratio(noisy(0), units([1.0, 2.0]))
-    assert np.isnan([found.value, found.low, found.high]).all()
-    assert "different resampling units" in found.reason
+@pytest.mark.parametrize("count", [MANY - 1, MANY])
+def test_fewer_instances_than_needed_speak_for_themselves_only(count):
+    values = 4 + np.arange(count) % 3
+    found = interval(units(values, blocks=8), "variance")
+    fallen_back = count < MANY
+    assert found.fallen_back == fallen_back
+    assert found.question == (THESE if fallen_back else LIKE_THESE)
+    said = f"{count} instances are too few to speak of others" if fallen_back else ""
+    assert found.reason == said
+    # Those of others differ by more than the noise of one.
+    other = interval(units(values, blocks=8), "variance", question=THESE)
+    assert (other.value, other.question, other.reason) == (found.value, THESE, "")
+    assert (other.width == found.width) == fallen_back
+    assert other.width <= found.width
 
 
-def test_the_interval_is_reproducible():
-    assert interval(noisy(1), "snr") == interval(noisy(1), "snr")
+def test_a_seed_of_one_instance_speaks_for_itself_only():
+    found = interval(units([4.0] * (MANY + 1), stratum=[0] * MANY + [1], blocks=8), "variance")
+    assert found.fallen_back
+
+
+@pytest.mark.parametrize("larger", [False, True])
+def test_where_too_few_instances_carry_the_mean_it_is_about_these(larger):
+    """One instance of weight w among ones of weight 1 carries (w + U − 1)² / (w² + U − 1)."""
+    wanted = LEAST_SHARE * MANY
+
+    def number(w):
+        return (w + MANY - 1) ** 2 / (w**2 + MANY - 1)
+
+    at = next(w for w in np.arange(1, 1000, 0.01) if number(w) < wanted)
+    heavy = at if larger else at - 0.1
+    variances = np.array([heavy, *[1.0] * (MANY - 1)])
+    u = units(variances + 1, blocks=8)
+    found = interval(u, "variance")
+    assert (found.question, found.fallen_back) == ((THESE, True) if larger else (LIKE_THESE, False))
+    assert carrying_instances(u)["variance"] == pytest.approx(number(heavy), rel=1e-3)
+    if larger:
+        assert found.reason == f"{number(heavy):.1f} of {MANY} instances carry the mean"
+        assert found.width < 0.05
+
+
+def test_the_instances_that_carry_the_gradient_are_those_of_its_norm():
+    u = units([10.0] * 4, [2.0] * 4, truth=[3.0, 1.0, 0.0, 0.0], blocks=8)
+    found = carrying_instances(u)
+    assert found["variance"] == pytest.approx(4)
+    assert found["gradient"] == pytest.approx(16 / 10, rel=1e-2)
+    blind = units([10.0] * 4, [2.0, 2.0, 0.0, 0.0], truth=[np.nan] * 4, blocks=8)
+    assert carrying_instances(blind)["gradient"] == pytest.approx(2, rel=1e-2)
+
+
+def test_a_norm_that_is_known_exactly_needs_no_blocks_for_the_others():
+    """Two groups an instance tell no error of ‖E ĝ‖², but ∇J is exact."""
+    u = units([4.0] * 3, [1.0] * 3, [0.9, 1.0, 1.2], [1.0] * 3, blocks=2)
+    within = u.within.copy()
+    within[FIELDS.index("mean_square")] = np.nan
+    within[FIELDS.index("truth")] = 0.0
+    two_groups = replace(u, within=within)
+    assert norm_is_known(two_groups)
+    assert interval(two_groups, "scale").known
+    assert interval(two_groups, "variance").reason.endswith(NO_ERROR)
+    assert np.isnan(interval(two_groups, "cosine").low)
+
+
+def test_an_inverse_turns_its_ends_round():
+    u = units(np.linspace(4, 5, MANY), np.linspace(0.9, 1.1, MANY), blocks=8)
+    snr, relative = interval(u, "snr"), interval(u, "relative_variance")
+    assert (relative.value, relative.low, relative.high) == pytest.approx(
+        (1 / snr.value, 1 / snr.high, 1 / snr.low)
+    )
+    assert relative.question == snr.question == LIKE_THESE
+
+
+def test_no_interval_leaves_the_values_that_there_are():
+    rng = np.random.default_rng(0)
+    far = rng.normal(0, 3.0, (4, 4, 8))
+    wild = replace(
+        units([1.2] * 4, [1.1] * 4, [1.0] * 4, [1.0] * 4),
+        within=far - far.mean(2, keepdims=True),
+    )
+    assert interval(wild, "variance").low == 0.0
+    assert interval(wild, "squared_bias").low == 0.0
+    exact = wild.within.copy()
+    exact[FIELDS.index("truth")] = 0.0
+    exact[FIELDS.index("mean_square")] /= 100
+    cosine = interval(replace(wild, within=exact), "cosine")
+    assert (-1.0 < cosine.low < 0.5, cosine.high) == (True, 1.0)
+
+
+def test_the_interval_is_reproducible(drawn):
+    assert interval(drawn(1), "snr") == interval(drawn(1), "snr")
 
 
 @pytest.mark.slow
@@ -119,126 +212,78 @@ def test_the_variance_interval_covers_the_exact_value():
     for _ in range(trials):
         m2 = rng.gamma(4.0, 0.25, 16)
         found = interval(units(m2, np.zeros(16)), "variance")
+        assert found.question == LIKE_THESE
         hits += found.low <= 1.0 <= found.high
     # Binomial(500, 0.95): 99.9 % of the time between 0.918 and 0.98.
     assert 0.918 <= hits / trials <= 0.98
 
 
-def test_holm_agrees_with_the_textbook():
-    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx(
-        {"a": 0.03, "c": 0.06, "b": 0.06}
-    )
-
-
-@pytest.mark.slow
-def test_unbiased_families_are_rejected_at_most_at_the_stated_rate():
-    rejected = sum(
-        any(
-            v.verdict != "no bias seen"
-            for v in bias_verdicts({i: noisy(100 * trial + i) for i in range(10)}).values()
-        )
-        for trial in range(200)
-    )
-    # 0.05 · 200 = 10 expected; 22 is the 99.9 % point of Binomial(200, 0.05).
-    assert rejected <= stats.binom.ppf(0.999, 200, 0.05)
-
-
-def test_scale_bias_and_direction_bias_are_told_apart():
-    verdicts = bias_verdicts(
-        {"fine": noisy(1), "scale": noisy(2, scale=0.5), "direction": noisy(3, off=3.0)}
-    )
-    assert [verdicts[key].verdict for key in ("fine", "scale", "direction")] == [
-        "no bias seen",
-        "scale bias",
-        "biased",
-    ]
-    assert verdicts["scale"].relative_bias == pytest.approx(0.5, abs=0.25)
-
-
-def test_a_bias_as_large_as_the_detectable_one_is_found_about_four_times_in_five():
-    stated = bias_verdicts({0: noisy(0)})[0].detectable_scale
-    found = sum(
-        bias_verdicts({0: noisy(s, scale=1 + stated)})[0].verdict != "no bias seen"
-        for s in range(1, 301)
-    )
-    assert 0.65 <= found / 300 <= 0.95
-
-
-def test_a_common_shrinkage_is_seen_among_instances_of_very_different_gradient_norm():
-    rng = np.random.default_rng(0)
-    truth = rng.lognormal(0, 1.5, 16)
-    inner = 0.75 * truth * (1 + 0.02 * rng.standard_normal(16))
-    mean_square = 0.75**2 * truth * (1 + 0.02 * rng.standard_normal(16))
-    family = {i: noisy(i) for i in range(90)} | {
-        "shrunk": units(mean_square + 5, mean_square, inner, truth)
-    }
-    assert bias_verdicts(family)["shrunk"].verdict == "scale bias"
-
-
-def test_the_reference_and_the_untestable_are_named():
-    same = noisy(0)
-    reference = units(same.m2, same.truth, same.truth, same.truth)
-    one = units([1.0])
-    verdicts = bias_verdicts({"reference": reference, "one": one})
-    assert verdicts["reference"].verdict == "reference"
-    assert verdicts["one"].verdict == "undefined"
-    assert "one resampling unit" in verdicts["one"].reason
-
-
-def test_enumerated_cells_are_judged_by_the_worst_instance_and_their_tolerance():
-    rounding = enumerated([1e-20, 4e-20], [1e-20, 4e-20])
-    verdicts = bias_verdicts(
-        {
-            "rounding": rounding,
-            "one instance": enumerated([1e-20, 1e-10], [1e-20, 1e-10]),
-            "single precision": enumerated([1e-20, 1e-10], [1e-20, 1e-10], tolerance=1e-4),
-            "scale": enumerated([0.25, 1.0], [0.0, 0.0], scale=0.5),
-            "direction": enumerated([0.25, 1.0], [0.0, 0.1], scale=0.5),
-            "a scale for each": enumerated([0.25, 0.0], [0.0, 0.0], scale=np.array([0.5, 1.0])),
-        }
-    )
-    expected = ["unbiased", "biased", "unbiased", "scale bias", "biased", "biased"]
-    assert [verdict.verdict for verdict in verdicts.values()] == expected
-    assert verdicts["scale"].relative_bias == pytest.approx(0.5)
-    assert verdicts["scale"].detectable == verdicts["scale"].detectable_scale == 1e-9
-
-
-def test_an_instance_without_a_gradient_is_judged_by_the_size_of_its_estimates():
-    flat = enumerated([1e-20, 1e-30], [1e-20, 1e-30], truth=(1.0, 0.0))
-    assert bias_verdicts({0: flat})[0].verdict == "unbiased"
-    moved = enumerated([1e-20, 1e-10], [1e-20, 1e-10], truth=(1.0, 0.0))
-    assert bias_verdicts({0: moved})[0].verdict == "biased"
-    nothing = enumerated([0.0, 0.0], [0.0, 0.0], truth=(0.0, 0.0))
-    assert "zero on every instance" in bias_verdicts({0: nothing})[0].reason
-
-
-def test_enumerated_cells_take_no_part_in_the_correction():
-    alone = {i: noisy(i) for i in range(3)}
-    with_proven = alone | {f"proven {i}": enumerated([0.0, 0.0], [0.0, 0.0]) for i in range(50)}
-    found = bias_verdicts(with_proven)
-    assert {key: found[key] for key in alone} == bias_verdicts(alone)
-
-
 def test_pooled_units_are_enumerated_only_if_all_parts_are():
-    part = enumerated([1.0, 2.0], [0.5, 0.5])
+    part = enumerated([1.0, 2.0], [1.0, 4.0])
     both = Units.pool([part, replace(part, tolerance=1e-4)])
     assert both.squared_bias.tolist() == [1.0, 2.0, 1.0, 2.0]
-    assert both.off_direction.tolist() == [0.5] * 4
+    assert both.off_direction.tolist() == [1.0, 2.0] * 2
     assert both.tolerance == 1e-4
-    mixed = Units.pool([part, units([1.0, 2.0])])
+    assert both.within is None
+
+
+def test_enumerated_units_have_no_error_among_sampled_ones(drawn):
+    part = replace(
+        enumerated([1.0, 2.0], [1.0, 4.0]),
+        measures={"kl": np.array([0.1, 0.2])},
+    )
+    sampled = replace(
+        drawn(0, (1.0, 2.0, 3.0)),
+        measures={"kl": np.array([0.3, 0.4, 0.5])},
+        errors={"kl": np.array([0.01, 0.02, 0.03])},
+        groups=96,
+    )
+    mixed = Units.pool([part, sampled])
     assert (mixed.squared_bias, mixed.off_direction, mixed.tolerance) == (None, None, None)
+    assert mixed.groups is None
+    assert mixed.stratum.tolist() == [0, 0, 1, 1, 1]
+    assert not mixed.within[:, :2].any()
+    assert (mixed.within[:, 2:] == sampled.within).all()
+    assert mixed.errors["kl"].tolist() == [0.0, 0.0, 0.01, 0.02, 0.03]
+    for name, exactly in (
+        ("along", part.inner - part.truth),
+        ("anywhere", part.squared_bias),
+        ("beside", part.off_direction),
+    ):
+        found, own = getattr(mixed.deviations, name), getattr(sampled.deviations, name)
+        assert found.mean.tolist() == [*exactly, *own.mean]
+        assert found.variance.tolist() == [0.0, 0.0, *own.variance]
+        assert found.freedom == own.freedom
+    assert mixed.deviations.trusted.tolist() == [False] * 2 + [True] * 3
+    assert interval(mixed, "scale").known
+
+
+def test_a_record_gives_back_the_units(drawn):
+    units = replace(
+        drawn(0, (1.0, 2.0, 3.0)),
+        measures={"kl": np.array([0.1, np.nan, 0.3])},
+        errors={"kl": np.array([0.01, np.nan, 0.03])},
+    )
+    again = Units.from_metrics({**units.as_record(), "replicates": 32})
+    assert again.groups == 96
+    for name in FIELDS:
+        assert getattr(again, name).tolist() == getattr(units, name).tolist()
+    assert again.within == pytest.approx(units.within, rel=1e-5)
+    np.testing.assert_allclose(again.measures["kl"], units.measures["kl"])
+    np.testing.assert_allclose(again.errors["kl"], units.errors["kl"], rtol=1e-5)
+    for name in ("along", "anywhere", "beside"):
+        found, own = getattr(again.deviations, name), getattr(units.deviations, name)
+        assert found.freedom == own.freedom
+        for column in ("mean", "variance", "third", "carrying"):
+            assert getattr(found, column) == pytest.approx(getattr(own, column), rel=1e-5)
+    assert again.deviations.trusted.tolist() == [True] * 3
 
 
 def test_an_enumerated_squared_bias_is_not_a_difference_of_large_numbers():
     squared = [1e-30, 3e-30] * 8
-    found = interval(enumerated(squared, squared, truth=[1e6, 4e6] * 8), "squared_bias")
+    found = interval(enumerated(squared, truth=[1e6, 4e6] * 8), "squared_bias")
     assert found.value == pytest.approx(2e-30, rel=1e-12, abs=0)
-    assert 1e-30 < found.low < found.value < found.high < 3e-30
-
-
-def with_measure(values, stratum=None, name="kl"):
-    found = units(np.ones(len(values)), stratum=stratum)
-    return replace(found, measures={name: np.asarray(values, dtype=float)})
+    assert (found.low, found.high, found.question) == (found.value, found.value, THESE)
 
 
 def test_a_measure_of_units_has_the_interval_of_its_mean_over_units_that_have_it():
@@ -247,40 +292,35 @@ def test_a_measure_of_units_has_the_interval_of_its_mean_over_units_that_have_it
     full = interval(with_measure(values), "kl")
     assert full.value == pytest.approx(values.mean())
     assert full.low < full.value < full.high
+    assert full.question == LIKE_THESE
     same = interval(replace(units(values, np.zeros(16)), measures={}), "variance")
-    assert (full.low, full.high) == pytest.approx((same.low, same.high), rel=1e-12)
+    assert (full.low, full.high) == pytest.approx((same.low, same.high), rel=1e-6)
     assert interval(with_measure([*values, np.nan]), "kl") == full
     one_stratum_without = interval(with_measure([1.0, 2.0, np.nan, np.nan], [0, 0, 1, 1]), "kl")
     assert np.isnan(one_stratum_without.value)
     assert "undefined on every resampling unit" in one_stratum_without.reason
 
 
-def test_the_ratio_of_a_measure_is_paired():
-    values = np.random.default_rng(0).gamma(4.0, 0.25, 16)
-    found = log_ratio(with_measure(3 * values), with_measure(values), measure="kl")
-    assert found.value == pytest.approx(np.log(3))
-    assert found.width < 1e-9
-    assert (
-        "not positive"
-        in log_ratio(with_measure(-values), with_measure(values), measure="kl").reason
+def test_a_measure_of_few_units_has_the_error_of_each():
+    values, errors = np.array([1.0, 2.0, 6.0]), np.array([0.1, 0.2, 0.2])
+    found = interval(with_measure(values, errors=errors), "kl")
+    assert (found.value, found.fallen_back) == (3.0, True)
+    # Student's t at the freedom of Welch and Satterthwaite, of 7 for each.
+    variances = errors**2 / 9
+    freedom = 7 * variances.sum() ** 2 / (variances**2).sum()
+    reach = stats.t.isf(0.025, freedom) * np.sqrt(variances.sum())
+    assert (found.low, found.high) == pytest.approx((3 - reach, 3 + reach))
+    without = interval(with_measure(values), "kl")
+    assert (without.value, without.known) == (3.0, False)
+    assert without.reason == f"3 instances are too few to speak of others; {NO_ERROR}"
+    blocks = np.zeros((4, 3, 4))
+    fewer = interval(replace(with_measure(values, errors=errors), within=blocks), "kl")
+    assert fewer.width > found.width
+
+
+def test_a_rate_stays_between_its_limits():
+    rare = [0.0] * (MANY - 3) + [0.001, 0.02, 0.001]
+    found = interval(
+        with_measure(rare, name="dead_gradient_rate", errors=[1e-3] * MANY), "dead_gradient_rate"
     )
-    assert (
-        log_ratio(with_measure(values), noisy(0, count=16), measure="kl").reason == "not measured"
-    )
-
-
-def test_the_ratio_of_enumerated_squared_biases_is_not_lost_to_rounding():
-    """Both are far below the rounding of the moments, whose difference a sampled one is."""
-    found = log_ratio(
-        enumerated([3e-20, 1e-20], [3e-20, 1e-20]),
-        enumerated([3e-18, 1e-18], [3e-18, 1e-18]),
-        measure="squared_bias",
-    )
-    assert found.value == pytest.approx(np.log(0.01))
-    assert found.width < 1e-9
-
-
-def test_pooled_units_have_the_measures_that_all_parts_have():
-    both = Units.pool([with_measure([1.0, 2.0]), with_measure([3.0])])
-    assert both.measures["kl"].tolist() == [1.0, 2.0, 3.0]
-    assert Units.pool([with_measure([1.0]), with_measure([1.0], name="ratio_std")]).measures == {}
+    assert 0 < found.low < found.value < found.high < 1

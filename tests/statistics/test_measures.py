@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from maxk_lab.catalogue import load
-from maxk_lab.statistics.intervals import interval, of_moments
+from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import MEASURES, claimable, in_group, measures_of
+from maxk_lab.statistics.quotients import of_moments
 from maxk_lab.statistics.units import FIELDS
 from maxk_lab.sweeps.studies import STUDIES
 

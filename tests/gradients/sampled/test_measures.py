@@ -17,6 +17,7 @@ from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.gradients.sampled.measures import measure_cells, pool_layout
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.units import Units
 
@@ -89,7 +90,7 @@ def test_quadratic_forms_equal_the_gradients_written_out():
     for i in range(12):
         instance = environment.select(instances, i)
         estimates = []
-        for group in order[i, 0]:
+        for group in order[i].flatten(0, 1):
             weights = advantages(pool.rewards[i, group], estimator="maxk", baseline="centred", k=2)
             log_probs = environment.log_probs(
                 policy, instance, listed[pool.rows[i, group]].unsqueeze(0)
@@ -150,7 +151,7 @@ def test_a_cell_does_not_depend_on_the_other_cells_asked_for():
     assert many["centred-4-2"] == one
 
 
-def test_few_instances_are_resampled_in_blocks_of_the_pool():
+def test_the_blocks_of_every_instance_tell_how_well_it_is_known():
     environment = bandit()
     pool = draw_pool(
         environment,
@@ -163,9 +164,16 @@ def test_few_instances_are_resampled_in_blocks_of_the_pool():
     )
     ((_, metrics),) = measure_cells(pool, [cell("centred", 8, 2)], seed=0)
     units = Units.from_metrics(metrics)
-    assert metrics["unit"] == "block"
-    assert len(units.stratum) == 32
-    assert set(units.stratum) == {0, 1}
+    assert units.stratum.tolist() == [0, 0]
+    assert units.groups == 2 * metrics["replicates"] == 2 * 80
+    # 80 groups make 16 blocks, of which a record keeps the means of pairs.
+    assert units.within.shape == (4, 2, 8)
+    assert units.deviations.along.freedom == 15
+    assert units.deviations.anywhere.freedom == 7
+    found = interval(units, "variance")
+    assert (found.question, found.fallen_back) == (THESE, True)
+    assert found.value == pytest.approx(metrics["variance"])
+    assert found.low < found.value < found.high
 
 
 def test_one_failing_cell_does_not_take_the_others_with_it():
@@ -351,7 +359,7 @@ def test_the_value_variance_is_that_between_groups():
             np.mean(
                 [max(pair) for pair in itertools.combinations(pool.rewards[i, group].tolist(), 2)]
             )
-            for group in order[i, 0]
+            for group in order[i].flatten(0, 1)
         ]
         assert found["measures"]["value_variance"][i] == pytest.approx(
             np.var(maxima, ddof=1), rel=1e-10

@@ -1,0 +1,190 @@
+"""The estimates of blocks against loops over them, written out."""
+
+import numpy as np
+import pytest
+import torch
+
+from maxk_lab.gradients.sampled.blocks import (
+    DISTRUST,
+    KEPT,
+    Blocks,
+    error_of_blocks,
+    mean_of_blocks,
+    together,
+)
+
+INSTANCES, WIDTH = 3, 4
+
+
+def draw(blocks, *, exact, seed=0, off=0.3):
+    """Mean estimates X and Y [I, B, P] of blocks, and their mean ‖ĝ‖² [I, B]."""
+    rng = np.random.default_rng(seed)
+    gradient = rng.normal(size=(INSTANCES, 1, WIDTH))
+    first = gradient + np.asarray(off) + rng.gamma(1.0, 0.3, (INSTANCES, blocks, WIDTH)) - 0.3
+    noise = 0.0 if exact else rng.gamma(1.0, 0.3, (INSTANCES, blocks, WIDTH)) - 0.3
+    second = np.broadcast_to(gradient + noise, first.shape)
+    return first, second, rng.gamma(5.0, 1.0, (INSTANCES, blocks))
+
+
+def made(first, second, squared, *, exact):
+    """The blocks of these estimates."""
+
+    def products(a, b):
+        return a @ b.swapaxes(1, 2)
+
+    return Blocks(
+        squared,
+        products(first, first),
+        products(first, second),
+        products(second, second),
+        exact=exact,
+    )
+
+
+def over_pairs(a, b):
+    """The mean of ⟨a_i, b_j⟩ over all pairs of different blocks, [B, P] each."""
+    found = [a[i] @ b[j] for i in range(len(a)) for j in range(len(a)) if i != j]
+    return sum(found) / len(found)
+
+
+def estimates(x, y, squared, exact):
+    """The four moments of one instance from its blocks: x, y [B, P]."""
+    inner = np.mean([one @ y[0] for one in x]) if exact else over_pairs(x, y)
+    truth = y[0] @ y[0] if exact else over_pairs(y, y)
+    return np.array([squared.mean(), over_pairs(x, x), inner, truth])
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("blocks", [2, 3, 8, 12])
+def test_moments_are_means_over_blocks_or_pairs_of_them(blocks, exact):
+    drawn = draw(blocks, exact=exact)
+    found = made(*drawn, exact=exact).columns()
+    for i in range(INSTANCES):
+        x, y, squared = (part[i] for part in drawn)
+        assert found[:, i] == pytest.approx(estimates(x, y, squared, exact))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("blocks", [3, 5, 8])
+def test_blocks_lie_from_their_instance_as_the_jackknife_says(blocks, exact):
+    """Each pseudo-value is B times the estimate, less B − 1 times that without the block."""
+    drawn = draw(blocks, exact=exact)
+    found = made(*drawn, exact=exact).within()
+    assert found.shape == (4, INSTANCES, blocks)
+    for i in range(INSTANCES):
+        x, y, squared = (part[i] for part in drawn)
+        whole = estimates(x, y, squared, exact)
+        for b in range(blocks):
+            kept = [c for c in range(blocks) if c != b]
+            # Without a block of three there is one pair left, in both orders.
+            without = estimates(x[kept], y[kept], squared[kept], exact)
+            pseudo = blocks * whole - (blocks - 1) * without
+            assert found[:, i, b] == pytest.approx(pseudo - whole, abs=1e-12)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_two_blocks_tell_the_error_of_what_is_a_mean_of_blocks_only(exact):
+    found = made(*draw(2, exact=exact), exact=exact).within()
+    known = ~np.isnan(found).any((1, 2))
+    assert known.tolist() == [True, False, exact, exact]
+    assert not exact or not found[3].any()
+
+
+def test_a_record_keeps_means_of_equally_many_neighbours():
+    drawn = draw(12, exact=True)
+    found = made(*drawn, exact=True).within()
+    far = drawn[2] - drawn[2].mean(1, keepdims=True)
+    assert found.shape == (4, INSTANCES, 6)
+    for kept in range(6):
+        assert found[0, :, kept] == pytest.approx((far[:, 2 * kept] + far[:, 2 * kept + 1]) / 2)
+    assert found.sum(2) == pytest.approx(np.zeros((4, INSTANCES)), abs=1e-10)
+
+
+@pytest.mark.parametrize("blocks", range(1, 70))
+def test_no_more_blocks_are_kept_than_a_record_has_room_for(blocks):
+    assert blocks / together(blocks) <= KEPT < blocks / max(together(blocks) - 1, 1e-9)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("blocks", [4, 7, 12])
+def test_deviations_are_those_of_the_second_half_from_the_first(blocks, exact):
+    drawn = draw(blocks, exact=exact)
+    blocks_of = made(*drawn, exact=exact)
+    found, columns, half = blocks_of.deviations([]), blocks_of.columns(), blocks // 2
+    scale = columns[2].sum() / columns[3].sum()
+    for i in range(INSTANCES):
+        x, y, squared = (part[i] for part in drawn)
+        _, _, inner, truth = estimates(x, y, squared, exact)
+        assert found.along.mean[i] == pytest.approx(inner - truth)
+        for name, factor in (("anywhere", 1.0), ("beside", scale)):
+            away = x - factor * y
+            first = away[:half].mean(0)
+            of_second = np.array([one @ first for one in away[half:]])
+            own, count = getattr(found, name), blocks - half
+            assert own.mean[i] == pytest.approx(of_second.mean())
+            assert own.variance[i] == pytest.approx(of_second.var(ddof=1) / count)
+            assert own.freedom == count - 1
+    along = blocks_of.within()[2] - blocks_of.within()[3]
+    if blocks <= KEPT:
+        assert found.along.variance == pytest.approx(along.var(1, ddof=1) / blocks)
+    assert found.along.freedom == blocks - 1
+
+
+def test_the_estimates_are_unbiased_by_listing_all_draws():
+    """Blocks of two outcomes: the mean over all 2^B draws is that of the truth."""
+    outcomes, gradient = np.array([[1.0, 0.0], [-0.5, 2.0]]), np.array([0.4, 0.7])
+    mean, blocks = outcomes.mean(0), 4
+    draws = np.array(np.meshgrid(*[[0, 1]] * blocks)).reshape(blocks, -1).T
+    first = outcomes[draws]
+    second = np.broadcast_to(gradient, first.shape)
+    found = made(first, second, (first**2).sum(2), exact=True)
+    m2, square, inner, truth = found.columns().mean(1)
+    assert m2 == pytest.approx((outcomes**2).sum(1).mean())
+    assert square == pytest.approx(mean @ mean)
+    assert (inner, truth) == pytest.approx((mean @ gradient, gradient @ gradient))
+    deviations = found.deviations([])
+    assert deviations.along.mean.mean() == pytest.approx((mean - gradient) @ gradient)
+    assert deviations.anywhere.mean.mean() == pytest.approx(((mean - gradient) ** 2).sum())
+    # Given the first half, so is the variance of the mean over the second.
+    for half in range(4):
+        same = (draws[:, :2] == [half // 2, half % 2]).all(1)
+        means = deviations.anywhere.mean[same]
+        assert deviations.anywhere.variance[same].mean() == pytest.approx(means.var())
+
+
+def test_an_instance_on_which_a_control_is_biased_is_not_trusted():
+    fair, biased = (
+        made(*draw(16, exact=True, seed=seed, off=off), exact=True)
+        for seed, off in ((3, 0.0), (2, [[[2.0]], [[0.0]], [[0.0]]]))
+    )
+    assert not fair.deviations([]).trusted.any()
+    p_values = [control.p_values() for control in (fair, biased)]
+    assert p_values[1][0] < DISTRUST < p_values[0].min()
+    both = fair.deviations([fair, biased])
+    assert both.trusted.tolist() == (np.min(p_values, 0) >= DISTRUST).tolist()
+    assert not both.trusted[0]
+    assert both.trusted.any()
+    assert fair.deviations([fair]).trusted.all()
+
+
+def test_the_p_value_of_an_instance_is_the_smaller_of_its_two():
+    found = made(*draw(16, exact=True), exact=True)
+    deviations = found.deviations([])
+    along = deviations.along.p_values(two_sided=True)
+    anywhere = deviations.anywhere.p_values(two_sided=False)
+    assert found.p_values().tolist() == np.minimum(along, anywhere).tolist()
+
+
+def test_a_gradient_of_zero_has_the_factor_one():
+    first, second, squared = draw(8, exact=True)
+    found = made(first, 0 * second, squared, exact=True).deviations([])
+    assert found.beside.mean.tolist() == found.anywhere.mean.tolist()
+
+
+def test_blocks_without_a_number_are_left_out():
+    values = torch.tensor([[1.0, 3.0, np.nan], [2.0, np.nan, np.nan], [np.nan] * 3])
+    assert mean_of_blocks(values)[:2].tolist() == [2.0, 2.0]
+    assert np.isnan(mean_of_blocks(values)[2])
+    errors = error_of_blocks(values)
+    assert errors[0] == pytest.approx(np.sqrt(2) / np.sqrt(2))
+    assert np.isnan(errors[1:]).all()

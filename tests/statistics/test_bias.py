@@ -1,0 +1,237 @@
+"""Verdicts on bias: family-wise error, power, one instance among many, and what is proven."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from maxk_lab.statistics.bias import LEAST_BLOCKS, LEAST_NORM, bias_verdicts, holm
+from maxk_lab.statistics.deviations import CARRYING, Deviation
+from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.spread import Spread
+from maxk_lab.statistics.units import Units
+
+
+def judged(units):
+    """The verdict on these units alone."""
+    return bias_verdicts({0: units})[0]
+
+
+def only_on(index, value, count=16, other=0.0):
+    """`value` on one instance, another on the rest."""
+    found = np.full(count, other)
+    found[index] = value
+    return found
+
+
+def enumerated(squared_bias, off_direction, scale=1.0, tolerance=1e-9, truth=(1.0, 4.0)):
+    truth = np.asarray(truth)
+    columns = (truth + 3, scale**2 * truth + np.asarray(off_direction), scale * truth, truth)
+    return Units(
+        np.zeros(len(truth), dtype=np.int64),
+        *columns,
+        squared_bias=np.asarray(squared_bias, dtype=float),
+        off_direction=np.asarray(off_direction, dtype=float),
+        tolerance=tolerance,
+    )
+
+
+def test_holm_agrees_with_the_textbook():
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx(
+        {"a": 0.03, "c": 0.06, "b": 0.06}
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 1.5, 6.0])
+def test_unbiased_families_are_rejected_at_most_at_the_stated_rate(drawn, spread):
+    """However much one instance carries: `spread` is that of log ‖∇J‖."""
+    trials, rejected = 100, 0
+    for trial in range(trials):
+        norms = np.random.default_rng(trial).lognormal(0, spread, 16)
+        family = {i: drawn(1000 * trial + i, norms, noise=0.5) for i in range(6)}
+        rejected += any(v.verdict != "no bias seen" for v in bias_verdicts(family).values())
+    assert rejected <= stats.binom.ppf(0.999, trials, 0.05)
+
+
+def test_scale_bias_and_direction_bias_are_told_apart(drawn):
+    verdicts = bias_verdicts(
+        {"fine": drawn(1), "scale": drawn(2, scale=0.5), "direction": drawn(3, off=0.5)}
+    )
+    assert [verdicts[key].verdict for key in ("fine", "scale", "direction")] == [
+        "no bias seen",
+        "scale bias",
+        "biased",
+    ]
+    for key, bias in (("fine", 0.0), ("scale", 0.5), ("direction", 0.5)):
+        found = verdicts[key]
+        assert found.relative_bias == pytest.approx(bias, abs=0.03)
+        assert found.relative_bias < found.at_most < found.relative_bias + 0.05
+    assert (verdicts["fine"].found_on, verdicts["direction"].found_on > 0) == (0, True)
+    assert math.isnan(verdicts["fine"].worst)
+    assert [verdicts[key].worst for key in ("scale", "direction")] == pytest.approx(
+        [0.5] * 2, abs=0.1
+    )
+    assert verdicts["scale"].found_on == 16
+
+
+def test_a_factor_that_differs_between_instances_is_no_scale_bias(drawn):
+    each = np.where(np.arange(16) % 2, 0.5, 1.0)
+    assert judged(drawn(1, scale=each)).verdict == "biased"
+    assert judged(drawn(1, scale=0.75)).verdict == "scale bias"
+
+
+def test_the_bound_on_a_bias_is_the_upper_end_of_its_interval(drawn):
+    units = drawn(4, noise=0.4)
+    found = bias_verdicts({0: units}, alpha=0.05)[0]
+    squared, norm = interval(units, "squared_bias", level=0.9), units.truth.mean()
+    assert found.at_most == pytest.approx(math.sqrt(squared.high / norm))
+    assert found.relative_bias == pytest.approx(math.sqrt(squared.value / norm))
+
+
+def test_a_bias_as_large_as_the_detectable_one_is_found_about_four_times_in_five(drawn):
+    stated = judged(drawn(0)).detectable
+    found = sum(judged(drawn(s, scale=1 + stated)).verdict != "no bias seen" for s in range(1, 201))
+    assert 0.65 <= found / 200 <= 0.95
+
+
+@pytest.mark.parametrize("spread", [1.5, 6.0])
+def test_a_common_shrinkage_is_seen_among_instances_of_very_different_gradient_norm(drawn, spread):
+    norms = np.random.default_rng(0).lognormal(0, spread, 16)
+    family = {i: drawn(i) for i in range(40)} | {"shrunk": drawn(99, norms, scale=0.75)}
+    found = bias_verdicts(family)["shrunk"]
+    assert found.verdict == "scale bias"
+    assert found.relative_bias == pytest.approx(0.25, abs=0.1)
+
+
+@pytest.mark.parametrize("along", [False, True])
+def test_a_bias_on_one_instance_of_small_norm_does_not_drown(drawn, along):
+    norms = only_on(3, 0.05, other=1.0)
+    how = {"scale": only_on(3, 0.0, other=1.0)} if along else {"off": only_on(3, 1.0)}
+    found = judged(drawn(5, norms, **how))
+    assert found.verdict == "biased"
+    assert (found.found_on, found.worst) == (1, pytest.approx(1.0, abs=0.15))
+    # Over all instances it is hardly any.
+    assert found.relative_bias < 0.05
+
+
+def test_an_instance_that_is_not_trusted_has_no_verdict_of_its_own(drawn):
+    norms = only_on(3, 0.05, other=1.0)
+    units = drawn(5, norms, off=only_on(3, 1.0))
+    blind = replace(units.deviations, trusted=np.arange(16) != 3)
+    found = judged(replace(units, deviations=blind))
+    assert (found.verdict, found.found_on) == ("no bias seen", 0)
+
+
+@pytest.mark.parametrize("share", [0.5, 2.0])
+def test_an_instance_of_hardly_any_gradient_has_no_verdict_of_its_own(drawn, share):
+    norms = only_on(3, share * LEAST_NORM, other=1.0)
+    found = judged(drawn(5, norms, off=only_on(3, 1.0)))
+    assert (found.found_on, found.verdict) == ((1, "biased") if share > 1 else (0, "no bias seen"))
+
+
+def test_what_few_blocks_carry_is_not_believed_of_one_instance():
+    """All of the spread, and of the bias, in one block: the error is that of an outlier."""
+    far = np.zeros((2, 16))
+    far[0, 0], far[1] = 16.0, np.tile([1.0, -1.0], 8)
+    mean = far.mean(1) + 20
+    found = Deviation.of(mean, far - far.mean(1, keepdims=True))
+    assert found.carrying[0] < CARRYING < found.carrying[1]
+    one, other = found.p_values(two_sided=True)
+    assert one == 1.0
+    assert other < 1e-6
+
+
+def test_the_cumulants_of_a_deviation_are_those_of_a_mean():
+    values = np.random.default_rng(0).gamma(9.0, 1.0, (3, 12)) - 7.0
+    found = Deviation.of(values.mean(1), values - values.mean(1, keepdims=True))
+    assert found.variance == pytest.approx(values.var(1, ddof=1) / 12)
+    assert found.third == pytest.approx(stats.kstat(values, 3, axis=1) / 144)
+    squares = (values - values.mean(1, keepdims=True)) ** 2
+    assert found.carrying == pytest.approx(squares.sum(1) ** 2 / (squares**2).sum(1))
+    assert found.freedom == 11
+    assert (found.carrying >= CARRYING).all()
+    for sided in (True, False):
+        for i, p_value in enumerate(found.p_values(two_sided=sided)):
+            error = math.sqrt(found.variance[i])
+            alone = Spread(found.mean[i], error, found.third[i] / error**3, 11)
+            assert p_value == pytest.approx(alone.p_apart() if sided else alone.p_above())
+
+
+def test_the_reference_is_named_and_small_numbers_are_not_taken_for_it(drawn):
+    units = drawn(0)
+    same = replace(units, mean_square=units.truth, inner=units.truth)
+    assert judged(same).verdict == "reference"
+    small = drawn(1, np.full(16, 1e-7), scale=0.5)
+    assert judged(small).verdict == "scale bias"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "verdict", "reason"),
+    [
+        (2, "undefined", "fewer than three groups an instance: no test"),
+        (3, "no bias seen", f"fewer than {LEAST_BLOCKS} groups an instance"),
+        (LEAST_BLOCKS - 2, "no bias seen", f"fewer than {LEAST_BLOCKS} groups an instance"),
+        (LEAST_BLOCKS, "no bias seen", ""),
+    ],
+)
+def test_few_groups_promise_nothing_and_two_are_not_judged(drawn, blocks, verdict, reason):
+    found = judged(drawn(0, blocks=blocks))
+    assert found.verdict == verdict
+    assert found.reason.startswith(reason)
+    assert math.isnan(found.detectable) == bool(reason)
+    assert math.isnan(found.at_most) == (verdict == "undefined")
+
+
+def test_without_a_gradient_or_deviations_there_is_no_verdict(drawn):
+    units = drawn(0)
+    blind = replace(units, truth=np.full(16, np.nan))
+    assert judged(blind).reason == "no gradient to judge against"
+    assert judged(replace(units, deviations=None)).verdict == "undefined"
+
+
+def test_a_gradient_that_cannot_be_told_from_zero_has_no_bias(drawn):
+    units = drawn(0)
+    far = np.random.default_rng(0).normal(0, 10.0, units.within.shape)
+    lost = replace(units, within=far - far.mean(2, keepdims=True))
+    found = judged(lost)
+    assert found.verdict == "undefined"
+    assert "cannot be told from zero" in found.reason
+
+
+def test_enumerated_cells_are_judged_by_the_worst_instance_and_their_tolerance():
+    verdicts = bias_verdicts(
+        {
+            "rounding": enumerated([1e-20, 4e-20], [1e-20, 4e-20]),
+            "one instance": enumerated([1e-20, 1e-10], [1e-20, 1e-10]),
+            "single precision": enumerated([1e-20, 1e-10], [1e-20, 1e-10], tolerance=1e-4),
+            "scale": enumerated([0.25, 1.0], [0.0, 0.0], scale=0.5),
+            "direction": enumerated([0.25, 1.0], [0.0, 0.1], scale=0.5),
+            "a scale for each": enumerated([0.25, 0.0], [0.0, 0.0], scale=np.array([0.5, 1.0])),
+        }
+    )
+    expected = ["unbiased", "biased", "unbiased", "scale bias", "biased", "biased"]
+    assert [verdict.verdict for verdict in verdicts.values()] == expected
+    assert verdicts["scale"].relative_bias == verdicts["scale"].at_most == pytest.approx(0.5)
+    assert verdicts["scale"].detectable == 1e-9
+    assert verdicts["rounding"].at_most == verdicts["rounding"].detectable == 1e-9
+    assert verdicts["single precision"].at_most == 1e-4
+
+
+def test_an_instance_without_a_gradient_is_judged_by_the_size_of_its_estimates():
+    flat = enumerated([1e-20, 1e-30], [1e-20, 1e-30], truth=(1.0, 0.0))
+    assert judged(flat).verdict == "unbiased"
+    moved = enumerated([1e-20, 1e-10], [1e-20, 1e-10], truth=(1.0, 0.0))
+    assert judged(moved).verdict == "biased"
+    nothing = enumerated([0.0, 0.0], [0.0, 0.0], truth=(0.0, 0.0))
+    assert "zero on every instance" in judged(nothing).reason
+
+
+def test_enumerated_cells_take_no_part_in_the_correction(drawn):
+    alone = {i: drawn(i) for i in range(3)}
+    with_proven = alone | {f"proven {i}": enumerated([0.0, 0.0], [0.0, 0.0]) for i in range(50)}
+    found = bias_verdicts(with_proven)
+    # Nothing was found on any, and NaN equals nothing.
+    assert [repr(found[key]) for key in alone] == [repr(v) for v in bias_verdicts(alone).values()]
