@@ -11,7 +11,6 @@ from maxk_lab.cli.console import console, say
 
 if TYPE_CHECKING:
     from maxk_lab.report.recommendation import Candidate, Recommendation
-    from maxk_lab.statistics.intervals import Interval
 
 _SHOWN = 12
 
@@ -78,8 +77,8 @@ def _line(one: Candidate) -> tuple[str, ...]:
     return key.estimator, key.baseline, str(key.n), str(one.groups), marked(one.step_snr), against
 
 
-def _unpaired(found: Interval) -> bool:
-    return found.known and found.reason.startswith("unpaired")
+def _unpaired(found: Any) -> bool:
+    return bool(found.known and found.reason.startswith("unpaired"))
 
 
 def _print_not_compared(answer: Recommendation) -> None:
