@@ -24,6 +24,9 @@ from maxk_lab.sweeps.spec.claims.shapes import (
 
 _FOUND = ("biased", "scale bias")
 _NOT_SEEN = ("no bias seen", "unbiased")
+# Chance shows a bias in one report of twenty. It is told there, but a claim that is true by proof
+# must not be refuted as often.
+_REFUTES_AT = 0.2
 
 
 def judge(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float) -> Judged:
@@ -37,19 +40,25 @@ def judge(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float) ->
         return _judge_order(claim, met, alpha)
     rows = [row for (row,) in met]
     if isinstance(claim, UnbiasedClaim):
-        return _judge_unbiased(claim, rows)
+        return _judge_unbiased(claim, rows, alpha)
     if isinstance(claim, BiasedClaim):
         return _judge_biased(claim, rows)
     assert isinstance(claim, EqualsClaim)
     return _judge_equals(claim, rows, alpha)
 
 
-def _judge_unbiased(claim: UnbiasedClaim, met: Sequence[GradientRow]) -> Judged:
-    """Refuted by a bias that was found, supported where none was and the claimed one would be."""
+def _judge_unbiased(claim: UnbiasedClaim, met: Sequence[GradientRow], alpha: float) -> Judged:
+    """Refuted by a bias that was found, supported where none was and the claimed one would be.
+
+    A bias that was found, but not at a fifth of the level, leaves it undecided.
+    """
     biased = [row for row in met if row.bias.verdict in _FOUND]
     if biased:
-        worst = _evidence(min(biased, key=_clearness))
-        return "refuted", f"{len(biased)} of {len(met)} rows biased, most clearly {worst}"
+        worst = min(biased, key=_clearness)
+        text = f"{len(biased)} of {len(met)} rows biased, most clearly {_evidence(worst)}"
+        if worst.enumerated or worst.bias.p_value < _REFUTES_AT * alpha:
+            return "refuted", text
+        return "undecided", f"{text}, which refutes below {_REFUTES_AT * alpha:g}"
     unjudged = [row for row in met if row.bias.verdict not in _NOT_SEEN]
     if unjudged:
         example = f"{unjudged[0].key.path}: {unjudged[0].bias.reason}"
