@@ -76,15 +76,15 @@ class Deviation:
     def of(cls, mean: Array, by_block: Array) -> Deviation:
         """From the blocks' distances to the mean, [U, B]."""
         blocks = by_block.shape[1]
-        squares = (by_block**2).sum(1)
-        fourths = (by_block**4).sum(1)
+        squared = by_block * by_block
+        squares, fourths = squared.sum(1), (squared * squared).sum(1)
         if blocks < 2 or np.isnan(by_block).any():
             nothing = np.full(len(mean), np.nan)
             return cls(mean, nothing, nothing, np.zeros(len(mean)), 0)
         # The unbiased third cumulant of one block is B Σd³ / ((B − 1)(B − 2)).
         thirds = np.zeros(len(mean))
         if blocks > 2:
-            thirds = (by_block**3).sum(1) / ((blocks - 1) * (blocks - 2) * blocks)
+            thirds = (squared * by_block).sum(1) / ((blocks - 1) * (blocks - 2) * blocks)
         return cls(
             mean,
             squares / (blocks * (blocks - 1)),
