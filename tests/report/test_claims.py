@@ -1,9 +1,15 @@
 """Claims get the verdict that the numbers carry: supported, refuted or undecided."""
 
+import math
+
 import pytest
 from pydantic import TypeAdapter
 
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.verdicts import shown
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.studies.gradient.claims import judge
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 
@@ -269,3 +275,28 @@ def test_a_claim_in_words(lab):
         "is at least 0 where baseline = centred",
         "biased in scale only where baseline = mean",
     ]
+
+
+@pytest.mark.parametrize(("metric", "sign"), [("snr", -1), ("relative_variance", 1)])
+def test_unbiased_rows_of_one_objective_are_compared_by_their_variances(lab, metric, sign):
+    """Whatever n: their signal is the same, and what was measured of it differs by chance."""
+    cells = lab.cells(baselines=("none", "centred", "group_mean"), ns=(8, 16), ks=(2,))
+    summary = summarise_records(cells, [lab.record(cell) for cell in cells], name="it")
+    rows = {(row.key.baseline, row.key.n): row for row in summary.studies["gradient"].rows}
+
+    def said(of, over):
+        claim = {"kind": "ratio", "name": "it", "metric": metric, "at_least": 1e-9}
+        claim["of"], claim["over"] = ({"baseline": b, "n": n} for b, n in (of, over))
+        model = TypeAdapter(Claim).validate_python(claim)
+        return judge(model, [(rows[of], rows[over])], 0.05)[1]
+
+    def by_variance(of, over):
+        found = log_ratio(rows[of].units, rows[over].units)
+        ends = sorted((sign * found.low, sign * found.high))
+        return shown(Interval(*map(math.exp, (sign * found.value, *ends)), 0.95))
+
+    for over in (("centred", 8), ("centred", 16)):
+        assert said(("none", 8), over).endswith(f": {by_variance(('none', 8), over)}")
+    # A biased row has another mean.
+    biased = said(("none", 8), ("group_mean", 8))
+    assert not biased.endswith(f": {by_variance(('none', 8), ('group_mean', 8))}")

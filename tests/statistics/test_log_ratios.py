@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.intervals import LEAST_INSTANCES
-from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.log_ratios import MISSING, log_ratio, stays_less
 from maxk_lab.statistics.units import Units
 
 FEW = (1.0, 2.0, 3.0)
@@ -168,3 +169,44 @@ def test_the_ratio_of_enumerated_squared_biases_is_not_lost_to_rounding():
     assert found.value == pytest.approx(np.log(0.01))
     assert found.width < 1e-9
     assert found.question == THESE
+
+
+def of_variances(variances, seeds=1):
+    """Units with these variances, in so many seeds of equal size."""
+    variances = np.asarray(variances, dtype=float)
+    ones = np.ones_like(variances)
+    stratum = np.repeat(np.arange(seeds), len(variances) // seeds)
+    return Units(stratum, variances + 1, ones, ones, ones)
+
+
+def test_less_variance_stays_so_where_no_one_instance_more_could_undo_it():
+    rng = np.random.default_rng(0)
+    base = rng.gamma(10.0, 0.1, 20)
+    clear, shaky = 0.3 * base, base - rng.gamma(0.5, 0.5, 20)
+    assert stays_less(of_variances(clear), of_variances(base))
+    assert not stays_less(of_variances(base), of_variances(clear))
+    assert log_ratio(of_variances(shaky), of_variances(base)).high < 0
+    assert not stays_less(of_variances(shaky), of_variances(base))
+    assert not stays_less(of_variances([np.nan, *clear[1:]]), of_variances(base))
+
+
+@pytest.mark.parametrize("factor", [0.2, 0.5, 0.8, 0.95])
+def test_the_instance_more_is_the_farthest_the_other_way(factor):
+    """Written out, of one seed: Student's interval with that instance among them."""
+    rng = np.random.default_rng(1)
+    base = rng.gamma(4.0, 0.25, 20)
+    less = base * factor * rng.uniform(0.8, 1.2, 20)
+    differences = [*(less - base), MISSING * np.abs(less - base).max()]
+    upper = stats.ttest_1samp(differences, 0.0, alternative="two-sided").confidence_interval()
+    assert stays_less(of_variances(less), of_variances(base)) == (upper.high < 0)
+
+
+def test_the_instance_more_is_of_the_seed_of_the_farthest():
+    base = np.ones(24)
+    less = base - np.concatenate([np.full(12, 0.5), np.linspace(0.2, 0.8, 12)])
+    differences = less - base
+    groups = [differences[:12], np.append(differences[12:], MISSING * 0.8)]
+    error = np.sqrt(sum(g.var(ddof=1) / len(g) for g in groups)) / 2
+    upper = np.mean([g.mean() for g in groups]) + stats.t.isf(0.025, 23) * error
+    found = stays_less(of_variances(less, seeds=2), of_variances(base, seeds=2))
+    assert found == (upper < 0)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.columns import ALWAYS
@@ -190,3 +191,67 @@ def test_a_difference_of_rounding_marks_no_best(lab):
     centred, subloo = (row.intervals["variance"].value for row in summary.studies["gradient"].rows)
     assert centred < subloo
     assert not any(row.best for row in summary.studies["gradient"].rows)
+
+
+def rows_with(lab, change, other="centred"):
+    """The rows of subloo and of another, with their units changed."""
+    cells = lab.cells(baselines=(other, "subloo"), ns=(16,), ks=(2,))
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        change(record)
+    rows = summarise_records(cells, records, name="it").studies["gradient"].rows
+    return {row.key.baseline: row for row in rows}
+
+
+def test_no_star_where_one_instance_carries_the_mean(lab):
+    def heavier(record):
+        """A thousand times the variance on one instance of one seed."""
+        if record.cell["seed"] == 0:
+            units, within = record.metrics["units"], record.metrics["within"]
+            units["m2"][3] += 999 * (units["m2"][3] - units["mean_square"][3])
+            within["m2"][3] = [1000 * far for far in within["m2"][3]]
+
+    rows = rows_with(lab, heavier, other="none")
+    assert not any(row.best for row in rows.values())
+    assert "of 32 instances carry the mean" in rows["subloo"].best_note
+    # What is true of these instances is said all the same, and of the typical one.
+    mean = rows["none"].over_least.mean
+    assert (mean.fallen_back, mean.question) == (True, THESE)
+    assert mean.low < 30 / 0.9 < mean.high
+    assert rows["none"].over_least.typical.median.low > 1
+    assert rows["none"].carrying["variance"] < 1.2
+    assert rows["none"].intervals["variance"].fallen_back
+
+
+def test_no_star_where_the_typical_instance_says_otherwise(lab):
+    def turned(record):
+        """Subloo has a bit more variance on most instances, and hardly any on the others."""
+        if record.cell["baseline"] == "subloo":
+            units = record.metrics["units"]
+            for i, (m2, square) in enumerate(zip(units["m2"], units["mean_square"])):
+                units["m2"][i] = square + (m2 - square) * (0.02 if i < 7 else 1.4)
+
+    rows = rows_with(lab, turned)
+    assert rows["subloo"].intervals["variance"].value < rows["centred"].intervals["variance"].value
+    assert not any(row.best for row in rows.values())
+    assert "the median over instances does not tell them apart" in rows["subloo"].best_note
+    typical = rows["centred"].over_least.typical
+    assert (typical.below, typical.instances) == (18, 32)
+
+
+def test_a_ratio_that_cannot_be_had_has_no_ends(lab):
+    """Seeds of different instances make no pairs: neither of means nor of the typical instance."""
+
+    def fewer(record):
+        if record.cell["baseline"] == "centred":
+            record.metrics["units"] = {k: v[:12] for k, v in record.metrics["units"].items()}
+            record.metrics["within"] = {k: v[:12] for k, v in record.metrics["within"].items()}
+            for name in ("along", "anywhere", "beside"):
+                part = record.metrics["deviations"][name]
+                part.update({k: v[:12] for k, v in part.items() if k != "freedom"})
+            record.metrics["deviations"]["trusted"] = [True] * 12
+
+    over = rows_with(lab, fewer)["centred"].over_least
+    assert over.typical is None
+    assert not over.mean.known
+    assert "different instances" in over.mean.reason
