@@ -4,7 +4,8 @@
     python benchmarks/calibration/calibrate.py --scale 0.3 --out results/golden/calibration
 
 Every part is a file of rows in the folder; one of as many repetitions or more is not measured
-again. `table.md` there has every row, and the page gets their summary.
+again, so an interrupted run goes on. `table.md` there has every row of the parts that have a file,
+and the page gets their summary.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import pools
 import training_intervals
 import verdicts
 from populations import HEAVY, MILD
-from rows import Row
+from rows import LEVEL, Row
 
 from maxk_lab.files import write_atomically
 
@@ -52,22 +53,28 @@ PARTS: Mapping[str, Part] = {
 }
 
 
-def measured(name: str, scale: float, out: Path, told: Callable[[str], None]) -> list[Row]:
-    """The rows of a part, from its file if that has enough repetitions."""
+def measure(name: str, scale: float, out: Path, told: Callable[[str], None]) -> None:
+    """Write the rows of a part, unless its file has enough repetitions."""
     of, repetitions, _ = PARTS[name]
     repetitions = max(2, round(scale * repetitions))
     path = out / f"{name}.json"
-    if path.exists():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["repetitions"] >= repetitions:
-            return [Row(**row) for row in kept["rows"]]
+    if path.exists() and json.loads(path.read_text("utf-8"))["repetitions"] >= repetitions:
+        return
     rows = []
     for row in of(repetitions):
-        rows.append(row)
+        rows.append(_plain(row))
         told(f"{name}: {row.regime}, {row.statistic}")
-    content = {"repetitions": repetitions, "rows": [_plain(row) for row in rows]}
+    content = {"repetitions": repetitions, "rows": rows}
     write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False).encode())
-    return rows
+
+
+def measured(out: Path) -> dict[str, list[Row]]:
+    """The rows of every part that has a file."""
+    return {
+        name: [Row(**row) for row in json.loads(path.read_text("utf-8"))["rows"]]
+        for name in PARTS
+        if (path := out / f"{name}.json").exists()
+    }
 
 
 def _plain(row: Row) -> dict[str, object]:
@@ -95,7 +102,7 @@ def table(rows: Iterable[Row]) -> list[str]:
 
 def _wrong(row: Row) -> str:
     """The share of reports with a wrong interval; of verdicts there is none."""
-    return f"{row.wrong:.1%}" if row.nominal > 0.5 and not math.isnan(row.covered) else ""
+    return f"{row.wrong:.1%}" if row.nominal == LEVEL and not math.isnan(row.covered) else ""
 
 
 def summary(parts: Mapping[str, Sequence[Row]]) -> list[str]:
@@ -147,22 +154,19 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="times the repetitions")
     parser.add_argument("--out", type=Path, default=ROOT / "results/golden/calibration")
     parser.add_argument("--into", type=Path, default=ROOT / "docs/method.md")
-    parser.add_argument(
-        "--only", nargs="+", choices=PARTS, help="measure these parts and write no table"
-    )
+    parser.add_argument("--only", nargs="+", choices=PARTS, help="measure these parts")
     arguments = parser.parse_args()
     names = arguments.only or list(PARTS)
     total = sum(PARTS[name][2] for name in names) * arguments.scale
-    started, found = time.monotonic(), {}
+    started = time.monotonic()
 
     def told(of: str) -> None:
         passed = (time.monotonic() - started) / 60
         print(f"{passed:5.1f} of about {total:.0f} min  {of}", flush=True)
 
     for name in names:
-        found[name] = measured(name, arguments.scale, arguments.out, told)
-    if arguments.only:
-        return
+        measure(name, arguments.scale, arguments.out, told)
+    found = measured(arguments.out)
     every = [row for rows in found.values() for row in rows]
     text = "\n".join(["# Calibration", "", *table(every), ""])
     write_atomically(arguments.out / "table.md", text.encode())

@@ -22,6 +22,9 @@ from maxk_lab.statistics.spread import Spread
 from maxk_lab.statistics.units import Array, Units, stratified_mean
 
 POWER = 0.8
+# What is aimed at to have that: aimed at 0.8 directly, biases of that size were found in 77 % of
+# simulated reports, since errors of heavy tails are known less well than is allowed for.
+AIMED = 0.83
 # The tests of a cell: along ∇J and anywhere, each of the sum over instances and of every instance.
 TESTS = 4
 # An instance has tests of its own where ‖∇J‖ is at least this share of the rms over instances.
@@ -202,7 +205,7 @@ def _detectable(test: _Tests, tail: float) -> float:
 
     The error and the skewness were estimated, and are estimated anew where the bias is looked for.
     """
-    t, power = test.along.farthest(tail), float(stats.norm.ppf(POWER))
+    t, power = test.along.farthest(tail), float(stats.norm.ppf(AIMED))
     of_error, of_skewness = test.roughness
     # The c that solves (c − t)² = z² (1 + (c² + t²) v/4 + 2 w (t²/3)²), v and w the roughness.
     share = power**2 * of_error / 4
