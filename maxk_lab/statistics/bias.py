@@ -48,9 +48,9 @@ class BiasVerdict:
     at its corrected level. `found_on` counts the instances whose own test found it, `worst` is the
     largest relative bias among these. Where every group was enumerated, "unbiased" is proven, there
     is no p-value, `detectable` is the tolerance that rounding explains and `at_most` the bias. All
-    are NaN where undefined, with the reason: `detectable` where fewer than `LEAST_BLOCKS` groups an
-    instance tell its error, too roughly to promise anything. A "reference" is the estimator that
-    the others are judged against.
+    are NaN where undefined, with the reason: `detectable` where fewer than `GROUPS_TO_SEE` groups
+    an instance tell its error, too roughly to promise anything. A "reference" is the estimator
+    that the others are judged against.
     """
 
     verdict: Verdict

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maxk_lab.statistics.bias import LEAST_BLOCKS, LEAST_NORM, bias_verdicts, holm
+from maxk_lab.statistics.bias import LEAST_NORM, bias_verdicts, holm
+from maxk_lab.statistics.design import GROUPS_TO_SEE
 from maxk_lab.statistics.deviations import CARRYING, Deviation
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.spread import Spread
@@ -172,9 +173,9 @@ def test_the_reference_is_named_and_small_numbers_are_not_taken_for_it(drawn):
     ("blocks", "verdict", "reason"),
     [
         (2, "undefined", "fewer than three groups an instance: no test"),
-        (3, "no bias seen", f"fewer than {LEAST_BLOCKS} groups an instance"),
-        (LEAST_BLOCKS - 2, "no bias seen", f"fewer than {LEAST_BLOCKS} groups an instance"),
-        (LEAST_BLOCKS, "no bias seen", ""),
+        (3, "no bias seen", f"fewer than {GROUPS_TO_SEE} groups an instance"),
+        (GROUPS_TO_SEE - 2, "no bias seen", f"fewer than {GROUPS_TO_SEE} groups an instance"),
+        (GROUPS_TO_SEE, "no bias seen", ""),
     ],
 )
 def test_few_groups_promise_nothing_and_two_are_not_judged(drawn, blocks, verdict, reason):
