@@ -28,7 +28,9 @@ AIMED = 0.83
 # The tests of a cell: along ∇J and anywhere, each of the sum over instances and of every instance.
 TESTS = 4
 # An instance has tests of its own where ‖∇J‖ is at least this share of the rms over instances.
-LEAST_NORM = 0.01
+# Below it few trajectories carry the gradient, and a pool may lack them: at 0.01, 4 of 24 reports
+# on a trained toy LLM called an unbiased estimator biased there, at 0.1 one of 60.
+LEAST_NORM = 0.1
 # The estimator that the others are judged against differs from itself by rounding alone.
 _ROUNDING = 1e-9
 Key = TypeVar("Key", bound=Hashable)

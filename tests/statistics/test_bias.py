@@ -109,17 +109,17 @@ def test_a_common_shrinkage_is_seen_among_instances_of_very_different_gradient_n
 
 @pytest.mark.parametrize("along", [False, True])
 def test_a_bias_on_one_instance_of_small_norm_does_not_drown(drawn, along):
-    norms = only_on(3, 0.05, other=1.0)
+    norms = only_on(3, 0.15, other=1.0)
     how = {"scale": only_on(3, 0.0, other=1.0)} if along else {"off": only_on(3, 1.0)}
     found = judged(drawn(5, norms, **how))
     assert found.verdict == "biased"
     assert (found.found_on, found.worst) == (1, pytest.approx(1.0, abs=0.15))
     # Over all instances it is hardly any.
-    assert found.relative_bias < 0.05
+    assert found.relative_bias < 0.1
 
 
 def test_an_instance_that_is_not_trusted_has_no_verdict_of_its_own(drawn):
-    norms = only_on(3, 0.05, other=1.0)
+    norms = only_on(3, 0.15, other=1.0)
     units = drawn(5, norms, off=only_on(3, 1.0))
     blind = replace(units.deviations, trusted=np.arange(16) != 3)
     found = judged(replace(units, deviations=blind))
