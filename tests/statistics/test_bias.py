@@ -119,8 +119,9 @@ def test_a_bias_on_one_instance_of_small_norm_does_not_drown(drawn, along):
 
 
 def test_an_instance_that_is_not_trusted_has_no_verdict_of_its_own(drawn):
-    norms = only_on(3, 0.15, other=1.0)
-    units = drawn(5, norms, off=only_on(3, 1.0))
+    norms = only_on(3, 0.11, other=1.0)
+    units = drawn(5, norms, off=only_on(3, 0.6))
+    assert judged(units).found_on == 1
     blind = replace(units.deviations, trusted=np.arange(16) != 3)
     found = judged(replace(units, deviations=blind))
     assert (found.verdict, found.found_on) == ("no bias seen", 0)
