@@ -30,6 +30,8 @@ from maxk_lab.files import write_atomically
 
 BEGIN, END = "<!-- calibration: begin -->", "<!-- calibration: end -->"
 ROOT = Path(__file__).parents[2]
+# The least and the greatest are over the regimes in which at least this share has an interval.
+SOLID = 0.2
 # A part → its rows from so many repetitions, the repetitions, and its minutes on one core.
 Part = tuple[Callable[[int], Iterator[Row]], int, float]
 PARTS: Mapping[str, Part] = {
@@ -117,8 +119,8 @@ def summary(parts: Mapping[str, Sequence[Row]]) -> list[str]:
             by_statistic[row.statistic].append(row)
         for statistic, found in by_statistic.items():
             known = [row for row in found if not math.isnan(row.covered)]
-            # Of very few that show it, a share tells nothing.
-            solid = [row for row in known if row.se < 0.05] or known
+            # Of the few reports that show it elsewhere, a share tells nothing.
+            solid = [row for row in known if row.shown >= SOLID]
             if not solid:
                 continue
             least = min(solid, key=lambda row: row.covered)
