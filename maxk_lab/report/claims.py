@@ -102,7 +102,8 @@ def _words(claim: Claim) -> str:
             )
         return f"final {what} of {of}, minus that of {over}{decoded} is {side}{_place(claim.where)}"
     of, over = map(_values, (claim.of, claim.over))
-    return f"{claim.metric} of {of} over {over} is {side}{_place(claim.where)}"
+    about = f", about {claim.about}" if claim.about else ""
+    return f"{claim.metric} of {of} over {over} is {side}{_place(claim.where)}{about}"
 
 
 def _values(where: Where) -> str:

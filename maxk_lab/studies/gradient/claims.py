@@ -11,6 +11,7 @@ from maxk_lab.report.model import Verdict
 from maxk_lab.report.verdicts import Judged, shown, side, strict_side, together
 from maxk_lab.statistics.intervals import Interval, interval
 from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.measures import Question
 from maxk_lab.studies.gradient.row.model import GradientRow, same_mean
 from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.claims.shapes import (
@@ -142,7 +143,7 @@ def _judge_ratio(claim: RatioClaim, met: Sequence[tuple[GradientRow, ...]], alph
     """Judge each ratio by its paired interval, which may touch the bound."""
     level, verdicts = 1 - alpha / len(met), []
     for row, partner in met:
-        found = _ratio(row, partner, claim.metric, level)
+        found = _ratio(row, partner, claim.metric, level, claim.about)
         text = f"{row.key.path} over {partner.key.path}: {shown(found)}"
         verdicts.append((side(found, claim.at_least, claim.at_most), text))
     return together(verdicts, "ratios")
@@ -164,7 +165,13 @@ def _judge_order(claim: OrderClaim, met: Sequence[tuple[GradientRow, ...]], alph
     return together(verdicts, "ratios")
 
 
-def _ratio(row: GradientRow, other: GradientRow, measure: str, level: float) -> Interval:
+def _ratio(
+    row: GradientRow,
+    other: GradientRow,
+    measure: str,
+    level: float,
+    about: Question | None = None,
+) -> Interval:
     assert row.units is not None
     assert other.units is not None
     return log_ratio(
@@ -173,4 +180,5 @@ def _ratio(row: GradientRow, other: GradientRow, measure: str, level: float) -> 
         measure=measure,
         level=level,
         same_mean=same_mean(row, other),
+        question=about,
     ).mapped(math.exp)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.fields import Model, Positive
-from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.statistics.measures import MEASURES, Question
 from maxk_lab.sweeps.spec.claims.arithmetic import check_arithmetic
 from maxk_lab.sweeps.spec.claims.regions import AXES, Point, Where, aligned
 from maxk_lab.sweeps.spec.fields import EqualMeasure, GradientMeasure, OrderedMeasure
@@ -138,10 +138,14 @@ class _PairClaim(_Claim):
 
 
 class RatioClaim(_PairClaim):
-    """A measure at `of` is at least, or at most, so many times that at `over`, all else equal."""
+    """A measure at `of` is at least, or at most, so many times that at `over`, all else equal.
+
+    `about` says of which instances; by default those that the interval of the measure is about.
+    """
 
     kind: Literal["ratio"]
     metric: GradientMeasure
+    about: Question | None = None
     at_least: Positive | None = None
     at_most: Positive | None = None
 
