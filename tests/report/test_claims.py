@@ -92,22 +92,6 @@ def test_ratio(verdict, of, over, side, expected):
 
 
 @pytest.mark.slow
-def test_a_ratio_is_about_the_instances_that_the_claim_names(verdict):
-    claim = {
-        "kind": "ratio",
-        "metric": "variance",
-        "of": {"baseline": "sample_loo"},
-        "over": {"baseline": "none"},
-        "at_least": 10,
-    }
-    by_default = verdict(**claim)
-    assert verdict(**claim, about="instances like these") == by_default
-    found, detail = verdict(**claim, about="these instances")
-    assert found == by_default[0] == "supported"
-    assert detail != by_default[1]
-
-
-@pytest.mark.slow
 def test_an_incomplete_partner_leaves_a_ratio_undecided(verdict):
     claim = {
         "kind": "ratio",
