@@ -12,8 +12,10 @@ from torch import Tensor
 from maxk_lab.statistics.deviations import Deviation, Deviations
 from maxk_lab.statistics.units import Array
 
-# Blocks that a record keeps; more are averaged over equally many neighbours, to keep it short.
+# Blocks of an instance that a record keeps; more are averaged over equally many neighbours, to keep
+# it short, unless all of so few instances have no more than that many together.
 KEPT = 8
+KEPT_IN_ALL = 128
 # An instance on which an estimator that is unbiased by proof has a smaller p-value is not trusted.
 DISTRUST = 0.05
 
@@ -57,8 +59,9 @@ class Blocks:
     def within(self) -> Array:
         """How far the blocks lie from their instance, in every column: [4, I, B']."""
         found = np.stack([estimate.by_block for estimate in self._estimates])
-        blocks = found.shape[2]
-        kept: Array = found.reshape(*found.shape[:2], -1, together(blocks)).mean(3)
+        _, instances, blocks = found.shape
+        averaged = 1 if instances * blocks <= KEPT_IN_ALL else together(blocks)
+        kept: Array = found.reshape(*found.shape[:2], -1, averaged).mean(3)
         return kept
 
     def deviations(self, controls: Sequence[Blocks]) -> Deviations:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from maxk_lab.gradients.sampled import blocks as blocks_module
 from maxk_lab.gradients.sampled.blocks import (
     DISTRUST,
     KEPT,
@@ -90,7 +91,12 @@ def test_two_blocks_tell_the_error_of_what_is_a_mean_of_blocks_only(exact):
     assert not exact or not found[3].any()
 
 
-def test_a_record_keeps_means_of_equally_many_neighbours():
+def test_a_record_keeps_all_blocks_of_few_instances():
+    assert made(*draw(12, exact=True), exact=True).within().shape == (4, INSTANCES, 12)
+
+
+def test_a_record_keeps_means_of_equally_many_neighbours(monkeypatch):
+    monkeypatch.setattr(blocks_module, "KEPT_IN_ALL", INSTANCES * 12 - 1)
     drawn = draw(12, exact=True)
     found = made(*drawn, exact=True).within()
     far = drawn[2] - drawn[2].mean(1, keepdims=True)
@@ -125,8 +131,7 @@ def test_deviations_are_those_of_the_second_half_from_the_first(blocks, exact):
             assert own.variance[i] == pytest.approx(of_second.var(ddof=1) / count)
             assert own.freedom == count - 1
     along = blocks_of.within()[2] - blocks_of.within()[3]
-    if blocks <= KEPT:
-        assert found.along.variance == pytest.approx(along.var(1, ddof=1) / blocks)
+    assert found.along.variance == pytest.approx(along.var(1, ddof=1) / blocks)
     assert found.along.freedom == blocks - 1
 
 
