@@ -126,16 +126,16 @@ def test_the_heat_map_has_every_number_and_marks_what_is_biased(lab, tmp_path):
         found = row.bias.verdict in ("biased", "scale bias")
         biased += found
         if row.units is not None:
-            assert number(row.intervals["relative_variance"].value) + "†" * found in texts, (
+            assert number(row.intervals["relative_variance"].value) + "ᵇ" * found in texts, (
                 row.key.path
             )
     assert biased == 4
     assert texts.count("—") == 2, "one for each K of the row that lost a seed"
-    assert sum(text.endswith("†") for text in texts) == biased
+    assert sum(text.endswith("ᵇ") for text in texts) == biased
     for label in ("maxk  none", "maxk  centred", "maxk  group_mean (biased)", "maxk  subloo"):
         assert label in texts
     assert [texts.count(tick) for tick in ("K=2", "K=4", "n=8", "n=16")] == [2] * 4
-    assert "†: found biased" in svg
+    assert "ᵇ: found biased" in svg
 
 
 def test_colours_of_the_heat_map_are_relative_to_the_best_unbiased_of_the_column(lab):

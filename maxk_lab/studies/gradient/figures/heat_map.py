@@ -51,7 +51,7 @@ def heat_map_figure(rows: Sequence[GradientRow], title: str) -> Figure:
     """One line per estimator and baseline, one column per (K, n), of one environment and stage.
 
     Every cell says its relative variance; its colour says how many times the least among the
-    unbiased of its column that is. Biased pairs are named so, cells found biased carry a †, and
+    unbiased of its column that is. Biased pairs are named so, cells found biased carry a ᵇ, and
     neither is ever the best.
     """
     import matplotlib as mpl
@@ -66,7 +66,7 @@ def heat_map_figure(rows: Sequence[GradientRow], title: str) -> Figure:
     norm, colours = LogNorm(low, high, clip=True), mpl.colormaps["viridis_r"]
 
     labels = [_label(line, rows) for line in lines]
-    notes = "tr Cov ĝ/‖E ĝ‖²; †: found biased; —: no finite interval"
+    notes = "tr Cov ĝ/‖E ĝ‖²; ᵇ: found biased; —: no finite interval"
     title = f"{title}\n{notes}"
     width = wide_enough(title, max(4.5, 1.3 + 0.058 * max(map(len, labels)) + 0.52 * len(columns)))
     height = _LINE * len(lines)
@@ -125,7 +125,7 @@ def _cell(axes: Axes, spot: tuple[int, int], row: GradientRow, face: tuple[float
     x, y = spot
     text = number(_value(row)) if _known(row) else UNDEFINED
     if row.bias.verdict in _FOUND_BIASED:
-        text += "†"
+        text += "ᵇ"
     light = np.dot(face[:3], (0.299, 0.587, 0.114)) > 0.5
     axes.add_patch(
         Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=face, edgecolor="white", linewidth=0.8)
