@@ -79,7 +79,7 @@ def test_extras_are_decoded_once_for_every_instance(
         last_work(planned(tmp_path, *overrides, text=text))
         for overrides in ([], [f"training.evaluate.extras={extras}"])
     )
-    assert after - before == pytest.approx(EVALUATION_COST * 6 * 4 * trajectories)
+    assert after - before == pytest.approx(EVALUATION_COST * 6 * 12 * trajectories)
 
 
 def test_ways_of_decoding_cost_samples_on_all_instances_at_each_of_the_last_evaluations(
