@@ -166,8 +166,8 @@ def test_the_blocks_of_every_instance_tell_how_well_it_is_known():
     units = Units.from_metrics(metrics)
     assert units.stratum.tolist() == [0, 0]
     assert units.groups == 2 * metrics["replicates"] == 2 * 80
-    # 80 groups make 16 blocks, of which a record keeps the means of pairs.
-    assert units.within.shape == (4, 2, 8)
+    # 80 groups make 16 blocks; of so few instances a record keeps them all.
+    assert units.within.shape == (4, 2, 16)
     assert units.deviations.along.freedom == 15
     assert units.deviations.anywhere.freedom == 7
     found = interval(units, "variance")
