@@ -18,7 +18,7 @@ ALLOWED = {
     "estimators": set(),
     "policies": set(),
     "environments": {"policies", "estimators"},
-    "gradients": {"environments", "estimators", "statistics"},
+    "gradients": {"environments", "policies", "estimators", "statistics"},
     "training": {"environments", "policies", "estimators"},
     "sweeps": {"environments", "policies", "estimators", "statistics"},
     "report": {"sweeps", "estimators", "statistics"},

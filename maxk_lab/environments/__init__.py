@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from maxk_lab.environments.capabilities import GreedyEnvironment as GreedyEnvironment
     from maxk_lab.environments.capabilities import InstanceFiles as InstanceFiles
     from maxk_lab.environments.capabilities import KnownOptima as KnownOptima
+    from maxk_lab.environments.capabilities import LayerwiseEnvironment as LayerwiseEnvironment
     from maxk_lab.environments.capabilities import Optima as Optima
     from maxk_lab.environments.capabilities import PlacedEnvironment as PlacedEnvironment
     from maxk_lab.environments.capabilities import SamplingWithTokens as SamplingWithTokens

@@ -147,6 +147,38 @@ class VectorisedEnvironment(Protocol):
 
 
 @runtime_checkable
+class LayerwiseEnvironment(Protocol):
+    """Every layer of a policy can be called with a row per trajectory.
+
+    A policy may read the instance first, once for all its trajectories: that is their encoding.
+    """
+
+    def log_probs(self, policy: nn.Module, instances: Instances, actions: Tensor) -> Tensor:
+        """log π of the same trajectories, however the layers are called: `Environment`'s."""
+
+    def encoding(self, policy: nn.Module, instances: Instances) -> tuple[Tensor, ...]:
+        """The encoding of instances, made before any decision, differentiable: [B, ...] each.
+
+        Empty where the policy reads every trajectory by itself.
+        """
+
+    def trajectory_inputs(self, instances: Instances, actions: Tensor) -> tuple[Tensor, ...]:
+        """The arguments of `trajectory_log_probs`, a row per trajectory.
+
+        actions [B, n, T] → [B·n, ...], by instance.
+        """
+
+    def trajectory_log_probs(
+        self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Tensor
+    ) -> Tensor:
+        """log π [M] of M trajectories, each with its own row of the encoding and of the rest.
+
+        The layers that this calls have the trajectories along the first dimension of what they read
+        and give.
+        """
+
+
+@runtime_checkable
 class ExactEnvironment(Protocol):
     """Trajectories cannot be listed, but objectives can be integrated where `has_exact`."""
 

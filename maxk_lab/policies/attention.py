@@ -1,4 +1,4 @@
-"""RL4CO's attention model, with those of its embeddings repaired that would falsify a run."""
+"""RL4CO's attention model; some of its embeddings would falsify a run, or hide a gradient."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable
 from maxk_lab.policies.quiet import without_warnings  # isort: skip
 
 import torch
-from rl4co.models.nn.env_embeddings.context import MCPContext, MTSPContext, PDPContext
+from rl4co.models.nn.env_embeddings.context import MCPContext, MTSPContext, PDPContext, TSPContext
 from rl4co.models.nn.env_embeddings.init import MCPInitEmbedding
 from rl4co.models.zoo.am.policy import AttentionModelPolicy
 from rl4co.utils.ops import gather_by_index
 from tensordict import TensorDict
 from torch import Tensor, nn
+
+from maxk_lab.policies.repeated import Repeated
 
 
 def attention_model(*, environment: str, dtype: str, **sizes: int) -> nn.Module:
@@ -34,6 +36,19 @@ def attention_model(*, environment: str, dtype: str, **sizes: int) -> nn.Module:
             embedding.load_state_dict(getattr(owner, attribute).state_dict())
             setattr(owner, attribute, embedding)
     return policy.to(getattr(torch, dtype))
+
+
+class RepeatedTSPContext(TSPContext):
+    """RL4CO's, but for a placeholder whose gradient can be seen by trajectory."""
+
+    def __init__(self, embed_dim: int) -> None:
+        super().__init__(embed_dim)
+        self.repeated = Repeated()
+
+    def forward(self, embeddings: Tensor, td: TensorDict) -> Tensor:
+        if td["i"].flatten()[0].item() >= 1:
+            return super().forward(embeddings, td)
+        return self.project_context(self.repeated(self.W_placeholder, td.batch_size))
 
 
 class RepairedPDPContext(PDPContext):
@@ -77,6 +92,8 @@ def _sum_of_members(values: Tensor, membership: Tensor) -> Tensor:
 
 
 CONTEXTS: dict[str, Callable[[int], nn.Module]] = {
+    "tsp": RepeatedTSPContext,
+    "shpp": RepeatedTSPContext,
     "pdp": RepairedPDPContext,
     "mtsp": RepairedMTSPContext,
     "mcp": RepairedMCPContext,

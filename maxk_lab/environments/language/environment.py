@@ -114,6 +114,17 @@ class LanguageEnvironment(ABC):
             self._statistics(policy, instances, actions),
         )
 
+    def encoding(self, policy: nn.Module, instances: Tensor) -> tuple[Tensor, ...]:
+        return ()
+
+    def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
+        return self._teacher_forced(instances, actions)
+
+    def trajectory_log_probs(
+        self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Tensor
+    ) -> Tensor:
+        return self._of_teacher_forced(policy, *rows).log_probs.sum(-1)
+
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         raise LabError("the completions of this language model are too many to enumerate")
 
@@ -145,7 +156,11 @@ class LanguageEnvironment(ABC):
 
     def _statistics(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
         """The statistics of every token of every completion, [B·n, max_length] each."""
-        inputs, completions, mask = self._teacher_forced(instances, actions)
+        return self._of_teacher_forced(policy, *self._teacher_forced(instances, actions))
+
+    def _of_teacher_forced(
+        self, policy: nn.Module, inputs: Tensor, completions: Tensor, mask: Tensor
+    ) -> TokenStatistics:
         logits = policy(inputs)[:, -self.max_length :]
         log_policy = next_token_log_policy(logits, self.temperature, self.top_p)
         return token_statistics(log_policy, completions, mask)

@@ -47,9 +47,6 @@ class ToyLLM(LanguageEnvironment):
     def texts(self, completions: Sequence[Sequence[int]]) -> list[str]:
         return ["".join(self.symbols[token - 1] for token in row) for row in completions]
 
-    def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
-        return self._teacher_forced(instances, actions)
-
     def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
         inputs, completion, mask = row
         logits = policy(inputs)[-self.max_length :]

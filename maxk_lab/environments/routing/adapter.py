@@ -27,9 +27,11 @@ from maxk_lab.environments.routing.decoding import (
     Decoded,
     Race,
     Start,
+    cache_of,
     decode,
     encode,
     greedily,
+    parts_of,
     replayed,
     start_count,
     start_nodes,
@@ -126,6 +128,26 @@ class RL4COEnvironment:
         n, beyond = actions.shape[1], (0, actions.shape[2] - decoded.actions.shape[1])
         return mapped(lambda values: unbatchify(nn.functional.pad(values, beyond), n), tokens)
 
+    def encoding(self, policy: nn.Module, instances: TensorDict) -> tuple[Tensor, ...]:
+        return parts_of(self._encoded(policy, instances, 1).cache)
+
+    def trajectory_inputs(self, instances: TensorDict, actions: Tensor) -> tuple[Any, ...]:
+        count, n = actions.shape[:2]
+        owner = torch.arange(count, device=actions.device).repeat_interleave(n)
+        return instances[owner], actions.flatten(0, 1)
+
+    def trajectory_log_probs(
+        self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Any
+    ) -> Tensor:
+        state, actions = rows
+        first, rest = self._forced_and_chosen(actions)
+        shared = int(self.row.shared_encoding)
+        start = Start(
+            self.env, policy, state.clone(), cache_of(*encoding), shared, first, self.temperature
+        )
+        way = parallel if is_parallel(start) else sequential
+        return way(start, replayed(rest))[1].log_probs.sum(1)
+
     @torch.no_grad()
     def greedy(self, policy: nn.Module, instances: TensorDict) -> Tensor:
         return self._rewards(greedily(self._encoded(policy, instances, 1)), 1)[:, 0]
@@ -206,9 +228,12 @@ class RL4COEnvironment:
         self, policy: nn.Module, instances: TensorDict, actions: Tensor
     ) -> tuple[Start, Choice]:
         """The start of actions [b, n, T], and the choice of one after the other."""
-        flat = actions.transpose(0, 1).flatten(0, 1)
-        first, rest = (flat[:, 0], flat[:, 1:]) if self.forced else (None, flat)
+        first, rest = self._forced_and_chosen(actions.transpose(0, 1).flatten(0, 1))
         return self._encoded(policy, instances, actions.shape[1], first), replayed(rest)
+
+    def _forced_and_chosen(self, actions: Tensor) -> tuple[Tensor | None, Tensor]:
+        """The forced first actions [N], if any, and the others, of actions [N, T]."""
+        return (actions[:, 0], actions[:, 1:]) if self.forced else (None, actions)
 
     def _encoded(
         self, policy: nn.Module, instances: TensorDict, n: int, first: Tensor | None = None

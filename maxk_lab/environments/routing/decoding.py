@@ -103,6 +103,19 @@ def encode(
     return Start(env, policy, state, cache, shared, first, temperature)
 
 
+def parts_of(cache: PrecomputedCache) -> tuple[Tensor, ...]:
+    """The tensors that the decoder keeps of an encoding."""
+    kept = (cache.node_embeddings, cache.glimpse_key, cache.glimpse_val, cache.logit_key)
+    return (*kept, *([cache.graph_context] if isinstance(cache.graph_context, Tensor) else []))
+
+
+def cache_of(
+    nodes: Tensor, key: Tensor, value: Tensor, logit_key: Tensor, graph: Tensor | float = 0
+) -> PrecomputedCache:
+    """The inverse of `parts_of`; without a graph's context the decoder adds none."""
+    return PrecomputedCache(nodes, graph, key, value, logit_key)
+
+
 def decode(
     env: RL4COEnvBase,
     state: TensorDict,

@@ -20,7 +20,8 @@ from maxk_lab.gradients.enumerated.exact import (
     exact_value,
 )
 from maxk_lab.gradients.scores.per_trajectory import score_gram
-from maxk_lab.gradients.scores.trajectories import VectorisedScores, instance_scores
+from maxk_lab.gradients.scores.trajectories import instance_scores
+from maxk_lab.gradients.scores.vectorised import VectorisedScores
 
 # Up to this many trajectories the Gram matrix is made over all of them, and a pool of any size
 # costs no further backward pass.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -21,13 +21,31 @@ class Scores(Protocol):
         """How many trajectories to ask for at a time."""
         ...
 
+    def width(self, parameter: Tensor) -> int:
+        """The number of columns that the scores have of a parameter: its elements."""
+        ...
+
+    def of_products(self) -> Scores:
+        """The same with as few columns as one knows to have the same products."""
+        ...
+
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
-        """Return the scores of trajectories i..j−1: [j − i, elements] per parameter of `block`."""
+        """Return the scores of trajectories i..j−1: [j − i, width] per parameter of `block`."""
         ...
 
 
+class ByElement:
+    """Scores with a column per element of every parameter, and no shorter way to products."""
+
+    def width(self, parameter: Tensor) -> int:
+        return parameter.numel()
+
+    def of_products(self) -> Self:
+        return self
+
+
 @dataclass(frozen=True)
-class BatchedScores:
+class BatchedScores(ByElement):
     """Scores by a batched backward pass per chunk.
 
     `log_probs(i, j)` returns log π of trajectories i..j−1 with its graph.
@@ -74,9 +92,12 @@ def score_gram(
     Ψ [M, P] is never held whole. `directions` is [D, P] or None (D = 0). The scores of the `count`
     = M trajectories are held for one block of parameters at a time, as many as fit `memory_bytes`
     (at least one parameter tensor), and every block costs one more pass over the trajectories.
+    Without directions, their products are all that is asked for, and they may have fewer columns.
     """
-    blocks = list(_blocks(parameters, max(1, memory_bytes // (8 * max(count, 1)))))
-    gram: Tensor | None = None
+    if directions is None:
+        scores = scores.of_products()
+    blocks = _blocks(parameters, scores.width, max(1, memory_bytes // (8 * max(count, 1))))
+    gram = torch.zeros(count, count, dtype=torch.float64, device=parameters[0].device)
     start = 0
     products = torch.zeros(count, 0 if directions is None else len(directions), dtype=torch.float64)
     for block in blocks:
@@ -86,10 +107,8 @@ def score_gram(
             # One product per direction, so that its digits do not depend on the other directions.
             own = [held @ direction[start : start + width].to(held) for direction in directions]
             products += torch.stack(own, 1).cpu()
-        partial = held @ held.T
-        gram = partial if gram is None else gram.add_(partial)
+        gram.addmm_(held, held.T)
         start += width
-    assert gram is not None
     return gram.cpu(), products
 
 
@@ -109,6 +128,7 @@ def squared_norms(
 
 def norms_of_scores(scores: Scores, count: int, parameters: Sequence[Tensor]) -> Tensor:
     """‖ψ_i‖² of M trajectories, [M] float64, holding the scores of one chunk at a time."""
+    scores = scores.of_products()
     norms = []
     for i in range(0, count, scores.chunk):
         parts = scores(i, min(i + scores.chunk, count), parameters)
@@ -131,7 +151,8 @@ def grams_of_scores(
     They are [groups, n, n] float64; there are no products across groups. The scores of as many
     whole groups as fit `memory_bytes` are held at a time, of one group at least.
     """
-    width = sum(p.numel() for p in parameters)
+    scores = scores.of_products()
+    width = sum(map(scores.width, parameters))
     size = n * max(1, memory_bytes // (8 * max(n * width, 1)))
     grams = []
     for first in range(0, groups * n, size):
@@ -143,8 +164,8 @@ def grams_of_scores(
 
 
 def _block_scores(scores: Scores, count: int, block: Sequence[Tensor], first: int = 0) -> Tensor:
-    """The scores of trajectories first..first + count − 1, [count, elements of `block`] float64."""
-    width = sum(p.numel() for p in block)
+    """The scores of trajectories first..first + count − 1, [count, width of `block`] float64."""
+    width = sum(map(scores.width, block))
     held = torch.empty(count, width, dtype=torch.float64, device=block[0].device)
     for i in range(0, count, scores.chunk):
         j = min(i + scores.chunk, count)
@@ -154,15 +175,17 @@ def _block_scores(scores: Scores, count: int, block: Sequence[Tensor], first: in
     return held
 
 
-def _blocks(parameters: Sequence[Tensor], columns: int) -> Iterator[list[Tensor]]:
-    """Yield consecutive parameters, at most `columns` elements together, or a larger one alone."""
+def _blocks(
+    parameters: Sequence[Tensor], width: Callable[[Tensor], int], columns: int
+) -> Iterator[list[Tensor]]:
+    """Yield consecutive parameters, at most `columns` wide together, or a wider one alone."""
     block: list[Tensor] = []
     size = 0
     for parameter in parameters:
-        if block and size + parameter.numel() > columns:
+        if block and size + width(parameter) > columns:
             yield block
             block, size = [], 0
         block.append(parameter)
-        size += parameter.numel()
+        size += width(parameter)
     if block:
         yield block

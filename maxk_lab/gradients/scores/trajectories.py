@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
 
-from maxk_lab.environments.capabilities import VectorisedEnvironment
+from maxk_lab.environments.capabilities import LayerwiseEnvironment, VectorisedEnvironment
 from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.gradients.scores.by_layer import layer_scores
+from maxk_lab.gradients.scores.layers import NotByLayerError
 from maxk_lab.gradients.scores.per_trajectory import (
     BatchedScores,
     Scores,
     grams_of_scores,
     norms_of_scores,
+    trajectory_scores,
 )
+from maxk_lab.gradients.scores.vectorised import VectorisedScores
 
-# Trajectories whose gradients are made together, and the most memory their scores may take.
-VECTORISED_CHUNK = 64
-CHUNK_BYTES = 64 * 2**20
+# So many trajectories at a time decide whether a policy's layers tell its scores: two numbers, for
+# what a layer gives once for all of them may have any one number of rows. A third of the digits
+# must agree, which no wrong way leaves; a float32 policy may leave no more than three of them.
+TRIED = (2, 3)
+AGREEING = 1 / 3
+_BY_LAYER: WeakKeyDictionary[nn.Module, dict[type, bool]] = WeakKeyDictionary()
 
 
 def instance_scores(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> Scores:
     """The scores of the trajectories actions [M, T] of one instance (a batch of one)."""
+    actions = actions.unsqueeze(0)
+    layerwise = _layerwise(environment, policy, instance, actions)
+    if layerwise is not None:
+        return layer_scores(layerwise, policy, instance, actions)
     if isinstance(environment, VectorisedEnvironment):
-        inputs = environment.trajectory_inputs(instance, actions.unsqueeze(0))
+        inputs = environment.trajectory_inputs(instance, actions)
         return VectorisedScores(environment, policy, inputs)
     return _batched_scores(environment, policy, instance, actions)
 
@@ -37,8 +46,47 @@ def instance_scores(
 def _batched_scores(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> BatchedScores:
-    actions = actions.unsqueeze(0)
     return BatchedScores(lambda i, j: environment.log_probs(policy, instance, actions[:, i:j])[0])
+
+
+def _layerwise(
+    environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
+) -> LayerwiseEnvironment | None:
+    """The environment, where a policy's layers tell the scores of its trajectories.
+
+    A few of the trajectories actions [1, M, T] decide by their scores, and by the products of
+    these, whichever way a policy uses its layers; they do so once per policy and kind of
+    environment.
+    """
+    if not isinstance(environment, LayerwiseEnvironment):
+        return None
+    decided, kind = _BY_LAYER.setdefault(policy, {}), type(environment)
+    agree = decided.get(kind)
+    if agree is None:
+        agree = all(_agree(environment, policy, instance, actions[:, :rows]) for rows in TRIED)
+        if actions.shape[1] >= max(TRIED):
+            decided[kind] = agree
+    return environment if agree else None
+
+
+def _agree(
+    environment: LayerwiseEnvironment, policy: nn.Module, instance: Instances, actions: Tensor
+) -> bool:
+    parameters = [p for p in policy.parameters() if p.requires_grad]
+    log_probs = environment.log_probs(policy, instance, actions)[0]
+    expected = trajectory_scores(log_probs, parameters)
+    try:
+        by_layer = layer_scores(environment, policy, instance, actions)
+        scores = torch.cat(by_layer(0, len(expected), parameters), 1)
+        short = torch.cat(by_layer.of_products()(0, len(expected), parameters), 1)
+    except Exception:  # a layer of whatever make, called in whatever way
+        return False
+    norms = expected.norm(dim=1, keepdim=True)
+    allowed = torch.finfo(expected.dtype).eps ** AGREEING * norms
+    return bool(
+        ((scores - expected).norm(dim=1, keepdim=True) <= allowed).all()
+        and ((short @ short.T - expected @ expected.T).abs() <= allowed * norms.T).all()
+    )
 
 
 def trajectory_squared_norms(
@@ -47,8 +95,9 @@ def trajectory_squared_norms(
     """Return ‖∇_θ log π_θ(τ)‖² of every trajectory, exact: actions [B, n, T] → [B, n] float64.
 
     θ are the parameters of `policy` that require a gradient; the policy may be any torch module.
-    Where the environment is vectorised and torch.func can map the policy this costs about as much
-    as two or three backward passes of the whole batch, elsewhere as many as trajectories.
+    Where the layers of the policy tell them, or torch.func can map it over trajectories, this costs
+    about as much as two or three backward passes of the whole batch, elsewhere as many as
+    trajectories.
     """
 
     def norms(scores: Scores, groups: int, n: int, parameters: list[nn.Parameter]) -> Tensor:
@@ -80,11 +129,20 @@ def _of_groups(
 ) -> Tensor:
     """Return `reduce` of the scores of B groups of n.
 
-    They are computed all at once where torch.func can map the policy, elsewhere one by one.
+    They are computed all at once where the trajectories of several instances can be told apart,
+    elsewhere instance by instance.
     """
     parameters = [p for p in policy.parameters() if p.requires_grad]
     count, n = actions.shape[:2]
-    if isinstance(environment, VectorisedEnvironment):
+    first = environment.select(instances, 0)
+    layerwise = _layerwise(environment, policy, first, actions[:1])
+    if layerwise is not None:
+        try:
+            together = layer_scores(layerwise, policy, instances, actions)
+            return reduce(together, count, n, parameters)
+        except NotByLayerError:  # the trajectories of an instance share an encoding
+            pass
+    elif isinstance(environment, VectorisedEnvironment):
         inputs = environment.trajectory_inputs(instances, actions)
         try:
             return reduce(VectorisedScores(environment, policy, inputs), count, n, parameters)
@@ -94,41 +152,12 @@ def _of_groups(
             pass
 
     def of_instance(b: int) -> Tensor:
-        instance = environment.select(instances, b)
-        return reduce(_batched_scores(environment, policy, instance, actions[b]), 1, n, parameters)
+        instance, own = environment.select(instances, b), actions[b : b + 1]
+        scores = (
+            _batched_scores(environment, policy, instance, own)
+            if layerwise is None
+            else layer_scores(layerwise, policy, instance, own)
+        )
+        return reduce(scores, 1, n, parameters)
 
     return torch.cat([of_instance(b) for b in range(count)])
-
-
-@dataclass(frozen=True)
-class VectorisedScores:
-    """Scores by differentiating one trajectory's log π, mapped over trajectories.
-
-    `inputs` [M, ...] hold a row of each.
-    """
-
-    environment: VectorisedEnvironment
-    policy: nn.Module
-    inputs: tuple[Tensor, ...]
-
-    @property
-    def chunk(self) -> int:
-        width = sum(
-            p.numel() * p.element_size() for p in self.policy.parameters() if p.requires_grad
-        )
-        return max(1, min(VECTORISED_CHUNK, CHUNK_BYTES // max(width, 1)))
-
-    def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
-        names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
-        values = {names[id(parameter)]: parameter.detach() for parameter in block}
-
-        def log_prob(values: dict[str, Tensor], *row: Tensor) -> Tensor:
-            def policy(*args: Any, **kwargs: Any) -> Any:
-                return functional_call(self.policy, values, args, kwargs)
-
-            return self.environment.trajectory_log_prob(policy, *row)
-
-        mapped = vmap(grad(log_prob), in_dims=(None, *[0] * len(self.inputs)))
-        with torch.no_grad():  # the parameters outside the block are constants
-            gradients = mapped(values, *[rows[i:j] for rows in self.inputs])
-        return [gradients[name].flatten(1) for name in values]

@@ -20,8 +20,9 @@ from maxk_lab.sweeps.spec.variation import Variant
 WARMUP_COST = 1.0
 SCORE_COST = 2.0
 # What a record holds: 2 since the groups of an instance are cut into independent blocks, of which
-# it keeps the spread. Cells measured before that are measured anew.
-RECORD_VERSION = 2
+# it keeps the spread; 3 since the layers of a policy tell its scores, with other last digits. Cells
+# measured before that are measured anew.
+RECORD_VERSION = 3
 # Settings that came later than the first records, each with the value that stands for its absence.
 LATER: Mapping[str, Any] = {"complete": False, "behaviour": {"distance": 0.0}}
 

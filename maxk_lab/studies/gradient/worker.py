@@ -22,6 +22,7 @@ from maxk_lab.gradients.scores.behaviour import perturbed
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
+from maxk_lab.studies.gradient.plan import RECORD_VERSION
 from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash, without_paths
 from maxk_lab.sweeps.run.checkpoints import initial_policy
@@ -71,7 +72,10 @@ def _pool(
     objectives = _objectives(cells)
     # The cutting of a pool into groups, or their enumeration instead, does not change the pool.
     axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
-    meaning = axes | {"policy": without_paths(unit["policy"]), "version": IDENTITY_VERSION}
+    meaning = axes | {
+        "policy": without_paths(unit["policy"]),
+        "version": [IDENTITY_VERSION, RECORD_VERSION],
+    }
     path = None if cache is None else cache / f"pool-{content_hash(meaning)}.npz"
     cached = _read_pool(path)
     if cached is not None and (not cached.exact or set(objectives) <= set(cached.objectives)):

@@ -9,6 +9,9 @@ from small_environments import make, parameters_of, policy_of
 from maxk_lab.environments.capabilities import VectorisedEnvironment
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
+from maxk_lab.gradients.scores.by_layer import LayerScores
+from maxk_lab.gradients.scores.per_trajectory import trajectory_scores
+from maxk_lab.gradients.scores.trajectories import instance_scores
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
@@ -77,6 +80,20 @@ def test_teacher_forcing_gives_the_log_probability_of_the_rollout(folder, top_p)
     assert all(g is None or g.isfinite().all() for g in gradients)
     assert not environment.enumerable
     assert not isinstance(environment, VectorisedEnvironment)
+
+
+def test_the_layers_of_a_pretrained_model_tell_its_scores(folder):
+    """Also those of GPT-2, whose weights are tied and whose linear layers are none of torch's."""
+    environment = pretrained(folder)
+    policy, instance = environment.policy(0), environment.instances(1, 1)
+    actions = environment.rollout(policy, instance, 6, seed=2).actions
+    parameters = list(policy.parameters())
+    scores = instance_scores(environment, policy, instance, actions[0])
+    assert isinstance(scores, LayerScores)
+    log_probs = environment.log_probs(policy, instance, actions)[0]
+    expected = trajectory_scores(log_probs, parameters)
+    found = torch.cat(scores(0, 6, parameters), 1)
+    assert ((found - expected).norm(dim=1) / expected.norm(dim=1)).max() < 1e-9
 
 
 def test_the_model_is_asked_what_follows_prompt_and_separator(folder):

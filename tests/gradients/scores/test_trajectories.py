@@ -6,7 +6,7 @@ import torch
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.gradients.scores import trajectories
+from maxk_lab.gradients.scores import vectorised
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.per_trajectory import (
     BatchedScores,
@@ -16,12 +16,8 @@ from maxk_lab.gradients.scores.per_trajectory import (
 )
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.scores.proxies import correlation
-from maxk_lab.gradients.scores.trajectories import (
-    VectorisedScores,
-    instance_scores,
-    trajectory_grams,
-    trajectory_squared_norms,
-)
+from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
+from maxk_lab.gradients.scores.vectorised import VectorisedScores
 
 TSP = {
     "embed_dim": 16,
@@ -114,9 +110,10 @@ def test_mapped_scores_have_the_gram_matrix_of_batched_ones(memory_bytes, monkey
     policy, instance = environment.policy(0), environment.instances(1, 1)
     listed, _ = environment.enumerate(instance)
     parameters = list(policy.parameters())
-    monkeypatch.setattr(trajectories, "VECTORISED_CHUNK", 15)
-    mapped = instance_scores(environment, policy, instance, listed)
-    assert isinstance(mapped, VectorisedScores)
+    monkeypatch.setattr(vectorised, "VECTORISED_CHUNK", 15)
+    mapped = VectorisedScores(
+        environment, policy, environment.trajectory_inputs(instance, listed.unsqueeze(0))
+    )
     batched = BatchedScores(
         lambda i, j: environment.log_probs(policy, instance, listed[None, i:j])[0]
     )
@@ -132,9 +129,9 @@ def test_the_scores_of_a_chunk_fit_the_memory(monkeypatch):
     environment = toy_llm()
     policy = environment.policy(0)
     width = 8 * sum(p.numel() for p in policy.parameters())
-    monkeypatch.setattr(trajectories, "CHUNK_BYTES", 5 * width + 1)
+    monkeypatch.setattr(vectorised, "CHUNK_BYTES", 5 * width + 1)
     assert VectorisedScores(environment, policy, ()).chunk == 5
-    monkeypatch.setattr(trajectories, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(vectorised, "CHUNK_BYTES", 1)
     assert VectorisedScores(environment, policy, ()).chunk == 1
 
 

@@ -27,7 +27,7 @@ def test_a_cell_says_all_it_means(small: str) -> None:
     assert content_hash(cell) == identity
     assert cell == {
         "identity_version": 1,
-        "record_version": 2,
+        "record_version": 3,
         "study": "gradient",
         "seed": 7,
         "environment": {"name": "bandit", "arms": 4, "reward_shift": 0.0},
@@ -139,15 +139,15 @@ def test_planning_imports_nothing_heavy(small: str) -> None:
 
 
 def test_ids_of_earlier_runs_are_kept(small: str) -> None:
-    """Written down when records began to hold the spread of blocks: they must stay in use."""
+    """Written down when layers began to tell the scores: they must stay in use."""
     found = {
         (cell.stage, cell.seed, cell.baseline, cell.n): cell.id
         for cell in plan_of(small, "gradient.stages=[0, 20]").cells
     }
-    assert found[0, 0, "none", 4] == "98209232c37a649e"
-    assert found[0, 1, "centred", 8] == "40b6c0ed5b523ead"
-    assert found[20, 0, "none", 4] == "31c199514306b19c"
-    assert found[20, 1, "centred", 8] == "313fcda6e1cbfe4a"
+    assert found[0, 0, "none", 4] == "f1a8f2728ac6f130"
+    assert found[0, 1, "centred", 8] == "d463cebe57c5d531"
+    assert found[20, 0, "none", 4] == "704e66690fb800f0"
+    assert found[20, 1, "centred", 8] == "a9901a93f1478db6"
 
 
 def test_complete_enumeration_is_part_of_the_meaning_only_where_it_is_asked_for(small: str) -> None:

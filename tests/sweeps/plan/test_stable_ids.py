@@ -21,15 +21,15 @@ EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 @pytest.mark.parametrize(
     ("name", "cells", "skipped", "hashed", "first"),
     [
-        ("ci/llm_exact", 80, 36, "ee1e80b937c65a6b", "01d7fb8607add03f"),
+        ("ci/llm_exact", 80, 36, "b995aaa2edb17418", "0164aa436886d322"),
         ("ci/llm_training_small", 8, 0, "070d11349271b0f3", "77d338a27e9a078d"),
-        ("ci/papers_corollary3", 14, 1, "c71516cb7a20be9d", "067a8654542575d6"),
+        ("ci/papers_corollary3", 14, 1, "c3b078035c160c53", "1aead8e29f287286"),
         ("ci/papers_figure1", 5, 0, "a13f576452f03bba", "02541f8e73ecafd4"),
         ("ci/papers_figure5", 8, 0, "114a6db49a36f260", "2dd7cfb47a65edc0"),
-        ("ci/papers_off_policy", 54, 0, "d160e14bf80f273e", "02ff23ec5f888d25"),
-        ("ci/papers_ordergrad", 144, 0, "faf143379332eac3", "0ab19149c14ad719"),
+        ("ci/papers_off_policy", 54, 0, "74921dce669cc31e", "0635ebb03c24d6bf"),
+        ("ci/papers_ordergrad", 144, 0, "3fa9735ff5df6ac7", "0230971631efd5ed"),
         ("llm_training", 85, 37, "326f704ff52fe21a", "007bd6820e43d58c"),
-        ("tsp_sweep", 438, 11, "572a9736ea23e1f7", "00b74e05b9ddbd16"),
+        ("tsp_sweep", 438, 11, "3ba595a4feb0d798", "004a45a14b8dc2b4"),
     ],
 )
 def test_the_ids_of_older_cells(
