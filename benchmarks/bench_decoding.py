@@ -2,10 +2,11 @@
 
 They run side by side on one torch thread.
 
-An optimisation step (sampling, backward pass, Adam) with gradient through the decoding loop, which
-is what `rollout_with_tokens` does, against sampling without gradient and one pass afterwards that
-evaluates all steps together, or step by step; RL4CO's own step is next to them. Then teacher
-forcing alone, forward and backward, of trajectories that are given.
+An optimisation step (sampling, backward pass, Adam) with gradient through the decoding loop against
+the loop that records its decisions, which is what `rollout_with_tokens` does, and sampling without
+gradient and one pass afterwards that evaluates all steps together, or step by step; RL4CO's own
+step is next to them. Then teacher forcing alone, forward and backward, of trajectories that are
+given.
 
 32 instances, n = 16. Usage: python benchmarks/bench_decoding.py
 """
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.adapter import RL4COEnvironment
 from maxk_lab.environments.routing.decoding import Decoded, Race, encode, replayed
-from maxk_lab.environments.routing.passes import Pass, parallel, sequential, unrecorded
+from maxk_lab.environments.routing.passes import Pass, parallel, recorded, sequential, unrecorded
 
 B, N, ROUNDS, TOLERANCE = 32, 16, 15, 1e-5
 POLICY = {
@@ -59,10 +60,15 @@ class Ways:
         decoded, tokens = sequential(self.encode(), Race(2))
         return self._reward(decoded), tokens.log_probs.sum(1)
 
+    def recorded_loop(self) -> Sampled:
+        start = self.encode()
+        assert start.pointer is not None
+        decoded, tokens = recorded(start, start.pointer, Race(2))
+        return self._reward(decoded), tokens.log_probs.sum(1)
+
     def parallel_pass(self) -> Sampled:
         start, race = self.encode(), Race(2)
-        constant = start.detached()
-        decoded, tokens = parallel(start, lambda state: race(constant.log_policy(state)))
+        decoded, tokens = parallel(start, lambda state: race(start.log_policy(state).exp()))
         return self._reward(decoded), tokens.log_probs.sum(1)
 
     def sequential_pass(self) -> Sampled:
@@ -104,6 +110,7 @@ def main() -> None:
         optimizer = torch.optim.Adam(policy.parameters(), lr=1e-15)
         steps = {
             "through the decoding loop": ways.through_the_loop,
+            "recorded decoding loop": ways.recorded_loop,
             "no gradient + parallel pass": ways.parallel_pass,
             "no gradient + sequential pass": ways.sequential_pass,
             "RL4CO": ways.rl4co,

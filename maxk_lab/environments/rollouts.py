@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-import torch
 from torch import Tensor
+
+# The logarithm of a number that is 0 in any precision.
+IMPOSSIBLE = -1e4
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,19 @@ def mapped(function: Callable[[Tensor], Tensor], statistics: Statistics) -> Stat
     )
 
 
-def logit_proxy(log_policy: Tensor, actions: Tensor) -> Tensor:
-    """1 − 2π_c + Σ_a π_a² of the actions c [...] under log_policy [..., A], without gradient.
+def logit_proxy(policy: Tensor, actions: Tensor) -> Tensor:
+    """1 − 2π_c + Σ_a π_a² of the actions c [...] under `policy` [..., A], without gradient.
 
     Computed as (Σ_{a≠c} π_a)² + Σ_{a≠c} π_a², never negative: the first form cancels, and a
     confident float32 policy would leave nothing of it.
     """
-    others = log_policy.detach().exp().scatter(-1, actions.unsqueeze(-1), 0.0)
+    others = policy.detach().scatter(-1, actions.unsqueeze(-1), 0.0)
     return others.sum(-1).square() + others.square().sum(-1)
+
+
+def surprise(log_policy: Tensor) -> Tensor:
+    """−log π, with a number instead of ∞ where π is 0: what it is multiplied with is 0 there."""
+    return -log_policy.clamp(min=IMPOSSIBLE)
 
 
 def token_statistics(log_policy: Tensor, actions: Tensor, mask: Tensor) -> TokenStatistics:
@@ -96,12 +103,18 @@ def token_statistics(log_policy: Tensor, actions: Tensor, mask: Tensor) -> Token
     Differentiable in `log_policy`, also where an action is impossible (−∞): its entropy term and
     the gradient of it are zero.
     """
+    return decision_statistics(log_policy, log_policy.exp(), actions, mask)
+
+
+def decision_statistics(
+    log_policy: Tensor, policy: Tensor, actions: Tensor, mask: Tensor
+) -> TokenStatistics:
+    """The same, given the exponential of `log_policy`, too, which is the dearest of its parts."""
     chosen = log_policy.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-    finite = log_policy.masked_fill(log_policy == -torch.inf, 0.0)
-    entropy = -(log_policy.exp() * finite).sum(-1)
+    entropy = (policy * surprise(log_policy)).sum(-1)
     return TokenStatistics(
         log_probs=chosen.masked_fill(~mask, 0.0),
         entropy=entropy.masked_fill(~mask, 0.0),
-        logit_proxy=logit_proxy(log_policy, actions).masked_fill(~mask, 0.0),
+        logit_proxy=logit_proxy(policy, actions).masked_fill(~mask, 0.0),
         mask=mask,
     )

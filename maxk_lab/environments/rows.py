@@ -89,6 +89,8 @@ class EnvironmentRow(Row):
     optima: tuple[str, ...] = ()
     # Whether the policy can share one encoding of an instance among its n trajectories.
     shared_encoding: bool = False
+    # Raised whenever the same policy and seed give other digits: all cells are then measured anew.
+    version: int = 1
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         """Whether every trajectory can be listed: J_K and its gradient are then known exactly."""

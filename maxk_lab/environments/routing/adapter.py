@@ -39,8 +39,9 @@ from maxk_lab.environments.routing.decoding import (
 from maxk_lab.environments.routing.files import instances as files
 from maxk_lab.environments.routing.optima import solve
 from maxk_lab.environments.routing.parallel import is_parallel
-from maxk_lab.environments.routing.passes import Pass, parallel, sequential, unrecorded
+from maxk_lab.environments.routing.passes import Pass, parallel, recorded, sequential, unrecorded
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES
+from maxk_lab.environments.routing.walks import walk_of
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import fresh_policy
 
@@ -104,13 +105,18 @@ class RL4COEnvironment:
     def rollout_with_tokens(
         self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int
     ) -> tuple[Rollouts, TokenStatistics]:
-        """Decodes step by step on `LOOP_DEVICES`, else all steps together where that is exact."""
+        """The same trajectories, in one pass of the policy.
+
+        Decoders that `recorded` does not know are decoded step by step on `LOOP_DEVICES`, else all
+        steps together where that is exact.
+        """
         race, start = Race(seed), self._start(policy, instances, n)
-        if instances["action_mask"].device.type in LOOP_DEVICES or not is_parallel(start):
+        if start.pointer is not None:
+            found = recorded(start, start.pointer, race)
+        elif instances["action_mask"].device.type in LOOP_DEVICES or not is_parallel(start):
             found = sequential(start, race)
         else:
-            constant = start.detached()
-            found = parallel(start, lambda state: race(constant.log_policy(state)))
+            found = parallel(start, lambda state: race(start.log_policy(state).exp()))
         return self._rollouts(found, n), mapped(lambda values: unbatchify(values, n), found[1])
 
     def log_probs(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> Tensor:
@@ -217,7 +223,8 @@ class RL4COEnvironment:
         copies = symmetric_copies(self.env, instances)
         actions = greedily(self._start(policy, copies, n)).actions
         # [(n 8 b)], as are the instances: b varies fastest.
-        original = decode(self.env, batchify(instances.clone(), n * DIHEDRAL), replayed(actions))
+        walk = walk_of(self.env, batchify(instances.clone(), n * DIHEDRAL))
+        original = decode(walk, replayed(actions))
         return self._rewards(original, n * DIHEDRAL).amax(1)
 
     def _start(self, policy: nn.Module, instances: TensorDict, n: int) -> Start:

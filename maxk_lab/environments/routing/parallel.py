@@ -13,6 +13,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from maxk_lab.environments.routing.decoding import Start
+from maxk_lab.environments.routing.walks import Entries, State
 
 # The entries of the state that a context embedding reads, but for the mask; those left out cannot
 # take several steps at once.
@@ -43,12 +44,12 @@ def is_parallel(start: Start) -> bool:
     return start.shared > 0 and bool(_read(start)) and not start.policy.decoder.is_dynamic_embedding
 
 
-def kept(start: Start, state: TensorDict) -> TensorDict:
+def kept(start: Start, state: State) -> Entries:
     """The part of a state, about to change, that `parallel_log_policy` needs."""
-    return state.select(*_read(start))
+    return {key: state[key] for key in _read(start)}
 
 
-def parallel_log_policy(start: Start, states: list[TensorDict]) -> Tensor:
+def parallel_log_policy(start: Start, states: list[Entries]) -> Tensor:
     """Log-probabilities [N, T, A] of the next action in the kept states of N trajectories."""
     alone = isinstance(start.policy.decoder.context_embedding, FIRST_ALONE)
     parts = [states[:1], states[1:]] if alone else [states]
@@ -61,13 +62,16 @@ def _read(start: Start) -> tuple[str, ...]:
     return next(((*READ[kind], "action_mask") for kind in kinds if kind in READ), ())
 
 
-def _together(start: Start, states: list[TensorDict]) -> Tensor:
+def _together(start: Start, states: list[Entries]) -> Tensor:
     """[T, N, A]."""
-    steps, count = len(states), len(states[0])
+    steps, count = len(states), len(states[0]["action_mask"])
+    entries = {key: torch.cat([state[key] for state in states]) for key in states[0]}
     groups = steps * start.shared
+    if start.pointer is not None and start.queries is not None:
+        mask = entries["action_mask"]
+        return start.pointer.decide(start.queries(entries), mask).log_policy.view(steps, count, -1)
     if groups == 1:  # RL4CO's embeddings drop a dimension of length one
-        return start.pointed(states[0]).unsqueeze(0)
-    entries = {key: torch.cat([state[key] for state in states]) for key in _read(start)}
+        return start.pointed(TensorDict(entries, batch_size=count)).unsqueeze(0)
     together = TensorDict(
         {key: unbatchify(values, groups) for key, values in entries.items()},
         batch_size=[steps * count // groups, groups],

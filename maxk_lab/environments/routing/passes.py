@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from tensordict import TensorDict
 from torch import Tensor, nn
 
-from maxk_lab.environments.rollouts import TokenStatistics, mapped, token_statistics
+from maxk_lab.environments.rollouts import (
+    TokenStatistics,
+    decision_statistics,
+    mapped,
+    token_statistics,
+)
+from maxk_lab.environments.routing.decoder.backward import Made, differentiable
+from maxk_lab.environments.routing.decoder.pointer import Pointer
 from maxk_lab.environments.routing.decoding import Choice, Decoded, Start, decode
 from maxk_lab.environments.routing.parallel import kept, parallel_log_policy
+from maxk_lab.environments.routing.walks import Entries, State
 
 Pass = tuple[Decoded, TokenStatistics]
 
@@ -23,27 +30,27 @@ def sequential(start: Start, choose: Choice) -> Pass:
     """The decoding loop, with gradient through every step of it."""
     log_policies: list[Tensor] = []
 
-    def act(state: TensorDict) -> Tensor:
+    def act(state: State) -> Tensor:
         log_policies.append(start.log_policy(state))
-        return choose(log_policies[-1])
+        return choose(log_policies[-1].detach().exp())
 
-    decoded = decode(start.env, start.state, act, start.first)
+    decoded = decode(start.walk(), act, start.first)
     return decoded, _statistics(torch.stack(log_policies, 1), decoded)
 
 
-def parallel(start: Start, act: Callable[[TensorDict], Tensor]) -> Pass:
+def parallel(start: Start, act: Callable[[State], Tensor]) -> Pass:
     """The actions `act(state)` [N] without gradient, then all their decisions together, with it.
 
     Only where `is_parallel`. The values of `sequential` up to rounding.
     """
-    states: list[TensorDict] = []
+    states: list[Entries] = []
 
-    def noted(state: TensorDict) -> Tensor:
+    def noted(state: State) -> Tensor:
         states.append(kept(start, state))
         return act(state)
 
     with torch.no_grad():
-        decoded = decode(start.env, start.state, noted, start.first)
+        decoded = decode(start.walk(), noted, start.first)
     return decoded, _statistics(parallel_log_policy(start, states), decoded)
 
 
@@ -55,16 +62,50 @@ def unrecorded(start: Start, choose: Choice) -> Pass:
     """
     steps: list[TokenStatistics] = []
 
-    def act(state: TensorDict) -> Tensor:
+    def act(state: State) -> Tensor:
         log_policy = start.log_policy(state)
-        action = choose(log_policy)
-        steps.append(token_statistics(log_policy, action, ~state["done"].reshape(-1)))
+        policy = log_policy.exp()
+        action = choose(policy)
+        steps.append(decision_statistics(log_policy, policy, action, _deciding(state)))
         return action
 
-    decoded = decode(start.env, start.state, act, start.first)
-    columns = zip(*(vars(step).values() for step in steps), strict=True)
-    tokens = TokenStatistics(*(torch.stack(column, 1) for column in columns))
+    decoded = decode(start.walk(), act, start.first)
+    return decoded, _after_forced(_columns(steps), decoded)
+
+
+def recorded(start: Start, pointer: Pointer, choose: Choice) -> Pass:
+    """The values of `sequential`, digit for digit, and its gradient up to rounding.
+
+    `pointer` is that of `start`. The loop itself has no gradient but for its queries, and keeps
+    what the backward pass needs of each decision.
+    """
+    made: list[Made] = []
+    steps: list[TokenStatistics] = []
+
+    def act(state: State) -> Tensor:
+        query = start.query(state)
+        with torch.no_grad():
+            decision = pointer.decide(query, state["action_mask"])
+            log_policy, policy = decision.log_policy, decision.log_policy.exp()
+            action = choose(policy)
+            steps.append(decision_statistics(log_policy, policy, action, _deciding(state)))
+        made.append(Made(decision, policy, action))
+        return action
+
+    decoded = decode(start.walk(), act, start.first)
+    tokens = differentiable(pointer, made, _columns(steps))
     return decoded, _after_forced(tokens, decoded)
+
+
+def _deciding(state: State) -> Tensor:
+    """Whether the trajectories [N] are not at their end."""
+    return ~state["done"].reshape(-1)
+
+
+def _columns(steps: list[TokenStatistics]) -> TokenStatistics:
+    """The statistics [N, T] of T steps [N]."""
+    columns = zip(*(vars(step).values() for step in steps), strict=True)
+    return TokenStatistics(*(torch.stack(column, 1) for column in columns))
 
 
 def _statistics(log_policy: Tensor, decoded: Decoded) -> TokenStatistics:

@@ -55,6 +55,8 @@ class RoutingRow(EnvironmentRow):
     files: tuple[FileFormat, ...] = FILES
     multistart: bool = True
     shared_encoding: bool = True
+    # 2 since the projections of the decoder are folded into its keys.
+    version: int = 2
 
     def lacks_solver(self, optimum: str) -> str | None:
         return NEEDS_PYVRP if optimum == "pyvrp" and find_spec("pyvrp") is None else None

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
@@ -74,7 +75,7 @@ def _pool(
     axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
     meaning = axes | {
         "policy": without_paths(unit["policy"]),
-        "version": [IDENTITY_VERSION, RECORD_VERSION],
+        "version": [IDENTITY_VERSION, RECORD_VERSION, _version(unit)],
     }
     path = None if cache is None else cache / f"pool-{content_hash(meaning)}.npz"
     cached = _read_pool(path)
@@ -97,6 +98,11 @@ def _pool(
         arrays: dict[str, Any] = pool.to_arrays()
         save_atomically(path, lambda file: np.savez(file, **arrays))
     return pool
+
+
+def _version(unit: Mapping[str, Any]) -> int:
+    """Return that of the environment: the digits of its policies and trajectories."""
+    return ENVIRONMENTS.get(unit["environment"]["name"]).version
 
 
 def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
@@ -127,7 +133,7 @@ def _policy_at_stage(
     warmup = WarmUp.start(policy, settings["learning_rate"])
     axes = {key: unit[key] for key in ("environment", "seed", "warmup")} | {
         "policy": without_paths(unit["policy"]),
-        "version": IDENTITY_VERSION,
+        "version": [IDENTITY_VERSION, _version(unit)],
     }
     name = f"policy-{content_hash(axes)}"
     saved = [] if cache is None else sorted(cache.glob(f"{name}-*.pt"), key=_step_of, reverse=True)

@@ -53,7 +53,8 @@ class Unit(ABC):
     def meaning(self) -> dict[str, Any]:
         """Return the part of the unit that tells its cells from those of others."""
         told: dict[str, Any] = without_paths(self.as_dict())
-        return told
+        version = ENVIRONMENTS.get(self.environment["name"]).version
+        return told | ({} if version == 1 else {"environment_version": version})
 
     def check_machine(self) -> None:  # noqa: B027
         """Raise `LabError` where this machine lacks what the unit asks for."""

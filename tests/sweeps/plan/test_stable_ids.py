@@ -1,6 +1,7 @@
 """Cells of experiments keep their ids: of those before grids were lists, too.
 
-Gradient cells have had others since records hold the spread of blocks.
+Gradient cells have had others since records hold the spread of blocks, and those of RL4CO since the
+decoder is folded.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ EXPERIMENTS = Path(__file__).parents[3] / "experiments"
         ("ci/papers_off_policy", 54, 0, "74921dce669cc31e", "0635ebb03c24d6bf"),
         ("ci/papers_ordergrad", 144, 0, "3fa9735ff5df6ac7", "0230971631efd5ed"),
         ("llm_training", 85, 37, "326f704ff52fe21a", "007bd6820e43d58c"),
-        ("tsp_sweep", 438, 11, "3ba595a4feb0d798", "004a45a14b8dc2b4"),
+        ("tsp_sweep", 438, 11, "4e979dd049df80af", "005193170b6fe546"),
     ],
 )
 def test_the_ids_of_older_cells(
@@ -39,3 +40,13 @@ def test_the_ids_of_older_cells(
     ids = sorted({cell.id for cell in plan.cells})
     assert (len(plan.cells), len(plan.skipped)) == (cells, skipped)
     assert (hashlib.sha256("".join(ids).encode()).hexdigest()[:16], ids[0]) == (hashed, first)
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("ci/tsp_training_small", 2), ("ci/llm_training_small", None)]
+)
+def test_cells_tell_the_digits_of_their_environment_where_they_have_changed(
+    name: str, version: int | None
+) -> None:
+    cells = make_plan(load_spec(EXPERIMENTS / f"{name}.yaml")).cells
+    assert {cell.as_dict().get("environment_version") for cell in cells} == {version}
