@@ -36,6 +36,7 @@ _TITLE_LINES = 3
 _LETTER = 0.0078
 _LABEL_LETTER = 0.0072
 _LEGEND_LINE = 0.19
+_DOTS_PER_INCH = 150
 
 
 def look(index: int) -> dict[str, Any]:
@@ -141,11 +142,22 @@ def bars(values: Sequence[Interval]) -> Any:
 
 
 def save(figure: Figure, out: Path, name: str) -> list[Path]:
-    """Write `<name>.png` and `<name>.svg`, the same bytes each time."""
+    """Write `<name>.png` and `<name>.svg`, the same bytes each time, in one layout."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / f"{name}.png", out / f"{name}.svg"]
-    figure.savefig(paths[0], dpi=150, metadata={"Software": None})
-    figure.savefig(paths[1], metadata={"Date": None})
+    figure.set_dpi(_DOTS_PER_INCH)
+    # `savefig` would measure all texts for a layout, and draw once for nothing, for each file.
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+    png: Any = FigureCanvasAgg(figure)
+    png.print_png(paths[0], metadata={"Software": None})
+    svg: Any = FigureCanvasSVG(figure)
+    svg.print_svg(paths[1], metadata={"Date": None})
     return paths
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxk_lab.report.drawing.style import bars, finish, look, panels
+from maxk_lab.report.rows import grouped
 from maxk_lab.studies.gradient.figures.questions import about
 from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.row.order import method, method_order
@@ -93,8 +94,10 @@ def forest_figure(rows: Sequence[GradientRow], title: str, level: float) -> Figu
     for j, k in enumerate(ks):
         panel = axes[0][j]
         panel.axvline(1.0, color="black", linewidth=0.8, zorder=1)
-        for row in (row for row in rows if row.key.k == k):
-            _forest_mark(panel, row, heights[methods.index(method(row)), row.key.n], limits)
+        marks = [
+            (row, heights[methods.index(method(row)), row.key.n]) for row in rows if row.key.k == k
+        ]
+        _forest_marks(panel, marks, limits)
         panel.set(
             title=f"K = {k}",
             xlabel="scale (1: unbiased)",
@@ -126,28 +129,39 @@ def _forest_limits(rows: Sequence[GradientRow]) -> tuple[float, float]:
     return float(low - air), float(high + air)
 
 
-def _forest_mark(axes: Axes, row: GradientRow, height: float, limits: tuple[float, float]) -> None:
-    value = row.intervals["scale"]
-    if not value.known:
+def _forest_marks(
+    axes: Axes, marks: Sequence[tuple[GradientRow, float]], limits: tuple[float, float]
+) -> None:
+    """Mark rows at their heights, those of one verdict together: every call for a mark costs."""
+    for _, height in (mark for mark in marks if not mark[0].intervals["scale"].known):
         axes.text(1.0, height, "—", ha="center", va="center", fontsize=8, color="#666666", zorder=3)
-        return
-    marker, colour = VERDICT_MARKS[row.bias.verdict]
-    axes.errorbar(
-        [value.value],
-        [height],
-        xerr=bars([value]),
-        fmt=marker,
-        color=colour,
-        markersize=4,
-        linewidth=1.1,
-        capsize=1.5,
-        label=row.bias.verdict,
-    )
-    for end, beyond, arrow in (
-        (limits[0], value.low < limits[0], "<"),
-        (limits[1], value.high > limits[1], ">"),
-    ):
-        if beyond:
-            axes.plot(
-                [end], [height], marker=arrow, color=colour, markersize=5, clip_on=False, zorder=3
-            )
+    known = [mark for mark in marks if mark[0].intervals["scale"].known]
+    for verdict, alike in grouped(known, lambda mark: mark[0].bias.verdict).items():
+        marker, colour = VERDICT_MARKS[verdict]
+        values = [row.intervals["scale"] for row, _ in alike]
+        heights = [height for _, height in alike]
+        axes.errorbar(
+            [value.value for value in values],
+            heights,
+            xerr=bars(values),
+            fmt=marker,
+            color=colour,
+            markersize=4,
+            linewidth=1.1,
+            capsize=1.5,
+            label=verdict,
+        )
+        for end, arrow, side in ((limits[0], "<", -1), (limits[1], ">", 1)):
+            ends = [value.low if side < 0 else value.high for value in values]
+            beyond = [h for h, far in zip(heights, ends, strict=True) if side * (far - end) > 0]
+            if beyond:
+                axes.plot(
+                    [end] * len(beyond),
+                    beyond,
+                    linestyle="none",
+                    marker=arrow,
+                    color=colour,
+                    markersize=5,
+                    clip_on=False,
+                    zorder=3,
+                )
