@@ -6,14 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash, without_paths
+from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, SharedHash, without_paths
 from maxk_lab.sweeps.studies import GRID_AXES
 
 # Keys of a cell as JSON that are no part of its meaning.
 OUTSIDE_MEANING = ("id", "setting")
+_POINT = attrgetter(*GRID_AXES)
 # A grid point: its axes, and its stage and varied settings where it has them.
 Point = dict[str, Any]
 
@@ -56,6 +58,16 @@ class Unit(ABC):
         version = ENVIRONMENTS.get(self.environment["name"]).version
         return told | ({} if version == 1 else {"environment_version": version})
 
+    @cached_property
+    def shared_meaning(self) -> dict[str, Any]:
+        """All that tells one cell of the unit from others, but for its grid point."""
+        return {"identity_version": IDENTITY_VERSION, "study": self.study, **self.meaning()}
+
+    @cached_property
+    def shared_hash(self) -> SharedHash:
+        """The ids of its cells, by their grid points."""
+        return SharedHash(self.shared_meaning, GRID_AXES)
+
     def check_machine(self) -> None:  # noqa: B027
         """Raise `LabError` where this machine lacks what the unit asks for."""
 
@@ -90,15 +102,6 @@ class Cell:
     n: int
     k: int
 
-    @cached_property
-    def _meaning(self) -> dict[str, Any]:
-        return {
-            "identity_version": IDENTITY_VERSION,
-            "study": self.study,
-            **self.unit.meaning(),
-            **self._axes,
-        }
-
     @property
     def _axes(self) -> Point:
         return {axis: getattr(self, axis) for axis in GRID_AXES}
@@ -106,7 +109,7 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """16 hex digits that depend on the resolved meaning of the cell and on nothing else."""
-        return content_hash(self._meaning)
+        return self.unit.shared_hash.of(_POINT(self))
 
     @property
     def study(self) -> str:
@@ -142,7 +145,7 @@ class Cell:
     def as_dict(self) -> dict[str, Any]:
         """Return the cell as plain JSON, with its id and, outside its meaning, its setting."""
         setting = {"setting": dict(self.setting)} if self.setting else {}
-        return {"id": self.id, **self._meaning, **setting}
+        return {"id": self.id, **self.unit.shared_meaning, **self._axes, **setting}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cell) and self.id == other.id

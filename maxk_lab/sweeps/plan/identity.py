@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 # Raised whenever the same cell would be measured differently; records of another version are stale.
@@ -18,12 +19,37 @@ def canonical_json(obj: Any) -> str:
 
     Raises `ValueError` for NaN and infinities, `TypeError` for what JSON has no word for.
     """
-    return json.dumps(_positive_zero(obj), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(_positive_zero(obj))
 
 
 def content_hash(obj: Any) -> str:
     """Return the first 16 hex digits of the SHA-256 of the canonical JSON of `obj`."""
-    return hashlib.sha256(canonical_json(obj).encode()).hexdigest()[:16]
+    return _hashed(canonical_json(obj))
+
+
+class SharedHash:
+    """The content hashes of mappings that share all but the values of a few keys.
+
+    What they share is written once.
+    """
+
+    def __init__(self, shared: Mapping[str, Any], keys: Sequence[str]) -> None:
+        # The text before each value of a key, the number of the key, and the text after the last.
+        self._parts: list[tuple[str, int]] = []
+        text = "{"
+        for key in sorted({*shared, *keys}):
+            text += f"{_written(key)}:"
+            if key in keys:
+                self._parts.append((text, keys.index(key)))
+                text = ","
+            else:
+                text += f"{canonical_json(shared[key])},"
+        self._end = text[:-1] + "}"
+
+    def of(self, values: Sequence[Any]) -> str:
+        """Return the content hash of the mapping with these values of its keys."""
+        texts = [f"{text}{_written(values[number])}" for text, number in self._parts]
+        return _hashed("".join((*texts, self._end)))
 
 
 def without_defaults(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,6 +72,19 @@ def without_paths(obj: Any) -> Any:
     if set(obj) == FILE_KEYS:
         return {"sha256": obj["sha256"]}
     return {key: without_paths(value) for key, value in obj.items()}
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# The axes of a grid have few values, and each of them many cells.
+@lru_cache(maxsize=1024, typed=True)
+def _written(value: Any) -> str:
+    return canonical_json(value)
 
 
 def _positive_zero(obj: Any) -> Any:
