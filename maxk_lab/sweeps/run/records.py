@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,9 +11,11 @@ from typing import Any, Literal
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
+from maxk_lab.memory import kept
 from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING, Cell
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.encoding import decoded, encoded
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
 Status = Literal["done", "failed"]
@@ -36,22 +37,12 @@ class Record:
 
         Raises `ValueError` or `TypeError` for what JSON cannot hold.
         """
-        body = asdict(self)
-        content = {"checksum": _checksum(body), **body}
-        return (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+        return encoded(asdict(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:
         """Return the record in `data`. Raises `ValueError` that says what is damaged."""
-        try:
-            content = json.loads(data)
-        except ValueError:
-            raise ValueError("not complete JSON") from None
-        if not isinstance(content, dict):
-            raise ValueError("not a record")
-        checksum = content.pop("checksum", None)
-        if checksum != _checksum(content):
-            raise ValueError("its checksum does not fit its content")
+        content = decoded(data)
         try:
             return cls(**content)
         except TypeError:
@@ -64,11 +55,6 @@ def _as_planned(record: Record, cell: Cell) -> Record:
         return record
     bare = {key: value for key, value in record.cell.items() if key != "setting"}
     return replace(record, cell=bare | ({"setting": dict(cell.setting)} if cell.setting else {}))
-
-
-def _checksum(body: Mapping[str, Any]) -> str:
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class RunDirectory:
@@ -115,12 +101,16 @@ class RunDirectory:
 
     def read(self, cell_id: str) -> Record | None:
         """Return the record of a cell; None if absent, damaged or of another identity version."""
-        return None if self._of_other_version(cell_id) else self._read(cell_id)
+        record = self._read(cell_id)
+        return None if record is None or _of_other_version(record) else record
 
     def records(self, plan: Plan) -> list[Record]:
         """Return the records of the plan's cells in its order, failed too, with its setting."""
-        found = ((self.read(cell.id), cell) for cell in plan.cells)
-        return [_as_planned(record, cell) for record, cell in found if record is not None]
+        there = set(self.ids())
+        self._problems = {one: why for one, why in self._problems.items() if one in there}
+        found = ((self._read(cell.id, cell), cell) for cell in plan.cells if cell.id in there)
+        with kept():
+            return [_as_planned(record, cell) for record, cell in found if record is not None]
 
     def all_records(self) -> Iterator[Record]:
         """Yield every sound record of this identity version, also where no plan asks for it."""
@@ -128,33 +118,36 @@ class RunDirectory:
 
     def ids(self) -> list[str]:
         """Return the ids of all cells with a file, sorted."""
+        try:
+            names = os.listdir(self.cells_path)
+        except FileNotFoundError:
+            return []
         return sorted(
-            path.stem for path in self.cells_path.glob("*.json") if not path.name.startswith(".")
+            name.removesuffix(".json")
+            for name in names
+            if name.endswith(".json") and not name.startswith(".")
         )
 
     def stale(self, plan: Plan) -> list[str]:
-        """Return cells with a record that the plan does not reuse: of another spec or version."""
+        """Return cells with a record that the plan does not reuse: of another spec or version.
+
+        The id of a cell tells its version, too.
+        """
         planned = {cell.id for cell in plan.cells}
-        return [one for one in self.ids() if one not in planned or self._of_other_version(one)]
+        return [one for one in self.ids() if one not in planned]
 
-    def _of_other_version(self, cell_id: str) -> bool:
-        record = self._read(cell_id)
-        return record is not None and record.cell.get("identity_version") != IDENTITY_VERSION
-
-    def _read(self, cell_id: str) -> Record | None:
-        path = self._path(cell_id)
+    def _read(self, cell_id: str, planned: Cell | None = None) -> Record | None:
+        path = f"{self.cells_path}/{cell_id}.json"
         try:
-            status = path.stat()
+            status = os.stat(path)
             # Records are replaced, never edited: the same file need not be read twice.
             stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
             known = self._known.get(cell_id)
             if known is not None and known[0] == stamp:
                 return known[1]
-            record = Record.from_bytes(path.read_bytes())
-            meaning = {
-                key: value for key, value in record.cell.items() if key not in OUTSIDE_MEANING
-            }
-            if record.cell.get("id") != cell_id or content_hash(meaning) != cell_id:
+            with open(path, "rb") as file:
+                record = Record.from_bytes(file.read())
+            if not _is_of(record, cell_id, planned):
                 raise ValueError("it is not the record of this cell")
         except FileNotFoundError:
             self._problems.pop(cell_id, None)
@@ -168,6 +161,18 @@ class RunDirectory:
 
     def _path(self, cell_id: str) -> Path:
         return self.cells_path / f"{cell_id}.json"
+
+
+def _of_other_version(record: Record) -> bool:
+    return record.cell.get("identity_version") != IDENTITY_VERSION
+
+
+def _is_of(record: Record, cell_id: str, planned: Cell | None) -> bool:
+    """Whether it is the record of the cell with this id, which may be `planned`."""
+    if planned is not None and record.cell == planned.as_dict():
+        return True
+    meaning = {key: value for key, value in record.cell.items() if key not in OUTSIDE_MEANING}
+    return record.cell.get("id") == cell_id == content_hash(meaning)
 
 
 def find_runs(results: str | Path = "results") -> list[RunDirectory]:

@@ -1,0 +1,81 @@
+"""Records as bytes: JSON with a checksum of its content, which is checked on every reading."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import from_json
+
+_SPACE = b" \n"
+# A string of JSON with its quotation marks, whatever is escaped in it.
+_STRING = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")')
+_CHECKSUM = re.compile(rb',"checksum":"([0-9a-f]{64})"')
+
+
+def encoded(content: Mapping[str, Any]) -> bytes:
+    """Return the content as JSON with its checksum.
+
+    Raises `ValueError` or `TypeError` for what JSON cannot hold.
+    """
+    whole = {"checksum": _checksum(content), **content}
+    return (json.dumps(whole, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def decoded(data: bytes) -> dict[str, Any]:
+    """Return the content of `encoded` data. Raises `ValueError` that says what is damaged."""
+    found = decoded_as_written(data)
+    return decoded_in_any_layout(data) if found is None else found
+
+
+def decoded_as_written(data: bytes) -> dict[str, Any] | None:
+    """Return the content of data laid out as `encoded` does; None for any other, sound or not.
+
+    The checksum is that of the text without its layout, which is cheaper to remove than the content
+    is to write anew.
+    """
+    text = _without_layout(data)
+    found = _CHECKSUM.search(text)
+    if found is None:
+        return None
+    body = text[: found.start()] + text[found.end() :]
+    if hashlib.sha256(body).hexdigest().encode() != found[1]:
+        return None
+    try:
+        content = from_json(body)
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def decoded_in_any_layout(data: bytes) -> dict[str, Any]:
+    """Return the content of JSON data with a checksum. Raises `ValueError` as `decoded`."""
+    try:
+        content = json.loads(data)
+    except ValueError:
+        raise ValueError("not complete JSON") from None
+    if not isinstance(content, dict):
+        raise ValueError("not a record")
+    if content.pop("checksum", None) != _checksum(content):
+        raise ValueError("its checksum does not fit its content")
+    return content
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_layout(data: bytes) -> bytes:
+    """Return JSON without the spaces and ends of lines that are outside of its strings."""
+    if b"\\" in data:
+        parts = _STRING.split(data)
+        parts[::2] = [part.translate(None, _SPACE) for part in parts[::2]]
+        return b"".join(parts)
+    # Without an escaped one, every second quotation mark opens a string.
+    parts = data.split(b'"')
+    parts[::2] = [part.translate(None, _SPACE) for part in parts[::2]]
+    return b'"'.join(parts)

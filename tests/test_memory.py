@@ -1,0 +1,38 @@
+"""The collector is off while objects that stay are made, and as it was afterwards."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from maxk_lab.memory import kept
+
+
+def fails() -> None:
+    with kept():
+        assert not gc.isenabled()
+        raise KeyError
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_rests_meanwhile(enabled):
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with pytest.raises(KeyError):
+            fails()
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+        gc.unfreeze()
+
+
+def test_what_was_made_is_not_looked_through_again():
+    with kept():
+        made = [[number] for number in range(1000)]
+    try:
+        tracked = {id(one) for one in gc.get_objects()}
+        assert not any(id(one) in tracked for one in made)
+    finally:
+        gc.unfreeze()
