@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from maxk_lab.statistics.deviations import Deviation
 from maxk_lab.statistics.measures import Question
 from maxk_lab.statistics.spread import MORE_SKEWNESS, Spread
-from maxk_lab.statistics.units import Array, Units
+from maxk_lab.statistics.strata import Strata
+from maxk_lab.statistics.units import Array, Units, stratified_mean
 
 THESE: Question = "these instances"
 LIKE_THESE: Question = "instances like these"
@@ -85,18 +86,27 @@ def over_instances(values: Array, members: Sequence[NDArray[np.int64]]) -> Error
 
     NaN where a stratum has one.
     """
+    strata = Strata.of(members)
     found = np.full((len(values), values.shape[1], 1), np.nan)
     thirds = np.zeros(values.shape[1])
-    for m in members:
+    freedom = values.shape[1] - len(strata)
+    means = strata.means(values)
+    table = strata.table(values)
+    if table is not None and (count := table.shape[-1]) > 1:
+        far = (table - means.T[..., None]).reshape(values.shape)
+        found[:, :, 0] = far / (len(strata) * np.sqrt(count * (count - 1)))
+        if count > 2:
+            thirds[:] = MORE_SKEWNESS * np.sqrt(count * (count - 1)) / (count - 2)
+        return Errors(np.mean(means, axis=0), found, thirds, freedom, LIKE_THESE)
+    for m, mean in zip(strata, means, strict=True):
         count = len(m)
         if count < 2:
             continue
-        far = values[:, m] - values[:, m].mean(1, keepdims=True)
-        found[:, m, 0] = far / (len(members) * np.sqrt(count * (count - 1)))
+        far = values[:, m] - mean[:, None]
+        found[:, m, 0] = far / (len(strata) * np.sqrt(count * (count - 1)))
         if count > 2:
             thirds[m] = MORE_SKEWNESS * np.sqrt(count * (count - 1)) / (count - 2)
-    freedom = values.shape[1] - len(members)
-    return Errors(_means(values, members), found, thirds, freedom, LIKE_THESE)
+    return Errors(np.mean(means, axis=0), found, thirds, freedom, LIKE_THESE)
 
 
 def over_blocks(values: Array, by_block: Array, members: Sequence[NDArray[np.int64]]) -> Errors:
@@ -105,16 +115,17 @@ def over_blocks(values: Array, by_block: Array, members: Sequence[NDArray[np.int
     `by_block` [F, U, B] is how far the blocks of each lie from it.
     """
     blocks = by_block.shape[2]
-    parts = by_block * _weights(members, values.shape[1])[:, None]
+    strata = Strata.of(members)
+    parts = by_block * strata.weights(values.shape[1])[:, None]
     parts = parts / np.sqrt(blocks * (blocks - 1)) if blocks > 1 else np.full_like(parts, np.nan)
     factor = np.sqrt(blocks * (blocks - 1)) / (blocks - 2) if blocks > 2 else 0.0
     thirds = np.full(values.shape[1], factor)
-    return Errors(_means(values, members), parts, thirds, blocks - 1, THESE)
+    return Errors(stratified_mean(values, strata), parts, thirds, blocks - 1, THESE)
 
 
 def of_deviation(deviation: Deviation, members: Sequence[NDArray[np.int64]]) -> Spread:
     """The spread of a deviation's mean over instances that stay."""
-    weight = _weights(members, len(deviation.mean))
+    weight = Strata.of(members).weights(len(deviation.mean))
     parts = weight**2 * deviation.variance
     variance = float(parts.sum())
     error = float(np.sqrt(variance))
@@ -132,7 +143,7 @@ def roughness_of(deviation: Deviation, members: Sequence[NDArray[np.int64]]) -> 
 
     The relative variance of its squared error, and the variance of its skewness.
     """
-    parts = _weights(members, len(deviation.mean)) ** 2 * deviation.variance
+    parts = Strata.of(members).weights(len(deviation.mean)) ** 2 * deviation.variance
     total = float(parts.sum())
     known = np.maximum(np.minimum(deviation.freedom, 2 * deviation.carrying), 1.0)
     blocks = deviation.freedom + 1
@@ -154,17 +165,28 @@ def of_numbers(
     `freedom` is that of each error.
     """
     if question == LIKE_THESE:
-        kept = np.concatenate(members)
-        places = np.split(np.arange(len(kept)), np.cumsum([len(m) for m in members])[:-1])
+        kept, places = one_behind_the_other(members)
         return over_instances(values[None, kept], places).spread(np.ones(1))
-    mean = float(np.mean([values[m].mean() for m in members]))
+    strata = Strata.of(members)
+    mean = float(stratified_mean(values[None], strata)[0])
     if errors is None:
         return Spread(mean, float("nan"), 0.0, float("nan"))
-    weight = _weights(members, len(values))
-    parts = np.concatenate([(weight[m] * errors[m]) ** 2 for m in members])
+    kept = np.concatenate(strata)
+    parts = (strata.weights(len(values))[kept] * errors[kept]) ** 2
     squares = float((parts**2).sum())
     together = freedom * (float(parts.sum()) ** 2 / squares if squares > 0 else 1.0)
     return Spread(mean, float(np.sqrt(parts.sum())), 0.0, together)
+
+
+def one_behind_the_other(
+    members: Sequence[NDArray[np.int64]],
+) -> tuple[NDArray[np.int64], Strata]:
+    """Return the units that there are in some stratum, and the strata of these alone."""
+    kept = np.concatenate(members)
+    strata = Strata.of(members)
+    if np.array_equal(kept, np.arange(len(kept))):
+        return kept, strata
+    return kept, Strata(np.split(np.arange(len(kept)), np.cumsum([len(m) for m in members])[:-1]))
 
 
 def moment_errors(units: Units, question: Question) -> Errors:
@@ -197,17 +219,4 @@ def combined(combination: Array, columns: Array) -> Array:
     """The linear combination [F] of columns [F, ...]; those that it leaves out may be NaN."""
     used = combination != 0
     found: Array = np.tensordot(combination[used], columns[used], 1)
-    return found
-
-
-def _weights(members: Sequence[NDArray[np.int64]], count: int) -> Array:
-    """The weight of each instance in the mean."""
-    found = np.zeros(count)
-    for m in members:
-        found[m] = 1 / (len(members) * len(m))
-    return found
-
-
-def _means(values: Array, members: Sequence[NDArray[np.int64]]) -> Array:
-    found: Array = np.mean([values[:, m].mean(1) for m in members], axis=0)
     return found

@@ -12,6 +12,7 @@ from maxk_lab.statistics.errors import (
     LIKE_THESE,
     THESE,
     Errors,
+    one_behind_the_other,
     over_blocks,
     over_instances,
 )
@@ -25,6 +26,7 @@ from maxk_lab.statistics.quotients import (
     ratio_of,
     tangent,
 )
+from maxk_lab.statistics.strata import Strata
 from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
 
 # By simulation: at 1 a star is on the wrong side in 4 % where ratios have a log-sd of 1, at 1.6 in
@@ -97,8 +99,7 @@ def stays_less(a: Units, b: Units) -> bool:
     farthest = int(np.argmax(np.abs(differences)))
     values = np.append(differences, MISSING * abs(differences[farthest]))
     stratum = np.append(a.stratum, a.stratum[farthest])
-    members = [np.flatnonzero(stratum == which) for which in np.unique(stratum)]
-    errors = over_instances(values[np.newaxis], members)
+    errors = over_instances(values[np.newaxis], Strata.told_by(stratum))
     spread = errors.spread(np.ones(1))
     return bool(spread.mean + stats.t.ppf(0.975, errors.freedom) * spread.error < 0)
 
@@ -150,8 +151,7 @@ def _of_numbers(a: Units, b: Units, row: MeasureRow, asked: Question, level: flo
     means = stratified_mean(columns, members)
     if not (means > 0).all():
         return undefined(level, f"{row.name} of one side is not positive")
-    kept = np.concatenate(members)
-    places = np.split(np.arange(len(kept)), np.cumsum([len(m) for m in members])[:-1])
+    kept, places = one_behind_the_other(members)
     columns = columns[:, kept]
     tangents = tangent(lambda both: both[0], means), tangent(lambda both: both[1], means)
     reason = too_few_for(columns, None, places, tangents) if asked == LIKE_THESE else ""

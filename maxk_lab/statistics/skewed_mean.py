@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.shares import counted
+from maxk_lab.statistics.seeds.shares import counted
 from maxk_lab.statistics.spread import MORE_SKEWNESS, Spread
 from maxk_lab.statistics.units import Array
 

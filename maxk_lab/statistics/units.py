@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pydantic import Field
 
 from maxk_lab.fields import Numbers, Recorded
 from maxk_lab.statistics.deviations import Deviation, Deviations, RecordedDeviations, plain, rounded
+from maxk_lab.statistics.strata import Strata
 
 Array = NDArray[np.float64]
 FIELDS = ("m2", "mean_square", "inner", "truth")
@@ -187,23 +189,35 @@ class Units:
 
     def columns(self) -> Array:
         """[4, U] in the order of `FIELDS`."""
-        return np.stack([getattr(self, name) for name in FIELDS])
+        return self._columns
 
-    def members(self) -> list[NDArray[np.int64]]:
+    def members(self) -> Strata:
         """The unit indices of each stratum."""
-        return [np.flatnonzero(self.stratum == s) for s in np.unique(self.stratum)]
+        return self._strata
+
+    @cached_property
+    def _columns(self) -> Array:
+        found = np.stack([getattr(self, name) for name in FIELDS])
+        found.flags.writeable = False  # every measure is of the same
+        return found
+
+    @cached_property
+    def _strata(self) -> Strata:
+        return Strata.told_by(self.stratum)
 
 
 def stratified_mean(columns: Array, members: Sequence[NDArray[np.int64]]) -> Array:
     """Mean over the units of each stratum, then over strata: [F, U] → [F]."""
-    means: Array = np.mean([columns[:, m].mean(axis=-1) for m in members], axis=0)
+    means: Array = np.mean(Strata.of(members).means(columns), axis=0)
     return means
 
 
-def defined_members(values: Array, members: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+def defined_members(values: Array, members: Sequence[NDArray[np.int64]]) -> Strata:
     """The units of each stratum whose value is not NaN; empty where a stratum has none of them."""
-    kept = [m[~np.isnan(values[m])] for m in members]
-    return kept if all(len(m) for m in kept) else []
+    if not np.isnan(values).any():
+        return Strata.of(members)
+    kept = Strata(m[~np.isnan(values[m])] for m in members)
+    return kept if all(len(m) for m in kept) else Strata()
 
 
 def _array(values: Any) -> Array:
