@@ -75,10 +75,10 @@ def draw_pool(
         lengths=stacked("lengths"),
         logit_proxy=stacked("logit_proxy"),
         rows=stacked("rows"),
-        gram=torch.stack([_pad(part.gram, rows, rows) for part in parts]),
+        gram=_padded([part.gram for part in parts], rows, rows),
         scores=stacked("scores"),
         objectives=tuple(objective.name for objective in exact),
-        inner=torch.stack([_pad(part.inner, max(rows, width), len(exact)) for part in parts]),
+        inner=_padded([part.inner for part in parts], max(rows, width), len(exact)),
         norm=stacked("norm"),
         value=stacked("value"),
         probabilities=over_listed("probabilities"),
@@ -92,10 +92,14 @@ def draw_pool(
     )
 
 
-def _pad(matrix: Tensor, rows: int, columns: int) -> Tensor:
-    return torch.nn.functional.pad(
-        matrix, (0, columns - matrix.shape[1], 0, rows - matrix.shape[0])
-    )
+def _padded(matrices: Sequence[Tensor], rows: int, columns: int) -> Tensor:
+    """[I, rows, columns], zero-padded; a single matrix of that size is not copied, being large."""
+    if len(matrices) == 1 and matrices[0].shape == (rows, columns):
+        return matrices[0].unsqueeze(0)
+    held = matrices[0].new_zeros(len(matrices), rows, columns)
+    for own, matrix in zip(held, matrices, strict=True):
+        own[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return held
 
 
 def _pad_to(values: Tensor, columns: int) -> Tensor:

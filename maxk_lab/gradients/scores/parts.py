@@ -19,7 +19,7 @@ from maxk_lab.gradients.enumerated.exact import (
     exact_gradient_weights,
     exact_value,
 )
-from maxk_lab.gradients.scores.per_trajectory import score_gram
+from maxk_lab.gradients.scores.products import score_gram
 from maxk_lab.gradients.scores.trajectories import instance_scores
 from maxk_lab.gradients.scores.vectorised import VectorisedScores
 

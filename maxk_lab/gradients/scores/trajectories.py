@@ -12,13 +12,8 @@ from maxk_lab.environments.capabilities import LayerwiseEnvironment, VectorisedE
 from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.gradients.scores.by_layer import layer_scores
 from maxk_lab.gradients.scores.layers import NotByLayerError
-from maxk_lab.gradients.scores.per_trajectory import (
-    BatchedScores,
-    Scores,
-    grams_of_scores,
-    norms_of_scores,
-    trajectory_scores,
-)
+from maxk_lab.gradients.scores.per_trajectory import BatchedScores, Scores, trajectory_scores
+from maxk_lab.gradients.scores.products import grams_of_scores, norms_of_scores
 from maxk_lab.gradients.scores.vectorised import VectorisedScores
 
 # So many trajectories at a time decide whether a policy's layers tell its scores: two numbers, for

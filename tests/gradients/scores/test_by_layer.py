@@ -8,12 +8,8 @@ from torch import nn
 from maxk_lab.environments.capabilities import LayerwiseEnvironment
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.gradients.scores.by_layer import LayerScores, layer_scores
-from maxk_lab.gradients.scores.per_trajectory import (
-    BatchedScores,
-    norms_of_scores,
-    score_gram,
-    trajectory_scores,
-)
+from maxk_lab.gradients.scores.per_trajectory import BatchedScores, trajectory_scores
+from maxk_lab.gradients.scores.products import norms_of_scores, score_gram
 from maxk_lab.gradients.scores.trajectories import (
     instance_scores,
     trajectory_grams,

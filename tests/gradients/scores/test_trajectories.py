@@ -8,13 +8,9 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores import vectorised
 from maxk_lab.gradients.scores.draw import draw_pool
-from maxk_lab.gradients.scores.per_trajectory import (
-    BatchedScores,
-    grams_of_scores,
-    norms_of_scores,
-    score_gram,
-)
+from maxk_lab.gradients.scores.per_trajectory import BatchedScores
 from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.gradients.scores.products import grams_of_scores, norms_of_scores, score_gram
 from maxk_lab.gradients.scores.proxies import correlation
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.gradients.scores.vectorised import VectorisedScores
