@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from maxk_lab.statistics.errors import (
     LIKE_THESE,
@@ -34,7 +34,7 @@ from maxk_lab.statistics.quotients import (
     ratio_of,
     tangent,
 )
-from maxk_lab.statistics.spread import Spread
+from maxk_lab.statistics.spread import Spread, reach_of_t
 from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
 
 # A norm that is divided by must be told from zero at this level, whatever that of the interval.
@@ -243,7 +243,7 @@ def _of_spread(spread: Spread, row: MeasureRow, level: float) -> Interval:
     low, high = spread.ends(level)
     if row.rate and 0 < spread.mean < 1 and spread.error > 0:
         centre = math.log(spread.mean / (1 - spread.mean))
-        reach = stats.t.isf((1 - level) / 2, spread.freedom) * spread.error
+        reach = reach_of_t(spread.freedom, (1 - level) / 2) * spread.error
         reach /= spread.mean * (1 - spread.mean)
         low, high = (1 / (1 + math.exp(-(centre + side * reach))) for side in (-1, 1))
     reason = NO_ERROR if math.isnan(low) else ""
@@ -256,7 +256,11 @@ def _exactly(values: Array, members: Sequence[NDArray[np.int64]], level: float) 
     return Interval(mean, mean, mean, level, question=THESE)
 
 
+# Rows of as many groups share it.
+@cache
 def _same_everywhere(rate: int, groups: int, level: float) -> Interval:
     """Return the exact binomial interval of a rate that was 0 (or 1) in all groups."""
+    from scipy import stats
+
     ends = stats.binomtest(rate * groups, groups).proportion_ci(level, method="exact")
     return Interval(float(rate), float(ends.low), float(ends.high), level, question=THESE)

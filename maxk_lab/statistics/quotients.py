@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
 from maxk_lab.catalogue import load
 from maxk_lab.statistics.errors import Errors
 from maxk_lab.statistics.measures import MEASURES, MeasureRow
-from maxk_lab.statistics.spread import without_skewness
+from maxk_lab.statistics.spread import one_without_skewness, reach_of_t
 from maxk_lab.statistics.units import FIELDS, Array
 
 # An end farther than 1.5 to this power times the error counts as infinite.
@@ -99,23 +99,31 @@ def quotient(errors: Errors, top: Tangent, bottom: Tangent, level: float) -> Quo
         known = spread.error == 0
         end = value if known else nan
         return Quotient(value, end, end, "" if known else NO_ERROR)
-    reach = float(stats.t.isf((1 - level) / 2, spread.freedom))
+    reach = reach_of_t(spread.freedom, (1 - level) / 2)
     step = spread.error / bottom.value
     # Around the estimate, where nothing cancels.
     seconds, thirds = errors.powers(rest, bottom.slopes)
 
     def t(away: float) -> float:
         """The t statistic of top − θ bottom, its skewness taken out, θ so far from the estimate."""
-        variance = float(np.polyval(seconds, away))
+        variance = polynomial(seconds, away)
         if variance <= 0:
             return math.copysign(math.inf, -away)
         error = math.sqrt(variance)
-        skewness = float(np.polyval(thirds, away)) / error**3
-        return float(without_skewness(-away * bottom.value / error, skewness))
+        skewness = polynomial(thirds, away) / error**3
+        return one_without_skewness(-away * bottom.value / error, skewness)
 
     low = value + _crossing(lambda away: t(away) - reach, -step)
     high = value + _crossing(lambda away: -t(away) - reach, step)
     return Quotient(value, low, high)
+
+
+def polynomial(coefficients: Sequence[float], at: float) -> float:
+    """The value of a polynomial; the coefficient of the highest power comes first."""
+    value = 0.0
+    for coefficient in coefficients:
+        value = value * at + coefficient
+    return value
 
 
 def _crossing(excess: Callable[[float], float], step: float) -> float:

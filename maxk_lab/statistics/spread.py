@@ -8,6 +8,7 @@ by transformation").
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,17 @@ def without_skewness(t: Any, skewness: Any) -> Any:
     return np.where(hall * t > 0, nearer, 0.0)
 
 
+def one_without_skewness(t: float, skewness: float) -> float:
+    """The same of a single t statistic, in a tenth of the time."""
+    hall = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+    return math.copysign(min(abs(t), abs(hall)), t) if hall * t > 0 else 0.0
+
+
+def reach_of_t(freedom: float, tail: float) -> float:
+    """How far from 0 Student's t has this one-sided p-value."""
+    return float(-special.stdtrit(freedom, tail))
+
+
 @dataclass(frozen=True)
 class Spread:
     """An estimate with its standard error, its skewness and the freedom of the error.
@@ -49,7 +61,7 @@ class Spread:
         """The t statistic against 0, its skewness taken out; 0 where nothing varies."""
         if not self.error > 0:
             return 0.0
-        return float(without_skewness(self.mean / self.error, self.skewness))
+        return one_without_skewness(self.mean / self.error, self.skewness)
 
     def p_above(self) -> float:
         """P(at least so far above 0) where the mean is 0; 1 where nothing varies."""
@@ -72,7 +84,7 @@ class Spread:
 
     def _reach(self, tail: float) -> tuple[float, float]:
         """How many errors above and below 0 an estimate has this one-sided p-value."""
-        reach = float(-special.stdtrit(self.freedom, tail))
+        reach = reach_of_t(self.freedom, tail)
         return max(reach, self._back(reach)), max(reach, -self._back(-reach))
 
     def _back(self, value: float) -> float:

@@ -8,7 +8,14 @@ from scipy import stats
 
 from maxk_lab.statistics.errors import LIKE_THESE, THESE, Errors, over_blocks, over_instances
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.statistics.quotients import NO_ERROR, Tangent, quotient, ratio_of, tangent
+from maxk_lab.statistics.quotients import (
+    NO_ERROR,
+    Tangent,
+    polynomial,
+    quotient,
+    ratio_of,
+    tangent,
+)
 from maxk_lab.statistics.spread import Spread
 
 FIRST, SECOND = np.eye(2)
@@ -127,3 +134,10 @@ def test_a_measure_is_the_quotient_of_its_two_functions(name):
         "squared_bias": 3 - 4 + 4,
     }
     assert top(means) / bottom(means) == pytest.approx(by_hand[name])
+
+
+def test_a_polynomial_is_that_of_numpy_to_the_last_bit():
+    rng = np.random.default_rng(3)
+    for coefficients in rng.normal(size=(50, 4)).tolist():
+        for at in (0.0, -0.3, 1e-9, 7.25):
+            assert polynomial(coefficients, at) == np.polyval(coefficients, at)

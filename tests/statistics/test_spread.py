@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maxk_lab.statistics.spread import Spread, without_skewness
+from maxk_lab.statistics.spread import (
+    Spread,
+    one_without_skewness,
+    reach_of_t,
+    without_skewness,
+)
 
 SKEWNESSES = (-1.5, -0.3, 0.0, 1e-12, 0.2, 1.0, 3.0)
 
@@ -57,3 +62,17 @@ def test_a_transformed_statistic_is_never_farther_from_zero_nor_on_its_other_sid
     assert (found * t >= 0).all()
     # Hall's cubic, by hand: 2 - 0.5 · 4/3 + 0.25 · 8/27 - 0.5/6 = 1.32407.
     assert float(without_skewness(2.0, -0.5)) == pytest.approx(1.3240740740740742)
+
+
+@pytest.mark.parametrize("skewness", SKEWNESSES)
+def test_one_t_statistic_is_as_in_an_array_of_them(skewness):
+    draws = np.random.default_rng(5)
+    many = [*(draws.normal(size=500) * 10 ** draws.uniform(-3, 2, 500)), 0.0, 1e99, -math.inf]
+    alone = [one_without_skewness(float(t), skewness) for t in many]
+    assert alone == [float(without_skewness(float(t), skewness)) for t in many]
+
+
+@pytest.mark.parametrize("freedom", [0.7, 3, 40.5, 1e9])
+def test_the_reach_is_that_of_students_t(freedom):
+    assert reach_of_t(freedom, 0.025) == stats.t.isf(0.025, freedom)
+    assert math.isnan(reach_of_t(math.nan, 0.025))

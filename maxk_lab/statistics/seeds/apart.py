@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 # How often one of several normal seeds is named by chance.
 FALSE_ALARM = 0.05
@@ -34,8 +35,11 @@ def outlying(values: Sequence[float], noise: float = 0.0, alpha: float = FALSE_A
     return which if p_value < alpha else None
 
 
+@cache
 def sign_test(wins: int, losses: int) -> float:
     """The exact two-sided p-value of so many wins and losses where both were as likely."""
+    from scipy import stats
+
     if wins + losses == 0:
         return 1.0
     return float(stats.binomtest(wins, wins + losses).pvalue)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from maxk_lab.ranges import ANYWHERE, SHARES, Range
 from maxk_lab.statistics.errors import LIKE_THESE
@@ -86,6 +86,8 @@ def quantile_interval(
     quantiles = np.quantile(values, q, axis=-1, method="hazen")
     if seeds > 1:
         return over_seeds(quantiles.tolist(), level, within)
+    from scipy import stats
+
     tail = (1 - level) / 2
     low, high = (int(stats.binom.ppf(share, count, q)) for share in (tail, 1 - tail))
     if low < 1 or high >= count:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy import stats
 
 from maxk_lab.report.document import number
 from maxk_lab.statistics.seeds.apart import FALSE_ALARM, level_of_the_range, outlying
@@ -58,5 +57,7 @@ def _noise(seeds: Sequence[Trained], k: int) -> float:
     known = {seed.instances for seed in seeds}
     if len(known) == 1 and known.isdisjoint({None, ""}):
         return 0.0
+    from scipy import stats
+
     errors = [float(stats.sem(seed.per_instance[k])) for seed in seeds]
     return float(np.sqrt(np.mean(np.square(errors))))
