@@ -6,7 +6,12 @@ PYTHON ?=
 JOBS ?= 2
 RESULTS ?= results
 SEEDS ?=
-SWEEPS ?= $(wildcard experiments/ci/*.yaml)
+# The trainings come first: they take longest, and should not be what all other cores wait for at the end.
+SWEEPS ?= $(wildcard experiments/ci/*training*.yaml experiments/ci/seed_*.yaml) \
+  $(filter-out %training_small.yaml %replication_small.yaml,$(wildcard experiments/ci/*.yaml))
+RUNS := $(foreach shift,$(or $(SEEDS),0),$(foreach sweep,$(SWEEPS),run@$(shift)@$(sweep)))
+# Workers of each sweep: more than one where there are fewer sweeps than jobs.
+WORKERS = $(shell n=$$(( $(JOBS) / ($(words $(RUNS)) + 0) )); echo $$(( n > 0 ? n : 1 )))
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -14,7 +19,7 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test reproduce bench calibrate clean
+.PHONY: help setup lint test reproduce bench calibrate clean $(RUNS)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -25,7 +30,7 @@ help:
 	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
 	@echo "make clean       remove .venv and the caches; results/ stays"
 	@echo
-	@echo "PYTHON=python3.12 picks the interpreter, JOBS=4 the worker processes, SWEEPS=... the sweeps to reproduce"
+	@echo "PYTHON=python3.12 picks the interpreter, JOBS=4 how many processes work, SWEEPS=... the sweeps to reproduce"
 	@echo "make reproduce SEEDS=\"100 200\" adds 100, then 200, to every seed; results/seeds-100/<sweep>/report and so on"
 	@echo "                 benchmarks/claims_over_seeds.py counts in which of them each claim holds"
 
@@ -60,36 +65,41 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Every sweep is run and reported even when an earlier one failed; the summary and the exit code come at the end.
-# Without SEEDS the loop over them has one turn, with nothing to add.
+# Several sweeps at a time, each in a worker of its own, use the cores better than several workers of one: no core waits
+# for the last unit of a sweep, nor for its report.
 reproduce: $(STAMP)
-	@failed=(); \
-	interrupted() { [ "$$1" -ne 130 ] || { echo "interrupted; the same command continues" >&2; exit 130; }; }; \
-	[ -n "$(SWEEPS)" ] || { echo "no sweep found under experiments/ci" >&2; exit 1; }; \
-	shifts=($(SEEDS)); \
-	for shift in "$${shifts[@]}"; do \
+	@for shift in $(SEEDS); do \
 	  [[ "$$shift" =~ ^[1-9][0-9]{0,8}$$ ]] || { \
 	    echo "SEEDS lists whole numbers from 1 that are added to every seed, as in SEEDS=\"100 200\"; got $$shift" >&2; exit 2; }; \
 	done; \
+	[ -n "$(SWEEPS)" ] || { echo "no sweep found under experiments/ci" >&2; exit 1; }; \
+	trap 'echo "interrupted; the same command continues" >&2; exit 130' INT; \
+	export FAILED=$$(mktemp); \
 	echo "== maxk-lab check"; \
-	$(BIN)/maxk-lab check || { interrupted $$?; failed+=("check: a formula failed its check"); }; \
-	for shift in "$${shifts[@]:-}"; do \
-	  results="$(RESULTS)$${shift:+/seeds-$$shift}"; \
-	  for sweep in $(SWEEPS); do \
-	    name=$$(basename "$$sweep" .yaml); \
-	    run="maxk-lab run $$sweep --jobs $(JOBS) --retry-failed$${shift:+ --shift-seeds $$shift}"; \
-	    echo; echo "== $$run"; \
-	    $(BIN)/$$run --results "$$results" \
-	      || { interrupted $$?; failed+=("$$results/$$name: the run did not finish well"); }; \
-	    echo; echo "== maxk-lab report $$results/$$name"; \
-	    $(BIN)/maxk-lab report "$$name" --results "$$results" --out "$$results/$$name/report" \
-	      || { interrupted $$?; failed+=("$$results/$$name: a claim was refuted, or cells failed"); }; \
-	  done; \
-	done; \
-	echo; \
-	if [ $${#failed[@]} -gt 0 ]; then \
-	  echo "make reproduce: $${#failed[@]} failed"; printf '  %s\n' "$${failed[@]}"; exit 1; \
+	$(BIN)/maxk-lab check || { [ $$? -ne 130 ] || kill -INT $$$$; echo "check: a formula failed its check" >> "$$FAILED"; }; \
+	$(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) $(RUNS) || kill -INT $$$$; \
+	failed=$$(cat "$$FAILED"); rm -f "$$FAILED"; echo; \
+	if [ -n "$$failed" ]; then \
+	  echo "make reproduce: $$(wc -l <<< "$$failed") failed"; sed 's/^/  /' <<< "$$failed"; exit 1; \
 	fi; \
 	echo "make reproduce: every check passed and no claim was refuted; reports in $(RESULTS)/$(if $(SEEDS),seeds-*/)*/report"
+
+# One sweep under seeds shifted by so much, run@SHIFT@FILE: its lines begin with its name, its failures go to FAILED.
+$(RUNS): shift = $(word 2,$(subst @, ,$@))
+$(RUNS): sweep = $(word 3,$(subst @, ,$@))
+$(RUNS): name = $(notdir $(basename $(sweep)))
+$(RUNS): folder = $(RESULTS)$(if $(filter-out 0,$(shift)),/seeds-$(shift))
+$(RUNS): shifted = $(if $(filter-out 0,$(shift)), --shift-seeds $(shift))
+$(RUNS):
+	@set -o pipefail; { \
+	  run="maxk-lab run $(sweep) --jobs $(WORKERS) --retry-failed$(shifted)"; \
+	  echo "== $$run"; \
+	  $(BIN)/$$run --results "$(folder)" || { \
+	    [ $$? -ne 130 ] || exit 130; echo "$(folder)/$(name): the run did not finish well" >> "$$FAILED"; }; \
+	  echo "== maxk-lab report $(folder)/$(name)"; \
+	  $(BIN)/maxk-lab report "$(name)" --results "$(folder)" --out "$(folder)/$(name)/report" || { \
+	    [ $$? -ne 130 ] || exit 130; echo "$(folder)/$(name): a claim was refuted, or cells failed" >> "$$FAILED"; }; \
+	} 2>&1 | sed -u 's/^/$(name): /'
 
 bench: $(STAMP)
 	@for benchmark in benchmarks/bench_*.py; do \

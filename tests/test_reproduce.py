@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -58,12 +61,12 @@ def test_without_seeds_the_sweeps_run_as_they_are(tmp_path: Path) -> None:
 
 @needs_make
 def test_each_of_several_seeds_has_results_of_its_own(tmp_path: Path) -> None:
-    done = make(tmp_path, "SEEDS=100 200", refused="report*seeds-100*")
+    done = make(tmp_path, "SEEDS=100 200", "JOBS=1", refused="report*seeds-100*")
     assert calls(tmp_path) == [
         "check",
-        "run ci/a.yaml --jobs 2 --retry-failed --shift-seeds 100 --results there/seeds-100",
+        "run ci/a.yaml --jobs 1 --retry-failed --shift-seeds 100 --results there/seeds-100",
         "report a --results there/seeds-100 --out there/seeds-100/a/report",
-        "run ci/a.yaml --jobs 2 --retry-failed --shift-seeds 200 --results there/seeds-200",
+        "run ci/a.yaml --jobs 1 --retry-failed --shift-seeds 200 --results there/seeds-200",
         "report a --results there/seeds-200 --out there/seeds-200/a/report",
     ]
     assert done.returncode == 2
@@ -80,6 +83,48 @@ def test_seeds_that_are_no_whole_numbers_are_refused_before_anything_runs(
     assert done.returncode == 2
     assert f'added to every seed, as in SEEDS="100 200"; got {seeds.split()[-1]}' in done.stderr
     assert calls(tmp_path) == []
+
+
+@needs_make
+def test_sweeps_run_side_by_side_each_with_a_worker_and_a_name_before_its_lines(
+    tmp_path: Path,
+) -> None:
+    done = make(tmp_path, "SWEEPS=ci/a.yaml ci/b.yaml", "JOBS=2", refused="run*b.yaml*")
+    assert sorted(calls(tmp_path)) == [
+        "check",
+        "report a --results there --out there/a/report",
+        "report b --results there --out there/b/report",
+        "run ci/a.yaml --jobs 1 --retry-failed --results there",
+        "run ci/b.yaml --jobs 1 --retry-failed --results there",
+    ]
+    assert "a: == maxk-lab report there/a\n" in done.stdout
+    assert "make reproduce: 1 failed\n  there/b: the run did not finish well\n" in done.stdout
+    assert done.returncode == 2
+
+
+@needs_make
+def test_control_c_stops_all_sweeps_and_says_how_to_go_on(tmp_path: Path) -> None:
+    program = tmp_path / "maxk-lab"
+    waits = "for i in {1..200}; do sleep 0.1; done"
+    program.write_text(f'#!/bin/bash\necho "$*" >> {tmp_path}/calls\n[ "$1" != run ] || {waits}\n')
+    program.chmod(0o755)
+    command = ["make", "-o", ".venv/.installed", f"BIN={tmp_path}", "reproduce", "JOBS=2"]
+    with subprocess.Popen(
+        [*command, "SWEEPS=ci/a.yaml ci/b.yaml ci/c.yaml", "RESULTS=there"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        while len(calls(tmp_path)) < 3:
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert "interrupted; the same command continues" in said
+    assert process.returncode != 0
+    assert not any("c.yaml" in call for call in calls(tmp_path))
 
 
 def report(results: Path, sweep: str, **verdicts: str) -> None:
