@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import Generator
 
-from maxk_lab.gradients.sampled.blocks import Blocks
+from maxk_lab.gradients.sampled.blocks import Blocks, trusted_by
 from maxk_lab.gradients.sampled.measures import blocks_of
 from maxk_lab.statistics.units import FIELDS, Array, Units
 
@@ -156,7 +156,7 @@ def draw(
             stratum,
             **dict(zip(FIELDS, of.columns(), strict=True)),
             within=of.within(),
-            deviations=of.deviations(controls),
+            deviations=of.deviations(trusted_by(controls)),
             groups=count * blocks * each,
         )
         for name, of in found.items()

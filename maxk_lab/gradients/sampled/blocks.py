@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from maxk_lab.statistics.deviations import Deviation, Deviations
@@ -64,11 +65,11 @@ class Blocks:
         kept: Array = found.reshape(*found.shape[:2], -1, averaged).mean(3)
         return kept
 
-    def deviations(self, controls: Sequence[Blocks]) -> Deviations:
+    def deviations(self, trusted: NDArray[np.bool_] | None) -> Deviations:
         """The deviation of E ĝ from ∇J: along it, in any direction, and from the nearest s∇J.
 
-        s is one factor for all instances, Σ⟨E ĝ, ∇J⟩ / Σ‖∇J‖². `controls` are the blocks of
-        estimators that are unbiased by proof; without any, no instance is trusted.
+        s is one factor for all instances, Σ⟨E ĝ, ∇J⟩ / Σ‖∇J‖². `trusted` [I] are those of
+        `trusted_by`; None stands for no instance.
         """
         _, _, inner, truth = self._estimates
         total = truth.mean.sum()
@@ -77,9 +78,7 @@ class Blocks:
             along=self._along(),
             anywhere=_between_halves(self._distance(1.0)),
             beside=_between_halves(self._distance(scale)),
-            trusted=np.min([control.p_values() for control in controls], axis=0) >= DISTRUST
-            if controls
-            else np.zeros(len(inner.mean), dtype=bool),
+            trusted=np.zeros(len(inner.mean), dtype=bool) if trusted is None else trusted,
         )
 
     def p_values(self) -> Array:
@@ -98,6 +97,18 @@ class Blocks:
         """Return ⟨X_b − s Y_b, X_c − s Y_c⟩, [I, B, B]."""
         found: Array = self._square - scale * self._cross + scale**2 * self._other
         return found
+
+
+def trusted_by(controls: Iterable[Blocks]) -> NDArray[np.bool_] | None:
+    """The instances [I] on which no estimator that is unbiased by proof shows a bias.
+
+    `controls` are the blocks of these estimators; None without any.
+    """
+    p_values = [control.p_values() for control in controls]
+    if not p_values:
+        return None
+    found: NDArray[np.bool_] = np.min(p_values, axis=0) >= DISTRUST
+    return found
 
 
 def _of_blocks(values: Array) -> _Estimate:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from maxk_lab.estimators.method import Method
@@ -21,6 +22,7 @@ from maxk_lab.gradients.sampled.blocks import (
     error_of_blocks,
     mean_of_blocks,
     together,
+    trusted_by,
 )
 from maxk_lab.gradients.sampled.forms import grouped_forms
 from maxk_lab.gradients.sampled.per_block import measures_by_block, values_of
@@ -132,7 +134,7 @@ class CutPool:
         self._pool, self._layout = pool, pool_layout(pool, n, partitions, seed)
         self._forms = [grouped_forms(pool, order) for order in self._layout.order]
         self._n = n
-        self._controls = cache(self._controls_of)
+        self._trusted = cache(self._trusted_for)
         self._totals_of_stand_in = cache(self._totals_against)
         self.fits = SampledFits(self._forms)
 
@@ -155,7 +157,7 @@ class CutPool:
             stratum=np.zeros(len(pool.rewards), dtype=np.int64),
             **dict(zip(FIELDS, blocks.columns(), strict=True)),
             within=blocks.within(),
-            deviations=blocks.deviations(self._controls(wanted)),
+            deviations=blocks.deviations(self._trusted(wanted)),
             measures={name: mean_of_blocks(column) for name, column in measured.items()},
             errors={name: error_of_blocks(column) for name, column in measured.items()},
             groups=len(pool.rewards) * self._layout.replicates,
@@ -183,11 +185,13 @@ class CutPool:
             return None
         return StandIn.of(wanted, self._n, off_policy=self._pool.off_policy)
 
-    def _controls_of(self, wanted: Objective) -> list[Blocks]:
-        """The blocks of every estimator of this objective's gradient that is unbiased by proof."""
+    def _trusted_for(self, wanted: Objective) -> NDArray[np.bool_] | None:
+        """The instances that every estimator of this gradient that is unbiased by proof trusts."""
         found = StandIn.controls(wanted, self._n, off_policy=self._pool.off_policy)
         judge = self._stand_in(wanted)
-        return [self._blocks(self._weights(one, wanted), wanted) for one in found if one != judge]
+        return trusted_by(
+            self._blocks(self._weights(one, wanted), wanted) for one in found if one != judge
+        )
 
     def _weights(self, stand_in: StandIn, wanted: Objective) -> list[Tensor]:
         return [

@@ -12,6 +12,7 @@ from maxk_lab.gradients.sampled.blocks import (
     error_of_blocks,
     mean_of_blocks,
     together,
+    trusted_by,
 )
 
 INSTANCES, WIDTH = 3, 4
@@ -116,7 +117,7 @@ def test_no_more_blocks_are_kept_than_a_record_has_room_for(blocks):
 def test_deviations_are_those_of_the_second_half_from_the_first(blocks, exact):
     drawn = draw(blocks, exact=exact)
     blocks_of = made(*drawn, exact=exact)
-    found, columns, half = blocks_of.deviations([]), blocks_of.columns(), blocks // 2
+    found, columns, half = blocks_of.deviations(None), blocks_of.columns(), blocks // 2
     scale = columns[2].sum() / columns[3].sum()
     for i in range(INSTANCES):
         x, y, squared = (part[i] for part in drawn)
@@ -147,7 +148,7 @@ def test_the_estimates_are_unbiased_by_listing_all_draws():
     assert m2 == pytest.approx((outcomes**2).sum(1).mean())
     assert square == pytest.approx(mean @ mean)
     assert (inner, truth) == pytest.approx((mean @ gradient, gradient @ gradient))
-    deviations = found.deviations([])
+    deviations = found.deviations(None)
     assert deviations.along.mean.mean() == pytest.approx((mean - gradient) @ gradient)
     assert deviations.anywhere.mean.mean() == pytest.approx(((mean - gradient) ** 2).sum())
     # Given the first half, so is the variance of the mean over the second.
@@ -162,19 +163,19 @@ def test_an_instance_on_which_a_control_is_biased_is_not_trusted():
         made(*draw(16, exact=True, seed=seed, off=off), exact=True)
         for seed, off in ((3, 0.0), (2, [[[2.0]], [[0.0]], [[0.0]]]))
     )
-    assert not fair.deviations([]).trusted.any()
+    assert not fair.deviations(None).trusted.any()
     p_values = [control.p_values() for control in (fair, biased)]
     assert p_values[1][0] < DISTRUST < p_values[0].min()
-    both = fair.deviations([fair, biased])
+    both = fair.deviations(trusted_by([fair, biased]))
     assert both.trusted.tolist() == (np.min(p_values, 0) >= DISTRUST).tolist()
     assert not both.trusted[0]
     assert both.trusted.any()
-    assert fair.deviations([fair]).trusted.all()
+    assert fair.deviations(trusted_by([fair])).trusted.all()
 
 
 def test_the_p_value_of_an_instance_is_the_smaller_of_its_two():
     found = made(*draw(16, exact=True), exact=True)
-    deviations = found.deviations([])
+    deviations = found.deviations(None)
     along = deviations.along.p_values(two_sided=True)
     anywhere = deviations.anywhere.p_values(two_sided=False)
     assert found.p_values().tolist() == np.minimum(along, anywhere).tolist()
@@ -182,7 +183,7 @@ def test_the_p_value_of_an_instance_is_the_smaller_of_its_two():
 
 def test_a_gradient_of_zero_has_the_factor_one():
     first, second, squared = draw(8, exact=True)
-    found = made(first, 0 * second, squared, exact=True).deviations([])
+    found = made(first, 0 * second, squared, exact=True).deviations(None)
     assert found.beside.mean.tolist() == found.anywhere.mean.tolist()
 
 
