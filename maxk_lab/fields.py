@@ -25,8 +25,8 @@ def as_tuple(value: Any) -> Any:
 
 def distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
     """Return `values`. Raises `ValueError` where one of them is there twice."""
-    repeated = {value for value in values if values.count(value) > 1}
-    if repeated:
+    if len(set(values)) < len(values):
+        repeated = {value for value in values if values.count(value) > 1}
         listed = ", ".join(map(str, sorted(repeated)))  # type: ignore[type-var]
         raise ValueError(f"must be distinct, got {listed} more than once")
     return values

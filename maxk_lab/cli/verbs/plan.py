@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maxk_lab.cli import options, runs
-from maxk_lab.cli.console import console, duration, emit_json, say, warn
+from maxk_lab.cli.console import console, duration, emit_json, print_table, say, warn
 from maxk_lab.cli.effort import seconds_left
 
 if TYPE_CHECKING:
@@ -87,42 +87,33 @@ def _as_json(
 
 
 def _print_units(planned: Plan, state: dict[str, str]) -> None:
-    from rich.table import Table
-
-    table = Table("environment", "stage", "seed", "cells", *STATUSES, box=None, pad_edge=False)
     # Units of one seed share a line, where each cell is a unit of its own.
     lines: dict[tuple[str, str, str], list[Unit]] = {}
     for unit in planned.units:
         stage = unit.study if unit.stage is None else str(unit.stage)
         lines.setdefault((_describe(unit), stage, str(unit.seed)), []).append(unit)
+    rows = []
     for place, units in lines.items():
         cells = [cell for unit in units for cell in unit.cells]
         numbers = [len(cells), *(_count(state, status, cells) for status in STATUSES)]
-        table.add_row(*place, *(str(number or "·") for number in numbers))
-    console().print(table)
+        rows.append([*place, *(str(number or "·") for number in numbers)])
+    print_table(["environment", "stage", "seed", "cells", *STATUSES], rows)
 
 
 def _print_cells(planned: Plan, state: dict[str, str]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     varied = list(dict.fromkeys(key for unit in planned.units for key in unit.setting))
     columns = ["cell", *varied, "stage", "seed", "estimator", "baseline", "n", "k", "status"]
-    table = Table(*columns, box=None, pad_edge=False)
+    rows = []
     for cell in planned.cells:
-        # Text of the user's own, such as affine[0.5], must not be read as markup.
-        baseline = escape(cell.baseline)
-        numbers = [str(cell.n), str(cell.k)]
-        stage = cell.study if cell.stage is None else str(cell.stage)
         place = [
             *(str(cell.setting.get(key, "")) for key in varied),
-            stage,
+            cell.study if cell.stage is None else str(cell.stage),
             str(cell.seed),
-            escape(cell.estimator),
         ]
-        table.add_row(cell.id, *place, baseline, *numbers, state[cell.id])
+        point = [cell.estimator, cell.baseline, str(cell.n), str(cell.k)]
+        rows.append([cell.id, *place, *point, state[cell.id]])
     console().print()
-    console().print(table)
+    print_table(columns, rows)
 
 
 def _print_skipped(planned: Plan) -> None:
