@@ -68,7 +68,7 @@ class Ways:
 
     def parallel_pass(self) -> Sampled:
         start, race = self.encode(), Race(2)
-        decoded, tokens = parallel(start, lambda state: race(start.log_policy(state).exp()))
+        decoded, tokens = parallel(start, lambda state: race(start.decide(state)[1]))
         return self._reward(decoded), tokens.log_probs.sum(1)
 
     def sequential_pass(self) -> Sampled:

@@ -18,5 +18,8 @@ def isolated_rng(seed: int) -> Iterator[None]:
     in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = range(torch.cuda.device_count()) if in_use else []
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+        if in_use:
+            torch.manual_seed(seed)
+        else:  # which would keep the seed, with a traceback, for devices that are never woken
+            torch.default_generator.manual_seed(seed)
         yield

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from maxk_lab.environments.environment import Environment
+from maxk_lab.environments.capabilities import SamplingWithTokens
+from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.rollouts import Rollouts
 from maxk_lab.estimators import advantages
 from maxk_lab.seeds import derive_seed
 
@@ -65,11 +67,10 @@ def train_until(
     while warmup.step < stop:
         step_seed = derive_seed("warmup", seed, warmup.step)
         instances = environment.instances(batch, derive_seed("instances", step_seed))
-        rollouts = environment.rollout(
-            policy, instances, n, seed=derive_seed("rollouts", step_seed)
+        rollouts, log_probs = _rollouts(
+            environment, policy, instances, n, derive_seed("rollouts", step_seed)
         )
         weights = advantages(rollouts.rewards, estimator="reinforce", baseline="centred", k=1)
-        log_probs = environment.log_probs(policy, instances, rollouts.actions)
         loss = -(weights.to(log_probs).detach() * log_probs).sum(-1).mean()
         if not torch.isfinite(loss):
             raise FloatingPointError(f"the warm-up loss is {loss.item()} at step {warmup.step}")
@@ -79,3 +80,14 @@ def train_until(
         warmup.optimizer.step()
         warmup.step += 1
         on_step(warmup.step, stop)
+
+
+def _rollouts(
+    environment: Environment, policy: nn.Module, instances: Instances, n: int, seed: int
+) -> tuple[Rollouts, Tensor]:
+    """Return trajectories and their log π [B, n], by one pass of the policy where it gives both."""
+    if isinstance(environment, SamplingWithTokens):
+        rollouts, tokens = environment.rollout_with_tokens(policy, instances, n, seed=seed)
+        return rollouts, tokens.log_probs.sum(-1)
+    rollouts = environment.rollout(policy, instances, n, seed=seed)
+    return rollouts, environment.log_probs(policy, instances, rollouts.actions)

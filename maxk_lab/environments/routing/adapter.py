@@ -116,7 +116,7 @@ class RL4COEnvironment:
         elif instances["action_mask"].device.type in LOOP_DEVICES or not is_parallel(start):
             found = sequential(start, race)
         else:
-            found = parallel(start, lambda state: race(start.log_policy(state).exp()))
+            found = parallel(start, lambda state: race(start.decide(state)[1]))
         return self._rollouts(found, n), mapped(lambda values: unbatchify(values, n), found[1])
 
     def log_probs(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> Tensor:

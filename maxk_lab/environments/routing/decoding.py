@@ -63,13 +63,19 @@ class Start:
             state = unbatchify(state, self.shared)
         return self.policy.decoder._compute_q(self.cache, state)
 
-    def log_policy(self, state: State) -> Tensor:
-        """Log-probabilities of the next action [N, A]: those of RL4CO's own decoder.
+    def decide(self, state: State) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of the next action, with gradient, and probabilities, [N, A] each.
 
-        Where `pointer` takes its place up to rounding, else digit for digit.
+        They are those of RL4CO's own decoder: up to rounding where `pointer` takes its place, else
+        digit for digit.
         """
-        if self.pointer is not None:
-            return self.pointer.decide(self.query(state), state["action_mask"]).log_policy
+        if self.pointer is None:
+            log_policy = self._own_log_policy(state)
+            return log_policy, log_policy.detach().exp()
+        decision = self.pointer.decide(self.query(state), state["action_mask"])
+        return decision.log_policy, decision.policy.detach()
+
+    def _own_log_policy(self, state: State) -> Tensor:
         decoder = self.policy.decoder
         if decoder.is_dynamic_embedding:
             return self._log_policy(*decoder(state, self.cache, self.shared))
@@ -171,8 +177,7 @@ def greedily(start: Start) -> Decoded:
     """
 
     def act(state: State) -> Tensor:
-        highest, action = start.log_policy(state).max(-1)
-        return _possible(action, highest > -torch.inf)
+        return _possible(*start.decide(state)[0].max(-1), -torch.inf)
 
     return decode(start.walk(), act, start.first)
 
@@ -206,17 +211,17 @@ class Race:
 
         Raises `FloatingPointError` where these are none.
         """
-        probabilities = policy.detach()
         # The noise of `exponential_` in less than half the time.
         uniform = torch.rand(policy.shape, dtype=torch.float64, generator=self.generator)
         noise = uniform.neg_().log1p_().neg_().to(policy.dtype)
         noise = noise.to(policy.device, non_blocking=True)
-        action = (probabilities / noise).argmax(-1, keepdim=True)
-        return _possible(action, probabilities.gather(-1, action) > 0).squeeze(-1)
+        # The index of the maximum comes in half the time with the maximum itself.
+        return _possible(*(policy / noise).max(-1), 0.0)
 
 
-def _possible(actions: Tensor, possible: Tensor) -> Tensor:
-    if not possible.all():
+def _possible(highest: Tensor, actions: Tensor, impossible: float) -> Tensor:
+    """The actions, unless the highest is no higher than what is impossible."""
+    if not (highest > impossible).all():
         raise FloatingPointError("the policy gives no action a positive probability")
     return actions
 

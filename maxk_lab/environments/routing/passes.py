@@ -31,8 +31,9 @@ def sequential(start: Start, choose: Choice) -> Pass:
     log_policies: list[Tensor] = []
 
     def act(state: State) -> Tensor:
-        log_policies.append(start.log_policy(state))
-        return choose(log_policies[-1].detach().exp())
+        log_policy, policy = start.decide(state)
+        log_policies.append(log_policy)
+        return choose(policy)
 
     decoded = decode(start.walk(), act, start.first)
     return decoded, _statistics(torch.stack(log_policies, 1), decoded)
@@ -63,8 +64,7 @@ def unrecorded(start: Start, choose: Choice) -> Pass:
     steps: list[TokenStatistics] = []
 
     def act(state: State) -> Tensor:
-        log_policy = start.log_policy(state)
-        policy = log_policy.exp()
+        log_policy, policy = start.decide(state)
         action = choose(policy)
         steps.append(decision_statistics(log_policy, policy, action, _deciding(state)))
         return action
@@ -86,10 +86,10 @@ def recorded(start: Start, pointer: Pointer, choose: Choice) -> Pass:
         query = start.query(state)
         with torch.no_grad():
             decision = pointer.decide(query, state["action_mask"])
-            log_policy, policy = decision.log_policy, decision.log_policy.exp()
+            log_policy, policy = decision.log_policy, decision.policy
             action = choose(policy)
             steps.append(decision_statistics(log_policy, policy, action, _deciding(state)))
-        made.append(Made(decision, policy, action))
+        made.append(Made(decision, action))
         return action
 
     decoded = decode(start.walk(), act, start.first)

@@ -21,10 +21,9 @@ from maxk_lab.environments.routing.decoder.pointer import Decision, Pointer
 
 @dataclass(frozen=True)
 class Made:
-    """A decision of N trajectories, its probabilities [N, A] and the actions taken [N]."""
+    """A decision of N trajectories and the actions taken, [N]."""
 
     decision: Decision
-    policy: Tensor
     action: Tensor
 
 
@@ -41,7 +40,7 @@ def differentiable(
         for m in made
         for tensor in (
             *(m.decision.attention, m.decision.glimpse, m.decision.squashed),
-            *(m.decision.log_policy, m.policy, m.action),
+            *(m.decision.log_policy, m.decision.policy, m.action),
         )
     ]
     log_probs, entropy = _Decisions.apply(  # type: ignore[no-untyped-call]
@@ -75,7 +74,7 @@ class _Decisions(torch.autograd.Function):
         by_queries = []
         for t, query in enumerate(queries):
             attention, glimpse, squashed, log_policy, policy, action = islice(kept, 6)
-            decision = Decision(query, attention, glimpse, squashed, log_policy)
+            decision = Decision(query, attention, glimpse, squashed, log_policy, policy)
             by_logits = torch.zeros_like(policy)
             if by_log_probs is not None:
                 by_chosen = (by_log_probs[:, t] * mask[:, t]).unsqueeze(1)
@@ -106,16 +105,18 @@ class _Gradient:
         """Add a decision, given the gradient of its scaled logits [N, A]; return its query's."""
         pointer, attention = self.pointer, decision.attention
         count, n, _ = decision.query.shape
-        by_logits = by_logits * pointer.scale
-        if pointer.clipping:
-            by_logits = by_logits * (1 - decision.squashed.square())
-        by_logits = by_logits.view(n, count, -1).permute(1, 2, 0)
+        slope = (
+            decision.squashed.square().sub_(1).mul_(-pointer.scale)
+            if pointer.clipping
+            else pointer.scale
+        )
+        by_logits = (by_logits * slope).view(n, count, -1).permute(1, 2, 0)
         self.logit_keys.baddbmm_(by_logits, decision.glimpse.transpose(1, 2))
         by_glimpse = torch.bmm(pointer.logit_keys.transpose(1, 2), by_logits)
         by_glimpse = by_glimpse.view(len(attention), -1, n)
         self.values.baddbmm_(attention, by_glimpse.transpose(1, 2))
-        by_attention = torch.bmm(pointer.values, by_glimpse) * attention
-        by_products = by_attention - attention * by_attention.sum(1, keepdim=True)
+        by_products = torch.bmm(pointer.values, by_glimpse).mul_(attention)
+        by_products.addcmul_(attention, by_products.sum(1, keepdim=True), value=-1)
         self.keys.baddbmm_(by_products, pointer.by_heads(decision.query))
         by_query = torch.bmm(by_products.transpose(1, 2), pointer.keys)
         return by_query.view(count, pointer.heads, n, -1).transpose(1, 2).flatten(2)

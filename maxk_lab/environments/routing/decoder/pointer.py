@@ -21,7 +21,8 @@ class Decision:
     """A decision of N trajectories, n of each of B instances, with what a backward pass needs.
 
     The query [B, n, E]; the attention to the nodes, by heads [B·heads, A, n]; what was attended to
-    [B, E, n]; the logits, squashed where the policy clips them, and the log-probabilities [N, A].
+    [B, E, n]; the logits, squashed where the policy clips them, and the logarithms of all
+    probabilities and these themselves, [N, A] each.
     """
 
     query: Tensor
@@ -29,6 +30,7 @@ class Decision:
     glimpse: Tensor
     squashed: Tensor
     log_policy: Tensor
+    policy: Tensor
 
 
 @dataclass(frozen=True)
@@ -56,20 +58,21 @@ class Pointer:
         """The decisions of queries [B, n, E] among the actions in `mask` [(n b), A]."""
         count, n, _ = query.shape
         nodes = mask.shape[-1]
-        allowed = mask.view(n, count, nodes).permute(1, 2, 0)
-        # Where it is cheap: [A, n] keeps the heads of a glimpse side by side, without a copy.
+        # [A, n] keeps the heads of a glimpse side by side, without a copy.
         products = torch.bmm(self.keys, self.by_heads(query).transpose(1, 2))
-        products = products.view(count, -1, nodes, n) + torch.where(allowed, 0.0, -torch.inf).to(
-            products
-        ).unsqueeze(1)
-        attention = products.view(-1, nodes, n).softmax(1)
+        barred = _barred(mask, products.dtype)
+        every_head = barred.view(n, count, nodes).permute(1, 2, 0).unsqueeze(1).contiguous()
+        products.view(count, -1, nodes, n).add_(every_head)
+        attention = products.softmax(1)
         glimpse = torch.bmm(self.values.transpose(1, 2), attention).view(count, -1, n)
         logits = torch.bmm(glimpse.transpose(1, 2), self.logit_keys.transpose(1, 2))
         logits = logits.transpose(0, 1).reshape(mask.shape)
-        squashed = logits.tanh() if self.clipping else logits
-        scaled = squashed if self.scale == 1 else squashed * self.scale
-        log_policy = scaled.masked_fill(~mask, -torch.inf).log_softmax(-1)
-        return Decision(query, attention, glimpse, squashed, log_policy)
+        squashed = logits.tanh_() if self.clipping else logits
+        scaled = (squashed * self.scale).add_(barred)
+        # An exponential of −∞ takes its time, softmax does not.
+        return Decision(
+            query, attention, glimpse, squashed, scaled.log_softmax(-1), scaled.softmax(-1)
+        )
 
     @property
     def scale(self) -> float:
@@ -109,6 +112,11 @@ def is_plain(decoder: Any) -> bool:
         and pointer.mask_inner
         and not any(m._forward_hooks or m._forward_pre_hooks for m in decoder.modules())
     )
+
+
+def _barred(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where `mask` is True, else −∞: 1 − 1/mask, several times as fast as filling by a mask."""
+    return mask.to(dtype).reciprocal_().neg_().add_(1)
 
 
 def _by_heads(vectors: Tensor, heads: int) -> Tensor:
