@@ -11,10 +11,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import resource
-import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from timing import of_verb
 
 from maxk_lab.studies.gradient.worker import measure
 from maxk_lab.sweeps.plan.cells import Cell
@@ -29,7 +26,6 @@ from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
-RUNS = 5
 # Seeds that are measured.
 MEASURED = 4
 BASELINES = ("none", "group_mean", "centred", "sample_loo", "pkpo_sloo", "subloo")
@@ -94,32 +90,20 @@ def _point(cell: Cell) -> tuple[Any, ...]:
     return cell.estimator, cell.baseline, cell.n, cell.k
 
 
-def seconds(*arguments: str, runs: int = RUNS) -> float:
-    """Processor seconds of a fresh `maxk-lab` with these arguments, the median."""
-    command = [sys.executable, "-c", "from maxk_lab.cli import main; main()", *arguments]
-    times = []
-    for _ in range(runs):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True, capture_output=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return statistics.median(times)
-
-
 def timed(sweep: Sweep, folder: Path) -> Iterator[tuple[str, int, float]]:
     """Yield what was timed, over how many cells, and its seconds."""
     path = sweep.written_to(folder)
     plan = make_plan(load_spec(path))
     cells = len(plan.cells)
     nothing, results = ("--results", str(folder / "empty")), ("--results", str(folder))
-    yield "plan, nothing done", cells, seconds("plan", str(path), *nothing)
+    yield "plan, nothing done", cells, of_verb("plan", str(path), *nothing)
     if sweep.kind.startswith("units"):
         return
     write_records(plan, RunDirectory(folder / sweep.name))
     out = ("--out", str(folder / "report"))
-    yield "plan, all done", cells, seconds("plan", str(path), *results)
-    yield "run, all done", cells, seconds("run", str(path), *results)
-    yield "report, all formats", cells, seconds("report", sweep.name, *results, *out)
+    yield "plan, all done", cells, of_verb("plan", str(path), *results)
+    yield "run, all done", cells, of_verb("run", str(path), *results)
+    yield "report, all formats", cells, of_verb("report", sweep.name, *results, *out)
 
 
 def main() -> None:

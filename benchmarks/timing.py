@@ -1,8 +1,11 @@
-"""Timing of calls side by side, for the benchmarks of single functions."""
+"""Timing of calls side by side, and of fresh processes of the command line."""
 
 from __future__ import annotations
 
+import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -23,3 +26,15 @@ def medians(
             if turn >= 2:  # the first two fill caches
                 times[name].append(now() - start)
     return {name: statistics.median(seconds) for name, seconds in times.items()}
+
+
+def of_verb(*arguments: str, runs: int = 5) -> float:
+    """Return the processor seconds of a fresh `maxk-lab` with these arguments, the median."""
+    command = [sys.executable, "-c", "from maxk_lab.cli import main; main()", *arguments]
+    times = []
+    for _ in range(runs):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return statistics.median(times)
