@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from calibration.pages import put_between
+
 BEGIN, END = "<!-- claims over seeds: begin -->", "<!-- claims over seeds: end -->"
 MARKS = {"supported": "●", "undecided": "○", "refuted": "✗"}
 ABSENT = "–"
@@ -54,14 +56,6 @@ def table(columns: Mapping[str, Verdicts]) -> list[str]:
     return [heading, "", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
-def put_into(page: str, lines: Sequence[str]) -> str:
-    """Return the page with these lines between its two marks. Exits where it does not have them."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        sys.exit(f"the page needs one line {BEGIN} and, below it, one line {END}")
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    return "\n".join([f"{before}{BEGIN}", "", *lines, "", f"{END}{after}"])
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, or put it into a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -74,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("\n".join(lines))
         return
     page = given.into.read_text(encoding="utf-8")
-    given.into.write_text(put_into(page, lines), encoding="utf-8")
+    given.into.write_text(put_between(page, BEGIN, lines, END), encoding="utf-8")
 
 
 def _numbers(counts: Counter[str]) -> list[str]:

@@ -23,6 +23,7 @@ import intervals
 import pools
 import training_intervals
 import verdicts
+from pages import put_between
 from populations import HEAVY, MILD
 from rows import LEVEL, Row
 
@@ -143,14 +144,6 @@ def _placed(row: Row) -> str:
     return f"{row.covered:.1%} ± {row.se:.1%} ({row.regime})"
 
 
-def put_into(page: str, lines: Sequence[str]) -> str:
-    """Return the page with these lines between its two marks. Exits where it does not have them."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise SystemExit(f"the page needs one line {BEGIN} and, below it, one line {END}")
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    return before + "\n".join([BEGIN, "", *lines, "", END]) + after
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="times the repetitions")
@@ -172,7 +165,8 @@ def main() -> None:
     every = [row for rows in found.values() for row in rows]
     text = "\n".join(["# Calibration", "", *table(every), ""])
     write_atomically(arguments.out / "table.md", text.encode())
-    page = put_into(arguments.into.read_text(encoding="utf-8"), summary(found))
+    page = arguments.into.read_text(encoding="utf-8")
+    page = put_between(page, BEGIN, summary(found), END)
     write_atomically(arguments.into, page.encode())
 
 

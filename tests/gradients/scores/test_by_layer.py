@@ -112,7 +112,7 @@ def test_products_with_directions_take_the_elements_of_every_parameter():
     torch.testing.assert_close(gram, expected @ expected.T, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("memory_bytes", [1, 8 * 7 * 900, 2**30])
+@pytest.mark.parametrize("memory_bytes", [8 * 7 * 251, 8 * 7 * 900, 2**30])
 def test_products_have_fewer_columns_where_trajectories_share_an_encoding(memory_bytes):
     environment = make(ENVIRONMENTS.get("tsp"), num_loc=5)
     policy, instance, actions = drawn(environment)
