@@ -34,22 +34,21 @@ class SharedHash:
     """
 
     def __init__(self, shared: Mapping[str, Any], keys: Sequence[str]) -> None:
-        # The text before each value of a key, the number of the key, and the text after the last.
-        self._parts: list[tuple[str, int]] = []
-        text = "{"
-        for key in sorted({*shared, *keys}):
-            text += f"{_written(key)}:"
-            if key in keys:
-                self._parts.append((text, keys.index(key)))
-                text = ","
-            else:
-                text += f"{canonical_json(shared[key])},"
-        self._end = text[:-1] + "}"
+        self._order = [keys.index(key) for key in sorted(keys)]
+        # The texts around the values of the keys: a mark that is nowhere else stands for each.
+        self._texts: list[str] = []
+        mark = ""
+        while len(self._texts) != len(keys) + 1:
+            mark += "\0"
+            text = canonical_json({**shared, **dict.fromkeys(keys, mark)})
+            self._texts = text.split(canonical_json(mark))
 
     def of(self, values: Sequence[Any]) -> str:
         """Return the content hash of the mapping with these values of its keys."""
-        texts = [f"{text}{_written(values[number])}" for text, number in self._parts]
-        return _hashed("".join((*texts, self._end)))
+        first, *others = self._texts
+        pairs = zip(self._order, others, strict=True)
+        texts = [f"{_written(values[number])}{text}" for number, text in pairs]
+        return _hashed("".join((first, *texts)))
 
 
 def without_defaults(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,12 @@ def test_the_hash_of_what_is_shared_is_that_of_the_whole(shared, points):
     for point in points:
         whole = shared | dict(zip(KEYS, point))
         assert hashes.of(point) == content_hash(whole)
+
+
+@pytest.mark.parametrize("shared", ["\0", {"n": "\0\0"}, ["\0", "\0\0"], '"\\u0000"', {"\0": 1}])
+def test_a_shared_text_is_not_taken_for_the_mark_of_a_key(shared):
+    found = SharedHash({"a": shared, "z": "\0"}, ("k", "n")).of((2, 8))
+    assert found == content_hash({"a": shared, "z": "\0", "k": 2, "n": 8})
 
 
 def test_numbers_that_are_equal_but_spelt_otherwise_have_hashes_of_their_own():
