@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+_LEFT_OUT = ("metrics", "provenance")
+_METRICS, _STATUS = b',"metrics":', b',"status":'
 _SPACE = b" \n"
 # A string of JSON with its quotation marks, whatever is escaped in it.
 _STRING = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")')
@@ -37,18 +39,19 @@ def decoded_as_written(data: bytes) -> dict[str, Any] | None:
     The checksum is that of the text without its layout, which is cheaper to remove than the content
     is to write anew.
     """
-    text = _without_layout(data)
-    found = _CHECKSUM.search(text)
-    if found is None:
-        return None
-    body = text[: found.start()] + text[found.end() :]
-    if hashlib.sha256(body).hexdigest().encode() != found[1]:
-        return None
-    try:
-        content = from_json(body)
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
+    body = _checked(data)
+    return None if body is None else _mapping(body)
+
+
+def outlined(data: bytes) -> dict[str, Any]:
+    """Return the content without metrics and provenance, nearly all of it. Raises as `decoded`."""
+    body = _checked(data)
+    # The keys are sorted. Where these are in one place each, it is that of the whole record.
+    if body is not None and body.count(_METRICS) == body.count(_STATUS) == 1:
+        found = _mapping(body[: body.index(_METRICS)] + body[body.index(_STATUS) :])
+        if found is not None and found.keys() >= {"cell", "status"}:
+            return found
+    return {key: value for key, value in decoded(data).items() if key not in _LEFT_OUT}
 
 
 def decoded_in_any_layout(data: bytes) -> dict[str, Any]:
@@ -64,6 +67,24 @@ def decoded_in_any_layout(data: bytes) -> dict[str, Any]:
     return content
 
 
+def _checked(data: bytes) -> bytes | None:
+    """Return the text that the checksum is of; None where there is none, or it does not fit."""
+    text = _without_layout(data)
+    found = _CHECKSUM.search(text)
+    if found is None:
+        return None
+    body = text[: found.start()] + text[found.end() :]
+    return body if hashlib.sha256(body).hexdigest().encode() == found[1] else None
+
+
+def _mapping(text: bytes) -> dict[str, Any] | None:
+    try:
+        content = from_json(text)
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
+
+
 def _checksum(content: Mapping[str, Any]) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -77,5 +98,5 @@ def _without_layout(data: bytes) -> bytes:
         return b"".join(parts)
     # Without an escaped one, every second quotation mark opens a string.
     parts = data.split(b'"')
-    parts[::2] = [part.translate(None, _SPACE) for part in parts[::2]]
+    parts[::2] = b'"'.join(parts[::2]).translate(None, _SPACE).split(b'"')
     return b'"'.join(parts)

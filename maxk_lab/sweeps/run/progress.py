@@ -16,7 +16,7 @@ Kind = tuple[str, int | None]
 
 def statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
     """Return the state of every cell by its id, in the order of the plan."""
-    found: dict[str, State] = {record.cell["id"]: record.status for record in run.records(plan)}
+    found: dict[str, State] = {record.cell["id"]: record.status for record in run.outlines(plan)}
     return {cell.id: found.get(cell.id, "missing") for cell in plan.cells}
 
 
@@ -34,7 +34,7 @@ def estimate_seconds(plan: Plan, run: RunDirectory) -> float | None:
     """
     seconds = {
         record.cell["id"]: float(record.timings["seconds"])
-        for record in run.records(plan)
+        for record in run.outlines(plan)
         if record.status == "done" and "seconds" in record.timings
     }
     spent: dict[Kind, list[float]] = defaultdict(list)

@@ -13,6 +13,7 @@ from maxk_lab.sweeps.run.encoding import (
     decoded_as_written,
     decoded_in_any_layout,
     encoded,
+    outlined,
 )
 
 VALUES = st.recursive(
@@ -75,3 +76,17 @@ def test_no_changed_byte_goes_unseen(place):
     except ValueError:
         found = CONTENT
     assert found == CONTENT
+
+
+@given(st.dictionaries(st.sampled_from(["metrics", "status", "a"]), VALUES), VALUES, VALUES)
+def test_an_outline_is_the_content_without_metrics_and_provenance(inside, metrics, provenance):
+    rest = {"cell": inside, "error": ',"metrics":', "status": "done", "timings": inside}
+    whole = rest | {"metrics": metrics, "provenance": provenance}
+    assert outlined(encoded(whole)) == rest
+
+
+def test_a_damaged_outline_is_refused():
+    data = encoded({"cell": {}, "metrics": {"x": 0.1}, "provenance": {}, "status": "done"})
+    assert outlined(data) == {"cell": {}, "status": "done"}
+    with pytest.raises(ValueError, match="checksum"):
+        outlined(data.replace(b"0.1", b"0.2"))

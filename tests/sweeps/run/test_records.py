@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,20 @@ def test_records_of_another_spec_are_stale_and_stay(small: str, run: RunDirector
     assert run.stale(changed) == [record.cell["id"]]
     assert run.records(changed) == []
     assert run.stale(make_plan(load_spec(small))) == []
+
+
+def test_outlines_are_records_without_their_metrics(small: str, run: RunDirectory) -> None:
+    plan = make_plan(load_spec(small))
+    record = record_of(small, provenance={"host": "a"})
+    run.write(record)
+    bare = replace(record, metrics=None, provenance={})
+    assert run.outlines(plan) == [bare]
+    assert run.records(plan) == [record]
+    run.write(replace(record, status="failed", metrics=None, error="x"))
+    assert [one.status for one in run.outlines(plan)] == ["failed"]
+    (run.cells_path / f"{record.cell['id']}.json").write_bytes(b"{")
+    assert run.outlines(plan) == []
+    assert len(run.problems) == 1
 
 
 def test_states_and_estimate(small: str, run: RunDirectory) -> None:
