@@ -33,21 +33,23 @@ from maxk_lab.environments.routing.decoding import (
     greedily,
     parts_of,
     replayed,
-    start_count,
-    start_nodes,
 )
 from maxk_lab.environments.routing.files import instances as files
 from maxk_lab.environments.routing.optima import solve
 from maxk_lab.environments.routing.parallel import is_parallel
-from maxk_lab.environments.routing.passes import Pass, parallel, recorded, sequential, unrecorded
+from maxk_lab.environments.routing.passes import (
+    Pass,
+    parallel,
+    sampled,
+    sequential,
+    taught,
+    unrecorded,
+)
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES
+from maxk_lab.environments.routing.starts import start_count, start_nodes
 from maxk_lab.environments.routing.walks import walk_of
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import fresh_policy
-
-# Where a step with gradient through the decoding loop is faster than with parallel teacher forcing:
-# on a CPU, by the timings of benchmarks/bench_decoding.py. Nothing else has been timed.
-LOOP_DEVICES = ("cpu",)
 
 
 class RL4COEnvironment:
@@ -105,18 +107,7 @@ class RL4COEnvironment:
     def rollout_with_tokens(
         self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int
     ) -> tuple[Rollouts, TokenStatistics]:
-        """The same trajectories, in one pass of the policy.
-
-        Decoders that `recorded` does not know are decoded step by step on `LOOP_DEVICES`, else all
-        steps together where that is exact.
-        """
-        race, start = Race(seed), self._start(policy, instances, n)
-        if start.pointer is not None:
-            found = recorded(start, start.pointer, race)
-        elif instances["action_mask"].device.type in LOOP_DEVICES or not is_parallel(start):
-            found = sequential(start, race)
-        else:
-            found = parallel(start, lambda state: race(start.decide(state)[1]))
+        found = sampled(self._start(policy, instances, n), Race(seed))
         return self._rollouts(found, n), mapped(lambda values: unbatchify(values, n), found[1])
 
     def log_probs(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> Tensor:
@@ -125,12 +116,8 @@ class RL4COEnvironment:
         return unbatchify(tokens.log_probs.sum(1), actions.shape[1])
 
     def tokens(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> TokenStatistics:
-        """All steps together where that is exact.
-
-        The values are then those of the rollout up to rounding.
-        """
-        start, choose = self._given(policy, instances, actions)
-        decoded, tokens = (parallel if is_parallel(start) else sequential)(start, choose)
+        """The values are those of the rollout up to rounding."""
+        decoded, tokens = taught(*self._given(policy, instances, actions))
         n, beyond = actions.shape[1], (0, actions.shape[2] - decoded.actions.shape[1])
         return mapped(lambda values: unbatchify(nn.functional.pad(values, beyond), n), tokens)
 

@@ -20,10 +20,40 @@ from maxk_lab.environments.rollouts import (
 from maxk_lab.environments.routing.decoder.backward import Made, differentiable
 from maxk_lab.environments.routing.decoder.pointer import Pointer
 from maxk_lab.environments.routing.decoding import Choice, Decoded, Start, decode
-from maxk_lab.environments.routing.parallel import kept, parallel_log_policy
+from maxk_lab.environments.routing.parallel import is_parallel, kept, parallel_log_policy
 from maxk_lab.environments.routing.walks import Entries, State
 
 Pass = tuple[Decoded, TokenStatistics]
+
+
+# Where a step with gradient through the decoding loop is faster than with parallel teacher forcing:
+# on a CPU, by the timings of benchmarks/bench_decoding.py. Nothing else has been timed.
+LOOP_DEVICES = ("cpu",)
+
+
+def sampled(start: Start, choose: Choice) -> Pass:
+    """The actions of `choose` and their decisions with gradient, in one pass of the policy.
+
+    Decoders that `recorded` does not know decode step by step on `LOOP_DEVICES`, elsewhere all
+    steps together where that is exact.
+    """
+    if start.pointer is not None:
+        return recorded(start, start.pointer, choose)
+    if _loops(start) or not is_parallel(start):
+        return sequential(start, choose)
+    return parallel(start, lambda state: choose(start.decide(state)[1]))
+
+
+def taught(start: Start, choose: Choice) -> Pass:
+    """The decisions that lead to given actions, with gradient where there is any.
+
+    All steps together where that is exact, but on `LOOP_DEVICES` as `recorded`.
+    """
+    if start.pointer is not None and _loops(start):
+        if torch.is_grad_enabled():
+            return recorded(start, start.pointer, choose)
+        return unrecorded(start, choose)
+    return (parallel if is_parallel(start) else sequential)(start, choose)
 
 
 def sequential(start: Start, choose: Choice) -> Pass:
@@ -95,6 +125,10 @@ def recorded(start: Start, pointer: Pointer, choose: Choice) -> Pass:
     decoded = decode(start.walk(), act, start.first)
     tokens = differentiable(pointer, made, _columns(steps))
     return decoded, _after_forced(tokens, decoded)
+
+
+def _loops(start: Start) -> bool:
+    return start.cache.logit_key.device.type in LOOP_DEVICES
 
 
 def _deciding(state: State) -> Tensor:

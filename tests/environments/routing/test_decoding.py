@@ -4,12 +4,13 @@ import pytest
 import small_environments
 import torch
 from rl4co.data.transforms import dihedral_8_augmentation
+from rl4co.models.zoo.am.decoder import AttentionModelDecoder
 from rl4co.utils.ops import unbatchify
 
 from maxk_lab.environments import capabilities
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.environments.routing import adapter as rl4co_adapter
+from maxk_lab.environments.routing import passes
 from maxk_lab.environments.routing.augmentation import symmetric_copies
 from maxk_lab.environments.routing.decoding import Race, encode, replayed
 from maxk_lab.environments.routing.parallel import is_parallel
@@ -118,20 +119,42 @@ def test_what_cannot_be_evaluated_in_parallel_is_evaluated_step_by_step(name):
     torch.testing.assert_close(tokens.log_probs.sum(-1), rollouts.log_probs, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["tsp", "cvrp", "sdvrp"])
-def test_another_device_draws_the_same_and_has_the_same_gradient(name, monkeypatch):
+class OtherDecoder(AttentionModelDecoder):
+    """A decoder that nothing is known about but what RL4CO's can do."""
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", ["tsp", "cvrp", "op", "sdvrp"])
+def test_another_device_draws_the_same_and_has_the_same_gradient(name, known, monkeypatch):
     environment = make(name, "float32")
     policy, instances = environment.policy(0), environment.instances(B, 1)
+    if not known:
+        policy.decoder.__class__ = OtherDecoder
     rollouts, tokens = environment.rollout_with_tokens(policy, instances, N, seed=2)
     expected = gradient(policy, tokens.log_probs)
-    monkeypatch.setattr(rl4co_adapter, "LOOP_DEVICES", ())
+    monkeypatch.setattr(passes, "LOOP_DEVICES", ())
     others, tokens = environment.rollout_with_tokens(
         policy, environment.place(instances, "cpu"), N, seed=2
     )
     assert torch.equal(others.actions, rollouts.actions)
     assert torch.equal(others.rewards, rollouts.rewards)
-    torch.testing.assert_close(others.log_probs, rollouts.log_probs)
-    assert_same_gradient(gradient(policy, tokens.log_probs), expected, 1e-5)
+    taught = environment.tokens(policy, instances, rollouts.actions)
+    for found in (tokens, taught):
+        torch.testing.assert_close(found.log_probs.sum(-1), rollouts.log_probs)
+        assert_same_gradient(gradient(policy, found.log_probs), expected, 1e-5)
+
+
+def test_tokens_without_gradient_are_those_with_it():
+    environment = make("tsp", "float32")
+    policy, instances = environment.policy(0), environment.instances(B, 1)
+    actions = environment.rollout(policy, instances, N, seed=2).actions
+    with torch.no_grad():
+        constant = environment.tokens(policy, instances, actions)
+    tokens = environment.tokens(policy, instances, actions)
+    assert tokens.log_probs.requires_grad
+    assert not constant.log_probs.requires_grad
+    for name in ("log_probs", "entropy", "logit_proxy", "mask"):
+        assert torch.equal(getattr(constant, name), getattr(tokens, name))
 
 
 def test_autocast_leaves_log_probabilities_in_the_precision_of_the_policy():

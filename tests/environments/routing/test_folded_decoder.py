@@ -12,9 +12,10 @@ from rl4co.models.zoo.am.decoder import AttentionModelDecoder
 from rl4co.utils.ops import batchify
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.routing.decoding import Race, encode, greedily, replayed, start_nodes
+from maxk_lab.environments.routing.decoding import Race, encode, greedily, replayed
 from maxk_lab.environments.routing.passes import recorded, sequential, unrecorded
 from maxk_lab.environments.routing.setup import in_precision
+from maxk_lab.environments.routing.starts import start_nodes
 from maxk_lab.environments.routing.walks import LEAN, LeanWalk, Walk
 
 ROWS = [row for row in ENVIRONMENTS if row.implementation.endswith("RL4COEnvironment")]
