@@ -39,8 +39,7 @@ def measure(
     rollout. `event` is told of the steps "warmup", "scores" and "cells".
     """
     torch.set_num_threads(1)
-    environment = make_environment(unit["environment"], unit["policy"])
-    pool = _pool(unit, cells, environment, cache, event)
+    pool = _pool(unit, cells, cache, event)
     for done, (cell_id, result) in enumerate(
         measure_cells(pool, cells, seed=unit["seed"]), start=1
     ):
@@ -66,7 +65,6 @@ def _objectives(cells: Sequence[Mapping[str, Any]]) -> dict[str, Objective]:
 def _pool(
     unit: Mapping[str, Any],
     cells: Sequence[Mapping[str, Any]],
-    environment: Environment,
     cache: Path | None,
     event: Event,
 ) -> ScorePool:
@@ -81,6 +79,8 @@ def _pool(
     cached = _read_pool(path)
     if cached is not None and (not cached.exact or set(objectives) <= set(cached.objectives)):
         return cached
+    # Only now: an environment may take seconds to import.
+    environment = make_environment(unit["environment"], unit["policy"])
     policy = _policy_at_stage(unit, environment, cache, event)
     data_seed = derive_seed("study", unit["environment"], unit["seed"])
     pool = draw_pool(
