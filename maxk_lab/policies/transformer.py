@@ -89,9 +89,9 @@ class CausalTransformer(nn.Module):
         place = torch.arange(seen + tokens.shape[-1], device=tokens.device)
         # A single new token looks at everything before it and at itself.
         hidden = place[seen:].unsqueeze(1) < place if tokens.shape[-1] > 1 else None
-        # A row of places per row of tokens: what each layer reads and gives tells the trajectories
-        # apart.
-        x = self.token(tokens) + self.position(place[seen:].expand_as(tokens))
+        # A batch of one: that what this gives is for all rows can be seen from its shape.
+        places = place[seen:].view(*[1] * (tokens.dim() - 1), -1)
+        x = self.token(tokens) + self.position(places)
         extended: Memory = []
         for number, block in enumerate(self.blocks):
             x, own = block(x, hidden, None if memory is None else memory[number])
