@@ -19,6 +19,7 @@ def kept() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.collect()  # garbage that is frozen would stay for ever: in a notebook, say
         gc.freeze()
         if enabled:
             gc.enable()

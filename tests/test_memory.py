@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 
@@ -26,6 +27,20 @@ def test_the_collector_rests_meanwhile(enabled):
     finally:
         (gc.enable if before else gc.disable)()
         gc.unfreeze()
+
+
+class Ring:
+    def __init__(self):
+        self.itself = self
+
+
+def test_garbage_is_not_kept():
+    ring = Ring()
+    gone = weakref.ref(ring)
+    with kept():
+        del ring
+    gc.unfreeze()
+    assert gone() is None
 
 
 def test_what_was_made_is_not_looked_through_again():
