@@ -17,6 +17,9 @@ from maxk_lab.statistics.units import Array
 # it short, unless all of so few instances have no more than that many together.
 KEPT = 8
 KEPT_IN_ALL = 128
+# Differences of products that are this share of them or less are rounding, not bias: two estimators
+# may differ by a factor alone, group by group.
+ROUNDING = 1e-12
 # An instance on which an estimator that is unbiased by proof has a smaller p-value is not trusted.
 DISTRUST = 0.05
 
@@ -91,12 +94,21 @@ class Blocks:
 
     def _along(self) -> Deviation:
         _, _, inner, truth = self._estimates
-        return Deviation.of(inner.mean - truth.mean, inner.by_block - truth.by_block)
+        size = _largest(self._cross) + _largest(self._other)
+        return Deviation.of(
+            _beyond_rounding(inner.mean - truth.mean, size),
+            _beyond_rounding(inner.by_block - truth.by_block, size[:, None]),
+        )
 
     def _distance(self, scale: float) -> Array:
         """Return ⟨X_b − s Y_b, X_c − s Y_c⟩, [I, B, B]."""
         found: Array = self._square - scale * self._cross + scale**2 * self._other
-        return found
+        size = (
+            _largest(self._square)
+            + abs(scale) * _largest(self._cross)
+            + scale**2 * _largest(self._other)
+        )
+        return _beyond_rounding(found, size[:, None, None])
 
 
 def trusted_by(controls: Iterable[Blocks]) -> NDArray[np.bool_] | None:
@@ -108,6 +120,18 @@ def trusted_by(controls: Iterable[Blocks]) -> NDArray[np.bool_] | None:
     if not p_values:
         return None
     found: NDArray[np.bool_] = np.min(p_values, axis=0) >= DISTRUST
+    return found
+
+
+def _largest(products: Array) -> Array:
+    """The largest absolute value of every instance, [I, B, B] → [I]."""
+    found: Array = np.abs(products).max((1, 2))
+    return found
+
+
+def _beyond_rounding(differences: Array, size: Array) -> Array:
+    """The differences of numbers of this size, 0 where they are rounding."""
+    found: Array = np.where(np.abs(differences) > ROUNDING * size, differences, 0.0)
     return found
 
 

@@ -194,3 +194,27 @@ def test_blocks_without_a_number_are_left_out():
     errors = error_of_blocks(values)
     assert errors[0] == pytest.approx(np.sqrt(2) / np.sqrt(2))
     assert np.isnan(errors[1:]).all()
+
+
+@pytest.mark.parametrize("factor", [0.875, 1 / 3, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_an_estimator_that_differs_by_a_factor_alone_shows_no_other_bias(factor, seed):
+    """Group by group, so that all that is left beside the factor is rounding."""
+    _, second, squared = draw(16, exact=False, seed=seed)
+    second = second @ np.random.default_rng(seed).normal(size=(WIDTH, 300)) * 1e3
+    blocks = made(factor * second, second, squared, exact=False)
+    found, truth = blocks.deviations(None), blocks.columns()[3]
+    assert not found.beside.mean.any()
+    assert (found.beside.p_values(two_sided=False) == 1).all()
+    assert found.along.mean == pytest.approx((factor - 1) * truth)
+    if factor == 1:
+        assert (blocks.p_values() == 1).all()
+
+
+def test_a_difference_of_a_millionth_is_no_rounding():
+    _, second, squared = draw(16, exact=False)
+    moved = second.copy()
+    shift = 1e-5 * np.abs(second).max()
+    moved[:, :, 0] += shift
+    found = made(moved, second, squared, exact=False).deviations(None)
+    assert found.anywhere.mean == pytest.approx(np.full(INSTANCES, shift**2), rel=1e-4)
