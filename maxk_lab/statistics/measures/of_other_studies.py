@@ -1,0 +1,76 @@
+"""The measures of studies of weights and of objectives."""
+
+from __future__ import annotations
+
+from maxk_lab.statistics.measures.row import MeasureRow
+
+OF_WEIGHTS = [
+    MeasureRow(
+        name="zero_share",
+        meaning="of all weights",
+        implementation="maxk_lab.studies.weights.measures:zero_share",
+        study="weights",
+        source="cell",
+        heading="zero share",
+        unit="1",
+        group="weights",
+        claims=("equals",),
+    ),
+    MeasureRow(
+        name="weight_sum",
+        meaning="of the weights of a group, mean over groups",
+        implementation="maxk_lab.studies.weights.measures:weight_sum",
+        study="weights",
+        source="cell",
+        heading="sum",
+        unit="reward",
+        group="weights",
+        claims=("equals",),
+    ),
+    MeasureRow(
+        name="weight_min",
+        meaning="the least",
+        implementation="maxk_lab.studies.weights.measures:weight_min",
+        study="weights",
+        source="cell",
+        heading="min",
+        unit="reward",
+        group="weights",
+        claims=("equals",),
+        pooled="least",
+    ),
+    MeasureRow(
+        name="weight_std",
+        meaning="over all weights",
+        implementation="maxk_lab.studies.weights.measures:weight_std",
+        study="weights",
+        source="cell",
+        heading="std",
+        unit="reward",
+        group="weights",
+        claims=(),
+    ),
+]
+
+OF_OBJECTIVES = [
+    MeasureRow(
+        name="optimum",
+        meaning="the parameter at which the objective is largest",
+        study="objective",
+        source="cell",
+        heading="optimum",
+        unit="the parameter",
+        group="optimum",
+        claims=("order",),
+    ),
+    MeasureRow(
+        name="optimum_value",
+        meaning="the objective there",
+        study="objective",
+        source="cell",
+        heading="value there",
+        unit="reward",
+        group="optimum",
+        claims=(),
+    ),
+]
