@@ -9,8 +9,8 @@ was read, R columns per output instead of one per input.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.capabilities import LayerwiseEnvironment
 from maxk_lab.environments.environment import Instances
-from maxk_lab.gradients.scores.layers import Call, NotByLayerError, recorded
+from maxk_lab.gradients.scores.layers import Call, NotByLayerError, recorded_calls
+from maxk_lab.gradients.scores.per_trajectory import chunk_of
 
-# Trajectories whose gradients are made together, and the most memory their scores may take.
-CHUNK = 64
-CHUNK_BYTES = 64 * 2**20
+# The sum of the scores must be the gradient of the sum: to a third of the digits of a parameter's
+# own, and to half of those of the whole. A float32 policy may leave no more than three digits.
+OWN, WHOLE = 1 / 3, 1 / 2
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,10 @@ class Encoded:
     def gradients(
         self, of_given: Sequence[Tensor], wanted: set[int]
     ) -> Iterator[tuple[Call | Tensor, Tensor]]:
-        """Yield calls of layers, or parameters, with the gradients of log π by trajectory.
+        """Yield calls of its layers, or parameters, with the gradients of log π by trajectory.
 
-        Those of a call are with respect to what it gave. `of_given` are those with respect to the
-        encoding, a row per trajectory [M, 1, ...] each.
+        Those of a call are with respect to what it gave. `of_given` [M, ...] are those with respect
+        to the encoding.
         """
         calls = [call for call in self.calls if wanted & {id(p) for p in call.parameters.values()}]
         linear = [call for call in calls if isinstance(call.layer, nn.Linear)]
@@ -67,18 +68,34 @@ class Encoded:
             for parameter in call.parameters.values()
         }
         sources: list[Call | Tensor] = [*linear, *others.values()]
-        trained = [pair for pair in zip(self.given, of_given, strict=True) if pair[0].requires_grad]
-        if not sources or not trained:
-            return
-        gradients = torch.autograd.grad(
+        asked = [*(call.given for call in linear), *others.values()]
+        found = self._back(asked, [gradient.unsqueeze(1) for gradient in of_given], batched=True)
+        for source, gradients in zip(sources, found, strict=True):
+            if gradients is not None:
+                yield source, gradients
+
+    def totals(
+        self, of_given: Sequence[Tensor], parameters: Sequence[Tensor]
+    ) -> Sequence[Tensor | None]:
+        """The gradients of Σ log π with respect to parameters, as far as through the encoding."""
+        return self._back(parameters, [gradient.sum(0, keepdim=True) for gradient in of_given])
+
+    def _back(
+        self, asked: Sequence[Tensor], of_given: Sequence[Tensor], *, batched: bool = False
+    ) -> Sequence[Tensor | None]:
+        pairs = zip(self.given, of_given, strict=True)
+        trained = [(given, gradient) for given, gradient in pairs if given.requires_grad]
+        if not asked or not trained:
+            return [None] * len(asked)
+        found: Sequence[Tensor | None] = torch.autograd.grad(
             [given for given, _ in trained],
-            [*(call.given for call in linear), *others.values()],
+            asked,
             grad_outputs=[gradient for _, gradient in trained],
-            is_grads_batched=True,
+            is_grads_batched=batched,
             retain_graph=True,
             allow_unused=True,
         )
-        yield from (pair for pair in zip(sources, gradients, strict=True) if pair[1] is not None)
+        return found
 
 
 @dataclass(frozen=True)
@@ -97,9 +114,8 @@ class LayerScores:
 
     @property
     def chunk(self) -> int:
-        own = [parameter for parameter in self.policy.parameters() if parameter.requires_grad]
-        width = sum(self.width(parameter) * parameter.element_size() for parameter in own)
-        return max(1, min(CHUNK, CHUNK_BYTES // max(width, 1)))
+        parameters = trained(self.policy)
+        return chunk_of(sum(self.width(one) * one.element_size() for one in parameters))
 
     def width(self, parameter: Tensor) -> int:
         root = self._root(parameter)
@@ -109,55 +125,114 @@ class LayerScores:
         return replace(self, compressed=True)
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
-        wanted = {id(parameter) for parameter in block}
-        shares: dict[int, list[Tensor]] = defaultdict(list)
-        for source, gradients in self._gradients(i, j, block):
-            if isinstance(source, Tensor):
-                shares[id(source)].append(gradients.flatten(1))
-                continue
-            for name, parameter in source.parameters.items():
-                if id(parameter) in wanted:
-                    root = self._root(parameter)
-                    shares[id(parameter)].append(
-                        source.scores(name, gradients)
-                        if root is None
-                        else source.compressed(gradients, root)
-                    )
-        return [
-            sum(shares[id(parameter)][1:], shares[id(parameter)][0])
-            if id(parameter) in shares
-            else parameter.new_zeros(j - i, self.width(parameter))
-            for parameter in block
-        ]
+        """Raises `NotByLayerError` where the scores do not sum up to the gradient of the sum."""
+        try:
+            return self._scores(i, j, block)
+        except (NotByLayerError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:  # a layer of whatever make, called in whatever way
+            raise NotByLayerError(str(error)) from error
 
     def _root(self, parameter: Tensor) -> Tensor | None:
         return self.encoded.roots.get(id(parameter)) if self.compressed else None
 
-    def _gradients(
-        self, i: int, j: int, block: Sequence[Tensor]
-    ) -> Iterator[tuple[Call | Tensor, Tensor]]:
-        """Yield calls of layers, or parameters, with the gradients of log π by trajectory.
-
-        Of trajectories i..j−1, [j − i, ...] each; those of a call are with respect to what it gave.
-        """
+    def _scores(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
+        parameters = trained(self.policy)
         own = tuple(
             given.detach().expand(j - i, *given.shape[1:]).requires_grad_()
             for given in self.encoded.given
         )
         rows = [values[i:j] for values in self.inputs]
-        with torch.enable_grad(), recorded(self.policy, j - i, block) as calls:
+        with torch.enable_grad(), recorded_calls(self.policy, j - i, block) as calls:
             total = self.environment.trajectory_log_probs(self.policy, own, *rows).sum()
-        gradients = torch.autograd.grad(
-            total, [*own, *(call.given for call in calls)], allow_unused=True
-        )
+        asked = [*own, *(call.given for call in calls), *parameters]
+        found = torch.autograd.grad(total, asked, allow_unused=True)
         of_encoding = [
             torch.zeros_like(given) if gradient is None else gradient
-            for given, gradient in zip(own, gradients[: len(own)], strict=True)
+            for given, gradient in zip(own, found[: len(own)], strict=True)
         ]
-        pairs = zip(calls, gradients[len(own) :], strict=True)
-        yield from (pair for pair in pairs if pair[1] is not None)
-        wanted = {id(parameter) for parameter in block}
-        yield from self.encoded.gradients([g.unsqueeze(1) for g in of_encoding], wanted)
+        by_call = zip(calls, found[len(own) : len(own) + len(calls)], strict=True)
+        sums = _Sums(j - i, block, {id(p): self.width(p) for p in block})
+        for call, gradients in by_call:
+            if gradients is not None:
+                self._add(sums, call, gradients)
+        for source, gradients in self.encoded.gradients(of_encoding, sums.wanted):
+            self._add(sums, source, gradients, of_encoding=True)
+        beyond = self.encoded.totals(of_encoding, parameters)
+        sums.check(parameters, found[len(own) + len(calls) :], beyond)
+        return sums.scores
+
+    def _add(
+        self, sums: _Sums, source: Call | Tensor, gradients: Tensor, *, of_encoding: bool = False
+    ) -> None:
+        if isinstance(source, Tensor):
+            sums.add(source, gradients.flatten(1), gradients.flatten(1).sum(0))
+            return
+        for name, parameter in source.parameters.items():
+            if id(parameter) not in sums.wanted:
+                continue
+            root = self._root(parameter)
+            if root is None:
+                share = source.scores(name, gradients)
+                sums.add(parameter, share, share.sum(0))
+            elif of_encoding:
+                whole = source.scores(name, gradients.sum(0, keepdim=True))
+                sums.add(parameter, source.compressed(gradients, root), whole[0])
+            else:
+                raise NotByLayerError("weights of the encoding are used by trajectory, too")
+
+
+class _Sums:
+    """The scores of a block of parameters, and their sums over M trajectories."""
+
+    def __init__(self, rows: int, block: Sequence[Tensor], widths: Mapping[int, int]) -> None:
+        self._rows, self._block, self._widths = rows, block, widths
+        self.wanted = set(widths)
+        self._found: dict[int, Tensor] = {}
+        self._sums: dict[int, Tensor] = {}
+
+    def add(self, parameter: Tensor, share: Tensor, total: Tensor) -> None:
+        """Add a share [M, width] of a parameter's scores, and its sum over the trajectories [P]."""
+        key = id(parameter)
+        self._found[key] = self._found[key] + share if key in self._found else share
+        self._sums[key] = self._sums[key] + total if key in self._sums else total
+
+    @property
+    def scores(self) -> list[Tensor]:
+        """The scores [M, width] of every parameter of the block."""
+        return [
+            self._found.get(id(p), p.new_zeros(1, 1).expand(self._rows, self._widths[id(p)]))
+            for p in self._block
+        ]
+
+    def check(
+        self,
+        parameters: Sequence[Tensor],
+        direct: Sequence[Tensor | None],
+        beyond: Sequence[Tensor | None],
+    ) -> None:
+        """Hold the sums against gradients of Σ log π, which come in two parts.
+
+        `parameters` are all of the policy. Raises `NotByLayerError` where they differ.
+        """
+        totals = {}
+        for parameter, *parts in zip(parameters, direct, beyond, strict=True):
+            there = [part.flatten() for part in parts if part is not None]
+            totals[id(parameter)] = sum(there[1:], there[0]) if there else parameter.new_zeros(1)
+        # As much as they may differ by rounding, even where they cancel.
+        size = sum(float(total.norm()) ** 2 for total in totals.values())
+        size += self._rows * sum(float(one.norm()) ** 2 for one in self._found.values())
+        for parameter in self._block:
+            key, eps = id(parameter), torch.finfo(parameter.dtype).eps
+            own = float(self._found[key].norm()) * self._rows**0.5 if key in self._found else 0.0
+            off = float((totals[key] - self._sums.get(key, totals[key].new_zeros(1))).norm())
+            if not off <= eps**OWN * own + eps**WHOLE * size**0.5:
+                raise NotByLayerError("the scores do not sum up to the gradient of the sum")
+
+
+def trained(policy: nn.Module) -> list[nn.Parameter]:
+    """The parameters of a policy that require a gradient."""
+    return [parameter for parameter in policy.parameters() if parameter.requires_grad]
 
 
 def layer_scores(
@@ -167,8 +242,7 @@ def layer_scores(
 
     Raises `NotByLayerError` where an encoding is of several instances.
     """
-    parameters = [parameter for parameter in policy.parameters() if parameter.requires_grad]
-    with torch.enable_grad(), recorded(policy, 1, parameters) as calls:
+    with torch.enable_grad(), recorded_calls(policy, 1, trained(policy)) as calls:
         given = environment.encoding(policy, instances)
     if given and len(actions) > 1:
         raise NotByLayerError("the trajectories of one instance share an encoding")

@@ -84,7 +84,9 @@ class Call:
 
 
 @contextmanager
-def recorded(policy: nn.Module, rows: int, parameters: Sequence[Tensor]) -> Iterator[list[Call]]:
+def recorded_calls(
+    policy: nn.Module, rows: int, parameters: Sequence[Tensor]
+) -> Iterator[list[Call]]:
     """Record the calls of all layers that one of `parameters` belongs to, `rows` at a time.
 
     A layer that is called once for all rows gives it to each of them. Raises `NotByLayerError`

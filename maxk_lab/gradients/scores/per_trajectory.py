@@ -10,6 +10,15 @@ import torch
 from torch import Tensor
 
 CHUNK = 16
+# Trajectories whose scores are made together where that costs no more than each alone, and the most
+# memory that these may take.
+TOGETHER = 64
+TOGETHER_BYTES = 64 * 2**20
+
+
+def chunk_of(row_bytes: int) -> int:
+    """How many trajectories to score together, given the memory of one's scores."""
+    return max(1, min(TOGETHER, TOGETHER_BYTES // max(row_bytes, 1)))
 
 
 class Scores(Protocol):

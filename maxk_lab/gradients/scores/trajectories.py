@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -10,24 +11,41 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.capabilities import LayerwiseEnvironment, VectorisedEnvironment
 from maxk_lab.environments.environment import Environment, Instances
-from maxk_lab.gradients.scores.by_layer import layer_scores
+from maxk_lab.gradients.scores.by_layer import OWN, layer_scores, trained
 from maxk_lab.gradients.scores.layers import NotByLayerError
 from maxk_lab.gradients.scores.per_trajectory import BatchedScores, Scores, trajectory_scores
 from maxk_lab.gradients.scores.products import grams_of_scores, norms_of_scores
 from maxk_lab.gradients.scores.vectorised import VectorisedScores
 
 # So many trajectories at a time decide whether a policy's layers tell its scores: two numbers, for
-# what a layer gives once for all of them may have any one number of rows. A third of the digits
-# must agree, which no wrong way leaves; a float32 policy may leave no more than three of them.
+# what a layer gives once for all of them may have any one number of rows.
 TRIED = (2, 3)
-AGREEING = 1 / 3
 _BY_LAYER: WeakKeyDictionary[nn.Module, dict[type, bool]] = WeakKeyDictionary()
+Reduced = TypeVar("Reduced")
+
+
+def reduced(
+    reduce: Callable[[Scores], Reduced],
+    environment: Environment,
+    policy: nn.Module,
+    instance: Instances,
+    actions: Tensor,
+) -> Reduced:
+    """`reduce` of the scores of trajectories actions [M, T] of one instance (a batch of one)."""
+    try:
+        return reduce(instance_scores(environment, policy, instance, actions))
+    except NotByLayerError:  # trajectories that no one could know of when it was decided
+        _BY_LAYER[policy][type(environment)] = False
+        return reduce(instance_scores(environment, policy, instance, actions))
 
 
 def instance_scores(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> Scores:
-    """The scores of the trajectories actions [M, T] of one instance (a batch of one)."""
+    """The scores of the trajectories actions [M, T] of one instance (a batch of one).
+
+    Those of layers raise `NotByLayerError` when they are asked for and do not hold; see `reduced`.
+    """
     actions = actions.unsqueeze(0)
     layerwise = _layerwise(environment, policy, instance, actions)
     if layerwise is not None:
@@ -49,17 +67,22 @@ def _layerwise(
 ) -> LayerwiseEnvironment | None:
     """The environment, where a policy's layers tell the scores of its trajectories.
 
-    A few of the trajectories actions [1, M, T] decide by their scores, and by the products of
-    these, whichever way a policy uses its layers; they do so once per policy and kind of
-    environment.
+    A few of the trajectories actions [1, M, T] decide, far apart and in either order: whether the
+    layers keep them apart. They do so once per policy and kind of environment; whether the scores
+    are whole is checked whenever they are made.
     """
     if not isinstance(environment, LayerwiseEnvironment):
         return None
     decided, kind = _BY_LAYER.setdefault(policy, {}), type(environment)
     agree = decided.get(kind)
     if agree is None:
-        agree = all(_agree(environment, policy, instance, actions[:, :rows]) for rows in TRIED)
-        if actions.shape[1] >= max(TRIED):
+        count = actions.shape[1]
+        spread = [torch.linspace(0, count - 1, rows).long() for rows in TRIED]
+        agree = all(
+            _agree(environment, policy, instance, actions[:, rows])
+            for rows in (*spread, *(rows.flip(0) for rows in spread))
+        )
+        if count >= max(TRIED):
             decided[kind] = agree
     return environment if agree else None
 
@@ -67,17 +90,21 @@ def _layerwise(
 def _agree(
     environment: LayerwiseEnvironment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> bool:
-    parameters = [p for p in policy.parameters() if p.requires_grad]
-    log_probs = environment.log_probs(policy, instance, actions)[0]
-    expected = trajectory_scores(log_probs, parameters)
+    """Whether scores by layers, and their products, are those of a batched backward pass."""
+    parameters = trained(policy)
+    with torch.enable_grad():
+        log_probs = environment.log_probs(policy, instance, actions)[0]
+        expected = trajectory_scores(log_probs, parameters)
     try:
         by_layer = layer_scores(environment, policy, instance, actions)
         scores = torch.cat(by_layer(0, len(expected), parameters), 1)
         short = torch.cat(by_layer.of_products()(0, len(expected), parameters), 1)
+    except torch.OutOfMemoryError:
+        raise
     except Exception:  # a layer of whatever make, called in whatever way
         return False
     norms = expected.norm(dim=1, keepdim=True)
-    allowed = torch.finfo(expected.dtype).eps ** AGREEING * norms
+    allowed = torch.finfo(expected.dtype).eps ** OWN * norms
     return bool(
         ((scores - expected).norm(dim=1, keepdim=True) <= allowed).all()
         and ((short @ short.T - expected @ expected.T).abs() <= allowed * norms.T).all()
@@ -127,7 +154,7 @@ def _of_groups(
     They are computed all at once where the trajectories of several instances can be told apart,
     elsewhere instance by instance.
     """
-    parameters = [p for p in policy.parameters() if p.requires_grad]
+    parameters = trained(policy)
     count, n = actions.shape[:2]
     first = environment.select(instances, 0)
     layerwise = _layerwise(environment, policy, first, actions[:1])
@@ -135,7 +162,7 @@ def _of_groups(
         try:
             together = layer_scores(layerwise, policy, instances, actions)
             return reduce(together, count, n, parameters)
-        except NotByLayerError:  # the trajectories of an instance share an encoding
+        except NotByLayerError:  # the trajectories of an instance share an encoding, or worse
             pass
     elif isinstance(environment, VectorisedEnvironment):
         inputs = environment.trajectory_inputs(instances, actions)
@@ -148,11 +175,11 @@ def _of_groups(
 
     def of_instance(b: int) -> Tensor:
         instance, own = environment.select(instances, b), actions[b : b + 1]
-        scores = (
-            _batched_scores(environment, policy, instance, own)
-            if layerwise is None
-            else layer_scores(layerwise, policy, instance, own)
-        )
-        return reduce(scores, 1, n, parameters)
+        if layerwise is not None:
+            try:
+                return reduce(layer_scores(layerwise, policy, instance, own), 1, n, parameters)
+            except NotByLayerError:
+                _BY_LAYER[policy][type(environment)] = False
+        return reduce(_batched_scores(environment, policy, instance, own), 1, n, parameters)
 
     return torch.cat([of_instance(b) for b in range(count)])

@@ -11,11 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from maxk_lab.environments.capabilities import VectorisedEnvironment
-from maxk_lab.gradients.scores.per_trajectory import ByElement
-
-# Trajectories whose gradients are made together, and the most memory their scores may take.
-VECTORISED_CHUNK = 64
-CHUNK_BYTES = 64 * 2**20
+from maxk_lab.gradients.scores.per_trajectory import ByElement, chunk_of
 
 
 @dataclass(frozen=True)
@@ -31,10 +27,8 @@ class VectorisedScores(ByElement):
 
     @property
     def chunk(self) -> int:
-        width = sum(
-            p.numel() * p.element_size() for p in self.policy.parameters() if p.requires_grad
-        )
-        return max(1, min(VECTORISED_CHUNK, CHUNK_BYTES // max(width, 1)))
+        own = [p for p in self.policy.parameters() if p.requires_grad]
+        return chunk_of(sum(p.numel() * p.element_size() for p in own))
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
         names = {id(parameter): name for name, parameter in self.policy.named_parameters()}

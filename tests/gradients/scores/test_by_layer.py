@@ -309,6 +309,156 @@ def test_one_trajectory_decides_nothing_for_later_ones():
     assert not isinstance(scores, LayerScores)
 
 
+class Rare(Own):
+    """Reads a parameter of no layer where one token occurs, which few trajectories have."""
+
+    def __init__(self):
+        super().__init__()
+        self.rare = nn.Parameter(torch.tensor(0.7))
+
+    def read(self, tokens):
+        return super().read(tokens) * (1 + self.rare * (tokens == 3).unsqueeze(-1))
+
+
+class Adapted(Own):
+    """Begins as if its adapter were not there, as adapters do; half of it belongs to no layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Parameter(torch.randn(6, 2)), nn.Linear(2, 6, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def read(self, tokens):
+        found = super().read(tokens)
+        return found + self.up(found @ self.down)
+
+
+class Sorted(Own):
+    """Runs its layers on its rows in another order."""
+
+    def forward(self, tokens):
+        order = tokens.sum(1).argsort()
+        return super().forward(tokens[order])[order.argsort()]
+
+
+def grams(environment, policy, actions):
+    """The Gram matrix of a group, and that of a batched backward pass."""
+    instance = environment.instances(1, 1)
+    expected = batched(environment, policy, instance, actions)
+    return trajectory_grams(environment, policy, instance, actions)[0], expected @ expected.T
+
+
+def completions(environment, n=24, seed=2):
+    policy, instance = own(Own), environment.instances(1, 1)
+    return environment.rollout(policy, instance, n, seed=seed).actions
+
+
+def test_a_parameter_that_few_trajectories_read_is_not_forgotten():
+    environment = small_environments.make("toy_llm")
+    actions = completions(environment)
+    common = actions[:, [i for i in range(24) if 3 not in actions[0, i].tolist()][:3]]
+    policy = own(Rare)
+    found, expected = grams(environment, policy, common)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+    scores = instance_scores(environment, policy, environment.instances(1, 1), common[0])
+    assert isinstance(scores, LayerScores)  # nothing has been seen of the parameter yet
+    found, expected = grams(environment, policy, actions)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("policy", [Adapted, Direct])
+def test_what_a_policy_learns_or_unfreezes_after_the_decision_is_not_forgotten(policy):
+    environment = small_environments.make("toy_llm")
+    actions, policy = completions(environment), own(policy)
+    bare = next(one for name, one in policy.named_parameters() if name in ("down", "scale"))
+    bare.requires_grad_(False)
+    found, expected = grams(environment, policy, actions)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+    bare.requires_grad_(True)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += 0.3
+    found, expected = grams(environment, policy, actions)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_a_policy_that_runs_its_rows_in_another_order_falls_back():
+    environment = small_environments.make("toy_llm")
+    actions, policy = completions(environment), own(Sorted)
+    in_order = actions[0, actions[0].sum(1).argsort()].unsqueeze(0)
+    found, expected = grams(environment, policy, in_order)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+    found, expected = grams(environment, policy, actions)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_a_decision_under_forced_starts_is_none_about_free_ones():
+    from rl4co.models.nn.env_embeddings.context import TSPContext
+
+    environment = make(ENVIRONMENTS.get("tsp"), num_loc=6)
+    policy, instance, actions = drawn(environment)
+    plain = TSPContext(policy.decoder.embed_dim).double()
+    plain.load_state_dict(policy.decoder.context_embedding.state_dict())
+    policy.decoder.context_embedding = plain
+    forced = environment.forced_starts()
+    begun = forced.rollout(policy, instance, 6, seed=2).actions
+    assert isinstance(instance_scores(forced, policy, instance, begun[0]), LayerScores)
+    expected = batched(environment, policy, instance, actions)
+    found = trajectory_grams(environment, policy, instance, actions)[0]
+    torch.testing.assert_close(found, expected @ expected.T, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("sizes", [(20, 5), (5, 20), (20, 4)])
+def test_weights_that_encoder_and_decoder_share_are_right_at_every_size(sizes):
+    row = ENVIRONMENTS.get("tsp")
+    policy = make(row).policy(0)
+    encoding = policy.encoder.net.layers[0][0].module
+    policy.decoder.pointer.project_out.weight = encoding.out_proj.weight
+    for cities in sizes:
+        environment = make(row, num_loc=cities)
+        instance = environment.instances(1, 1)
+        actions = environment.rollout(policy, instance, 7, seed=2).actions
+        expected = batched(environment, policy, instance, actions)
+        found = trajectory_grams(environment, policy, instance, actions)[0]
+        torch.testing.assert_close(found, expected @ expected.T, rtol=1e-9, atol=1e-10)
+
+
+def test_a_policy_may_change_its_mode_after_the_decision():
+    environment = small_environments.make("toy_llm")
+    actions, policy = completions(environment), own(Normed)
+    found, expected = grams(environment, policy, actions)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+    policy.train()
+    assert (
+        trajectory_grams(environment, policy, environment.instances(1, 1), actions).isfinite().all()
+    )
+
+
+def test_norms_are_found_where_gradients_are_switched_off():
+    environment = small_environments.make("toy_llm")
+    actions, policy = completions(environment), own(Own)
+    instance = environment.instances(1, 1)
+    expected = batched(environment, policy, instance, actions).square().sum(1)
+    with torch.no_grad():
+        found = trajectory_squared_norms(environment, policy, instance, actions)
+    torch.testing.assert_close(found[0], expected, rtol=1e-10, atol=0)
+
+
+def test_running_out_of_memory_decides_nothing(monkeypatch):
+    environment = small_environments.make("toy_llm")
+    actions, policy = completions(environment), own(Own)
+    instance = environment.instances(1, 1)
+
+    def full(*_):
+        raise torch.OutOfMemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(environment), "trajectory_log_probs", full)
+        with pytest.raises(torch.OutOfMemoryError):
+            instance_scores(environment, policy, instance, actions[0])
+    assert isinstance(instance_scores(environment, policy, instance, actions[0]), LayerScores)
+
+
 def test_only_environments_with_layers_to_tell_apart_are_layerwise():
     found = {
         row.name

@@ -6,7 +6,7 @@ import torch
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.gradients.scores import vectorised
+from maxk_lab.gradients.scores import per_trajectory
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.per_trajectory import BatchedScores
 from maxk_lab.gradients.scores.pool import ScorePool
@@ -106,7 +106,7 @@ def test_mapped_scores_have_the_gram_matrix_of_batched_ones(memory_bytes, monkey
     policy, instance = environment.policy(0), environment.instances(1, 1)
     listed, _ = environment.enumerate(instance)
     parameters = list(policy.parameters())
-    monkeypatch.setattr(vectorised, "VECTORISED_CHUNK", 15)
+    monkeypatch.setattr(per_trajectory, "TOGETHER", 15)
     mapped = VectorisedScores(
         environment, policy, environment.trajectory_inputs(instance, listed.unsqueeze(0))
     )
@@ -125,9 +125,9 @@ def test_the_scores_of_a_chunk_fit_the_memory(monkeypatch):
     environment = toy_llm()
     policy = environment.policy(0)
     width = 8 * sum(p.numel() for p in policy.parameters())
-    monkeypatch.setattr(vectorised, "CHUNK_BYTES", 5 * width + 1)
+    monkeypatch.setattr(per_trajectory, "TOGETHER_BYTES", 5 * width + 1)
     assert VectorisedScores(environment, policy, ()).chunk == 5
-    monkeypatch.setattr(vectorised, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(per_trajectory, "TOGETHER_BYTES", 1)
     assert VectorisedScores(environment, policy, ()).chunk == 1
 
 
