@@ -8,18 +8,29 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def kept() -> Iterator[None]:
-    """Make many objects without cycles that stay, such as the records of a run.
+def collector_at_rest() -> Iterator[None]:
+    """Make many objects without cycles, such as the records of a run, and look for no garbage.
 
-    Python would look through all of them whenever their number has grown by a quarter, and
-    again for everything that is made afterwards; they are still freed with their last reference.
+    Python would look through all of them whenever their number has grown by a quarter; they are
+    still freed with their last reference.
     """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.collect()  # garbage that is frozen would stay for ever: in a notebook, say
-        gc.freeze()
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def never_collected() -> Iterator[None]:
+    """Make objects that stay until the process ends, such as the modules of a library.
+
+    Nothing that is there at the end is ever looked through again: only for imports, which come
+    before anything large.
+    """
+    with collector_at_rest():
+        yield
+    gc.collect()  # garbage would stay, too
+    gc.freeze()

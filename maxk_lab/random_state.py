@@ -13,7 +13,7 @@ def isolated_rng(seed: int) -> Iterator[None]:
     """Run a block under torch's global generator seeded with `seed`; give the old state back after.
 
     The states of CUDA devices are given back, too, where CUDA is in use; to look at them would
-    initialise it.
+    initialise it. A block that wakes CUDA itself draws there from a seed of CUDA's own.
     """
     in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = range(torch.cuda.device_count()) if in_use else []

@@ -1,17 +1,20 @@
 """The collector is off while objects that stay are made, and as it was afterwards."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 
 import pytest
 
-from maxk_lab.memory import kept
+from maxk_lab.memory import collector_at_rest, never_collected
 
 
-def fails() -> None:
-    with kept():
+class Ring:
+    def __init__(self):
+        self.itself = self
+
+
+def fails():
+    with collector_at_rest():
         assert not gc.isenabled()
         raise KeyError
 
@@ -26,27 +29,25 @@ def test_the_collector_rests_meanwhile(enabled):
         assert gc.isenabled() == enabled
     finally:
         (gc.enable if before else gc.disable)()
-        gc.unfreeze()
 
 
-class Ring:
-    def __init__(self):
-        self.itself = self
-
-
-def test_garbage_is_not_kept():
-    ring = Ring()
+def test_what_is_made_at_rest_is_collected_later():
+    with collector_at_rest():
+        ring = Ring()
     gone = weakref.ref(ring)
-    with kept():
-        del ring
-    gc.unfreeze()
+    del ring
+    gc.collect()
     assert gone() is None
 
 
-def test_what_was_made_is_not_looked_through_again():
-    with kept():
+def test_what_is_never_collected_is_not_looked_through_but_garbage_goes():
+    ring = Ring()
+    gone = weakref.ref(ring)
+    with never_collected():
+        del ring
         made = [[number] for number in range(1000)]
     try:
+        assert gone() is None
         tracked = {id(one) for one in gc.get_objects()}
         assert not any(id(one) in tracked for one in made)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.memory import kept
+from maxk_lab.memory import collector_at_rest
 from maxk_lab.report.claims import judge_claims
 from maxk_lab.report.model import Failure, Header, Summary
 from maxk_lab.report.parts import RowsPart
@@ -61,7 +61,7 @@ def summarise_records(
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
     of_kind = grouped(cells, lambda cell: str(cell["study"]))
     parts: dict[str, RowsPart] = {kind.name: kind.part("rows") for kind in STUDIES}
-    with kept():
+    with collector_at_rest():
         studies = {
             name: part.pool(of_kind.get(name, []), done, level=level, alpha=alpha)
             for name, part in parts.items()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
-from maxk_lab.memory import kept
+from maxk_lab.memory import collector_at_rest
 from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING, Cell
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash
 from maxk_lab.sweeps.plan.plan import Plan
@@ -134,7 +134,7 @@ class RunDirectory:
         found = (
             (self._read(cell.id, reading, cell), cell) for cell in plan.cells if cell.id in there
         )
-        with kept():
+        with collector_at_rest():
             return [_as_planned(record, cell) for record, cell in found if record is not None]
 
     def all_records(self) -> Iterator[Record]:

@@ -225,11 +225,20 @@ def with_a_hook(policy):
     policy.decoder.pointer.project_out.register_forward_hook(lambda module, given, found: found)
 
 
+def with_a_backward_hook(policy):
+    policy.decoder.pointer.project_out.register_full_backward_hook(lambda *_: None)
+
+
+def with_a_function_of_its_own(policy):
+    pointer = policy.decoder.pointer
+    pointer.forward = lambda *given, forward=pointer.forward: forward(*given)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         *(as_subclass, with_experts, with_a_bias, with_another_attention),
-        *(without_inner_mask, with_a_hook),
+        *(without_inner_mask, with_a_hook, with_a_backward_hook, with_a_function_of_its_own),
     ],
 )
 def test_other_decoders_are_called_themselves(change):
@@ -250,6 +259,29 @@ def test_other_decoders_are_called_themselves(change):
     assert len(called) >= 6
     assert torch.equal(tokens.log_probs.sum(-1), rollouts.log_probs)
     assert tokens.log_probs.requires_grad
+
+
+def test_decisions_can_be_differentiated_in_a_batch():
+    environment = make(ENVIRONMENTS.get("tsp"), "float64")
+    policy, instances = environment.policy(0), environment.instances(1, 1)
+    actions = environment.rollout(policy, instances, 5, seed=2).actions
+    values = (
+        environment.tokens(policy, instances, actions).log_probs.sum(-1)[0],
+        environment.log_probs(policy, instances, actions)[0],
+    )
+    each = [
+        torch.autograd.grad(
+            log_probs,
+            list(policy.parameters()),
+            torch.eye(5, dtype=torch.float64),
+            is_grads_batched=True,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        for log_probs in values
+    ]
+    for fast, slow in zip(*each, strict=True):
+        torch.testing.assert_close(fast, slow, rtol=1e-10, atol=1e-12)
 
 
 def test_a_decoder_whose_embeddings_change_is_called_itself():

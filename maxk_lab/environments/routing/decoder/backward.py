@@ -87,7 +87,7 @@ class _Decisions(torch.autograd.Function):
         return None, None, None, gradient.keys, gradient.values, gradient.logit_keys, *by_queries
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Gradient:
     """The gradient of the keys, values and logit keys of a pointer, summed over its decisions."""
 
@@ -111,12 +111,13 @@ class _Gradient:
             else pointer.scale
         )
         by_logits = (by_logits * slope).view(n, count, -1).permute(1, 2, 0)
-        self.logit_keys.baddbmm_(by_logits, decision.glimpse.transpose(1, 2))
+        # Out of place: several gradients at once (`is_grads_batched`) cannot be added to one.
+        self.logit_keys = self.logit_keys.baddbmm(by_logits, decision.glimpse.transpose(1, 2))
         by_glimpse = torch.bmm(pointer.logit_keys.transpose(1, 2), by_logits)
         by_glimpse = by_glimpse.view(len(attention), -1, n)
-        self.values.baddbmm_(attention, by_glimpse.transpose(1, 2))
+        self.values = self.values.baddbmm(attention, by_glimpse.transpose(1, 2))
         by_products = torch.bmm(pointer.values, by_glimpse).mul_(attention)
         by_products.addcmul_(attention, by_products.sum(1, keepdim=True), value=-1)
-        self.keys.baddbmm_(by_products, pointer.by_heads(decision.query))
+        self.keys = self.keys.baddbmm(by_products, pointer.by_heads(decision.query))
         by_query = torch.bmm(by_products.transpose(1, 2), pointer.keys)
-        return by_query.view(count, pointer.heads, n, -1).transpose(1, 2).flatten(2)
+        return by_query.view(count, pointer.heads, n, -1).transpose(1, 2).reshape(count, n, -1)

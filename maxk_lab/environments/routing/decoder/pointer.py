@@ -110,8 +110,17 @@ def is_plain(decoder: Any) -> bool:
         and pointer.project_out.bias is None
         and pointer.sdpa_fn is scaled_dot_product_attention
         and pointer.mask_inner
-        and not any(m._forward_hooks or m._forward_pre_hooks for m in decoder.modules())
+        and not any(map(_is_watched, decoder.modules()))
     )
+
+
+def _is_watched(module: Any) -> bool:
+    """Whether somebody would notice, or decide, what a call of the module gives."""
+    hooks = (
+        *(module._forward_hooks, module._forward_pre_hooks),
+        *(module._backward_hooks, module._backward_pre_hooks),
+    )
+    return any(hooks) or "forward" in vars(module)
 
 
 def _barred(mask: Tensor, dtype: torch.dtype) -> Tensor:
