@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -20,6 +20,9 @@ from maxk_lab.gradients.scores.vectorised import VectorisedScores
 # So many trajectories at a time decide whether a policy's layers tell its scores: two numbers, for
 # what a layer gives once for all of them may have any one number of rows.
 TRIED = (2, 3)
+# How a fast way fails: layers do not tell; a policy that needs a batch dimension, or has an
+# operation that cannot be mapped (a GRU's).
+FAILED = (NotByLayerError, RuntimeError, ValueError, IndexError)
 _BY_LAYER: WeakKeyDictionary[nn.Module, dict[type, bool]] = WeakKeyDictionary()
 Reduced = TypeVar("Reduced")
 
@@ -32,28 +35,48 @@ def reduced(
     actions: Tensor,
 ) -> Reduced:
     """`reduce` of the scores of trajectories actions [M, T] of one instance (a batch of one)."""
-    try:
-        return reduce(instance_scores(environment, policy, instance, actions))
-    except NotByLayerError:  # trajectories that no one could know of when it was decided
-        _BY_LAYER[policy][type(environment)] = False
-        return reduce(instance_scores(environment, policy, instance, actions))
+    for scores in _fast_ways(environment, policy, instance, actions.unsqueeze(0)):
+        try:
+            return reduce(scores)
+        except FAILED as error:
+            _note(error, environment, policy)
+    return reduce(_batched_scores(environment, policy, instance, actions.unsqueeze(0)))
 
 
 def instance_scores(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> Scores:
-    """The scores of the trajectories actions [M, T] of one instance (a batch of one).
+    """The scores of the trajectories actions [M, T] of one instance, the fastest way.
 
-    Those of layers raise `NotByLayerError` when they are asked for and do not hold; see `reduced`.
+    Any but `BatchedScores` may fail when they are asked for; see `reduced`.
     """
-    actions = actions.unsqueeze(0)
-    layerwise = _layerwise(environment, policy, instance, actions)
-    if layerwise is not None:
-        return layer_scores(layerwise, policy, instance, actions)
+    batch = actions.unsqueeze(0)
+    for scores in _fast_ways(environment, policy, instance, batch):
+        return scores
+    return _batched_scores(environment, policy, instance, batch)
+
+
+def _fast_ways(
+    environment: Environment, policy: nn.Module, instances: Instances, actions: Tensor
+) -> Iterator[Scores]:
+    """Yield ways to the scores of actions [B, n, T], by instance, the fastest first."""
     if isinstance(environment, VectorisedEnvironment):
-        inputs = environment.trajectory_inputs(instance, actions)
-        return VectorisedScores(environment, policy, inputs)
-    return _batched_scores(environment, policy, instance, actions)
+        inputs = environment.trajectory_inputs(instances, actions)
+        yield VectorisedScores(environment, policy, inputs)
+    layerwise = _layerwise(environment, policy, environment.select(instances, 0), actions[:1])
+    if layerwise is not None:
+        try:
+            yield layer_scores(layerwise, policy, instances, actions)
+        except NotByLayerError:  # the trajectories of an instance share an encoding
+            return
+
+
+def _note(error: Exception, environment: Environment, policy: nn.Module) -> None:
+    """Remember that layers do not tell; what no way can do is raised again."""
+    if isinstance(error, torch.OutOfMemoryError):
+        raise error
+    if isinstance(error, NotByLayerError):
+        _BY_LAYER[policy][type(environment)] = False
 
 
 def _batched_scores(
@@ -156,30 +179,18 @@ def _of_groups(
     """
     parameters = trained(policy)
     count, n = actions.shape[:2]
-    first = environment.select(instances, 0)
-    layerwise = _layerwise(environment, policy, first, actions[:1])
-    if layerwise is not None:
+    for scores in _fast_ways(environment, policy, instances, actions):
         try:
-            together = layer_scores(layerwise, policy, instances, actions)
-            return reduce(together, count, n, parameters)
-        except NotByLayerError:  # the trajectories of an instance share an encoding, or worse
-            pass
-    elif isinstance(environment, VectorisedEnvironment):
-        inputs = environment.trajectory_inputs(instances, actions)
-        try:
-            return reduce(VectorisedScores(environment, policy, inputs), count, n, parameters)
-        except (RuntimeError, ValueError, IndexError):
-            # No batch dimension, or an operation that cannot be mapped (a GRU's): below goes any
-            # policy, or says what is wrong.
-            pass
+            return reduce(scores, count, n, parameters)
+        except FAILED as error:
+            _note(error, environment, policy)
 
-    def of_instance(b: int) -> Tensor:
-        instance, own = environment.select(instances, b), actions[b : b + 1]
-        if layerwise is not None:
-            try:
-                return reduce(layer_scores(layerwise, policy, instance, own), 1, n, parameters)
-            except NotByLayerError:
-                _BY_LAYER[policy][type(environment)] = False
-        return reduce(_batched_scores(environment, policy, instance, own), 1, n, parameters)
+    def of_group(scores: Scores) -> Tensor:
+        return reduce(scores, 1, n, parameters)
 
-    return torch.cat([of_instance(b) for b in range(count)])
+    return torch.cat(
+        [
+            reduced(of_group, environment, policy, environment.select(instances, b), actions[b])
+            for b in range(count)
+        ]
+    )

@@ -7,6 +7,7 @@ from torch import nn
 
 from maxk_lab.environments.capabilities import LayerwiseEnvironment
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.language.toy_llm import ToyLLM
 from maxk_lab.gradients.scores.by_layer import LayerScores, layer_scores
 from maxk_lab.gradients.scores.per_trajectory import BatchedScores, trajectory_scores
 from maxk_lab.gradients.scores.products import norms_of_scores, score_gram
@@ -15,16 +16,31 @@ from maxk_lab.gradients.scores.trajectories import (
     trajectory_grams,
     trajectory_squared_norms,
 )
+from maxk_lab.gradients.scores.vectorised import VectorisedScores
 
 LAYERWISE = [row for row in ENVIRONMENTS if row.name not in ("bandit", "gaussian")]
 POLICY = {"embed_dim": 16, "num_heads": 2, "num_encoder_layers": 2, "feedforward_hidden": 24}
+# The toy language can be mapped over trajectories, too, which is faster.
+MAPPED = ("toy_llm",)
+UNMAPPED = type("Unmapped", (ToyLLM,), {"trajectory_log_prob": None})
 every_row = pytest.mark.parametrize("row", LAYERWISE, ids=lambda row: row.name)
 
 
 def make(row, dtype="float64", **changes):
     known = {parameter.name for parameter in row.policy_parameters}
     policy = {name: value for name, value in POLICY.items() if name in known}
-    return small_environments.make(row.name, dtype, policy=policy, **row.small | changes)
+    environment = small_environments.make(row.name, dtype, policy=policy, **row.small | changes)
+    return unmapped(environment) if row.name in MAPPED else environment
+
+
+def unmapped(environment):
+    """The same, as one whose policies cannot be mapped."""
+    environment.__class__ = UNMAPPED
+    return environment
+
+
+def toy_llm():
+    return unmapped(small_environments.make("toy_llm"))
 
 
 def drawn(environment, n=7, count=1):
@@ -263,7 +279,7 @@ def own(policy):
 
 @pytest.mark.parametrize("policy", [Own, TiedTwice, PlacedOnce, Grouped])
 def test_layers_of_any_make_tell_the_scores_where_they_have_a_row_per_trajectory(policy):
-    environment = small_environments.make("toy_llm")
+    environment = toy_llm()
     policy, instance = own(policy), environment.instances(1, 1)
     actions = environment.rollout(policy, instance, 7, seed=2).actions
     scores = instance_scores(environment, policy, instance, actions[0])
@@ -275,7 +291,7 @@ def test_layers_of_any_make_tell_the_scores_where_they_have_a_row_per_trajectory
 
 @pytest.mark.parametrize("policy", [Around, Direct, InPlace, Placed])
 def test_a_policy_whose_layers_do_not_tell_falls_back_by_itself(policy):
-    environment = small_environments.make("toy_llm")
+    environment = toy_llm()
     policy, instance = own(policy), environment.instances(1, 1)
     length = environment.prompt_length + environment.max_length
     actions = environment.rollout(policy, instance, length, seed=2).actions
@@ -301,7 +317,7 @@ def test_the_attention_model_of_the_library_itself_falls_back():
 
 def test_one_trajectory_decides_nothing_for_later_ones():
     """A single row cannot tell whether rows are kept apart."""
-    environment = small_environments.make("toy_llm")
+    environment = toy_llm()
     policy, instance = own(Normed).train(), environment.instances(1, 1)
     actions = environment.rollout(policy, instance, 5, seed=2).actions
     instance_scores(environment, policy, instance, actions[0, :1])
@@ -354,7 +370,7 @@ def completions(environment, n=24, seed=2):
 
 
 def test_a_parameter_that_few_trajectories_read_is_not_forgotten():
-    environment = small_environments.make("toy_llm")
+    environment = toy_llm()
     actions = completions(environment)
     common = actions[:, [i for i in range(24) if 3 not in actions[0, i].tolist()][:3]]
     policy = own(Rare)
@@ -368,7 +384,7 @@ def test_a_parameter_that_few_trajectories_read_is_not_forgotten():
 
 @pytest.mark.parametrize("policy", [Adapted, Direct])
 def test_what_a_policy_learns_or_unfreezes_after_the_decision_is_not_forgotten(policy):
-    environment = small_environments.make("toy_llm")
+    environment = toy_llm()
     actions, policy = completions(environment), own(policy)
     bare = next(one for name, one in policy.named_parameters() if name in ("down", "scale"))
     bare.requires_grad_(False)
@@ -383,7 +399,7 @@ def test_what_a_policy_learns_or_unfreezes_after_the_decision_is_not_forgotten(p
 
 
 def test_a_policy_that_runs_its_rows_in_another_order_falls_back():
-    environment = small_environments.make("toy_llm")
+    environment = toy_llm()
     actions, policy = completions(environment), own(Sorted)
     in_order = actions[0, actions[0].sum(1).argsort()].unsqueeze(0)
     found, expected = grams(environment, policy, in_order)
@@ -424,7 +440,7 @@ def test_weights_that_encoder_and_decoder_share_are_right_at_every_size(sizes):
 
 
 def test_a_policy_may_change_its_mode_after_the_decision():
-    environment = small_environments.make("toy_llm")
+    environment = toy_llm()
     actions, policy = completions(environment), own(Normed)
     found, expected = grams(environment, policy, actions)
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
@@ -435,7 +451,7 @@ def test_a_policy_may_change_its_mode_after_the_decision():
 
 
 def test_norms_are_found_where_gradients_are_switched_off():
-    environment = small_environments.make("toy_llm")
+    environment = toy_llm()
     actions, policy = completions(environment), own(Own)
     instance = environment.instances(1, 1)
     expected = batched(environment, policy, instance, actions).square().sum(1)
@@ -445,7 +461,7 @@ def test_norms_are_found_where_gradients_are_switched_off():
 
 
 def test_running_out_of_memory_decides_nothing(monkeypatch):
-    environment = small_environments.make("toy_llm")
+    environment = toy_llm()
     actions, policy = completions(environment), own(Own)
     instance = environment.instances(1, 1)
 
@@ -457,6 +473,12 @@ def test_running_out_of_memory_decides_nothing(monkeypatch):
         with pytest.raises(torch.OutOfMemoryError):
             instance_scores(environment, policy, instance, actions[0])
     assert isinstance(instance_scores(environment, policy, instance, actions[0]), LayerScores)
+
+
+def test_a_policy_that_can_be_mapped_is():
+    environment = small_environments.make("toy_llm")
+    policy, instance, actions = drawn(environment)
+    assert isinstance(instance_scores(environment, policy, instance, actions[0]), VectorisedScores)
 
 
 def test_only_environments_with_layers_to_tell_apart_are_layerwise():
