@@ -6,12 +6,16 @@ PYTHON ?=
 JOBS ?= 2
 RESULTS ?= results
 SEEDS ?=
-# The trainings come first: they take longest, and should not be what all other cores wait for at the end.
-SWEEPS ?= $(wildcard experiments/ci/*training*.yaml experiments/ci/seed_*.yaml) \
-  $(filter-out %training_small.yaml %replication_small.yaml,$(wildcard experiments/ci/*.yaml))
-RUNS := $(foreach shift,$(or $(SEEDS),0),$(foreach sweep,$(SWEEPS),run@$(shift)@$(sweep)))
-# Workers of each sweep: more than one where there are fewer sweeps than jobs.
-WORKERS = $(shell n=$$(( $(JOBS) / ($(words $(RUNS)) + 0) )); echo $$(( n > 0 ? n : 1 )))
+# They take longest, and should not be what all other cores wait for at the end.
+FIRST := $(wildcard experiments/ci/*training*.yaml experiments/ci/seed_*.yaml)
+SWEEPS ?= $(FIRST) $(filter-out $(FIRST),$(wildcard experiments/ci/*.yaml))
+# SHIFT@FILE of every sweep that is run, under seeds shifted by so much, and a target for each.
+RUNS := $(foreach shift,$(or $(SEEDS),0),$(foreach sweep,$(SWEEPS),$(shift)@$(sweep)))
+NUMBERED := $(addprefix run-,$(shell seq $(words $(RUNS))))
+# Workers of each sweep: the processes are shared out where there are fewer sweeps than that.
+WORKERS = $(shell n=$$(( $(JOBS) / $(words $(RUNS)) )); echo $$(( n > 0 ? n : 1 )))
+# So that `make -n` runs nothing.
+RECURSE := $(MAKE)
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -19,7 +23,7 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test reproduce bench calibrate clean $(RUNS)
+.PHONY: help setup lint test reproduce bench calibrate clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -68,38 +72,44 @@ test: $(STAMP)
 # Several sweeps at a time, each in a worker of its own, use the cores better than several workers of one: no core waits
 # for the last unit of a sweep, nor for its report.
 reproduce: $(STAMP)
-	@for shift in $(SEEDS); do \
+	@[[ "$(JOBS)" =~ ^[1-9][0-9]{0,3}$$ ]] || { echo "JOBS is how many processes work, from 1; got $(JOBS)" >&2; exit 2; }; \
+	for shift in $(SEEDS); do \
 	  [[ "$$shift" =~ ^[1-9][0-9]{0,8}$$ ]] || { \
 	    echo "SEEDS lists whole numbers from 1 that are added to every seed, as in SEEDS=\"100 200\"; got $$shift" >&2; exit 2; }; \
 	done; \
 	[ -n "$(SWEEPS)" ] || { echo "no sweep found under experiments/ci" >&2; exit 1; }; \
+	FAILED=$$(mktemp) || exit 1; export FAILED; \
+	trap 'rm -f "$$FAILED"' EXIT; \
 	trap 'echo "interrupted; the same command continues" >&2; exit 130' INT; \
-	export FAILED=$$(mktemp); \
 	echo "== maxk-lab check"; \
 	$(BIN)/maxk-lab check || { [ $$? -ne 130 ] || kill -INT $$$$; echo "check: a formula failed its check" >> "$$FAILED"; }; \
-	$(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) $(RUNS) || kill -INT $$$$; \
-	failed=$$(cat "$$FAILED"); rm -f "$$FAILED"; echo; \
-	if [ -n "$$failed" ]; then \
-	  echo "make reproduce: $$(wc -l <<< "$$failed") failed"; sed 's/^/  /' <<< "$$failed"; exit 1; \
+	$(RECURSE) --no-print-directory --keep-going --jobs=$(JOBS) $(NUMBERED) \
+	  || [ -s "$$FAILED" ] || echo "the sweeps did not run to their end; see above" >> "$$FAILED"; \
+	echo; \
+	if [ -s "$$FAILED" ]; then \
+	  echo "make reproduce: $$(wc -l < "$$FAILED") failed"; sed 's/^/  /' "$$FAILED"; exit 1; \
 	fi; \
 	echo "make reproduce: every check passed and no claim was refuted; reports in $(RESULTS)/$(if $(SEEDS),seeds-*/)*/report"
 
-# One sweep under seeds shifted by so much, run@SHIFT@FILE: its lines begin with its name, its failures go to FAILED.
-$(RUNS): shift = $(word 2,$(subst @, ,$@))
-$(RUNS): sweep = $(word 3,$(subst @, ,$@))
-$(RUNS): name = $(notdir $(basename $(sweep)))
-$(RUNS): folder = $(RESULTS)$(if $(filter-out 0,$(shift)),/seeds-$(shift))
-$(RUNS): shifted = $(if $(filter-out 0,$(shift)), --shift-seeds $(shift))
-$(RUNS):
+# One sweep: its lines begin with its name, and what fails of it is told in the file FAILED.
+$(NUMBERED): run = $(word $(@:run-%=%),$(RUNS))
+$(NUMBERED): shift = $(firstword $(subst @, ,$(run)))
+$(NUMBERED): sweep = $(patsubst $(shift)@%,%,$(run))
+$(NUMBERED): name = $(notdir $(basename $(sweep)))
+$(NUMBERED): folder = $(RESULTS)$(if $(filter-out 0,$(shift)),/seeds-$(shift))
+$(NUMBERED): shifted = $(if $(filter-out 0,$(shift)), --shift-seeds $(shift))
+$(NUMBERED):
 	@set -o pipefail; { \
+	  good=0; \
+	  failed() { [ "$$1" -ne 130 ] || exit 130; echo "$(folder)/$(name): $$2" >> "$$FAILED"; good=1; }; \
 	  run="maxk-lab run $(sweep) --jobs $(WORKERS) --retry-failed$(shifted)"; \
 	  echo "== $$run"; \
-	  $(BIN)/$$run --results "$(folder)" || { \
-	    [ $$? -ne 130 ] || exit 130; echo "$(folder)/$(name): the run did not finish well" >> "$$FAILED"; }; \
+	  $(BIN)/$$run --results "$(folder)" || failed $$? "the run did not finish well"; \
 	  echo "== maxk-lab report $(folder)/$(name)"; \
-	  $(BIN)/maxk-lab report "$(name)" --results "$(folder)" --out "$(folder)/$(name)/report" || { \
-	    [ $$? -ne 130 ] || exit 130; echo "$(folder)/$(name): a claim was refuted, or cells failed" >> "$$FAILED"; }; \
-	} 2>&1 | sed -u 's/^/$(name): /'
+	  $(BIN)/maxk-lab report "$(name)" --results "$(folder)" --out "$(folder)/$(name)/report" \
+	    || failed $$? "a claim was refuted, or cells failed"; \
+	  exit $$good; \
+	} 2>&1 | while IFS= read -r line; do printf '%s: %s\n' '$(name)' "$$line"; done
 
 bench: $(STAMP)
 	@for benchmark in benchmarks/bench_*.py; do \

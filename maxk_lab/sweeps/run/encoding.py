@@ -13,8 +13,9 @@ from pydantic_core import from_json
 _LEFT_OUT = ("metrics", "provenance")
 _METRICS, _STATUS = b',"metrics":', b',"status":'
 _SPACE = b" \n"
-# A string of JSON with its quotation marks, whatever is escaped in it.
-_STRING = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")')
+# A string of JSON with its quotation marks, whatever is escaped in it; one that does not end is the
+# rest, or it would be looked for again at every quotation mark inside.
+_STRING = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z))', re.DOTALL)
 _CHECKSUM = re.compile(rb',"checksum":"([0-9a-f]{64})"')
 
 
@@ -79,7 +80,7 @@ def _checked(data: bytes) -> bytes | None:
 
 def _mapping(text: bytes) -> dict[str, Any] | None:
     try:
-        content = from_json(text)
+        content = from_json(text, allow_inf_nan=False)
     except ValueError:
         return None
     return content if isinstance(content, dict) else None

@@ -125,7 +125,10 @@ class RunDirectory:
         return self._of_plan(plan, self._whole)
 
     def outlines(self, plan: Plan) -> list[Record]:
-        """Return the same without metrics and provenance: they take a tenth of the memory."""
+        """Return the same, without metrics and provenance where they were not read before.
+
+        They take a tenth of the memory.
+        """
         return self._of_plan(plan, self._outlined)
 
     def _of_plan(self, plan: Plan, reading: _Reading) -> list[Record]:
@@ -147,6 +150,8 @@ class RunDirectory:
             names = os.listdir(self.cells_path)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise LabError(f"the records of {self.root} cannot be listed: {error}") from error
         return sorted(
             name.removesuffix(".json")
             for name in names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
@@ -90,3 +91,18 @@ def test_a_damaged_outline_is_refused():
     assert outlined(data) == {"cell": {}, "status": "done"}
     with pytest.raises(ValueError, match="checksum"):
         outlined(data.replace(b"0.1", b"0.2"))
+
+
+def test_numbers_that_json_does_not_know_are_damage():
+    body = b'{"cell":{},"status":"done","timings":{"seconds":Infinity}}'
+    digits = hashlib.sha256(body).hexdigest().encode()
+    data = body.replace(b'"status"', b'"checksum":"' + digits + b'","status"')
+    for decode in (decoded, outlined):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            decode(data)
+
+
+def test_a_string_without_an_end_is_read_once():
+    data = b'{"a": "' + rb"\"" * 50_000
+    with pytest.raises(ValueError, match="not complete JSON"):
+        decoded(data)

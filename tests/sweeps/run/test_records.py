@@ -148,3 +148,10 @@ def test_a_record_is_plain_json(small: str) -> None:
         "status",
         "timings",
     }
+
+
+def test_records_that_cannot_be_listed_are_told(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.cells_path.write_text("no folder")
+    with pytest.raises(LabError, match="cannot be listed"):
+        run.ids()
