@@ -192,6 +192,9 @@ def draw(rows: list[Measured], path: Path) -> None:
     for panel, row in zip(panels.flat, rows, strict=True):
         milliseconds = [1e3 * seconds for seconds in row.seconds]
         panel.loglog(row.line.values, milliseconds, "o-", color="#1b6ca8")
+        # Whole decades: nothing that stays the same looks as if it grew.
+        lowest, highest = (math.log10(end(milliseconds)) for end in (min, max))
+        panel.set_ylim(10 ** math.floor(lowest), 10 ** (math.floor(highest) + 1))
         panel.set_xticks(row.line.values, map(str, row.line.values))
         panel.minorticks_off()
         panel.set_title(f"{row.line.what}\nexponent {row.exponent:.2f}", fontsize=9)
