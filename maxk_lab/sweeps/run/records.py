@@ -15,7 +15,7 @@ from maxk_lab.memory import collector_at_rest
 from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING, Cell
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.encoding import decoded, encoded, outlined
+from maxk_lab.sweeps.run.record_bytes import decoded, encoded, outlined
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
 Status = Literal["done", "failed"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxk_lab.sweeps.run.encoding import (
+from maxk_lab.sweeps.run.record_bytes import (
     decoded,
     decoded_as_written,
     decoded_in_any_layout,
