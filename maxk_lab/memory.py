@@ -28,7 +28,7 @@ def never_collected() -> Iterator[None]:
     """Make objects that stay until the process ends, such as the modules of a library.
 
     Nothing that is there at the end is ever looked through again: only for imports, which come
-    before anything large.
+    before anything large, and for processes that are about to end.
     """
     with collector_at_rest():
         yield

@@ -11,6 +11,7 @@ import typer
 from maxk_lab.cli import options, runs
 from maxk_lab.cli.console import console, duration, emit_json, print_table, say, warn
 from maxk_lab.cli.effort import seconds_left
+from maxk_lab.memory import never_collected
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.cells import Cell, Unit
@@ -45,7 +46,8 @@ varies
     from maxk_lab.sweeps.run.progress import statuses
 
     planned, directory = runs.planned(spec, overrides, results, shift_seeds)
-    state: dict[str, str] = dict(statuses(planned, directory))
+    with never_collected():  # the process ends with the plan
+        state: dict[str, str] = dict(statuses(planned, directory))
     if json:
         emit_json(_as_json(planned, state, directory, jobs))
         return

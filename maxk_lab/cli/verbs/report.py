@@ -11,6 +11,7 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, say
+from maxk_lab.memory import never_collected
 from maxk_lab.report.formats.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def report(
 
     CATALOGUE.get(format)
     directories = [find_run(name, results) for name in runs or (None,)]
-    summaries = [summarise(directory) for directory in directories]
+    with never_collected():  # the process ends with the report
+        summaries = [summarise(directory) for directory in directories]
     if out is not None:
         for directory, summary in zip(directories, summaries, strict=True):
             _write(summary, out if len(directories) == 1 else out / directory.name)
