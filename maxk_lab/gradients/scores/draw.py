@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from maxk_lab.environments.capabilities import ExactEnvironment
 from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.gradients.scores.parts import Source, check_scorable, enumerated, integrated, sampled
+from maxk_lab.gradients.scores.parts import (
+    Part,
+    Source,
+    check_scorable,
+    enumerated,
+    integrated,
+    sampled,
+)
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
 
@@ -58,6 +65,12 @@ def draw_pool(
         else:
             parts.append(sampled(source, rollouts))
         on_instance(i + 1, count)
+    tolerance = max(TOLERANCE[parameter.dtype] for parameter in parameters)
+    return _pool_of(parts, tuple(objective.name for objective in exact), tolerance)
+
+
+def _pool_of(parts: Sequence[Part], objectives: tuple[str, ...], tolerance: float) -> ScorePool:
+    """The parts of all instances together, padded to the largest."""
     rows, width = (
         max(part.gram.shape[0] for part in parts),
         max(part.scores.shape[0] for part in parts),
@@ -77,8 +90,8 @@ def draw_pool(
         rows=stacked("rows"),
         gram=_padded([part.gram for part in parts], rows, rows),
         scores=stacked("scores"),
-        objectives=tuple(objective.name for objective in exact),
-        inner=_padded([part.inner for part in parts], max(rows, width), len(exact)),
+        objectives=objectives,
+        inner=_padded([part.inner for part in parts], max(rows, width), len(objectives)),
         norm=stacked("norm"),
         value=stacked("value"),
         probabilities=over_listed("probabilities"),
@@ -88,7 +101,7 @@ def draw_pool(
         ratios=stacked("ratios"),
         listed_ratios=over_listed("listed_ratios"),
         behaviour=over_listed("behaviour"),
-        tolerance=max(TOLERANCE[p.dtype] for p in parameters),
+        tolerance=tolerance,
     )
 
 
