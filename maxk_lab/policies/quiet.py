@@ -1,4 +1,4 @@
-"""RL4CO without its noise and its weight on the collector: to be imported before it."""
+"""RL4CO imported without its noise, and without its weight on the collector."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.gradients.scores.per_trajectory import trained
 from maxk_lab.random_state import isolated_rng
 
 
@@ -20,7 +21,7 @@ def perturbed(policy: nn.Module, distance: float, seed: int) -> nn.Module:
     if not distance >= 0:
         raise ValueError(f"distance must be at least 0, got {distance!r}")
     moved = copy.deepcopy(policy)
-    parameters = [p for p in moved.parameters() if p.requires_grad]
+    parameters = trained(moved)
     with isolated_rng(seed):
         direction = [torch.randn(p.shape, dtype=torch.float64) for p in parameters]
     length = torch.stack([d.square().sum() for d in direction]).sum().sqrt()

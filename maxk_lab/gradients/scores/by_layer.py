@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from maxk_lab.environments.capabilities import LayerwiseEnvironment
 from maxk_lab.environments.environment import Instances
 from maxk_lab.gradients.scores.layers import Call, NotByLayerError, recorded_calls
-from maxk_lab.gradients.scores.per_trajectory import chunk_of
+from maxk_lab.gradients.scores.per_trajectory import chunk_of, trained
 
 # The sum of the scores must be the gradient of the sum: to a third of the digits of a parameter's
 # own, and to half of those of the whole. A float32 policy may leave no more than three digits.
@@ -84,13 +84,13 @@ class Encoded:
         self, asked: Sequence[Tensor], of_given: Sequence[Tensor], *, batched: bool = False
     ) -> Sequence[Tensor | None]:
         pairs = zip(self.given, of_given, strict=True)
-        trained = [(given, gradient) for given, gradient in pairs if given.requires_grad]
-        if not asked or not trained:
+        moving = [(given, gradient) for given, gradient in pairs if given.requires_grad]
+        if not asked or not moving:
             return [None] * len(asked)
         found: Sequence[Tensor | None] = torch.autograd.grad(
-            [given for given, _ in trained],
+            [given for given, _ in moving],
             asked,
-            grad_outputs=[gradient for _, gradient in trained],
+            grad_outputs=[gradient for _, gradient in moving],
             is_grads_batched=batched,
             retain_graph=True,
             allow_unused=True,
@@ -228,11 +228,6 @@ class _Sums:
             off = float((totals[key] - self._sums.get(key, totals[key].new_zeros(1))).norm())
             if not off <= eps**OWN * own + eps**WHOLE * size**0.5:
                 raise NotByLayerError("the scores do not sum up to the gradient of the sum")
-
-
-def trained(policy: nn.Module) -> list[nn.Parameter]:
-    """The parameters of a policy that require a gradient."""
-    return [parameter for parameter in policy.parameters() if parameter.requires_grad]
 
 
 def layer_scores(

@@ -18,6 +18,7 @@ from maxk_lab.gradients.scores.parts import (
     integrated,
     sampled,
 )
+from maxk_lab.gradients.scores.per_trajectory import trained
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
 
@@ -44,7 +45,7 @@ def draw_pool(
     that is given; scores and gradients are those of `policy`. The trajectories of an instance
     depend on `seed` and on that instance's number only.
     """
-    parameters: list[Tensor] = [p for p in policy.parameters() if p.requires_grad]
+    parameters: list[Tensor] = [*trained(policy)]
     integrable = isinstance(environment, ExactEnvironment) and environment.has_exact
     wanted = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
     known = environment.enumerable or integrable

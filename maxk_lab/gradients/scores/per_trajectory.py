@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 CHUNK = 16
 # Trajectories whose scores are made together where that costs no more than each alone, and the most
 # memory that these may take.
 TOGETHER = 64
 TOGETHER_BYTES = 64 * 2**20
+
+
+def trained(policy: nn.Module) -> list[nn.Parameter]:
+    """The parameters of a policy that require a gradient: a score has their elements."""
+    return [parameter for parameter in policy.parameters() if parameter.requires_grad]
 
 
 def chunk_of(row_bytes: int) -> int:

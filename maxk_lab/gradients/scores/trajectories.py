@@ -11,9 +11,14 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.capabilities import LayerwiseEnvironment, VectorisedEnvironment
 from maxk_lab.environments.environment import Environment, Instances
-from maxk_lab.gradients.scores.by_layer import OWN, layer_scores, trained
+from maxk_lab.gradients.scores.by_layer import OWN, layer_scores
 from maxk_lab.gradients.scores.layers import NotByLayerError
-from maxk_lab.gradients.scores.per_trajectory import BatchedScores, Scores, trajectory_scores
+from maxk_lab.gradients.scores.per_trajectory import (
+    BatchedScores,
+    Scores,
+    trained,
+    trajectory_scores,
+)
 from maxk_lab.gradients.scores.products import grams_of_scores, norms_of_scores
 from maxk_lab.gradients.scores.vectorised import VectorisedScores
 
@@ -39,7 +44,7 @@ def reduced(
         try:
             return reduce(scores)
         except FAILED as error:
-            _note(error, environment, policy)
+            _remember(error, environment, policy)
     return reduce(_batched_scores(environment, policy, instance, actions.unsqueeze(0)))
 
 
@@ -71,7 +76,7 @@ def _fast_ways(
             return
 
 
-def _note(error: Exception, environment: Environment, policy: nn.Module) -> None:
+def _remember(error: Exception, environment: Environment, policy: nn.Module) -> None:
     """Remember that layers do not tell; what no way can do is raised again."""
     if isinstance(error, torch.OutOfMemoryError):
         raise error
@@ -183,7 +188,7 @@ def _of_groups(
         try:
             return reduce(scores, count, n, parameters)
         except FAILED as error:
-            _note(error, environment, policy)
+            _remember(error, environment, policy)
 
     def of_group(scores: Scores) -> Tensor:
         return reduce(scores, 1, n, parameters)

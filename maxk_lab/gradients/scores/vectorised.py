@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from maxk_lab.environments.capabilities import VectorisedEnvironment
-from maxk_lab.gradients.scores.per_trajectory import ByElement, chunk_of
+from maxk_lab.gradients.scores.per_trajectory import ByElement, chunk_of, trained
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,7 @@ class VectorisedScores(ByElement):
 
     @property
     def chunk(self) -> int:
-        own = [p for p in self.policy.parameters() if p.requires_grad]
-        return chunk_of(sum(p.numel() * p.element_size() for p in own))
+        return chunk_of(sum(p.numel() * p.element_size() for p in trained(self.policy)))
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
         names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
