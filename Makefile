@@ -6,6 +6,8 @@ PYTHON ?=
 JOBS ?= 2
 RESULTS ?= results
 SEEDS ?=
+SCALE ?= 10
+SEED ?= 0
 # They take longest, and should not be what all other cores wait for at the end.
 FIRST := $(wildcard experiments/ci/*training*.yaml experiments/ci/seed_*.yaml)
 SWEEPS ?= $(FIRST) $(filter-out $(FIRST),$(wildcard experiments/ci/*.yaml))
@@ -23,11 +25,12 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test reproduce bench calibrate clean $(NUMBERED)
+.PHONY: help setup lint test attack reproduce bench calibrate clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
 	@echo "make test        run the tests; while you work: .venv/bin/python -m pytest -m fast"
+	@echo "make attack      attack it for longer than make test does: SCALE=25 times as many rounds, SEED=1 (docs/robustness.md)"
 	@echo "make reproduce   run the sweeps of experiments/ci, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make lint        ruff, format check, the picture in docs, mypy"
 	@echo "make bench       time the weights, a sweep and the command line"
@@ -67,6 +70,11 @@ lint: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# A test of the long version may take as much longer as it makes more rounds.
+attack: $(STAMP)
+	$(BIN)/python -m pytest tests/attack -n $(JOBS) --attack-scale $(SCALE) --attack-seed $(SEED) \
+	  --timeout $$(( 300 * $(SCALE) ))
 
 # Every sweep is run and reported even when an earlier one failed; the summary and the exit code come at the end.
 # Several sweeps at a time, each in a worker of its own, use the cores better than several workers of one: no core waits
