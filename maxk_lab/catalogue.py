@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LONGEST, LabError, shown
 
 
 @dataclass(frozen=True)
@@ -44,34 +44,36 @@ class Parameter:
             return self._parse_one(value)
         if not isinstance(value, list | tuple):
             hint = f"; write [{value}]" if isinstance(value, self.kind) else ""
-            raise LabError(f"{self.name} must be a {self.type_name}, got {value!r}{hint}")
+            raise LabError(f"{self.name} must be a {self.type_name}, got {shown(value)}{hint}")
         return [self._parse_one(entry) for entry in value]
 
     def _parse_one(self, value: Any) -> Any:
         if self.kind is bool and not isinstance(value, bool):
-            raise LabError(f"{self.name} must be true or false, got {value!r}")
+            raise LabError(f"{self.name} must be true or false, got {shown(value)}")
         if isinstance(value, bool) and self.kind is not bool:
-            raise LabError(f"{self.name} must be of type {self.kind.__name__}, got {value!r}")
+            raise LabError(f"{self.name} must be of type {self.kind.__name__}, got {shown(value)}")
         try:
             parsed = self.kind(value)
         except (TypeError, ValueError):
             raise LabError(
-                f"{self.name} must be of type {self.kind.__name__}, got {value!r}"
+                f"{self.name} must be of type {self.kind.__name__}, got {shown(value)}"
             ) from None
         if self.kind is int and parsed != value and not isinstance(value, str):
-            raise LabError(f"{self.name} must be a whole number, got {value!r}")
+            raise LabError(f"{self.name} must be a whole number, got {shown(value)}")
         if self.kind is str and not isinstance(value, str):
-            raise LabError(f"{self.name} must be a text, got {value!r}")
+            raise LabError(f"{self.name} must be a text, got {shown(value)}")
         if self.kind is float and not math.isfinite(parsed):
-            raise LabError(f"{self.name} must be finite, got {value!r}")
+            raise LabError(f"{self.name} must be finite, got {shown(value)}")
         if self.choices and parsed not in self.choices:
             choices = [str(choice) for choice in self.choices]
             also = did_you_mean(str(parsed), choices)
-            raise LabError(f"{self.name} must be one of {', '.join(choices)}, got {value!r}{also}")
+            raise LabError(
+                f"{self.name} must be one of {', '.join(choices)}, got {shown(value)}{also}"
+            )
         if self.low is not None and parsed < self.low:
-            raise LabError(f"{self.name} must be at least {self.low}, got {value!r}")
+            raise LabError(f"{self.name} must be at least {self.low}, got {shown(value)}")
         if self.high is not None and parsed > self.high:
-            raise LabError(f"{self.name} must be at most {self.high}, got {value!r}")
+            raise LabError(f"{self.name} must be at most {self.high}, got {shown(value)}")
         return parsed
 
 
@@ -126,7 +128,7 @@ class Catalogue(Generic[RowType]):
         if name in self._rows:
             return self._rows[name]
         also = did_you_mean(name, self._rows)
-        raise LabError(f"unknown {self.kind} {name!r}{also}; known: {', '.join(self._rows)}")
+        raise LabError(f"unknown {self.kind} {shown(name)}{also}; known: {', '.join(self._rows)}")
 
 
 def load(path: str) -> Any:
@@ -141,8 +143,8 @@ def load(path: str) -> Any:
 def did_you_mean(word: object, words: Iterable[str]) -> str:
     """Return " (did you mean X?)" with the one of `words` most like `word`; "" when none is near.
 
-    Nothing is like a value that is no text.
+    Nothing is like a value that is no text, or a very long one.
     """
-    text = word if isinstance(word, str) else ""
+    text = word if isinstance(word, str) and len(word) <= LONGEST else ""
     found = difflib.get_close_matches(text, list(words), n=1, cutoff=0.6)
     return f" (did you mean {found[0]}?)" if found else ""

@@ -4,6 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The letters of a value that a message quotes.
+LONGEST = 120
+# The problems of a sweep file that are told at once.
+MOST_PROBLEMS = 20
+
+
+def shown(value: object) -> str:
+    """Return how a message quotes a value that was given: on one line, and never a long one."""
+    try:
+        return shortened(repr(value), LONGEST)
+    except ValueError:  # Python writes no whole number of some thousand digits
+        return "a whole number of very many digits"
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text without the middle of it where it has more than `most` letters."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most * 2 // 3]} … {text[len(text) - most // 4 :]} ({len(text):,} letters)"
+
 
 class LabError(Exception):
     """A mistake the user can mend; the command line prints the message and exits with 2."""
@@ -24,8 +44,10 @@ class Problem:
 
 
 class SpecError(LabError):
-    """Every problem of a sweep file at once, one line per problem."""
+    """Every problem of a sweep file at once, one line per problem; of very many the first."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
-        super().__init__("\n".join(str(problem) for problem in problems))
+        lines = [str(problem) for problem in problems[:MOST_PROBLEMS]]
+        more = len(problems) - len(lines)
+        super().__init__("\n".join([*lines, *([f"and {more} more problems"] if more else [])]))

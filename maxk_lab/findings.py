@@ -8,6 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from maxk_lab.catalogue import did_you_mean
+from maxk_lab.errors import shown
 
 _WORDS = {
     "int_type": "must be a whole number",
@@ -73,7 +74,7 @@ def unknown_key(key: str, known: Iterable[str]) -> str:
     """Return the sentence for a key that nothing reads."""
     known = list(known)
     also = did_you_mean(key, known) or f"; known: {', '.join(known)}"
-    return f"unknown key {key!r}{also}"
+    return f"unknown key {shown(key)}{also}"
 
 
 def known_keys(model: type[BaseModel], block: Iterable[str]) -> list[str]:
@@ -94,4 +95,4 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _shown(value: Any) -> str:
-    return "nothing" if value is None else repr(value)
+    return "nothing" if value is None else shown(value)

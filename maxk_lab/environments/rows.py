@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Parameter, Row, did_you_mean, load
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, PolicyRow
 from maxk_lab.ranges import ANYWHERE, Range
 
@@ -26,12 +26,12 @@ def load_function(name: str, catalogue: Catalogue[Any], takes: str) -> Any:
         found = load(name)
     except Exception as error:  # the user's module may raise anything when it is imported
         raise LabError(
-            f"cannot load the reward function {name!r}: {error} (looked for among the installed "
-            "packages and in the folder where maxk-lab was started)"
+            f"cannot load the reward function {shown(name)}: {error} (looked for among "
+            "the installed packages and in the folder where maxk-lab was started)"
         ) from error
     if isinstance(found, type) or not callable(found):
         got = f"the class {found.__name__}" if isinstance(found, type) else repr(found)
-        raise LabError(f"the reward function {name!r} must be a function {takes}, got {got}")
+        raise LabError(f"the reward function {shown(name)} must be a function {takes}, got {got}")
     return found
 
 
@@ -148,7 +148,9 @@ class EnvironmentRow(Row):
         name, known = policy.get("name", self.policies[0]), self.accepted_policies
         if name not in known:
             also = did_you_mean(name, known)
-            raise LabError(f"{self.name} takes no policy {name!r}{also}; known: {', '.join(known)}")
+            raise LabError(
+                f"{self.name} takes no policy {shown(name)}{also}; known: {', '.join(known)}"
+            )
         return POLICIES.get(name)
 
     @property

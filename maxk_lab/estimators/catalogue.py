@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
 
 from maxk_lab.catalogue import Catalogue
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.baselines.kinds import AffineRow, BaselineRow
 from maxk_lab.estimators.baselines.rows import BASELINE_ROWS
 from maxk_lab.estimators.kinds import TRAJECTORY_WEIGHTS, MethodRow
@@ -51,7 +51,7 @@ class Choice(Generic[MethodType]):
 
 def _choose(catalogue: Catalogue[MethodType], spelling: str) -> Choice[MethodType]:
     if not isinstance(spelling, str):
-        raise LabError(f"{catalogue.kind} must be a name or name[value], got {spelling!r}")
+        raise LabError(f"{catalogue.kind} must be a name or name[value], got {shown(spelling)}")
     return cast("Choice[MethodType]", _chosen(catalogue, spelling))
 
 
@@ -60,11 +60,11 @@ def _choose(catalogue: Catalogue[MethodType], spelling: str) -> Choice[MethodTyp
 def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
     match = _SPELLING.fullmatch(spelling.strip())
     if match is None:
-        raise LabError(f"{catalogue.kind} must be a name or name[value], got {spelling!r}")
+        raise LabError(f"{catalogue.kind} must be a name or name[value], got {shown(spelling)}")
     row = catalogue.get(match["name"].strip())
     if row.parameter is None:
         if match["value"] is not None:
-            raise LabError(f"{catalogue.kind} {row.name} takes no parameter, got {spelling!r}")
+            raise LabError(f"{catalogue.kind} {row.name} takes no parameter, got {shown(spelling)}")
         return Choice(row, row.name)
     written = row.parameter.default if match["value"] is None else match["value"].strip()
     value = row.parameter.parse(written)

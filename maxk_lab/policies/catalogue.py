@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import Catalogue, Parameter, Row, load
+from maxk_lab.errors import shown
 
 if TYPE_CHECKING:
     from torch import nn
@@ -75,7 +76,9 @@ class PretrainedRow(PolicyRow):
             return "pretrained is missing: the folder of a causal language model"
         if not (Path(folder) / "config.json").is_file():
             folder = str(Path(folder))
-            return f"pretrained: {folder!r} is no folder of a saved model (it has no config.json)"
+            return (
+                f"pretrained: {shown(folder)} is no folder of a saved model (it has no config.json)"
+            )
         if importlib.util.find_spec("transformers") is None:
             return "pretrained needs the optional extra: pip install 'maxk-lab[llm]'"
         return None

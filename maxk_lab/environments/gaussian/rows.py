@@ -11,7 +11,7 @@ from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Parameter, Row
 from maxk_lab.environments.rows import EnvironmentRow, load_function
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
 
 
@@ -91,7 +91,8 @@ def load_gaussian_reward(name: str) -> tuple[Any, tuple[float, ...]]:
         return found, tuple(sorted(float(point) for point in given))
     except (TypeError, ValueError):
         raise LabError(
-            f"the breakpoints of the reward function {name!r} must be numbers, got {given!r}"
+            f"the breakpoints of the reward function {shown(name)} must be numbers, "
+            f"got {shown(given)}"
         ) from None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from maxk_lab.catalogue import Parameter, did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.studies.objective.plan import ObjectiveConditions
 from maxk_lab.studies.objective.schema import Study
 from maxk_lab.sweeps.spec.blocks import Block
@@ -67,5 +67,5 @@ def _check_along(
 def _no_parameter(given: str, known: Mapping[str, Parameter], environment: str) -> str:
     words = "must be a number of the environment or its policy"
     if not known:
-        return f"{words}, and {environment} has none; got {given!r}"
-    return f"{words}: {', '.join(known)}; got {given!r}{did_you_mean(given, known)}"
+        return f"{words}, and {environment} has none; got {shown(given)}"
+    return f"{words}: {', '.join(known)}; got {shown(given)}{did_you_mean(given, known)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxk_lab.catalogue import did_you_mean
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan
@@ -29,7 +29,9 @@ def select(plan: Plan, only: str | None) -> frozenset[str]:
         if all(_at(cell, axis) in values for axis, values in wanted.items())
     )
     if not chosen:
-        raise LabError(f"--only {only!r} selects no cell: the sweep has no cell with all of these")
+        raise LabError(
+            f"--only {shown(only)} selects no cell: the sweep has no cell with all of these"
+        )
     return chosen
 
 
@@ -40,11 +42,11 @@ def _parse(plan: Plan, only: str) -> dict[str, set[Any]]:
         axis, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not axis or not value:
             raise LabError(
-                f"--only must read axis=value,axis=value, got {part.strip()!r} in {only!r}"
+                f"--only must read axis=value,axis=value, got {part.strip()!r} in {shown(only)}"
             )
         if axis not in axes:
             also = did_you_mean(axis, axes)
-            raise LabError(f"--only: unknown axis {axis!r}{also}; known: {', '.join(axes)}")
+            raise LabError(f"--only: unknown axis {shown(axis)}{also}; known: {', '.join(axes)}")
         wanted.setdefault(axis, set()).add(_value(plan, axis, value))
     return wanted
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from maxk_lab.catalogue import Parameter
 from maxk_lab.environments.catalogue import ENVIRONMENTS, EnvironmentRow
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.findings import unknown_key
 from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.sweeps.plan.identity import without_defaults
@@ -62,7 +62,7 @@ def _row(name: Any, source: Source) -> EnvironmentRow | None:
         source.add(path, f"is missing; one of {', '.join(ENVIRONMENTS.names())}")
         return None
     if not isinstance(name, str):
-        source.add(path, f"must be a text, got {name!r}")
+        source.add(path, f"must be a text, got {shown(name)}")
         return None
     try:
         return ENVIRONMENTS.get(name)

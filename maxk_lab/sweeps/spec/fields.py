@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.fields import AtLeastOne, Model, NotNegative, OneOrMore, WholeNumber, distinct
 from maxk_lab.findings import one_of
@@ -46,7 +46,7 @@ def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
 
 def _single(value: Any) -> Any:
     if not isinstance(value, bool | int | float | str):
-        given = "nothing" if value is None else repr(value)
+        given = "nothing" if value is None else shown(value)
         raise ValueError(f"must be a number, a text, true or false, got {given}")
     return value
 

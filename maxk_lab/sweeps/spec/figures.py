@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator
 
 from maxk_lab.catalogue import did_you_mean
+from maxk_lab.errors import shown
 from maxk_lab.fields import Model, OneOrMore
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.spec.claims.regions import AXES, settings_of
@@ -20,7 +21,7 @@ def _file_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name) is None:
         raise ValueError(
             "names the figure's file: at most 100 letters, digits, '_' and '-', "
-            f"beginning with a letter or digit, got {name!r}"
+            f"beginning with a letter or digit, got {shown(name)}"
         )
     return name
 
@@ -57,7 +58,7 @@ def check_figures(
     for number, figure in enumerate(figures):
         path: TreePath = ("figures", str(number))
         if figure.name in names:
-            source.add((*path, "name"), f"two figures are named {figure.name!r}")
+            source.add((*path, "name"), f"two figures are named {shown(figure.name)}")
         names.add(figure.name)
         study = MEASURES.get(figure.metric).study
         if study not in points:
@@ -83,7 +84,7 @@ def _check_figure(
             also = did_you_mean(axis, known)
             source.add(
                 (*path, *filter(None, part)),
-                f"must be one of {', '.join(known)}, got {axis!r}{also}",
+                f"must be one of {', '.join(known)}, got {shown(axis)}{also}",
             )
     named = [figure.against, *figure.lines, *([] if figure.panels is None else [figure.panels])]
     twice = sorted({axis for axis in named if named.count(axis) > 1})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.catalogue import load
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.sweeps.spec.source import Source
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -36,7 +36,7 @@ def resolved_file(
     known = dict(written) if isinstance(written, Mapping) else {"path": written}
     path, expected = known.pop("path", None), known.pop("sha256", None)
     if not isinstance(path, str) or not path or known:
-        raise LabError(f"{name} must be the path of a file, got {written!r}")
+        raise LabError(f"{name} must be the path of a file, got {shown(written)}")
     found = hash_of(path)
     if expected is not None and found != expected:
         raise LabError(f"{path} has changed: its SHA-256 was {expected} and is {found}")

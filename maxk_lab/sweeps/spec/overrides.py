@@ -8,7 +8,14 @@ from typing import Any
 
 import yaml
 
-from maxk_lab.errors import Problem
+from maxk_lab.errors import Problem, shortened, shown
+from maxk_lab.sweeps.spec.interpolations import (
+    OPENING,
+    check_interpolations,
+    holds_interpolation,
+    interpolation_problem,
+)
+from maxk_lab.sweeps.spec.loader import BoundError, check_bounds
 from maxk_lab.sweeps.spec.source import Mark, Source, TreePath
 
 FILE = "--set"
@@ -20,7 +27,10 @@ def apply_overrides(source: Source, overrides: Sequence[str]) -> None:
     Problems have the file `--set` and the option's number. Mappings merge into mappings, all else
     replaces; `a.0` and `a[0]` are the first entry of the list `a`.
     """
-    if not overrides and not _has_interpolation(source.tree):
+    interpolated = holds_interpolation(source.tree)
+    if interpolated:
+        check_interpolations(source)
+    if not overrides and not interpolated:
         return
     # OmegaConf takes a tenth of a second to import, which a plain file need not pay.
     from omegaconf import OmegaConf
@@ -30,9 +40,13 @@ def apply_overrides(source: Source, overrides: Sequence[str]) -> None:
         config = OmegaConf.create(source.tree)
         for number, text in enumerate(overrides, start=1):
             _apply(config, source, text, number)
+            interpolated = interpolated or OPENING in text
+            if interpolated:
+                source.tree = OmegaConf.to_container(config)
+                check_interpolations(source)
         source.tree = OmegaConf.to_container(config, resolve=True)
     except (OmegaConfBaseException, ValueError) as error:
-        source.add((), _first_line(error))
+        source.add(_path(getattr(error, "full_key", None) or ""), _first_line(error))
 
 
 def shift_seeds(source: Source, by: int) -> None:
@@ -59,8 +73,11 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
         source.problems.append(Problem(*mark, ".".join(path) or "(option)", message))
 
     if not equals or not path:
-        return note(here, f"must read key=value, got {text!r}")
+        return note(here, f"must read key=value, got {shown(text)}")
+    if OPENING in written and (problem := interpolation_problem(written)) is not None:
+        return note(value_here, problem)
     try:
+        check_bounds(written)
         value = OmegaConf.from_dotlist([f"value={written}"])._get_node("value")
         if path[0] == "vary" and len(path) > 1:
             # OmegaConf takes the dot in the keys of `vary` for a step down.
@@ -76,7 +93,9 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
             both = OmegaConf.is_dict(value) and not OmegaConf.is_list(before)
             OmegaConf.update(config, key_path, value, merge=both)
     except yaml.YAMLError as error:
-        return note(value_here, f"not YAML: {getattr(error, 'problem', None) or error}")
+        reason = shortened(str(getattr(error, "problem", None) or error), 400)
+        words = reason if isinstance(error, BoundError) else f"not YAML: {reason}"
+        return note(value_here, words)
     except (
         OmegaConfBaseException,
         ValueError,
@@ -127,12 +146,5 @@ def _mark_under(source: Source, path: TreePath, value: Any, mark: Mark) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-def _has_interpolation(tree: Any) -> bool:
-    if isinstance(tree, dict):
-        return any(_has_interpolation(value) for value in tree.values())
-    if isinstance(tree, list):
-        return any(_has_interpolation(value) for value in tree)
-    return isinstance(tree, str) and "${" in tree
+    lines = str(error).strip().splitlines()
+    return shortened(lines[0], 400) if lines else type(error).__name__

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, StringConstraints
 
+from maxk_lab.errors import shown
 from maxk_lab.fields import Model, OneOrMore
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 from maxk_lab.sweeps.spec.fields import AnyStudy, Distinct
@@ -29,14 +30,14 @@ def _folder_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) is None or name.endswith("."):
         raise ValueError(
             "names the folder of results: at most 100 letters, digits, '.', '_' and '-', "
-            f"beginning with a letter or digit and not ending with '.', got {name!r}"
+            f"beginning with a letter or digit and not ending with '.', got {shown(name)}"
         )
     return name
 
 
 def _is_mapping(value: Any) -> Any:
     if not isinstance(value, dict):
-        given = "nothing" if value is None else repr(value)
+        given = "nothing" if value is None else shown(value)
         raise ValueError(f"must be a mapping of keys to values, got {given}")
     return value
 

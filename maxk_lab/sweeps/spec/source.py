@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,31 +9,14 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from maxk_lab.errors import LabError, Problem, SpecError
+from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
+from maxk_lab.sweeps.spec.loader import MOST_BYTES, BoundError, Loader
 
+# The letters of a message, which may list all that is allowed, and of a place.
+LONGEST_MESSAGE = 1200
+LONGEST_PLACE = 200
 # A place in the tree: keys, and indexes of lists as text, as in `--set gradient.stages.0=1`.
 TreePath = tuple[str, ...]
-_FLOAT = re.compile(
-    r"[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
-    r"|[-+]?\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
-)
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as OmegaConf reads it: 1e-3 is a number, and a date is only text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern)
-        for tag, pattern in resolvers
-        if tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:float")
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT.pattern})$"), list("-+0123456789.")
-)
 
 
 class Mark(NamedTuple):
@@ -61,7 +43,7 @@ class Source:
         for end in range(len(path), -1, -1):
             mark = mark or self.values.get(path[:end])
         where = mark or Mark(self.file, 1, 1)
-        return Problem(*where, ".".join(path) or "(file)", message)
+        return Problem(*where, _written(path) or "(file)", shortened(message, LONGEST_MESSAGE))
 
     def add(self, path: TreePath, message: str, *, key: bool = False) -> None:
         """Note a problem; see `problem`."""
@@ -74,6 +56,12 @@ class Source:
                 del marks[known]
 
 
+def _written(path: TreePath) -> str:
+    """Return a place as text, on one line however strange its keys are."""
+    steps = (step if step.isprintable() else shown(step) for step in path)
+    return shortened(".".join(steps), LONGEST_PLACE)
+
+
 def entry_path(source: Source, study: str, number: int) -> TreePath:
     """Return the place of an entry of a study's grid; a grid of one entry need not be a list."""
     grid = source.tree[study]["grid"]
@@ -84,15 +72,15 @@ def read_source(path: str | Path) -> Source:
     """The tree of a YAML file. `LabError` if it cannot be read, `SpecError` if it is no mapping."""
     source = Source(str(path))
     text = _read_text(Path(path))
-    loader = _Loader("")
+    loader = Loader("")
     try:
-        loader = _Loader(text)
+        loader = Loader(text)
         node = loader.get_single_node()
         if node is None:
             raise SpecError(
                 [source.problem((), "is empty; a sweep needs name, seeds, environment and a study")]
             )
-        source.tree = _build(loader, node, (), source, ())
+        source.tree = _build(loader, node, (), source)
     except yaml.MarkedYAMLError as error:
         raise SpecError([_syntax_problem(error, source.file)]) from None
     except yaml.reader.ReaderError as error:
@@ -105,7 +93,7 @@ def read_source(path: str | Path) -> Source:
         loader.dispose()
     if not isinstance(source.tree, dict):
         raise SpecError(
-            [source.problem((), f"must be a mapping of keys to values, got {source.tree!r}")]
+            [source.problem((), f"must be a mapping of keys to values, got {shown(source.tree)}")]
         )
     return source
 
@@ -114,7 +102,11 @@ def _read_text(path: Path) -> str:
     if path.is_dir():
         raise LabError(f"{path} is a folder; give the sweep file itself")
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            written = file.read(MOST_BYTES + 1)
+        if len(written) > MOST_BYTES:
+            raise LabError(f"{path} is no sweep file: it has more than {MOST_BYTES:,} bytes")
+        return written.decode("utf-8-sig")
     except FileNotFoundError:
         raise LabError(f"{path} does not exist") from None
     except UnicodeDecodeError as error:
@@ -126,23 +118,16 @@ def _read_text(path: Path) -> str:
 def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    message = ", ".join(part for part in (error.context, error.problem) if part)
-    return Problem(file, line, column, "(file)", f"not YAML: {message}")
+    message = shortened(", ".join(part for part in (error.context, error.problem) if part), 400)
+    words = message if isinstance(error, BoundError) else f"not YAML: {message}"
+    return Problem(file, line, column, "(file)", words)
 
 
-def _build(
-    loader: _Loader, node: yaml.Node, path: TreePath, source: Source, inside: tuple[int, ...]
-) -> Any:
+def _build(loader: Loader, node: yaml.Node, path: TreePath, source: Source) -> Any:
     """The value of `node`, its marks and its repeated keys noted in `source`."""
     source.values[path] = _mark(source, node)
-    if id(node) in inside:
-        raise SpecError([source.problem(path, "an alias may not contain itself")])
-    inside = (*inside, id(node))
     if isinstance(node, yaml.SequenceNode):
-        return [
-            _build(loader, item, (*path, str(i)), source, inside)
-            for i, item in enumerate(node.value)
-        ]
+        return [_build(loader, item, (*path, str(i)), source) for i, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):
         return loader.construct_object(node, deep=True)
     _note_repeated_keys(loader, node, path, source)
@@ -151,21 +136,21 @@ def _build(
     for key_node, value_node in node.value:
         key = str(_key(loader, key_node))
         source.keys[*path, key] = _mark(source, key_node)
-        built[key] = _build(loader, value_node, (*path, key), source, inside)
+        built[key] = _build(loader, value_node, (*path, key), source)
     return built
 
 
 def _note_repeated_keys(
-    loader: _Loader, node: yaml.MappingNode, path: TreePath, source: Source
+    loader: Loader, node: yaml.MappingNode, path: TreePath, source: Source
 ) -> None:
-    first: dict[Any, Mark] = {}
+    first: dict[str, Mark] = {}
     for key_node, _ in node.value:
         if key_node.tag == "tag:yaml.org,2002:merge":
             continue
-        key, mark = _key(loader, key_node), _mark(source, key_node)
+        key, mark = str(_key(loader, key_node)), _mark(source, key_node)
         if key in first:
-            message = f"key {key!r} is given twice, first on line {first[key].line}"
-            source.problems.append(Problem(*mark, ".".join((*path, str(key))), message))
+            message = f"key {shown(key)} is given twice, first on line {first[key].line}"
+            source.problems.append(Problem(*mark, _written((*path, key)), message))
         first.setdefault(key, mark)
 
 
@@ -173,7 +158,7 @@ def _mark(source: Source, node: yaml.Node) -> Mark:
     return Mark(source.file, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
-def _key(loader: _Loader, node: yaml.Node) -> Any:
+def _key(loader: Loader, node: yaml.Node) -> Any:
     key = loader.construct_object(node, deep=True)
     if not isinstance(key, Hashable):
         raise yaml.constructor.ConstructorError(

@@ -321,7 +321,7 @@ def test_all_problems_at_once_in_the_order_of_the_file(write: Write) -> None:
          "2:1: (file): not YAML: while scanning for the next token, found character "
          "'\\t' that cannot start any token"),
         ("name: *who\n", "1:7: (file): not YAML: found undefined alias 'who'"),
-        ("name: &a [*a]\n", "1:7: name.0: an alias may not contain itself"),
+        ("name: &a [*a]\n", "1:11: (file): an alias may not contain itself"),
         ("? [a]\n: 1\n", "1:3: (file): not YAML: a key must be a plain text"),
         ("name: a\x00b\n", "1:1: (file): not YAML: character '\\x00' is not allowed"),
         ("a: 1\n---\nb: 2\n", "2:1: (file): not YAML: expected a single document in the stream, "

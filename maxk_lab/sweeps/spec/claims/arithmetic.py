@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 
 _OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
     ast.Add: operator.add,
@@ -36,15 +36,15 @@ def evaluate_value(
     try:
         result = _evaluate(_parse(value), names)
     except ZeroDivisionError:
-        raise LabError(f"{value!r} divides by zero at {place}") from None
+        raise LabError(f"{shown(value)} divides by zero at {place}") from None
     except OverflowError:
-        raise LabError(f"{value!r} is not finite at {place}") from None
+        raise LabError(f"{shown(value)} is not finite at {place}") from None
     except (ValueError, RecursionError):
         raise LabError(_words(value, names)) from None
     if isinstance(result, complex):
-        raise LabError(f"{value!r} is not a real number at {place}")
+        raise LabError(f"{shown(value)} is not a real number at {place}")
     if not math.isfinite(result):
-        raise LabError(f"{value!r} is not finite at {place}")
+        raise LabError(f"{shown(value)} is not finite at {place}")
     return float(result)
 
 
@@ -71,7 +71,7 @@ def numbers_of(setting: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[s
 def _words(value: Any, names: Iterable[str]) -> str:
     also = [name for name in names if name not in ("n", "k")]
     known = f"n, k, {', '.join(also)}" if also else "n and k"
-    return f"must be a number or arithmetic in {known} such as '1 - k/n', got {value!r}"
+    return f"must be a number or arithmetic in {known} such as '1 - k/n', got {shown(value)}"
 
 
 def _parse(value: float | str) -> ast.AST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.findings import unknown_key
 from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.claims.regions import Where, settings_of
@@ -28,7 +28,7 @@ def check_claims(
     for number, claim in enumerate(claims):
         path = ("claims", str(number))
         if claim.name in names:
-            source.add((*path, "name"), f"two claims are named {claim.name!r}")
+            source.add((*path, "name"), f"two claims are named {shown(claim.name)}")
         names.add(claim.name)
         if claim.study not in points:
             # The kind of a claim tells of which study it speaks, or else its metric does.
@@ -77,7 +77,7 @@ def _note_unknown_settings(
             if key == "start" and claim.kind in ("unbiased", "biased"):
                 source.add((*path, *part, "setting", key), NOT_IID, key=True)
             elif key not in known:
-                nothing = f"unknown key {key!r}: the sweep varies nothing"
+                nothing = f"unknown key {shown(key)}: the sweep varies nothing"
                 words = unknown_key(key, known) if known else nothing
                 source.add((*path, *part, "setting", key), words, key=True)
     return len(source.problems) > before

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from maxk_lab.errors import shown
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.fields import Model, Positive
 from maxk_lab.statistics.measures import MEASURES, Question
@@ -19,7 +20,7 @@ from maxk_lab.sweeps.studies import STUDIES
 
 def _check_name(name: str) -> str:
     if not name.strip() or len(name.splitlines()) > 1:
-        raise ValueError(f"must be one line of text, got {name!r}")
+        raise ValueError(f"must be one line of text, got {shown(name)}")
     return name
 
 
@@ -153,7 +154,8 @@ class RatioClaim(_PairClaim):
 def _check_final(metric: str) -> str:
     if re.fullmatch(r"max@[1-9][0-9]{0,8}|[a-z_]+", metric) is None:
         raise ValueError(
-            f"must be mean, max@K such as max@8, or the name of a way of decoding, got {metric!r}"
+            "must be mean, max@K such as max@8, or the name of a way of decoding, "
+            f"got {shown(metric)}"
         )
     return metric
 

@@ -1,0 +1,144 @@
+"""Sweep files that would grow without bound, and values that are none: refused before that."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from sweep_files import SMALL, Write, problems
+
+from maxk_lab.errors import LabError, shown
+from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.sweeps.spec.loader import MOST_BYTES, MOST_LEVELS, MOST_VALUES
+
+
+def bomb(word: str) -> str:
+    """Ten of the line before on each of nine lines: a thousand million values in 400 letters."""
+    lines = ["a0: &a0 {x: 1}"]
+    for number in range(1, 9):
+        entries = ", ".join([f"*a{number - 1}"] * 10)
+        lines.append(f"a{number}: &a{number} " + word.format(entries))
+    return SMALL + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("word", ["[{}]", "{{<<: [{}]}}"])
+def test_aliases_are_counted_before_they_are_written_out(write: Write, word: str) -> None:
+    started = time.monotonic()
+    (problem,) = problems(write(bomb(word)))
+    assert time.monotonic() - started < 5
+    line = problem.split(":")[1]
+    assert f"has more than {MOST_VALUES:,} values, aliases written out" in problem
+    assert 9 < int(line) < 16
+
+
+def test_interpolations_are_counted_before_they_are_written_out(write: Write) -> None:
+    chain = "".join(f"x{i}: '${{x{i - 1}}}${{x{i - 1}}}'\n" for i in range(1, 60))
+    started = time.monotonic()
+    found = problems(write(SMALL + "x0: ha\n" + chain))
+    assert time.monotonic() - started < 5
+    assert "its interpolations make the file longer than 1,048,576 letters" in found[0]
+    assert all(len(problem) < 200 for problem in found)
+
+
+def test_interpolated_blocks_are_counted_too(write: Write) -> None:
+    chain = "".join(f"x{i}: ['${{x{i - 1}}}', '${{x{i - 1}}}']\n" for i in range(1, 60))
+    assert (
+        "its interpolations make the file longer" in problems(write(SMALL + "x0: 1\n" + chain))[0]
+    )
+
+
+@pytest.mark.parametrize("levels", [MOST_LEVELS, 900, 30_000])
+def test_nesting_has_an_end(write: Write, levels: int) -> None:
+    text = SMALL + f"description: {'[' * levels}{']' * levels}\n"
+    expected = f"8:{13 + MOST_LEVELS}: (file): is nested in more than {MOST_LEVELS} levels"
+    assert problems(write(text)) == [f"sweep.yaml:{expected}"]
+
+
+def test_nesting_of_an_option_has_an_end(small: str) -> None:
+    found = problems(small, f"description={'[' * 900}{']' * 900}")
+    assert found == [f"--set:1:13: description: is nested in more than {MOST_LEVELS} levels"]
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 5000, "0x" + "f" * 5000, "1" + ":59" * 2000, "-" + "1_000" * 1000]
+)
+def test_numbers_of_thousands_of_digits(write: Write, number: str) -> None:
+    (problem,) = problems(write(SMALL.replace("pool: 16", f"pool: {number}")))
+    count = f"{len(number):,}"
+    assert problem == f"sweep.yaml:6:9: (file): a whole number of {count} characters is no setting"
+    (problem,) = problems(write(SMALL), f"gradient.pool={number}")
+    assert problem.endswith(f"gradient.pool: a whole number of {count} characters is no setting")
+
+
+@pytest.mark.parametrize("text", ["!!int x", "!!bool x", "0x_", "!!timestamp x", "!!float x"])
+def test_values_that_their_tag_does_not_fit(write: Write, text: str) -> None:
+    (problem,) = problems(write(SMALL.replace("pool: 16", f"pool: {text}")))
+    assert problem.startswith("sweep.yaml:6:9: (file): cannot be read as ")
+
+
+def test_a_file_of_many_bytes(write: Write) -> None:
+    with pytest.raises(LabError, match=f"sweep.yaml is no sweep file: .* {MOST_BYTES:,} bytes"):
+        load_spec(write(SMALL + "#" * MOST_BYTES))
+
+
+def test_half_a_character(write: Write) -> None:
+    found = problems(write(SMALL + 'description: "\\ud800"\n'))
+    assert found == ["sweep.yaml:8:14: (file): a text may not hold half a character (a surrogate)"]
+
+
+def test_a_message_quotes_no_more_than_its_reader_reads(write: Write) -> None:
+    word = "x" * 100_000
+    text = SMALL.replace("pool: 16", f"pool: {word}").replace("small", word) + f"{word[:1000]}: 1\n"
+    found = problems(write(text))
+    assert len(found) == 3
+    assert all(len(problem) < 1000 and "\n" not in problem for problem in found)
+    assert "100,002 letters" in found[0]
+
+
+def test_many_problems_are_told_by_the_first(write: Write) -> None:
+    with pytest.raises(LabError) as caught:
+        load_spec(write(SMALL + "".join(f"k{i}: 1\n" for i in range(500))))
+    lines = str(caught.value).splitlines()
+    assert (len(lines), lines[-1]) == (21, "and 480 more problems")
+
+
+def test_what_python_cannot_write_is_still_shown() -> None:
+    assert shown(10**5000) == "a whole number of very many digits"
+    assert shown("a\nb") == "'a\\nb'"
+
+
+RESOLVER = (
+    "asks for more than a value of the file: a sweep file means the same everywhere, so it reads "
+    "no environment variables and calls nothing; write the value, or give it with --set"
+)
+
+
+@pytest.mark.parametrize("body", ["oc.env:HOME", "oc.decode:'1'", "oc.env : HOME", "any:${name}"])
+def test_resolvers_are_refused(write: Write, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/secret")
+    name = body.partition(":")[0].strip()
+    expected = f"description: '${{{name}:' {RESOLVER}"
+    text = SMALL + f'description: "a ${{{body}}}"\n'
+    assert problems(write(text)) == [f"sweep.yaml:8:14: {expected}"]
+    found = problems(write(SMALL), f"description=a ${{{body}}}")
+    assert found == [f"--set:1:13: {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("${gradient.pol}", "'${gradient.pol}' names no value of the file"),
+        ("${description}", "'${description}' contains itself"),
+        ("${", "an interpolation must read ${key} or ${key.key}, got '${'"),
+        ("${a b}", "an interpolation must read ${key} or ${key.key}, got '${a b'"),
+    ],
+)
+def test_interpolations_that_stand_for_nothing(write: Write, text: str, words: str) -> None:
+    found = problems(write(SMALL + f'description: "{text}"\n'))
+    assert found == [f"sweep.yaml:8:14: description: {words}"]
+
+
+def test_interpolations_between_keys_stay(write: Write) -> None:
+    text = SMALL.replace("pool: 16", "pool: 16\n  partitions: ${.pool}")
+    spec = load_spec(write(text), ["description=${name}, ${seeds[1]} of ${seeds}"])
+    assert (spec.gradient.partitions, spec.description) == (16, "small, 1 of [0, 1]")
