@@ -11,10 +11,10 @@ from maxk_lab.sweeps.spec.blocks import read_parts
 from maxk_lab.sweeps.spec.checkpoints import check_checkpoints
 from maxk_lab.sweeps.spec.environment import resolve_environment
 from maxk_lab.sweeps.spec.named_files import resolve_files
-from maxk_lab.sweeps.spec.overrides import FILE, apply_overrides, shift_seeds
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import Source, read_source
 from maxk_lab.sweeps.spec.studies import check_studies
+from maxk_lab.sweeps.spec.text.overrides import FILE, apply_overrides, shift_seeds
 from maxk_lab.sweeps.spec.variation import resolve_vary, variants
 
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]

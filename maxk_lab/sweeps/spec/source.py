@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
-from maxk_lab.sweeps.spec.loader import MOST_BYTES, BoundError, Loader
+from maxk_lab.sweeps.spec.text.loader import MOST_BYTES, BoundError, Loader
 
 # The letters of a message, which may list all that is allowed, and of a place.
 LONGEST_MESSAGE = 1200

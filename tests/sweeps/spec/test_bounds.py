@@ -9,7 +9,7 @@ from sweep_files import SMALL, Write, problems
 
 from maxk_lab.errors import LabError, shown
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.sweeps.spec.loader import MOST_BYTES, MOST_LEVELS, MOST_VALUES
+from maxk_lab.sweeps.spec.text.loader import MOST_BYTES, MOST_LEVELS, MOST_VALUES
 
 
 def bomb(word: str) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from maxk_lab.errors import SpecError, shown
-from maxk_lab.sweeps.spec.loader import MOST_BYTES
 from maxk_lab.sweeps.spec.source import Source, TreePath
+from maxk_lab.sweeps.spec.text.loader import MOST_BYTES
 
 OPENING = "${"
 _NAMED = re.compile(r"\$\{ *(\.*)([\w-]+(?:[.\[\]]+[\w-]+)*\]?) *\}")

@@ -9,14 +9,14 @@ from typing import Any
 import yaml
 
 from maxk_lab.errors import Problem, shortened, shown
-from maxk_lab.sweeps.spec.interpolations import (
+from maxk_lab.sweeps.spec.source import Mark, Source, TreePath
+from maxk_lab.sweeps.spec.text.interpolations import (
     OPENING,
     check_interpolations,
     holds_interpolation,
     interpolation_problem,
 )
-from maxk_lab.sweeps.spec.loader import BoundError, check_bounds
-from maxk_lab.sweeps.spec.source import Mark, Source, TreePath
+from maxk_lab.sweeps.spec.text.loader import BoundError, check_bounds
 
 FILE = "--set"
 
