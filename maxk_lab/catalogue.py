@@ -11,12 +11,18 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
-from maxk_lab.errors import LONGEST, LabError, shown
+from maxk_lab.errors import LONGEST, LabError, shortened, shown
+
+# The largest number, and minus the smallest, that a setting may have where it says nothing else:
+# sums of squares of such numbers are still exact to many digits.
+MOST = 10**9
 
 
 @dataclass(frozen=True)
 class Parameter:
     """A named parameter of a row: its type, default and allowed range or choices.
+
+    A number without `low` or `high` is within `MOST` of zero.
 
     With `many` its value is a list of such values. An `optional` one came later than the identity
     of cells: at its default a resolved sweep file leaves it out, so that older cells keep their
@@ -43,7 +49,8 @@ class Parameter:
         if not self.many:
             return self._parse_one(value)
         if not isinstance(value, list | tuple):
-            hint = f"; write [{value}]" if isinstance(value, self.kind) else ""
+            one = shortened(str(value), LONGEST)
+            hint = f"; write [{one}]" if isinstance(value, self.kind) else ""
             raise LabError(f"{self.name} must be a {self.type_name}, got {shown(value)}{hint}")
         return [self._parse_one(entry) for entry in value]
 
@@ -54,7 +61,7 @@ class Parameter:
             raise LabError(f"{self.name} must be of type {self.kind.__name__}, got {shown(value)}")
         try:
             parsed = self.kind(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise LabError(
                 f"{self.name} must be of type {self.kind.__name__}, got {shown(value)}"
             ) from None
@@ -70,10 +77,13 @@ class Parameter:
             raise LabError(
                 f"{self.name} must be one of {', '.join(choices)}, got {shown(value)}{also}"
             )
-        if self.low is not None and parsed < self.low:
-            raise LabError(f"{self.name} must be at least {self.low}, got {shown(value)}")
-        if self.high is not None and parsed > self.high:
-            raise LabError(f"{self.name} must be at most {self.high}, got {shown(value)}")
+        if self.kind in (int, float):
+            low = -MOST if self.low is None else self.low
+            high = MOST if self.high is None else self.high
+            if parsed < low:
+                raise LabError(f"{self.name} must be at least {low}, got {shown(value)}")
+            if parsed > high:
+                raise LabError(f"{self.name} must be at most {high}, got {shown(value)}")
         return parsed
 
 

@@ -5,15 +5,19 @@ Imports no torch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from maxk_lab.errors import LabError
+from maxk_lab.catalogue import MOST
+from maxk_lab.errors import LONGEST, LabError, shortened
 from maxk_lab.findings import findings
 
 Item = TypeVar("Item")
+# The largest group of samples that share their weights.
+MOST_SAMPLES = 2**16
 
 
 def as_tuple(value: Any) -> Any:
@@ -25,19 +29,22 @@ def as_tuple(value: Any) -> Any:
 
 def distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
     """Return `values`. Raises `ValueError` where one of them is there twice."""
-    if len(set(values)) < len(values):
-        repeated = {value for value in values if values.count(value) > 1}
+    repeated = [value for value, count in Counter(values).items() if count > 1]
+    if repeated:
         listed = ", ".join(map(str, sorted(repeated)))  # type: ignore[type-var]
-        raise ValueError(f"must be distinct, got {listed} more than once")
+        raise ValueError(f"must be distinct, got {shortened(listed, LONGEST)} more than once")
     return values
 
 
-WholeNumber = Annotated[int, Field(ge=0, lt=2**63)]
-AtLeastOne = Annotated[int, Field(ge=1, lt=2**63)]
-AtLeastTwo = Annotated[int, Field(ge=2, lt=2**63)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+WholeNumber = Annotated[int, Field(ge=0, le=MOST)]
+AtLeastOne = Annotated[int, Field(ge=1, le=MOST)]
+AtLeastTwo = Annotated[int, Field(ge=2, le=MOST)]
+# An n or a K: estimators work with as many numbers as there are samples in a group.
+GroupSize = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
+Finite = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
 # Undefined is None in JSON.
 Numbers = list[float | None]
 OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]

@@ -130,7 +130,7 @@ def snapshot_problems(settings: Settings, fewest_steps: int) -> Iterator[Problem
 def ending_problems(settings: Settings, fewest_steps: int) -> Iterator[Problem]:
     """Yield what is wrong with the evaluations at the end of a training."""
     evaluate = settings.evaluate
-    there = len(evaluate.after(fewest_steps)) - 1
+    there = len(range(0, fewest_steps, evaluate.every))
     if evaluate.last > there:
         yield (
             ("evaluate", "last"),

@@ -44,7 +44,9 @@ class LanguageRow(EnvironmentRow):
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         whole = parameters["top_p"] == 1.0 and not parameters.get("pretrained")
-        return whole and self.sequences(parameters) <= MAX_SEQUENCES
+        # Of two symbols or more, longer completions are too many, and would take long to count.
+        short = parameters["max_length"] <= MAX_SEQUENCES.bit_length()
+        return whole and short and self.sequences(parameters) <= MAX_SEQUENCES
 
     def decisions(self, parameters: Mapping[str, Any]) -> float:
         # Teacher forcing takes all tokens in one pass, which makes a token cheaper than a routing

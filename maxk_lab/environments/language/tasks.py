@@ -7,6 +7,7 @@ function reads, one entry per prompt.
 
 from __future__ import annotations
 
+import math
 import random
 import string
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ def is_held_out(task: str, prompt: str) -> bool:
 
 def can_be_split(task: str, symbols: str, prompt_length: int) -> bool:
     """Whether there are prompts of both kinds, training and held-out."""
-    if len(symbols) ** prompt_length > COUNTED_PROMPTS:
+    if prompt_length * math.log2(len(symbols)) > math.log2(COUNTED_PROMPTS):
         return True
     prompts = product(symbols, repeat=prompt_length)
     return len({is_held_out(task, "".join(prompt)) for prompt in prompts}) == 2

@@ -72,8 +72,10 @@ class ChoiceRow(RoutingRow):
     chosen: str
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
-        choices = math.perm(parameters[self.size_parameter], parameters[self.chosen])
-        return choices <= MAX_TRAJECTORIES
+        size, chosen = parameters[self.size_parameter], parameters[self.chosen]
+        # Orders of more are too many, and would take long to count.
+        few = size <= MAX_TRAJECTORIES and chosen <= MAX_TRAJECTORIES.bit_length()
+        return few and math.perm(size, chosen) <= MAX_TRAJECTORIES
 
     def decisions(self, parameters: Mapping[str, Any]) -> float:
         return float(parameters[self.chosen])

@@ -58,6 +58,10 @@ class Study(AnyStudy):
         """Whether there is a behaviour policy, at several distances or one other than 0."""
         return self.behaviour.distance != (0.0,)
 
+    def repeats(self) -> Mapping[str, int]:
+        """Return the number of stages and of distances."""
+        return {"stages": len(self.stages), "behaviour.distance": len(self.behaviour.distance)}
+
     def advice(self) -> tuple[str, ...]:
         """Return a design of as many rollouts that says more of other instances, if there is one.
 

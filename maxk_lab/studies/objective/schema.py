@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from maxk_lab.fields import AtLeastOne, Finite, Model, OneOrMore
+from maxk_lab.fields import Finite, GroupSize, Model, OneOrMore
 from maxk_lab.sweeps.spec.fields import AnyStudy, EstimatorName
 
 
@@ -14,7 +14,7 @@ class ObjectiveGrid(Model):
     """The objectives that are compared: the one that each estimator targets, at each K."""
 
     estimator: OneOrMore[EstimatorName]
-    k: OneOrMore[AtLeastOne]
+    k: OneOrMore[GroupSize]
 
 
 class Study(AnyStudy):

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.fields import AtLeastOne, Model, NotNegative, OneOrMore, WholeNumber, distinct
+from maxk_lab.fields import GroupSize, Model, NotNegative, OneOrMore, Seed, WholeNumber, distinct
 from maxk_lab.findings import one_of
 from maxk_lab.statistics.measures import claimable
 
@@ -57,6 +57,7 @@ EqualMeasure = Annotated[str, AfterValidator(_claimable_by("equals"))]
 OrderedMeasure = Annotated[str, AfterValidator(_claimable_by("order"))]
 EstimatorName = Annotated[str, AfterValidator(_canonical(choose_estimator))]
 BaselineName = Annotated[str, AfterValidator(_canonical(choose_baseline))]
+Seeds = Annotated[OneOrMore[Seed], AfterValidator(distinct)]
 Distinct = Annotated[OneOrMore[WholeNumber], AfterValidator(distinct)]
 Distances = Annotated[OneOrMore[NotNegative], AfterValidator(distinct)]
 # A value that a YAML file can give a parameter: true and false are no numbers.
@@ -71,8 +72,8 @@ class Grid(Model):
 
     estimator: OneOrMore[EstimatorName]
     baseline: OneOrMore[BaselineName]
-    n: OneOrMore[AtLeastOne]
-    k: OneOrMore[AtLeastOne]
+    n: OneOrMore[GroupSize]
+    k: OneOrMore[GroupSize]
 
 
 class AnyStudy(Model):
@@ -82,6 +83,10 @@ class AnyStudy(Model):
     """
 
     misplaced: ClassVar[Mapping[str, str]] = {}
+
+    def repeats(self) -> Mapping[str, int]:
+        """Return how often the grid is measured at a seed, by the settings that say so."""
+        return {}
 
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
         """Return why the study has no such measure, or not at one of these points, or None.

@@ -9,6 +9,7 @@ from typing import Any
 from maxk_lab.errors import Problem, SpecError
 from maxk_lab.sweeps.spec.blocks import read_parts
 from maxk_lab.sweeps.spec.checkpoints import check_checkpoints
+from maxk_lab.sweeps.spec.counts import check_counts
 from maxk_lab.sweeps.spec.environment import resolve_environment
 from maxk_lab.sweeps.spec.named_files import resolve_files
 from maxk_lab.sweeps.spec.schema import SweepSpec
@@ -34,6 +35,7 @@ def load_spec(
     shift_seeds(source, seeds_shifted_by)
     resolve_files(source)
     parts = read_parts(source)
+    check_counts(parts, source)
     resolved = resolve_environment(source)
     vary = None if resolved is None else resolve_vary(source, resolved)
     found = None if resolved is None or vary is None else list(variants(*resolved, vary))

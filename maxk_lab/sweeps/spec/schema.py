@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, Str
 from maxk_lab.errors import shown
 from maxk_lab.fields import Model, OneOrMore
 from maxk_lab.sweeps.spec.claims.shapes import Claim
-from maxk_lab.sweeps.spec.fields import AnyStudy, Distinct
+from maxk_lab.sweeps.spec.fields import AnyStudy, Seeds
 from maxk_lab.sweeps.spec.figures import Figure
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -64,7 +64,7 @@ class SweepSpec(Model):
 
     name: Annotated[str, AfterValidator(_folder_name)]
     description: str = ""
-    seeds: Distinct
+    seeds: Seeds
     environment: Parameters
     policy: Parameters = Field(default_factory=dict)
     # Values are parsed by the parameter that they are of, which says best what is wrong with them.

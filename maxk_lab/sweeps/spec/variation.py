@@ -174,7 +174,7 @@ def _parse(
     parameters: Sequence[Parameter], values: Any, path: TreePath, source: Source
 ) -> tuple[Any, ...]:
     """Distinct values that all of the parameters take."""
-    parsed: list[Any] = []
+    parsed: dict[Any, None] = {}
     for number, value in enumerate(as_tuple(values)):
         at = (*path, str(number)) if isinstance(values, list) else path
         try:
@@ -184,5 +184,5 @@ def _parse(
             continue
         if found in parsed:
             source.add(at, f"must be distinct, got {found} more than once")
-        parsed.append(found)
+        parsed[found] = None
     return tuple(parsed)

@@ -142,3 +142,73 @@ def test_interpolations_between_keys_stay(write: Write) -> None:
     text = SMALL.replace("pool: 16", "pool: 16\n  partitions: ${.pool}")
     spec = load_spec(write(text), ["description=${name}, ${seeds[1]} of ${seeds}"])
     assert (spec.gradient.partitions, spec.description) == (16, "small, 1 of [0, 1]")
+
+
+TOY = SMALL.replace("{name: bandit, arms: 4}", "{name: toy_llm}")
+ENDLESS = [".inf", "-.inf", ".nan", "1e300", "4000000000000000000", "1000000000000000000"]
+
+
+@pytest.mark.parametrize("number", ENDLESS)
+@pytest.mark.parametrize(
+    ("text", "key", "line"),
+    [
+        (SMALL, "environment.arms", 3),
+        (SMALL, "environment.reward_shift", 3),
+        (SMALL, "gradient.instances", 5),
+        (SMALL, "gradient.pool", 6),
+        (SMALL, "gradient.partitions", 5),
+        (SMALL, "gradient.stages", 5),
+        (SMALL, "gradient.warmup.n", 5),
+        (SMALL, "gradient.warmup.learning_rate", 5),
+        (SMALL, "gradient.behaviour.distance", 5),
+        (SMALL, "gradient.grid.n", 7),
+        (SMALL, "gradient.grid.k", 7),
+        (TOY, "environment.prompt_length", 3),
+        (TOY, "environment.max_length", 3),
+        (TOY, "environment.temperature", 3),
+    ],
+)
+def test_numbers_without_end(write: Write, text: str, key: str, line: int, number: str) -> None:
+    started = time.monotonic()
+    found = problems(write(text), f"{key}={number}")
+    assert time.monotonic() - started < 5
+    assert found[0].startswith(f"--set:1:{len(key) + 2}: {key}: ")
+    assert " must be " in f" {found[0]}"
+
+
+@pytest.mark.parametrize("number", ENDLESS)
+def test_k_of_an_objective_has_an_end(write: Write, number: str) -> None:
+    text = (
+        "name: small\nseeds: 0\nenvironment: {name: gaussian}\n"
+        "objective: {parameter: policy.mean, from: 0, to: 1,\n"
+        f"  grid: {{estimator: maxk, k: [{number}]}}}}\n"
+    )
+    (problem,) = problems(write(text))
+    assert problem.startswith("sweep.yaml:5:31: objective.grid.k.0: must be ")
+
+
+def test_lengths_that_count_to_no_end_are_not_counted(write: Write) -> None:
+    started = time.monotonic()
+    for sizes in ("max_length: 1000000", "prompt_length: 1000000, max_length: 1000000"):
+        load_spec(write(TOY.replace("toy_llm", f"toy_llm, {sizes}")))
+    load_spec(write(SMALL.replace("bandit, arms: 4", "flp, num_loc: 30000, to_choose: 20000")))
+    assert time.monotonic() - started < 5
+
+
+def test_cells_are_counted_before_they_are_made(write: Write) -> None:
+    many = ", ".join(map(str, range(1, 301)))
+    text = SMALL.replace("n: [4, 8]", f"n: [4, {many}]").replace("k: 2", f"k: [{many}]")
+    started = time.monotonic()
+    found = problems(write(text))
+    assert time.monotonic() - started < 5
+    assert found == [
+        "sweep.yaml:7:57: gradient.grid.n: the sweep has 361,200 cells, more than the 50,000 that "
+        "one may have; 301 values are given here: split the sweep"
+    ]
+
+
+def test_combinations_are_counted_before_they_are_made(write: Write) -> None:
+    arms = ", ".join(map(str, range(2, 10_002)))
+    text = SMALL + f"vary:\n  policy.dtype: [float32, float64]\n  environment.arms: [{arms}]\n"
+    (problem,) = problems(write(text))
+    assert problem.startswith("sweep.yaml:10:21: vary.environment.arms: the sweep has 160,000 ")

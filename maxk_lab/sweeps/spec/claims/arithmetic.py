@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from maxk_lab.errors import LabError, shown
+from maxk_lab.errors import LONGEST, LabError, shown
 
 _OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
     ast.Add: operator.add,
@@ -76,6 +76,8 @@ def _words(value: Any, names: Iterable[str]) -> str:
 
 def _parse(value: float | str) -> ast.AST:
     text = value.strip() if isinstance(value, str) else repr(float(value))
+    if len(text) > LONGEST:
+        raise ValueError("too long for arithmetic")
     try:
         return ast.parse(text, mode="eval").body
     except (SyntaxError, MemoryError):
