@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any, Generic, TypeVar
+from importlib.metadata import EntryPoint
+from operator import attrgetter
+from typing import Any, Generic, TypeVar, cast
 
-from maxk_lab.errors import LONGEST, LabError, shortened, shown
+from maxk_lab.errors import LONGEST, LabError, first_line, shortened, shown, warn
+from maxk_lab.installed import entry_points, package_of
 
 # The largest number, and minus the smallest, that a setting may have where it says nothing else:
 # sums of squares of such numbers are still exact to many digits.
@@ -103,25 +105,47 @@ RowType = TypeVar("RowType", bound=Row)
 class Catalogue(Generic[RowType]):
     """Rows by name: the project's own, then those of installed packages.
 
-    A package adds a row by an entry point of the group `entry_point_group` that names the row.
+    A package adds a row by an entry point of the group `entry_point_group` that names the row. One
+    that is broken is left out with a warning, and whoever asks for it by the name of its entry
+    point is told why.
     """
 
     def __init__(self, kind: str, rows: Iterable[RowType], entry_point_group: str) -> None:
         self.kind = kind
         self.entry_point_group = entry_point_group
         self._own = tuple(rows)
+        self._left_out: dict[str, str] = {}
 
     @cached_property
     def _rows(self) -> dict[str, RowType]:
         rows = {row.name: row for row in self._own}
-        for point in entry_points(group=self.entry_point_group):
-            row = point.load()
-            if row.name in rows:
-                raise LabError(
-                    f"{self.kind} {row.name!r} of {point.value} is already in the catalogue"
-                )
-            rows[row.name] = row
+        self._left_out.clear()
+        for point in entry_points(self.entry_point_group):
+            try:
+                row = self._row_of(point)
+                if row.name in rows:
+                    raise LabError(f"{self.kind} {row.name!r} is already in the catalogue")
+                rows[row.name] = row
+            except LabError as error:
+                reason = f"{self.kind} {point.name!r} of {package_of(point)} is left out: {error}"
+                self._left_out[point.name] = reason
+                warn(reason)
         return rows
+
+    def _row_of(self, point: EntryPoint) -> RowType:
+        """The row that an entry point names. Raises `LabError` where it is none."""
+        row = load(point.value.partition("[")[0].strip())  # without the extras that it asks for
+        kind = self._row_type
+        if not isinstance(row, kind) or not isinstance(row.name, str):
+            raise LabError(f"{point.value} must be a {kind.__name__} with a name, got {shown(row)}")
+        return row
+
+    @property
+    def _row_type(self) -> type[RowType]:
+        """The nearest class that all its own rows share."""
+        lineage: Iterable[Any] = type(self._own[0]).__mro__ if self._own else (Row,)
+        shared = (kind for kind in lineage if all(isinstance(row, kind) for row in self._own))
+        return cast(type[RowType], next(shared))
 
     def __iter__(self) -> Iterator[RowType]:
         return iter(self._rows.values())
@@ -137,17 +161,32 @@ class Catalogue(Generic[RowType]):
         """Return the row called `name`. Raises `LabError` with the nearest name and all others."""
         if name in self._rows:
             return self._rows[name]
+        if name in self._left_out:
+            raise LabError(self._left_out[name])
         also = did_you_mean(name, self._rows)
         raise LabError(f"unknown {self.kind} {shown(name)}{also}; known: {', '.join(self._rows)}")
 
 
-def load(path: str) -> Any:
-    """Return the object that `package.module:name` names. Raises `LabError` when there is none."""
+def load(path: str, what: str = "") -> Any:
+    """Return the object that `package.module:name` names; `what` says in an error what it is.
+
+    Raises `LabError` when there is none, and when a module of another package breaks while it is
+    imported, whatever it raises: it may end a command as little as a misspelt name.
+    """
     module, _, name = path.partition(":")
     try:
-        return getattr(import_module(module), name)
+        return attrgetter(name)(import_module(module))
     except (ImportError, AttributeError) as error:
-        raise LabError(f"cannot load {path!r}: {error}") from error
+        raise LabError(f"cannot load {what}{shown(path)}: {first_line(error)}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if module.partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        raise LabError(
+            f"cannot load {what}{shown(path)}: importing {module} raised {type(error).__name__}: "
+            f"{first_line(error)}"
+        ) from error
 
 
 def did_you_mean(word: object, words: Iterable[str]) -> str:

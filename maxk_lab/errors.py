@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from multiprocessing import parent_process
 
 # The letters of a value that a message quotes.
 LONGEST = 120
@@ -29,6 +31,10 @@ class LabError(Exception):
     """A mistake the user can mend; the command line prints the message and exits with 2."""
 
 
+class LabWarning(UserWarning):
+    """A mistake that nothing stops for; the command line prints its message in a line."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """One problem of a sweep file: where it stands and what is wrong with it."""
@@ -51,3 +57,17 @@ class SpecError(LabError):
         lines = [str(problem) for problem in problems[:MOST_PROBLEMS]]
         more = len(problems) - len(lines)
         super().__init__("\n".join([*lines, *([f"and {more} more problems"] if more else [])]))
+
+
+def warn(text: str) -> None:
+    """Warn of a mistake that nothing stops for; in workers silently, since their parent warns."""
+    if parent_process() is None:
+        warnings.warn(text, LabWarning, stacklevel=3)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; `no message` where there is none."""
+    try:
+        return (str(error).strip() or "no message").splitlines()[0]
+    except Exception:  # an error of another package may fail to say what it is
+        return "no message"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from maxk_lab import __version__
-from maxk_lab.cli.console import complain
+from maxk_lab.cli.console import complain, warn
 from maxk_lab.cli.verbs.check import check
 from maxk_lab.cli.verbs.list import list_
 from maxk_lab.cli.verbs.plan import plan
@@ -21,6 +20,7 @@ from maxk_lab.cli.verbs.show import show
 from maxk_lab.cli.verbs.track import track
 from maxk_lab.cli.verbs.validate import validate
 from maxk_lab.errors import LabError
+from maxk_lab.installed import close_current_folder
 
 MISTAKE = 2
 
@@ -81,8 +81,14 @@ budget.
 def main() -> None:
     """Entry point of the console script `maxk-lab`.
 
-    A dotted path in a sweep file may name a module of the current folder. The folder comes last,
-    so that no file in it takes the place of a library; workers inherit the path.
+    What lies in the current folder is data to every verb: only the workers of a run open it, for a
+    function that a sweep names by a dotted path.
     """
-    sys.path.append(os.getcwd())
+    close_current_folder()
+    warnings.showwarning = _show_warning
     app(prog_name="maxk-lab")
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning in a line, not with the source that raised it."""
+    warn((str(message).strip() or "a warning without words").splitlines()[0])

@@ -6,33 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue, Parameter, Row, did_you_mean, load
+from maxk_lab.catalogue import Parameter, Row, did_you_mean
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, PolicyRow
 from maxk_lab.ranges import ANYWHERE, Range
-
-
-def load_function(name: str, catalogue: Catalogue[Any], takes: str) -> Any:
-    """The reward function behind a catalogue name or a dotted path `package.module:name`.
-
-    Raises `LabError` where there is none, and for what is no function that `takes` what it says.
-    """
-    if ":" not in name:
-        try:
-            return load(catalogue.get(name).implementation)
-        except LabError as error:
-            raise LabError(f"{error}; or a dotted path package.module:name") from None
-    try:
-        found = load(name)
-    except Exception as error:  # the user's module may raise anything when it is imported
-        raise LabError(
-            f"cannot load the reward function {shown(name)}: {error} (looked for among "
-            "the installed packages and in the folder where maxk-lab was started)"
-        ) from error
-    if isinstance(found, type) or not callable(found):
-        got = f"the class {found.__name__}" if isinstance(found, type) else repr(found)
-        raise LabError(f"the reward function {shown(name)} must be a function {takes}, got {got}")
-    return found
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import did_you_mean
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, first_line
 from maxk_lab.tracking.payload import Payload, payloads
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def track(
     except (Exception, SystemExit) as error:
         warnings.warn(
             f"W&B ({mode}) failed, the records are safe: {type(error).__name__}: "
-            f"{_first_line(error)}; try again with: maxk-lab track {run.root}",
+            f"{first_line(error)}; try again with: maxk-lab track {run.root}",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -116,7 +116,3 @@ def _send(
         return str(run.url if mode == "online" else Path(run.settings.sync_dir))
     finally:
         run.finish()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or "no message").splitlines()[0]

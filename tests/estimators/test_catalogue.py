@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, starmap
+from importlib.metadata import EntryPoint
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -187,22 +188,15 @@ TWINS = {
 }
 
 
-class Point:
-    """An entry point as an installed package would bring it."""
-
-    def __init__(self, name: str, twin: str | None) -> None:
-        self.value = f"third_party:{name.upper()}"
-        self._row = replace(HALVED, name=name, twin=twin)
-
-    def load(self) -> BaselineRow:
-        return self._row
-
-
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def points(*, group: str) -> list[Any]:
-        return list(starmap(Point, TWINS.items())) if group == "maxk_lab.baselines" else []
+    def points(group: str) -> list[EntryPoint]:
+        names = TWINS if group == "maxk_lab.baselines" else ()
+        return [EntryPoint(name, f"third_party:{name.upper()}", group) for name in names]
 
+    for name, twin in TWINS.items():
+        row = replace(HALVED, name=name, twin=twin)
+        monkeypatch.setattr(sys.modules[__name__], name.upper(), row, raising=False)
     monkeypatch.setitem(sys.modules, "third_party", sys.modules[__name__])
     monkeypatch.setattr(maxk_lab.catalogue, "entry_points", points)
     fresh = Catalogue("baseline", [*BASELINES], BASELINES.entry_point_group)

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Parameter, Row
-from maxk_lab.environments.rows import EnvironmentRow, load_function
+from maxk_lab.environments.named_functions import check_function, load_function
+from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError, shown
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
+
+_TAKES = "of x [..., dim] → [...]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +86,7 @@ def load_gaussian_reward(name: str) -> tuple[Any, tuple[float, ...]]:
     A function of the user's own says where it jumps in an attribute `breakpoints`. Raises
     `LabError` for what is not there, is no function, or has breakpoints that are no numbers.
     """
-    found = load_function(name, GAUSSIAN_REWARDS, "of x [..., dim] → [...]")
+    found = load_function(name, GAUSSIAN_REWARDS, _TAKES)
     if ":" not in name:
         return found, GAUSSIAN_REWARDS.get(name).breakpoints
     given = getattr(found, "breakpoints", ())
@@ -124,8 +127,7 @@ class GaussianRow(EnvironmentRow):
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         name = parameters["reward"]
         try:
-            # The catalogue's own need torch.
-            load_gaussian_reward(name) if ":" in name else GAUSSIAN_REWARDS.get(name)
+            check_function(name, GAUSSIAN_REWARDS, _TAKES)
         except LabError as error:
             return str(error)
         return EnvironmentRow.refusal(self, parameters, policy)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Row
-from maxk_lab.environments.rows import load_function
+from maxk_lab.environments.named_functions import check_function, load_function
 from maxk_lab.ranges import ANYWHERE, SHARES, Range
+
+_TAKES = "(prompts, completions, **columns) or a torch module"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,5 +78,9 @@ def load_reward_object(name: str) -> Any:
 
     Raises `LabError` when there is none.
     """
-    takes = "(prompts, completions, **columns) or a torch module"
-    return load_function(name, REWARDS, takes)
+    return load_function(name, REWARDS, _TAKES)
+
+
+def check_reward(name: str) -> None:
+    """Raise `LabError` where such a name or path plainly names no reward; imports nothing."""
+    check_function(name, REWARDS, _TAKES)

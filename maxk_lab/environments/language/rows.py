@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
-from maxk_lab.environments.language.reward_rows import REWARDS, load_reward_object
+from maxk_lab.environments.language.reward_rows import REWARDS, check_reward
 from maxk_lab.environments.language.task_rows import TASKS
 from maxk_lab.environments.language.tasks import MAX_VOCABULARY, can_be_split, symbols_of
 from maxk_lab.environments.rows import EnvironmentRow
@@ -127,7 +127,7 @@ def _problems(parameters: Mapping[str, Any]) -> Iterator[str]:
             )
     for name in names:
         try:
-            load_reward_object(name)
+            check_reward(name)
         except LabError as error:
             yield str(error)
     if weights and len(weights) != len(names):

@@ -1,0 +1,87 @@
+"""Installed packages: where modules are looked for, and the entry points that packages declare.
+
+What lies in the current folder is not installed. It is found where a run loads a function that a
+sweep names by a dotted path, after everything else, and nowhere else: so no command runs code only
+because it was started in a folder that somebody else has filled.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from importlib.metadata import Distribution, EntryPoint, distributions
+from typing import Any
+
+from maxk_lab.errors import warn
+
+OUR_GROUPS = "maxk_lab."
+# Keeps the current folder off the path of the Python processes that this one starts.
+_SAFE_PATH, _OURS = "PYTHONSAFEPATH", "maxk-lab"
+_opened: set[str] = set()
+
+
+def close_current_folder() -> None:
+    """Take the current folder off the path, here and in the Python processes started from here.
+
+    A folder that the user has put there by its own name stays.
+    """
+    sys.path[:] = search_path()
+    if not os.environ.get(_SAFE_PATH):
+        os.environ[_SAFE_PATH] = _OURS
+
+
+def open_current_folder() -> None:
+    """Let modules be found in the current folder, too: last, so that none hides a library."""
+    if os.environ.get(_SAFE_PATH) == _OURS:
+        del os.environ[_SAFE_PATH]
+    for folder in current_folder():
+        if folder not in sys.path:
+            sys.path.append(folder)
+            _opened.add(folder)
+
+
+def current_folder() -> list[str]:
+    """The current folder; none where it is there no more."""
+    try:
+        return [os.getcwd()]
+    except OSError:
+        return []
+
+
+def search_path() -> list[str]:
+    """The path on which modules are looked for, without the current folder."""
+    return [entry for entry in sys.path if entry and entry not in _opened]
+
+
+def entry_points(group: str) -> list[EntryPoint]:
+    """The entry points of this group that installed packages declare."""
+    return [point for point in _entry_points(tuple(search_path())) if point.group == group]
+
+
+def package_of(point: EntryPoint) -> str:
+    """The package that declares an entry point, with its version: `extras 1.0`."""
+    return _told(point.dist)
+
+
+def _told(package: Distribution | None) -> str:
+    about: Any = {} if package is None else package.metadata
+    told = [about[key] for key in ("Name", "Version") if key in about]
+    return " ".join(map(str, told)) or "a package without a name"
+
+
+@cache
+def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """All that are of our groups; of a package that is there twice the first, as for its modules.
+
+    Of each package one small file is read: the metadata of them all would take 0.1 s.
+    """
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for number, package in enumerate(distributions(path=list(path))):
+        try:
+            if OUR_GROUPS in (package.read_text("entry_points.txt") or ""):
+                points = tuple(p for p in package.entry_points if p.group.startswith(OUR_GROUPS))
+                found.setdefault(package.metadata["Name"] or str(number), points)
+        except (ValueError, TypeError, OSError) as error:
+            warn(f"the entry points of {_told(package)} cannot be read and are left out: {error}")
+    return tuple(point for points in found.values() for point in points)

@@ -1,0 +1,137 @@
+"""Entry points of installed packages: a broken one is left out, said once, and ends nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from maxk_lab.errors import first_line
+
+POINTS = """\
+[maxk_lab.baselines]
+leaves = leaving:ROW
+missing = nowhere:ROW
+nothing = fine:NOTHING
+typed = fine:TEXT
+taken = fine:TAKEN
+half = fine:HALF
+other = fine:OTHER_KIND
+odd
+"""
+FINE = """\
+from dataclasses import replace
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
+own = {row.name: row for row in BASELINES._own}
+TEXT = "a row"
+TAKEN = replace(own["centred"], meaning="another")
+HALF = replace(own["centred"], name="half", implementation="leaving:function")
+OTHER_KIND = {row.name: row for row in ESTIMATORS._own}["maxk"]
+"""
+SWEEP = """\
+name: small
+seeds: [0]
+environment: {name: bandit, arms: 3}
+gradient:
+  instances: 2
+  pool: 8
+  grid: {estimator: maxk, baseline: NAME, n: 4, k: 2}
+tracking: {wandb: disabled}
+"""
+PROGRAM = "from maxk_lab.cli import main\nif __name__ == '__main__':\n    main()"
+Lab = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    """Runs `maxk-lab` where a package with these entry points is installed."""
+
+    def run(*arguments: str, points: str = POINTS.replace("odd\n", "")) -> object:
+        site = tmp_path / "site"
+        package = site / "others-1.0.dist-info"
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+        (package / "entry_points.txt").write_text(points)
+        (site / "fine.py").write_text(FINE)
+        (site / "leaving.py").write_text("raise SystemExit('off')")
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM, *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(site), *filter(None, sys.path)])},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.slow
+def test_broken_entry_points_are_told_once_each_and_end_nothing(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SWEEP.replace("NAME", "centred"))
+    run = lab("run", "small.yaml")
+    assert run.returncode == 0, run.stderr
+    told = [line for line in run.stderr.splitlines() if "is left out" in line]
+    assert told == [
+        f"warning: baseline '{name}' of others 1.0 is left out: {why}"
+        for name, why in {
+            "leaves": "cannot load 'leaving:ROW': importing leaving raised SystemExit: off",
+            "missing": "cannot load 'nowhere:ROW': No module named 'nowhere'",
+            "nothing": "cannot load 'fine:NOTHING': module 'fine' has no attribute 'NOTHING'",
+            "typed": "fine:TEXT must be a BaselineRow with a name, got 'a row'",
+            "taken": "baseline 'centred' is already in the catalogue",
+            "other": "fine:OTHER_KIND must be a BaselineRow with a name, got "
+            + told[-1].partition("got ")[2],
+        }.items()
+    ]
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("baseline", "reason"),
+    [
+        ("leaves", "importing leaving raised SystemExit: off"),
+        ("typed", "must be a BaselineRow"),
+        ("other", "must be a BaselineRow"),
+    ],
+)
+def test_who_asks_for_a_broken_one_is_told_why(
+    lab: Lab, tmp_path: Path, baseline: str, reason: str
+) -> None:
+    (tmp_path / "small.yaml").write_text(SWEEP.replace("NAME", baseline))
+    done = lab("validate", "small.yaml")
+    assert done.returncode == 2
+    (problem,) = (line for line in done.stderr.splitlines() if line.startswith("small.yaml:7"))
+    assert f"baseline '{baseline}' of others 1.0 is left out: " in problem
+    assert reason in problem
+
+
+@pytest.mark.slow
+def test_a_row_whose_function_breaks_fails_its_own_cells_only(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SWEEP.replace("NAME", "[centred, half]"))
+    done = lab("run", "small.yaml")
+    assert done.returncode == 1
+    assert "1 measured, 0 already done, 1 failed" in done.stderr
+    assert "LabError: cannot load 'leaving:function': importing leaving raised" in done.stderr
+
+
+@pytest.mark.slow
+def test_entry_points_that_cannot_be_read_end_nothing(lab: Lab) -> None:
+    done = lab("list", "baselines", points=POINTS)
+    assert done.returncode == 0, done.stderr
+    assert "subloo" in done.stdout
+    assert "warning: the entry points of others 1.0 cannot be read" in done.stderr
+
+
+def test_the_first_line_of_an_error_is_there_for_any_error() -> None:
+    class SilentError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    assert first_line(ValueError("one\ntwo")) == "one"
+    assert first_line(ValueError()) == first_line(SilentError()) == "no message"
