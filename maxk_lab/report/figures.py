@@ -13,12 +13,15 @@ from maxk_lab.sweeps.studies import in_reading_order
 def figures(summary: Summary, out: Path) -> list[Path]:
     """Draw every figure that has something to show into `out`, each as PNG and SVG.
 
-    Returns the files.
+    Returns the files. They look as they do everywhere: a `matplotlibrc`, which may lie in the
+    current folder and name code to run, changes nothing.
     """
     import matplotlib as mpl
 
     drawn: list[Path] = []
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(STYLE)
         for kind in in_reading_order():
             part: FiguresPart = kind.part("figures")
             for name, figure in part.figures(summary.studies[kind.name], summary):

@@ -19,6 +19,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _METHOD_MARKERS = (*MARKERS, "<", ">", "p", "h")
 STYLE: Any = {
+    # Names in a sweep file are words, not formulas.
+    "text.parse_math": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "maxk-lab",
     "font.size": 9,
