@@ -6,7 +6,7 @@ Imports no torch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -45,10 +45,21 @@ GroupSize = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 Finite = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
-# Undefined is None in JSON.
-Numbers = list[float | None]
+# What was measured is as large as it is, and undefined is None in JSON.
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Numbers = list[Number | None]
+Sizes = list[Size | None]
 OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Different = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), AfterValidator(distinct)]
+
+
+def check_lengths(length: int, parts: Mapping[str, Sequence[Any]]) -> None:
+    """Raise `ValueError` for the first of the parts of a record that is not of this length."""
+    for name, part in parts.items():
+        if len(part) != length:
+            raise ValueError(f"{name} has {len(part)} entries where there must be {length}")
 
 
 class Model(BaseModel):
@@ -80,9 +91,15 @@ class Recorded(BaseModel):
         """The numbers among its lists that a reader of one cell sees, by the key of the list."""
         return {}
 
+    def check(self, cell: Mapping[str, Any]) -> None:
+        """Raise `ValueError` where this cannot have been measured of the cell."""
+
     @classmethod
     def of(cls, record: Any) -> Self:
         """Return the content of a finished record. Raises `LabError` that says what is missing."""
+        known = getattr(record, "content", None)
+        if isinstance(known, cls):
+            return known
         try:
             return cls.model_validate(record.metrics)
         except ValidationError as error:

@@ -1,8 +1,12 @@
-"""Files that are whole or absent: written beside, flushed to the disk, then renamed into place."""
+"""Files that are whole or absent: written beside, flushed to the disk, then renamed into place.
+
+What is read may have been put there by anybody: only regular files are opened, and of limited size.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +37,29 @@ def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
             partial.unlink(missing_ok=True)
             raise
         _sync_folder(path.parent)
+
+
+def read_regular(path: str | Path, most: int) -> bytes:
+    """Return the content of a regular file of at most `most` bytes.
+
+    Raises `OSError` where there is none, or it cannot be read, and `ValueError` that says what lies
+    there instead: a pipe would never end, and a device is not even to be opened.
+    """
+    _check_regular(os.stat(path), most)
+    # Should a pipe have taken the place of the file meanwhile, opening it does not wait.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        _check_regular(os.fstat(descriptor), most)
+        return file.read(most)
+
+
+def _check_regular(status: os.stat_result, most: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        raise ValueError(f"it is no file but {kinds.get(stat.S_IFMT(status.st_mode), 'a device')}")
+    if status.st_size > most:
+        size = f"{status.st_size / 2**20:,.0f} MiB"
+        raise ValueError(f"it has {size}, and at most {most / 2**20:,.0f} are read")
 
 
 def remove_partials(folder: Path) -> None:

@@ -33,6 +33,9 @@ _BOUNDS = {
 def findings(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
     """Yield one sentence for everything that is wrong with a mapping given for `model`."""
     for finding in error.errors(include_url=False):
+        if not finding["loc"]:  # it is about the mapping as a whole
+            yield message(finding)
+            continue
         *block, key = map(str, finding["loc"])
         if finding["type"] == "extra_forbidden":
             yield unknown_key(key, known_keys(model, block))

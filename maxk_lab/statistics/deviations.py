@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from maxk_lab.fields import Numbers, Recorded
+from maxk_lab.fields import Count, Numbers, Recorded, Sizes, check_lengths
 from maxk_lab.statistics.spread import without_skewness
 
 Array = NDArray[np.float64]
@@ -39,10 +39,10 @@ class RecordedDeviation(Recorded):
     """A deviation as a record holds it; see `Deviation`."""
 
     mean: Numbers
-    variance: Numbers
+    variance: Sizes
     third: Numbers
-    carrying: Numbers
-    freedom: int
+    carrying: Sizes
+    freedom: Count
 
 
 class RecordedDeviations(Recorded):
@@ -52,6 +52,15 @@ class RecordedDeviations(Recorded):
     anywhere: RecordedDeviation
     beside: RecordedDeviation
     trusted: list[bool]
+
+    def check_count(self, units: int) -> None:
+        """Raise `ValueError` where these are not of so many units."""
+        columns = {
+            f"deviations.{part}.{name}": getattr(getattr(self, part), name)
+            for part in _PARTS
+            for name in _COLUMNS
+        }
+        check_lengths(units, {"trusted": self.trusted, **columns})
 
 
 _COLUMNS = ("mean", "variance", "third", "carrying")

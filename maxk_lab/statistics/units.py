@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from maxk_lab.fields import Numbers, Recorded
+from maxk_lab.fields import (
+    Count,
+    Numbers,
+    Recorded,
+    Size,
+    Sizes,
+    check_lengths,
+)
 from maxk_lab.statistics.deviations import Deviation, Deviations, RecordedDeviations, plain, rounded
 from maxk_lab.statistics.strata import Strata
 
@@ -27,22 +34,42 @@ class _Columns(Recorded):
 
 
 class _Bias(Recorded):
-    squared: list[float]
-    off_direction: list[float]
+    squared: list[Size]
+    off_direction: list[Size]
 
 
 class RecordedUnits(Recorded):
     """Return the units as a record holds them; `replicates` groups of n are drawn from each."""
 
     units: _Columns
-    replicates: int
+    replicates: Count
     within: dict[str, list[Numbers]] = Field(default_factory=dict)
     deviations: RecordedDeviations | None = None
     measures: dict[str, Numbers] = Field(default_factory=dict)
-    errors: dict[str, Numbers] = Field(default_factory=dict)
+    errors: dict[str, Sizes] = Field(default_factory=dict)
     # Where every group was enumerated.
     bias: _Bias | None = None
-    tolerance: float | None = None
+    tolerance: Size | None = None
+
+    @model_validator(mode="after")
+    def _of_as_many_units(self) -> Self:
+        count = len(self.units.m2)
+        check_lengths(count, {name: getattr(self.units, name) for name in FIELDS})
+        check_lengths(count, self.measures)
+        check_lengths(count, self.errors)
+        for name, blocks in self.within.items():
+            check_lengths(count, {f"within.{name}": blocks})
+        if len({len(blocks) for column in self.within.values() for blocks in column}) > 1:
+            raise ValueError("within has units of different numbers of blocks")
+        if self.deviations is not None:
+            self.deviations.check_count(count)
+        if self.bias is not None:
+            check_lengths(
+                count, {"squared": self.bias.squared, "off_direction": self.bias.off_direction}
+            )
+        if (self.bias is None) != (self.tolerance is None):
+            raise ValueError("bias and tolerance are there together or not at all")
+        return self
 
 
 @dataclass(frozen=True)

@@ -108,14 +108,8 @@ def trained(**more):
     return {
         "steps": 10,
         "rollouts": 40,
-        "evaluations": {
-            "step": [],
-            "rollouts": [],
-            "ks": [1, 2],
-            "value": [],
-            "low": [],
-            "high": [],
-        },
+        "evaluations": {"step": [10], "rollouts": [40], "ks": [1, 2]}
+        | {end: [values] for end, values in lists.items()},
         "final": {**lists, "ks": [1, 2], "per_instance": [[-6.0, -4.0], [-5.0, -4.0]]},
         **more,
     }

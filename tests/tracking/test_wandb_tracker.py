@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from hand_written import gradient_metrics
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import make_plan
@@ -34,26 +35,18 @@ tracking: {wandb: offline, project: somewhere}
 
 @pytest.fixture
 def run(tmp_path):
-    """Four cells: variance 1, 2, 3 and a failed one whose metrics must not show."""
+    """Four cells: variance 1, 2, 3 and a failed one."""
     (tmp_path / "sweep.yaml").write_text(SWEEP)
     spec = load_spec(tmp_path / "sweep.yaml")
     directory = RunDirectory(tmp_path / "results" / "small")
     directory.write_spec(spec)
     for number, cell in enumerate(make_plan(spec).cells, start=1):
         if number == 4:
-            stray = {"variance": 4.0}
-            directory.write(
-                Record(cell.as_dict(), "failed", stray, error="Traceback\nMemoryError: no room")
-            )
+            error = "Traceback\nMemoryError: no room"
+            directory.write(Record(cell.as_dict(), "failed", error=error))
         else:
-            metrics = {
-                "variance": float(number),
-                "scale": None,
-                "against": "exact",
-                "value": -1.5,
-                "replicates": 4,
-                "units": {"m2": [], "mean_square": [], "inner": [], "truth": []},
-            }
+            points = {"variance": float(number), "scale": None, "value": -1.5}
+            metrics = gradient_metrics(cell.as_dict(), **points)
             directory.write(Record(cell.as_dict(), "done", metrics, provenance={"host": "here"}))
     return directory
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from maxk_lab.fields import Numbers, Recorded
+from maxk_lab.fields import Count, Numbers, Recorded, check_lengths, distinct
 from maxk_lab.statistics.seeds.over_seeds import Mean
+
+
+def _above_zero(text: str) -> str:
+    if not 0 < float(text) < math.inf:
+        raise ValueError(f"{text} is no temperature")
+    return text
+
+
+Temperature = Annotated[str, AfterValidator(_above_zero)]
+Ks = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(distinct)]
 
 
 class Ends(Recorded):
@@ -38,8 +49,24 @@ class Final(Recorded):
     value: Numbers
     low: Numbers
     high: Numbers
-    ks: list[int]
+    ks: Ks
     per_instance: list[Numbers]
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Self:
+        samples = len(self.value)
+        check_lengths(samples, {"low": self.low, "high": self.high})
+        check_lengths(len(self.ks), {"per_instance": self.per_instance})
+        if max(self.ks) != samples:
+            raise ValueError(f"the last of ks is {max(self.ks)}, of {samples} samples")
+        for of_one_k in self.per_instance:
+            check_lengths(self.instances, {"per_instance": of_one_k})
+        return self
+
+    @property
+    def instances(self) -> int:
+        """The number of held-out instances."""
+        return len(self.per_instance[0])
 
     @property
     def means(self) -> list[Mean]:
@@ -50,19 +77,28 @@ class Final(Recorded):
 class Tuning(Recorded):
     """The means over other instances of every way: at each temperature by K = 1 ..., of extras."""
 
-    tempered: dict[str, Numbers] = Field(default_factory=dict)
+    tempered: dict[Temperature, Numbers] = Field(default_factory=dict)
     extras: dict[str, float | None] = Field(default_factory=dict)
 
 
 class Evaluations(Recorded):
     """Max@K at the `ks` after some steps of training: [evaluations, K]."""
 
-    step: list[int]
-    rollouts: list[int]
-    ks: list[int]
+    step: Annotated[list[Count], Field(min_length=1)]
+    rollouts: list[Count]
+    ks: Ks
     value: list[Numbers]
     low: list[Numbers]
     high: list[Numbers]
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Self:
+        parts = {"value": self.value, "low": self.low, "high": self.high}
+        check_lengths(len(self.step), {"rollouts": self.rollouts, **parts})
+        for name, part in parts.items():
+            for of_one_step in part:
+                check_lengths(len(self.ks), {name: of_one_step})
+        return self
 
     def means(self, number: int) -> dict[int, Mean]:
         """The mean of every K with the ends of its interval, at one of the evaluations."""
@@ -76,7 +112,12 @@ class Log(Recorded):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Numbers] = Field(init=False)
 
-    step: list[int] = Field(default_factory=list)
+    step: list[Count] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Self:
+        check_lengths(len(self.step), self.series)
+        return self
 
     @property
     def series(self) -> Mapping[str, Numbers]:
@@ -113,14 +154,14 @@ class Metrics(Recorded):
         }
     }
 
-    steps: int
-    rollouts: int
+    steps: Count
+    rollouts: Count
     evaluations: Evaluations
     # The steps of the evaluations that everything of the end is the mean over.
-    last: list[int] = Field(default_factory=list)
+    last: list[Count] = Field(default_factory=list)
     final: Final
     # The same at other temperatures.
-    tempered: dict[str, Final] = Field(default_factory=dict)
+    tempered: dict[Temperature, Final] = Field(default_factory=dict)
     tuning: Tuning = Tuning()
     quantiles: dict[str, Ends] = Field(default_factory=dict)
     extras: dict[str, Extra] = Field(default_factory=dict)
@@ -138,3 +179,23 @@ class Metrics(Recorded):
             for k in self.final.ks
         }
         return {"final": curve}
+
+    def check(self, cell: Mapping[str, Any]) -> None:
+        """Raise `ValueError` where this cannot have been measured of the cell."""
+        if self.steps != cell["training"]["steps"]:
+            raise ValueError(f"it was trained for {self.steps} steps")
+        samples, instances = len(self.final.value), self.final.instances
+        for temperature, final in self.tempered.items():
+            check_lengths(samples, {f"tempered.{temperature}": final.value})
+            check_lengths(instances, {f"tempered.{temperature}": final.per_instance[0]})
+        check_lengths(samples, self.tuning.tempered)
+        if not self.tuning.tempered.keys() <= {"1.0", *self.tempered}:
+            raise ValueError("tuning has a temperature that nothing else has")
+        each = {
+            name: extra.per_instance
+            for name, extra in self.extras.items()
+            if extra.value is not None
+        }
+        if self.optima.kind != "none":
+            each["reference"] = self.optima.per_instance
+        check_lengths(instances, each)

@@ -117,7 +117,7 @@ def _pooled(
         return replace(row, reason=row.unfinished)
     metrics = [Metrics.of(record) for record in finished.values()]
     first, within = metrics[0], _reward_range(cells[0]["environment"])
-    if len({(m.steps, m.rollouts, tuple(m.last), tuple(m.final.ks)) for m in metrics}) > 1:
+    if len({_schedule(m) for m in metrics}) > 1:
         return replace(row, reason="the seeds were trained or evaluated in different ways")
     ends = [trained(m) for m in metrics]
     means = zip(*(m.final.means for m in metrics), strict=True)
@@ -136,6 +136,13 @@ def _pooled(
         last=tuple(first.last),
     )
     return with_seeds_apart(found)
+
+
+def _schedule(metrics: Metrics) -> tuple[Any, ...]:
+    """All that seeds must share to be pooled: how far they were trained, and what was evaluated."""
+    evaluated, final = metrics.evaluations, metrics.final
+    lists = (metrics.last, evaluated.step, evaluated.rollouts, evaluated.ks, final.ks)
+    return metrics.steps, metrics.rollouts, *map(tuple, lists)
 
 
 def _reward_range(environment: Mapping[str, Any]) -> Range:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from maxk_lab.fields import Recorded
+from maxk_lab.fields import Recorded, check_lengths
 
 
 class Metrics(Recorded):
@@ -22,3 +23,9 @@ class Metrics(Recorded):
     def points(self) -> Mapping[str, float]:
         """The value of every measure by its name."""
         return self.__pydantic_extra__
+
+    def check(self, cell: Mapping[str, Any]) -> None:
+        """Raise `ValueError` where this cannot have been measured of the cell."""
+        check_lengths(cell["groups"], {"rewards": self.rewards, "weights": self.weights})
+        for rewards, weights in zip(self.rewards, self.weights, strict=True):
+            check_lengths(cell["n"], {"rewards": rewards, "weights": weights})

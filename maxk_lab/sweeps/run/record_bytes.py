@@ -10,8 +10,12 @@ from typing import Any
 
 from pydantic_core import from_json
 
-_LEFT_OUT = ("metrics", "provenance")
-_METRICS, _STATUS = b',"metrics":', b',"status":'
+# The key of the metrics that names their cell: they are of no other, whatever file they lie in.
+MEASURED_OF = "cell"
+_METRICS, _PROVENANCE, _STATUS = b',"metrics":', b',"provenance":', b',"status":'
+# Deeper than anything that a record holds.
+_DEEPEST = 200
+_TOO_DEEP = "it is nested too deeply"
 _SPACE = b" \n"
 # A string of JSON with its quotation marks, whatever is escaped in it; one that does not end is the
 # rest, or it would be looked for again at every quotation mark inside.
@@ -44,28 +48,54 @@ def decoded_as_written(data: bytes) -> dict[str, Any] | None:
     return None if body is None else _mapping(body)
 
 
-def outlined(data: bytes) -> dict[str, Any]:
-    """Return the content without metrics and provenance, nearly all of it. Raises as `decoded`."""
+def outlined(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return the content without metrics and provenance, and the bare JSON of the metrics.
+
+    Raises as `decoded`.
+    """
     body = _checked(data)
     # The keys are sorted. Where these are in one place each, it is that of the whole record.
-    if body is not None and body.count(_METRICS) == body.count(_STATUS) == 1:
-        found = _mapping(body[: body.index(_METRICS)] + body[body.index(_STATUS) :])
+    if body is not None and all(body.count(key) == 1 for key in (_METRICS, _PROVENANCE, _STATUS)):
+        before, _, rest = body.partition(_METRICS)
+        metrics, _, rest = rest.partition(_PROVENANCE)
+        _, _, after = rest.partition(_STATUS)
+        found = _mapping(before + _STATUS + after)
         if found is not None and found.keys() >= {"cell", "status"}:
-            return found
-    return {key: value for key, value in decoded(data).items() if key not in _LEFT_OUT}
+            return found, metrics
+    content = decoded(data)
+    content.pop("provenance", None)
+    return content, _bare(content.pop("metrics", None))
 
 
 def decoded_in_any_layout(data: bytes) -> dict[str, Any]:
     """Return the content of JSON data with a checksum. Raises `ValueError` as `decoded`."""
     try:
         content = json.loads(data)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
     except ValueError:
         raise ValueError("not complete JSON") from None
     if not isinstance(content, dict):
         raise ValueError("not a record")
+    _check_depth(content, _DEEPEST)
     if content.pop("checksum", None) != _checksum(content):
         raise ValueError("its checksum does not fit its content")
-    return content
+    return _of_whole_letters(content)
+
+
+def _of_whole_letters(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the content with `?` for each half of a letter, which JSON knows and no file does."""
+    text = json.dumps(content, ensure_ascii=False)
+    found: dict[str, Any] = json.loads(text.encode(errors="replace"))
+    return found
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left == 0:
+        raise ValueError(_TOO_DEEP)
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict | list):
+            _check_depth(inner, left - 1)
 
 
 def _checked(data: bytes) -> bytes | None:
@@ -87,8 +117,12 @@ def _mapping(text: bytes) -> dict[str, Any] | None:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_bare(content)).hexdigest()
+
+
+def _bare(content: Any) -> bytes:
+    """Return JSON without a layout, of which the checksum is taken."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _without_layout(data: bytes) -> bytes:

@@ -3,65 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
-from maxk_lab.files import write_atomically
+from maxk_lab.files import read_regular, write_atomically
 from maxk_lab.memory import collector_at_rest
-from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING, Cell
-from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash
+from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.record_bytes import decoded, encoded, outlined
+from maxk_lab.sweeps.run.record import Record, StaleRecordError, Status
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
-Status = Literal["done", "failed"]
+__all__ = ["Record", "RunDirectory", "Status", "find_run", "find_runs"]
 
-
-@dataclass(frozen=True)
-class Record:
-    """The outcome of a cell: its metrics if done, the traceback if failed, and its provenance."""
-
-    cell: dict[str, Any]
-    status: Status
-    metrics: dict[str, Any] | None = None
-    error: str | None = None
-    provenance: dict[str, Any] = field(default_factory=dict)
-    timings: dict[str, Any] = field(default_factory=dict)
-
-    def to_bytes(self) -> bytes:
-        """Return the record as JSON with its checksum.
-
-        Raises `ValueError` or `TypeError` for what JSON cannot hold.
-        """
-        return encoded(asdict(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Record:
-        """Return the record in `data`. Raises `ValueError` that says what is damaged."""
-        return cls._of(decoded(data))
-
-    @classmethod
-    def outline(cls, data: bytes) -> Record:
-        """Return the same without metrics and provenance, in half of the time. Raises alike."""
-        return cls._of(outlined(data))
-
-    @classmethod
-    def _of(cls, content: dict[str, Any]) -> Record:
-        try:
-            return cls(**content)
-        except TypeError:
-            raise ValueError("not a record") from None
+# A record of more bytes is neither written nor read.
+MOST_BYTES = 256 * 2**20
+_Decode = Callable[[bytes, str, Cell | None], Record]
 
 
 @dataclass(frozen=True)
 class _Reading:
     """A way to read a record, and those that were read, each with the stamp of its file."""
 
-    decode: Callable[[bytes], Record]
+    decode: _Decode
     known: dict[str, tuple[tuple[int, int, int], Record]] = field(default_factory=dict)
 
 
@@ -84,6 +50,7 @@ class RunDirectory:
         self.events_path = self.root / "events.log"
         self.report_path = self.root / "report"
         self._problems: dict[str, str] = {}
+        self._older: set[str] = set()
         self._whole, self._outlined = _Reading(Record.from_bytes), _Reading(Record.outline)
 
     def __repr__(self) -> str:
@@ -99,6 +66,11 @@ class RunDirectory:
         """Damaged records met so far, one line each; they count as absent."""
         return list(self._problems.values())
 
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """The same lines by the ids of the cells."""
+        return dict(self._problems)
+
     def spec(self) -> SweepSpec:
         """Return the resolved spec of the latest run. Raises `LabError` when there is none."""
         from maxk_lab.sweeps.spec.load import read_spec
@@ -112,13 +84,19 @@ class RunDirectory:
         write_atomically(self.spec_path, spec_to_yaml(spec).encode())
 
     def write(self, record: Record) -> None:
-        """Write a record, all or nothing. Raises as `Record.to_bytes` does."""
-        write_atomically(self._path(record.cell["id"]), record.to_bytes())
+        """Write a record, all or nothing, that is sound when it is read.
+
+        Raises `ValueError` or `TypeError` for one that would be damaged.
+        """
+        data = record.to_bytes()
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"the record has {len(data):,} bytes, at most {MOST_BYTES:,} are read")
+        Record.from_bytes(data, record.cell["id"])
+        write_atomically(self._path(record.cell["id"]), data)
 
     def read(self, cell_id: str) -> Record | None:
-        """Return the record of a cell; None if absent, damaged or of another identity version."""
-        record = self._read(cell_id, self._whole)
-        return None if record is None or _of_other_version(record) else record
+        """Return the record of a cell; None if absent, damaged or of an older version."""
+        return self._read(cell_id, self._whole)
 
     def records(self, plan: Plan) -> list[Record]:
         """Return the records of the plan's cells in its order, failed too, with its setting."""
@@ -134,6 +112,7 @@ class RunDirectory:
     def _of_plan(self, plan: Plan, reading: _Reading) -> list[Record]:
         there = set(self.ids())
         self._problems = {one: why for one, why in self._problems.items() if one in there}
+        self._older &= there
         found = (
             (self._read(cell.id, reading, cell), cell) for cell in plan.cells if cell.id in there
         )
@@ -161,13 +140,15 @@ class RunDirectory:
     def stale(self, plan: Plan) -> list[str]:
         """Return cells with a record that the plan does not reuse: of another spec or version.
 
-        The id of a cell tells its version, too.
+        Those of the plan's own cells are told once they were read.
         """
-        planned = {cell.id for cell in plan.cells}
+        planned = {cell.id for cell in plan.cells} - self._older
         return [one for one in self.ids() if one not in planned]
 
     def _read(self, cell_id: str, reading: _Reading, planned: Cell | None = None) -> Record | None:
         path = f"{self.cells_path}/{cell_id}.json"
+        self._problems.pop(cell_id, None)
+        self._older.discard(cell_id)
         try:
             status = os.stat(path)
             # Records are replaced, never edited: the same file need not be read twice.
@@ -175,34 +156,20 @@ class RunDirectory:
             for known in (self._whole.known, reading.known):
                 if cell_id in known and known[cell_id][0] == stamp:
                     return known[cell_id][1]
-            with open(path, "rb") as file:
-                record = reading.decode(file.read())
-            if not _is_of(record, cell_id, planned):
-                raise ValueError("it is not the record of this cell")
+            record = reading.decode(read_regular(path, MOST_BYTES), cell_id, planned)
         except FileNotFoundError:
-            self._problems.pop(cell_id, None)
+            return None
+        except StaleRecordError:
+            self._older.add(cell_id)
             return None
         except (ValueError, OSError) as error:
             self._problems[cell_id] = f"{path}: damaged and not used: {error}"
             return None
-        self._problems.pop(cell_id, None)
         reading.known[cell_id] = (stamp, record)
         return record
 
     def _path(self, cell_id: str) -> Path:
         return self.cells_path / f"{cell_id}.json"
-
-
-def _of_other_version(record: Record) -> bool:
-    return record.cell.get("identity_version") != IDENTITY_VERSION
-
-
-def _is_of(record: Record, cell_id: str, planned: Cell | None) -> bool:
-    """Whether it is the record of the cell with this id, which may be `planned`."""
-    if planned is not None and record.cell == planned.as_dict():
-        return True
-    meaning = {key: value for key, value in record.cell.items() if key not in OUTSIDE_MEANING}
-    return record.cell.get("id") == cell_id == content_hash(meaning)
 
 
 def find_runs(results: str | Path = "results") -> list[RunDirectory]:

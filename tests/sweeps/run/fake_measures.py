@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from hand_written import gradient_metrics
+
 from maxk_lab.seeds import derive_seed
 
 Cells = list[dict[str, Any]]
@@ -15,7 +17,7 @@ Results = Iterator[tuple[str, dict[str, Any] | Exception]]
 
 
 def _metrics(cell: dict[str, Any]) -> dict[str, Any]:
-    return {"value": derive_seed(cell["id"]) / 3e17, "undefined": {}}
+    return gradient_metrics(cell, value=derive_seed(cell["id"]) / 3e17)
 
 
 def quick(unit: dict[str, Any], cells: Cells, *, event: Callable[..., None], **_: Any) -> Results:
@@ -37,10 +39,8 @@ def stuck(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
 
 def threads(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     for cell in cells:
-        yield (
-            cell["id"],
-            {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")},
-        )
+        told = {name: os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        yield cell["id"], gradient_metrics(cell, undefined=told)
 
 
 def bad_cell(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
@@ -85,4 +85,4 @@ def timed(unit: dict[str, Any], cells: Cells, *, event: Callable[..., None], **_
 
 def not_json(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     for cell in cells:
-        yield cell["id"], {"value": float("nan")}
+        yield cell["id"], gradient_metrics(cell, value=float("nan"))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
+
+# Where `fake_measures` finds what it needs.
+sys.path.append(str(Path(__file__).parents[2] / "fixtures"))
 
 if __name__ == "__main__":
     spec, run, measure, jobs = sys.argv[1:]

@@ -83,12 +83,14 @@ def test_no_changed_byte_goes_unseen(place):
 def test_an_outline_is_the_content_without_metrics_and_provenance(inside, metrics, provenance):
     rest = {"cell": inside, "error": ',"metrics":', "status": "done", "timings": inside}
     whole = rest | {"metrics": metrics, "provenance": provenance}
-    assert outlined(encoded(whole)) == rest
+    found, bare = outlined(encoded(whole))
+    assert found == rest
+    assert json.loads(bare) == metrics
 
 
 def test_a_damaged_outline_is_refused():
     data = encoded({"cell": {}, "metrics": {"x": 0.1}, "provenance": {}, "status": "done"})
-    assert outlined(data) == {"cell": {}, "status": "done"}
+    assert outlined(data) == ({"cell": {}, "status": "done"}, b'{"x":0.1}')
     with pytest.raises(ValueError, match="checksum"):
         outlined(data.replace(b"0.1", b"0.2"))
 

@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hand_written import gradient_metrics
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.identity import content_hash
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.progress import estimate_seconds, statuses
+from maxk_lab.sweeps.run.record import StaleRecordError
 from maxk_lab.sweeps.run.records import Record, RunDirectory, find_run
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -29,11 +31,19 @@ def record_of(path: str, number: int = 0, **fields: object) -> Record:
         **{
             "cell": cell,
             "status": "done",
-            "metrics": {"value": 0.1},
+            "metrics": gradient_metrics(cell, value=0.1),
             "timings": {"seconds": 2.0},
             **fields,
         }
     )  # type: ignore[arg-type]
+
+
+def put(run: RunDirectory, data: bytes, cell_id: str) -> Path:
+    """Lay bytes in the place of a record, whatever they are."""
+    path = run.cells_path / f"{cell_id}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
 
 
 def test_reads_what_was_written(small: str, run: RunDirectory) -> None:
@@ -75,6 +85,8 @@ def test_a_failed_write_leaves_the_old_record(small: str, run: RunDirectory) -> 
     run.write(record)
     with pytest.raises(ValueError, match="not JSON compliant"):
         run.write(record_of(small, metrics={"value": float("nan")}))
+    with pytest.raises(ValueError, match="units is missing; replicates is missing"):
+        run.write(record_of(small, metrics={"value": 0.1}))
     assert run.read(record.cell["id"]) == record
 
 
@@ -82,7 +94,9 @@ def test_records_of_another_identity_version_are_stale(small: str, run: RunDirec
     cell = {**make_plan(load_spec(small)).cells[0].as_dict(), "identity_version": 0}
     del cell["id"]
     cell["id"] = content_hash(cell)
-    run.write(Record(cell, "done", {}))
+    with pytest.raises(StaleRecordError):
+        run.write(Record(cell, "done", {}))
+    put(run, Record(cell, "done", {}).to_bytes(), cell["id"])
     assert run.read(cell["id"]) is None
     assert run.stale(make_plan(load_spec(small))) == [cell["id"]]
     assert run.problems == []
