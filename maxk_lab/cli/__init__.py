@@ -6,6 +6,6 @@ from maxk_lab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from maxk_lab.cli.application import app as app
-    from maxk_lab.cli.application import main as main
+    from maxk_lab.cli.program import main as main
 else:
     __getattr__, __dir__ = lazy_exports(__name__)

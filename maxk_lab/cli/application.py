@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from maxk_lab import __version__
-from maxk_lab.cli.console import complain, warn
+from maxk_lab.cli.console import complain, say
+from maxk_lab.cli.refusals import refusal
 from maxk_lab.cli.verbs.check import check
 from maxk_lab.cli.verbs.list import list_
 from maxk_lab.cli.verbs.plan import plan
@@ -20,13 +20,12 @@ from maxk_lab.cli.verbs.show import show
 from maxk_lab.cli.verbs.track import track
 from maxk_lab.cli.verbs.validate import validate
 from maxk_lab.errors import LabError
-from maxk_lab.installed import close_current_folder
 
 MISTAKE = 2
 
 
 class LabGroup(TyperGroup):
-    """Prints the message of a `LabError` and exits with 2; a bug keeps its traceback."""
+    """Prints a `LabError`, or what the system refused, and exits with 2; bugs keep a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
@@ -35,6 +34,15 @@ class LabGroup(TyperGroup):
         except LabError as error:
             complain(error)
             raise typer.Exit(MISTAKE) from None
+        except (OSError, MemoryError) as error:
+            refused = refusal(error)
+            if refused is None:
+                raise
+            complain(refused)
+            raise typer.Exit(MISTAKE) from None
+        except KeyboardInterrupt:
+            say("Interrupted")
+            raise
 
 
 app = typer.Typer(
@@ -76,19 +84,3 @@ budget.
     [bold]maxk-lab recommend SPEC --budget 64[/bold]          the n and baseline for it
     [bold]maxk-lab list baselines[/bold]                      formulas and conditions
     """
-
-
-def main() -> None:
-    """Entry point of the console script `maxk-lab`.
-
-    What lies in the current folder is data to every verb: only the workers of a run open it, for a
-    function that a sweep names by a dotted path.
-    """
-    close_current_folder()
-    warnings.showwarning = _show_warning
-    app(prog_name="maxk-lab")
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning in a line, not with the source that raised it."""
-    warn((str(message).strip() or "a warning without words").splitlines()[0])

@@ -78,7 +78,7 @@ def say(text: str = "") -> None:
     typer.echo(text, err=True)
 
 
-def complain(error: Exception) -> None:
+def complain(error: Exception | str) -> None:
     """Print a user's mistake on stderr, with a line for every problem of a sweep file."""
     mark = typer.style("error:", fg="red", bold=True)
     if isinstance(error, SpecError) and error.problems:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from maxk_lab.cli.console import say
+from maxk_lab.cli.program import INTERRUPTED
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.execute import Outcome
     from maxk_lab.sweeps.run.records import RunDirectory
-
-INTERRUPTED = 130
 
 
 def execute_plan(plan: Plan, directory: RunDirectory, *, resume: str, **settings: Any) -> Outcome:

@@ -1,0 +1,42 @@
+"""The program `maxk-lab`: the application with what a process of its own needs around it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Entry point of the console script `maxk-lab`.
+
+    What lies in the current folder is data to every verb: only the workers of a run open it, for a
+    function that a sweep names by a dotted path.
+    """
+    try:
+        # Ctrl-C may come while these are imported.
+        from maxk_lab.installed import close_current_folder
+
+        close_current_folder()
+        from maxk_lab.cli.application import MISTAKE, app
+        from maxk_lab.cli.console import complain
+        from maxk_lab.cli.streams import OutputError, open_streams
+
+        open_streams()
+        warnings.showwarning = _show_warning
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    try:
+        app(prog_name="maxk-lab")
+    except OutputError as error:  # printed by typer itself, outside of any verb
+        complain(error)
+        sys.exit(MISTAKE)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning in a line, not with the source that raised it."""
+    from maxk_lab.cli.console import warn
+
+    warn((str(message).strip() or "a warning without words").splitlines()[0])

@@ -1,0 +1,30 @@
+"""What the system refuses a command, in a line: rights, room on the disk, files, memory."""
+
+from __future__ import annotations
+
+import errno
+
+# No bug of the program's own has these numbers, while a file that is not there may be one.
+REFUSALS = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EAGAIN,
+}
+
+
+def refusal(error: OSError | MemoryError) -> str | None:
+    """Return what the system refused, with the file if there is one; None for any other error."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if error.errno not in REFUSALS:
+        return None
+    file = f"{error.filename}: " if error.filename else ""
+    return f"{file}{error.strerror}"
