@@ -1,4 +1,4 @@
-"""What the system refuses a command, in a line: rights, room on the disk, files, memory."""
+"""Refusals of the system in a line: rights, room on the disk, files, memory."""
 
 from __future__ import annotations
 

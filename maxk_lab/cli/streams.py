@@ -12,7 +12,7 @@ from maxk_lab.errors import LabError
 
 
 class OutputError(LabError):
-    """What was to be printed cannot be: the disk is full where stdout goes."""
+    """The output cannot be printed: the disk is full where stdout goes."""
 
 
 class _Out(io.FileIO):
