@@ -8,12 +8,10 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import RunDirectory
 
-# Seconds per unit of work where nothing has been timed yet: a small policy on one slow core.
-FIRST_GUESS = 1.5e-4
-
 
 def seconds_left(plan: Plan, run: RunDirectory, jobs: int) -> tuple[float, bool]:
     """Return the seconds that the missing cells take, and whether units of this run were timed."""
+    from maxk_lab.sweeps.plan.needs import SECONDS
     from maxk_lab.sweeps.run.progress import estimate_seconds, statuses
 
     state = statuses(plan, run)
@@ -22,4 +20,4 @@ def seconds_left(plan: Plan, run: RunDirectory, jobs: int) -> tuple[float, bool]
     measured = estimate_seconds(plan, run)
     if measured is not None:
         return measured / shared, True
-    return FIRST_GUESS * sum(sum(unit.work().values()) for unit in todo) / shared, False
+    return SECONDS * sum(sum(unit.work().values()) for unit in todo) / shared, False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maxk_lab.catalogue import Parameter, Row, did_you_mean
+from maxk_lab.environments.footprint import Footprint
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, PolicyRow
 from maxk_lab.ranges import ANYWHERE, Range
@@ -80,6 +81,10 @@ class EnvironmentRow(Row):
     def decisions(self, parameters: Mapping[str, Any]) -> float:
         """The cost of a trajectory in decisions of a small attention model, for times to expect."""
         return float(parameters[self.size_parameter])
+
+    def footprint(self, settings: Mapping[str, Any]) -> Footprint:
+        """The memory that it takes with its policy, by the parameters of both; 0: not known."""
+        return Footprint()
 
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
         """Why the rewards are not all 0 or 1; None if they are, or if only the run can tell."""

@@ -43,6 +43,7 @@ time.
     [bold]maxk-lab plan experiments/papers/ordergrad_bandit.yaml[/bold]   every setting that it \
 varies
     """
+    from maxk_lab.sweeps.plan.needs import short_of_memory
     from maxk_lab.sweeps.run.progress import statuses
 
     planned, directory = runs.planned(spec, overrides, results, shift_seeds)
@@ -61,6 +62,8 @@ varies
             say(f"{kind}: {sentence}")
     for problem in directory.problems:
         warn(problem)
+    if (lacking := short_of_memory(planned.units)) is not None:
+        warn(lacking)
     if set(state.values()) == {"done"}:
         say(f"Next: {options.report_command(directory.name, results)}")
     else:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
+from maxk_lab.environments.footprint import Footprint
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.ranges import ANYWHERE, Range
 
@@ -33,6 +34,11 @@ class BanditRow(EnvironmentRow):
 
     def decisions(self, parameters: Mapping[str, Any]) -> float:
         return 0.05
+
+    def footprint(self, settings: Mapping[str, Any]) -> Footprint:
+        # A table in float64, and the probabilities of all arms for every trajectory.
+        table = 8.0 * settings["arms"]
+        return Footprint(instance=table, sampled=table, taught=table, policy=table)
 
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
         table = parameters.get("rewards", "gaussian")

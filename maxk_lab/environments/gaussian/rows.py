@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Parameter, Row
+from maxk_lab.environments.footprint import Footprint
 from maxk_lab.environments.named_functions import check_function, load_function
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError, shown
@@ -111,6 +112,11 @@ class GaussianRow(EnvironmentRow):
 
     def decisions(self, parameters: Mapping[str, Any]) -> float:
         return 0.05
+
+    def footprint(self, settings: Mapping[str, Any]) -> Footprint:
+        # A draw and its noise, in float64.
+        draw = 8.0 * settings["dim"]
+        return Footprint(sampled=2 * draw, taught=2 * draw, policy=draw)
 
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
         name = parameters["reward"]

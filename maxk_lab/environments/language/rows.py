@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
+from maxk_lab.environments.footprint import Footprint, of_transformer
 from maxk_lab.environments.language.reward_rows import REWARDS, check_reward
 from maxk_lab.environments.language.task_rows import TASKS
 from maxk_lab.environments.language.tasks import MAX_VOCABULARY, can_be_split, symbols_of
@@ -52,6 +53,12 @@ class LanguageRow(EnvironmentRow):
         # Teacher forcing takes all tokens in one pass, which makes a token cheaper than a routing
         # decision.
         return 0.25 * float(parameters["max_length"])
+
+    def footprint(self, settings: Mapping[str, Any]) -> Footprint:
+        length = float(settings["prompt_length"] + settings["max_length"])
+        if settings.get("pretrained"):
+            return Footprint(instance=length, sampled=8 * length, taught=8 * length)
+        return of_transformer(settings, length)
 
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
         names, weights = reward_names(parameters), reward_weights(parameters)

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
+from maxk_lab.environments.footprint import Footprint, of_attention
 from maxk_lab.environments.rows import EnvironmentRow, FileFormat
 from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE, Range
 
@@ -57,6 +58,10 @@ class RoutingRow(EnvironmentRow):
     shared_encoding: bool = True
     # 2 since the projections of the decoder are folded into its keys.
     version: int = 2
+
+    def footprint(self, settings: Mapping[str, Any]) -> Footprint:
+        nodes = float(settings[self.size_parameter])
+        return of_attention(settings, nodes, self.decisions(settings))
 
     def lacks_solver(self, optimum: str) -> str | None:
         return NEEDS_PYVRP if optimum == "pyvrp" and find_spec("pyvrp") is None else None

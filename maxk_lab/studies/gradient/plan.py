@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators.method import Method
 from maxk_lab.studies.gradient.schema import Study
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
 from maxk_lab.sweeps.plan.identity import without_defaults
+from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.plan.refusals import refused_k, refused_tokens, refused_weight
 from maxk_lab.sweeps.spec.variation import Variant
 
@@ -23,6 +25,10 @@ SCORE_COST = 2.0
 # it keeps the spread; 3 since the layers of a policy tell its scores, with other last digits. Cells
 # measured before that are measured anew.
 RECORD_VERSION = 3
+# Bytes of a member of a group under one partition: its place, twice, its row, reward and ratio.
+PER_MEMBER = 40
+# Scores of up to this many parameters are kept as they are, as `gradients.scores.parts` has it.
+FEW_PARAMETERS = 64
 # Settings that came later than the first records, each with the value that stands for its absence.
 LATER: Mapping[str, Any] = {"complete": False, "behaviour": {"distance": 0.0}}
 
@@ -65,6 +71,68 @@ class GradientUnit(Unit):
             "warmup": WARMUP_COST * self.decisions * trained,
             "scores": SCORE_COST * self.decisions * self.instances * self.pool,
         }
+
+    def memory(self) -> Sequence[Need]:
+        """Return the warm-up, the trajectories of an instance, their products, and their groups."""
+        each, pool, sizes = self.footprint, self.pool, self.sizes
+        number = {"gradient.pool": pool, "gradient.instances": self.instances}
+        found = [
+            Need(
+                pool * each.sampled + each.policy,
+                f"the rollouts of {pool:,} trajectories",
+                {"gradient.pool": pool, **sizes},
+            ),
+            Need(
+                self.instances * each.instance,
+                f"{self.instances:,} instances",
+                {"gradient.instances": self.instances, **sizes},
+            ),
+            Need(
+                PER_MEMBER * self.partitions * self.instances * pool,
+                f"the groups of {self.instances:,} × {pool:,} trajectories, "
+                f"cut in {self.partitions:,} ways",
+                {**number, "gradient.partitions": self.partitions},
+            ),
+            *self._products(number),
+        ]
+        if self.warmup:
+            batch, n = self.warmup["batch"], self.warmup["n"]
+            found.append(
+                Need(
+                    batch * n * each.taught + 4 * each.policy,
+                    f"a step of {batch:,} × {n:,} trajectories with its backward pass",
+                    {"gradient.warmup.batch": batch, "gradient.warmup.n": n, **sizes},
+                )
+            )
+        return found
+
+    def _products(self, number: Mapping[str, float]) -> Iterator[Need]:
+        """Yield the matrices of all products of scores; none where trajectories may be listed."""
+        row = ENVIRONMENTS.get(self.environment["name"])
+        if row.enumerable({**self.environment, **self.policy}):
+            return
+        # Of few parameters the scores themselves are kept; a matrix is there twice, as made and
+        # with those of the other instances.
+        parameters = self.footprint.policy / 8
+        columns = 2 * self.pool if parameters > FEW_PARAMETERS else parameters
+        if self.instances == 1:
+            columns = min(columns, self.pool)
+        yield Need(
+            8 * self.instances * self.pool * columns,
+            f"the products of the scores of {self.instances:,} × {self.pool:,} trajectories",
+            {**number, "gradient.pool": self.pool**2},
+        )
+
+    def lengths(self) -> Mapping[str, float]:
+        """Return the settings that its work grows with."""
+        warmup = self.warmup
+        trained = {
+            "gradient.stages": self.stage or 0,
+            "gradient.warmup.batch": warmup["batch"],
+            "gradient.warmup.n": warmup["n"],
+        }
+        own = {"gradient.pool": self.pool, "gradient.instances": self.instances}
+        return {**own, **(trained if warmup else {}), **self.sizes}
 
     @property
     def label(self) -> str:

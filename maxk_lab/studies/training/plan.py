@@ -12,6 +12,7 @@ from maxk_lab.studies.training.grid import meaning_of, training_points
 from maxk_lab.studies.training.schema import Study
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.grid import Skipped
+from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.spec.variation import Variant
 from maxk_lab.training.settings import AUGMENTATIONS
 
@@ -66,11 +67,55 @@ class TrainingUnit(Unit):
         points = ", ".join(f"{c.estimator}/{c.baseline} n={c.n} k={c.k}" for c in self.cells)
         return f"{self.place}, {points}, seed {self.seed}"
 
+    def memory(self) -> Sequence[Need]:
+        """Return a step with its backward pass, and the rollouts of an evaluation."""
+        settings, evaluate, each = self.training, self.training["evaluate"], self.footprint
+        sizes = self.sizes
+        # Gradients, and two moments of each, besides the parameters themselves.
+        step = settings["batch"] * each.taught + 4 * each.policy
+        found = [
+            Need(
+                step,
+                f"a step of {settings['batch']:,} trajectories with its backward pass",
+                {"training.batch": settings["batch"], **sizes},
+            )
+        ]
+        tempered = max(evaluate["samples"], 1) * (each.sampled + 3 * 8)
+        for name in ("instances", "tuning"):
+            count = evaluate.get(name, 0)
+            # Instances of the user's own may be fewer.
+            if count and not (name == "instances" and evaluate.get("data")):
+                found.append(
+                    Need(
+                        count * (each.instance + tempered),
+                        f"the evaluation of {count:,} × {evaluate['samples']:,} trajectories",
+                        {
+                            f"training.evaluate.{name}": count,
+                            "training.evaluate.samples": evaluate["samples"],
+                            **sizes,
+                        },
+                    )
+                )
+        return found
+
+    def lengths(self) -> Mapping[str, float]:
+        """Return the settings that its work grows with."""
+        evaluate = self.training["evaluate"]
+        return {
+            "training.steps": self.training["steps"] / 100,
+            "training.batch": self.training["batch"],
+            "training.inner_epochs": self.training["inner_epochs"],
+            "training.evaluate.instances": evaluate["instances"],
+            "training.evaluate.samples": evaluate["samples"],
+            **self.sizes,
+        }
+
     def check_machine(self) -> None:
         """Raise `LabError` where the training asks for a CUDA device and there is none.
 
         Imports torch where it does.
         """
+        super().check_machine()
         if self.training.get("device") == "cuda":
             from maxk_lab.training.device import resolve_device
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
@@ -12,8 +12,12 @@ from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
 from maxk_lab.studies.weights.schema import Study
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
+from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.plan.refusals import refused_k, refused_tokens
 from maxk_lab.sweeps.spec.variation import Variant
+
+# Bytes of a reward and its weight, as numbers of Python on their way into a record.
+PER_SAMPLE = 64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,6 +31,21 @@ class WeightsUnit(Unit):
     def work(self) -> dict[str, float]:
         """Return the work of drawing the groups."""
         return {"cells": self.decisions * self.groups}
+
+    def memory(self) -> Sequence[Need]:
+        """Return the rewards and the weights of all groups of the largest n, and their rollouts."""
+        each, n = self.footprint, max((cell.n for cell in self.cells), default=0)
+        return [
+            Need(
+                self.groups * (each.instance + n * (each.sampled + PER_SAMPLE)),
+                f"{self.groups:,} groups of {n:,} samples",
+                {"weights.groups": self.groups, "weights.grid.n": n, **self.sizes},
+            )
+        ]
+
+    def lengths(self) -> Mapping[str, float]:
+        """Return the settings that its work grows with."""
+        return {"weights.groups": self.groups, **self.sizes}
 
     @property
     def label(self) -> str:

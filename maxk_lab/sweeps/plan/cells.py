@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.footprint import Footprint
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, SharedHash, without_paths
+from maxk_lab.sweeps.plan.needs import Need, check_memory
 from maxk_lab.sweeps.studies import GRID_AXES
 
 # Keys of a cell as JSON that are no part of its meaning.
@@ -68,12 +70,41 @@ class Unit(ABC):
         """The ids of its cells, by their grid points."""
         return SharedHash(self.shared_meaning, GRID_AXES)
 
-    def check_machine(self) -> None:  # noqa: B027
+    def memory(self) -> Sequence[Need]:
+        """Return what it has in memory at once, each alone and counted low."""
+        return ()
+
+    def lengths(self) -> Mapping[str, float]:
+        """Return the settings that its work grows with, by their names in a sweep file."""
+        return {}
+
+    def check_machine(self) -> None:
         """Raise `LabError` where this machine lacks what the unit asks for."""
+        check_memory(self)
 
     def with_points(self, points: Iterable[Point]) -> Self:
         """Return the unit with a cell for each of these grid points."""
         return replace(self, cells=tuple(Cell(self, **point) for point in points))
+
+    @property
+    def sizes(self) -> dict[str, float]:
+        """The sizes of its environment and policy, by their names in a sweep file.
+
+        They are the whole numbers among their parameters.
+        """
+        blocks = {"environment": self.environment, "policy": self.policy}
+        return {
+            f"{block}.{name}": float(value)
+            for block, parameters in blocks.items()
+            for name, value in parameters.items()
+            if type(value) is int
+        }
+
+    @property
+    def footprint(self) -> Footprint:
+        """The memory of its environment and policy, as far as their sizes tell."""
+        row = ENVIRONMENTS.get(self.environment["name"])
+        return row.footprint({**self.environment, **self.policy})
 
     @property
     def decisions(self) -> float:

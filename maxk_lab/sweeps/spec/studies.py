@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from maxk_lab.sweeps.parts import Checks, Plan
+from maxk_lab.sweeps.plan.cells import Unit
+from maxk_lab.sweeps.plan.needs import impossible
 from maxk_lab.sweeps.spec.blocks import Parts
 from maxk_lab.sweeps.spec.claims.checks import check_claims
 from maxk_lab.sweeps.spec.figures import check_figures
@@ -33,12 +35,23 @@ def check_studies(
     points = {}
     for name, study in studies.items():
         plan: Plan = STUDIES.get(name).part("plan")
-        units = plan.units(study, (0,), [one for one in found if one.refusal is None])
+        units = list(plan.units(study, (0,), [one for one in found if one.refusal is None]))
+        _check_needs(units, source)
         points[name] = [cell.point for unit in units for cell in unit.cells]
     # No figure and no claim can speak of a grid that cannot run, which has been said.
     if all(points.values()):
         check_figures(parts.lists["figures"], points, studies, source)
         check_claims(parts.lists["claims"], points, studies, source)
+
+
+def _check_needs(units: Sequence[Unit], source: Source) -> None:
+    """Note the first unit that no machine can run, at the setting that makes it so large."""
+    for unit in units:
+        if (found := impossible(unit)) is not None:
+            name, reason = found
+            path = tuple(name.split("."))
+            source.add(("vary", name) if name in unit.setting else path, reason)
+            return
 
 
 def _check_varied(parts: Parts, source: Source) -> None:
