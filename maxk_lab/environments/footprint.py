@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -12,13 +13,15 @@ class Footprint:
     """Bytes that are in memory at once, each counted low: nothing that fits is to be refused.
 
     They are those of an `instance`, of a trajectory while it is `sampled`, of one that is `taught`,
-    kept for a backward pass, and of the parameters of the `policy`.
+    kept for a backward pass, and of the parameters of the `policy`. There are `different`
+    trajectories.
     """
 
     instance: float = 0
     sampled: float = 0
     taught: float = 0
     policy: float = 0
+    different: float = math.inf
 
 
 def bytes_of(settings: Mapping[str, Any]) -> int:
@@ -62,4 +65,5 @@ def of_transformer(settings: Mapping[str, Any], length: float) -> Footprint:
 
 
 def _times(numbers: Footprint, size: int) -> Footprint:
-    return Footprint(*(size * value for value in vars(numbers).values()))
+    own = {name: size * value for name, value in vars(numbers).items() if name != "different"}
+    return replace(numbers, **own)

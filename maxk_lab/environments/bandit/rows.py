@@ -38,7 +38,9 @@ class BanditRow(EnvironmentRow):
     def footprint(self, settings: Mapping[str, Any]) -> Footprint:
         # A table in float64, and the probabilities of all arms for every trajectory.
         table = 8.0 * settings["arms"]
-        return Footprint(instance=table, sampled=table, taught=table, policy=table)
+        return Footprint(
+            instance=table, sampled=table, taught=table, policy=table, different=settings["arms"]
+        )
 
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
         table = parameters.get("rewards", "gaussian")

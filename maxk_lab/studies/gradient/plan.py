@@ -27,6 +27,9 @@ SCORE_COST = 2.0
 RECORD_VERSION = 3
 # Bytes of a member of a group under one partition: its place, twice, its row, reward and ratio.
 PER_MEMBER = 40
+# The share of trajectories that differ from all others, at least: of a policy that is not trained,
+# and of one that is.
+DISTINCT = (0.5, 0.1)
 # Scores of up to this many parameters are kept as they are, as `gradients.scores.parts` has it.
 FEW_PARAMETERS = 64
 # Settings that came later than the first records, each with the value that stands for its absence.
@@ -108,17 +111,16 @@ class GradientUnit(Unit):
 
     def _products(self, number: Mapping[str, float]) -> Iterator[Need]:
         """Yield the matrices of all products of scores; none where trajectories may be listed."""
-        row = ENVIRONMENTS.get(self.environment["name"])
+        row, each = ENVIRONMENTS.get(self.environment["name"]), self.footprint
         if row.enumerable({**self.environment, **self.policy}):
             return
-        # Of few parameters the scores themselves are kept; a matrix is there twice, as made and
-        # with those of the other instances.
-        parameters = self.footprint.policy / 8
-        columns = 2 * self.pool if parameters > FEW_PARAMETERS else parameters
-        if self.instances == 1:
-            columns = min(columns, self.pool)
+        # Equal trajectories share a row. Of few parameters the scores themselves are kept, else
+        # the matrix is there twice: as made, and with those of the other instances.
+        rows = min(DISTINCT[bool(self.stage)] * self.pool, each.different / 2)
+        few = each.policy / 8 <= FEW_PARAMETERS
+        columns = each.policy / 8 if few else rows * min(2, self.instances)
         yield Need(
-            8 * self.instances * self.pool * columns,
+            8 * self.instances * rows * columns,
             f"the products of the scores of {self.instances:,} × {self.pool:,} trajectories",
             {**number, "gradient.pool": self.pool**2},
         )

@@ -17,7 +17,7 @@ MOST_BYTES = 2**40
 MOST_SECONDS = 365 * 24 * 3600.0
 # Seconds per unit of work, by a small policy on one slow core; no machine is so much faster.
 SECONDS = 1.5e-4
-FASTER = 100
+FASTER = 10
 # Settings that a message advises to lower.
 MOST_NAMES = 3
 

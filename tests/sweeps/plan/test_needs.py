@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from sweep_files import Write, plan_of
+from sweep_files import Write, plan_of, problems
 
+from maxk_lab.errors import LabError
+from maxk_lab.sweeps.plan import needs
+from maxk_lab.sweeps.plan.machine import memory_of_machine
 from maxk_lab.sweeps.plan.needs import largest_need, size
+from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.records import RunDirectory
 
 HEAD = "name: large\nseeds: 0\n"
-GRADIENT = HEAD + "environment: {name: bandit, arms: 2500}\ngradient:\n"
+TSP = HEAD + "environment: {name: tsp, num_loc: 20}\n"
+GRADIENT = HEAD + "environment: {name: gaussian, dim: 100}\ngradient:\n"
 GRID = "grid: {estimator: maxk, baseline: none, n: 4, k: 2}"
 # Sizes of some hundred MB each, by what the need of them is for.
 LARGE = {
@@ -71,3 +78,98 @@ def test_a_need_is_below_the_peak_and_near_it(what: str, write: Write) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     peak = int(done.stdout.split()[-1])
     assert need.bytes <= peak <= 10 * need.bytes, (size(need.bytes), size(peak))
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        (
+            f"{GRADIENT}  pool: 100000000\n  {GRID}\n",
+            "sweep.yaml:5:9: gradient.pool",
+            "at least 582,076.6 TiB of memory for the products of the scores of 16 × 100,000,000 "
+            "trajectories; lower gradient.pool or gradient.instances",
+        ),
+        (
+            f"{GRADIENT}  pool: 64\n  partitions: 1000000000\n  {GRID}\n",
+            "sweep.yaml:6:15: gradient.partitions",
+            "at least 37.3 TiB of memory for the groups of 16 × 64 trajectories, cut in "
+            "1,000,000,000 ways; lower gradient.partitions, gradient.pool or gradient.instances",
+        ),
+        (
+            f"{GRADIENT}  pool: 64\n  stages: [0, 7]\n  warmup: {{n: 1000000000}}\n  {GRID}\n",
+            "sweep.yaml:7:15: gradient.warmup.n",
+            "of memory for a step of 32 × 1,000,000,000 trajectories with its backward pass; "
+            "lower gradient.warmup.n, environment.dim or gradient.warmup.batch",
+        ),
+        (
+            f"{HEAD}environment: {{name: bandit, arms: 100}}\nweights:\n  groups: 1000000000\n  {GRID}\n",
+            "sweep.yaml:5:11: weights.groups",
+            "TiB of memory for 1,000,000,000 groups of 4 samples; lower",
+        ),
+        (
+            f"{TSP}training:\n  batch: 1000000000\n  {GRID}\n",
+            "sweep.yaml:5:10: training.batch",
+            "of memory for a step of 1,000,000,000 trajectories with its backward pass",
+        ),
+        (
+            f"{TSP}training:\n  evaluate:\n    samples: 1000000000\n  {GRID}\n",
+            "sweep.yaml:6:14: training.evaluate.samples",
+            "of memory for the evaluation of 128 × 1,000,000,000 trajectories",
+        ),
+        (
+            f"{TSP}policy: {{embed_dim: 80000000}}\ntraining:\n  {GRID}\n",
+            "sweep.yaml:4:21: policy.embed_dim",
+            "with its backward pass; lower policy.embed_dim",
+        ),
+        (
+            f"{TSP}training:\n  steps: 1000000000\n  batch: 10000\n  {GRID}\n",
+            "sweep.yaml:5:10: training.steps",
+            "too long for any machine: at least ",
+        ),
+    ],
+)
+def test_what_no_machine_can_run_is_refused_where_it_is_asked_for(
+    write: Write, text: str, place: str, words: str
+) -> None:
+    (problem,) = problems(write(text))
+    assert problem.startswith(f"{place}: too l")
+    assert words in problem
+
+
+def test_a_varied_setting_is_named_where_it_is_varied(write: Write) -> None:
+    text = GRADIENT + f"  pool: 256\n  {GRID}\nvary:\n  environment.dim: [5, 900000000]\n"
+    (problem,) = problems(write(text))
+    assert problem.startswith("sweep.yaml:8:20: vary.environment.dim: too ")
+
+
+def test_run_refuses_what_this_machine_cannot_hold(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needs, "memory_of_machine", lambda: 2**20)
+    plan = plan_of(write(f"{GRADIENT}  pool: 3000\n  {GRID}\n"))
+    with pytest.raises(LabError) as caught:
+        execute(plan, RunDirectory(tmp_path / "run"))
+    assert str(caught.value) == (
+        "gaussian, stage 0, seed 0 needs at least 549 MiB of memory for the products of the scores "
+        "of 16 × 3,000 trajectories, and this machine has 1 MiB: lower gradient.pool or "
+        "gradient.instances"
+    )
+    assert not list(tmp_path.glob("run/cells/*"))
+
+
+def test_what_fits_is_not_refused(small: str) -> None:
+    for unit in plan_of(small).units:
+        unit.check_machine()
+        assert needs.impossible(unit) is None
+
+
+def test_the_least_limit_is_that_of_the_machine(tmp_path: Path) -> None:
+    whole = memory_of_machine(limits=())
+    assert whole is not None
+    assert whole > 2**28
+    limit, none = tmp_path / "memory.max", tmp_path / "none"
+    limit.write_text("12345678\n")
+    none.write_text("max\n")
+    there = (str(none), str(tmp_path / "absent"))
+    assert memory_of_machine(limits=there) == whole
+    assert memory_of_machine(limits=(*there, str(limit))) == 12345678
