@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from sweep_files import plan_of
 
-from maxk_lab.cli.effort import FIRST_GUESS
 from maxk_lab.cli.tracker import Tracker, UnitState
 from maxk_lab.studies.training.plan import EVALUATION_COST
+from maxk_lab.sweeps.plan.needs import SECONDS
 from maxk_lab.sweeps.plan.plan import Plan
 
 from .conftest import TAUGHT
@@ -122,5 +122,5 @@ def test_the_first_guess_is_near_what_was_measured(tmp_path: Path, seconds: int)
     )
     plan = planned(tmp_path, text=text)
     assert len(plan.units) == 1
-    guess = FIRST_GUESS * last_work(plan)
+    guess = SECONDS * last_work(plan)
     assert 0.6 * seconds < guess < 1.6 * seconds

@@ -102,7 +102,8 @@ def test_a_need_is_below_the_peak_and_near_it(what: str, write: Write) -> None:
             "lower gradient.warmup.n, environment.dim or gradient.warmup.batch",
         ),
         (
-            f"{HEAD}environment: {{name: bandit, arms: 100}}\nweights:\n  groups: 1000000000\n  {GRID}\n",
+            f"{HEAD}environment: {{name: bandit, arms: 100}}\n"
+            f"weights:\n  groups: 1000000000\n  {GRID}\n",
             "sweep.yaml:5:11: weights.groups",
             "TiB of memory for 1,000,000,000 groups of 4 samples; lower",
         ),
