@@ -5,6 +5,7 @@ What is read may have been put there by anybody: only regular files are opened, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import threading
@@ -12,13 +13,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from maxk_lab.errors import LabError
+
 PARTIAL = ".partial-"
 # Held while a file is being written, so that a worker told to stop does not stop in the middle.
 WRITING = threading.Lock()
 
 
+class StorageError(LabError):
+    """A file that cannot be written, as on a full disk; what was there before is whole."""
+
+
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path`: all or nothing, whenever the process or the machine may crash."""
+    """Write `data` to `path`: all or nothing, whenever the process or the machine may crash.
+
+    Raises `StorageError` where the system refuses to write it.
+    """
     save_atomically(path, lambda file: file.write(data))
 
 
@@ -26,17 +36,23 @@ def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
     """Write to `path` what `save(file)` writes to the open file: all or nothing, as above."""
     partial = path.with_name(f"{PARTIAL}{path.name}-{os.getpid()}")
     with WRITING:
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with partial.open("wb") as file:
-                save(file)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with partial.open("wb") as file:
+                    save(file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                partial.replace(path)
+            except BaseException:
+                _remove(partial)
+                raise
+            _sync_folder(path.parent)
+        except Exception as error:
+            refused = _refusal(error)
+            if refused is None:
+                raise
+            raise StorageError(f"{path} cannot be written: {refused}") from error
 
 
 def read_regular(path: str | Path, most: int) -> bytes:
@@ -66,6 +82,24 @@ def remove_partials(folder: Path) -> None:
     """Remove the leftovers of killed writers; only for the process that holds the folder's lock."""
     for partial in folder.glob(f"{PARTIAL}*"):
         partial.unlink(missing_ok=True)
+
+
+def _remove(partial: Path) -> None:
+    """Remove what was begun; where the system refuses even that, the first error is what counts."""
+    with contextlib.suppress(OSError):
+        partial.unlink(missing_ok=True)
+
+
+def _refusal(error: BaseException | None) -> str | None:
+    """Return why the system refused; None where it was something else that went wrong.
+
+    Libraries such as torch raise an error of their own while they handle that of the system.
+    """
+    while error is not None:
+        if isinstance(error, OSError):
+            return error.strerror or str(error)
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _sync_folder(folder: Path) -> None:

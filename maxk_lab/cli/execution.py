@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from maxk_lab.cli.console import say
+from maxk_lab.cli.console import complain, say
 from maxk_lab.cli.program import INTERRUPTED
+from maxk_lab.files import StorageError
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def execute_plan(plan: Plan, directory: RunDirectory, *, resume: str, **settings: Any) -> Outcome:
-    """Execute with a display; if interrupted, end with the command `resume` and exit code 130."""
+    """Execute with a display.
+
+    If interrupted, end with the command `resume` and exit code 130; on a full disk with 1.
+    """
     from maxk_lab.cli.progress import Bar, Lines
     from maxk_lab.cli.tracker import Tracker
     from maxk_lab.sweeps.run.execute import execute
@@ -34,6 +38,11 @@ def execute_plan(plan: Plan, directory: RunDirectory, *, resume: str, **settings
         say("Interrupted; every finished cell is kept. Continue with:")
         say(resume)
         raise typer.Exit(INTERRUPTED) from None
+    except StorageError as error:
+        complain(error)
+        say("Every finished cell is kept. Make room, or mend what is in the way, then go on with:")
+        say(resume)
+        raise typer.Exit(1) from None
 
 
 @contextmanager

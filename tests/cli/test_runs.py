@@ -123,22 +123,59 @@ def test_list_runs(there: Path, lab: Lab) -> None:
     assert (run["name"], run["done"], run["failed"]) == ("tiny", 20, 0)
 
 
+REWARDED = """\
+name: tiny
+seeds: [0]
+environment: {name: toy_llm, vocab_size: 4, max_length: 3, prompt_length: 3, rewards: ["mine:exam"]}
+gradient:
+  instances: 2
+  pool: 16
+  grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}
+tracking: {wandb: disabled}
+"""
+EXAM = """\
+import pathlib
+
+def exam(prompts, completions, **columns):
+    if not pathlib.Path("mended").exists():
+        raise SystemExit(0)
+    return [float(len(text)) for text in completions]
+"""
+
+
 def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(
     lab: Lab, sweep: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cells fail here because no pool can be drawn: the run's cache is a file, not a folder."""
-    Path("results/tiny").mkdir(parents=True)
-    Path("results/tiny/cache").write_text("in the way", encoding="utf-8")
+    """Cells fail here because their reward function ends the program, as if all were well."""
+    Path(sweep).write_text(REWARDED, encoding="utf-8")
+    Path("mine.py").write_text(EXAM, encoding="utf-8")
+    monkeypatch.syspath_prepend(".")
     result = lab("run", sweep, "--only", "seed=0,baseline=none", "--jobs", "2")
     assert result.exit_code == 1
     retry = "maxk-lab run tiny.yaml --jobs 2 --only seed=0,baseline=none --retry-failed"
     assert result.stderr.splitlines()[-1] == f"Next: {retry}"
     cell = any_cell(Path.cwd())
-    assert "Traceback" in lab("show", cell.stem).stdout
+    assert "'mine:exam' raised SystemExit for sample 0" in lab("show", cell.stem).stdout
     assert lab("run", sweep, "--only", "seed=0,baseline=none").exit_code == 1
-    Path("results/tiny/cache").unlink()
+    Path("mended").touch()
     mended = lab(*retry.split()[1:])
     assert mended.exit_code == 0, mended.stderr
+
+
+def test_files_that_cannot_be_written_end_the_run_with_the_command_that_goes_on(
+    lab: Lab, sweep: str
+) -> None:
+    """A full disk ends it in the same way; here a file is in the place of the cache."""
+    Path("results/tiny").mkdir(parents=True)
+    Path("results/tiny/cache").write_text("in the way", encoding="utf-8")
+    result = lab("run", sweep)
+    assert result.exit_code == 1
+    assert "cannot be written: File exists" in result.stderr
+    assert "Traceback" not in result.stderr
+    again = result.stderr.splitlines()[-1]
+    assert again == "maxk-lab run tiny.yaml"
+    Path("results/tiny/cache").unlink()
+    assert lab(*again.split()[1:]).exit_code == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -49,7 +49,8 @@ def run(
     """Run a sweep. The same command again continues where it stopped and measures only what is \
 missing.
 
-    Exits with 1 when cells failed, with 130 when interrupted; finished cells are kept either way.
+    Exits with 1 when cells failed or lack a record, with 130 when interrupted; finished cells are \
+kept either way.
 
     \b
     [bold]maxk-lab run experiments/tsp_sweep.yaml --jobs 2[/bold]
@@ -79,7 +80,7 @@ under other seeds
     tracked = _track(plan, directory) if outcome.done else []
     if json:
         emit_json(_as_json(directory, outcome, tracked))
-    _conclude(outcome, directory, results, again + " --retry-failed")
+    _conclude(outcome, directory, results, again)
 
 
 def _track(plan: Plan, directory: RunDirectory) -> list[str]:
@@ -108,8 +109,8 @@ def _track(plan: Plan, directory: RunDirectory) -> list[str]:
     return places
 
 
-def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, retry: str) -> None:
-    """Say what was done, then the next command. Exits with 1 when cells failed."""
+def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, again: str) -> None:
+    """Say what was done, then the next command. Exits with 1 when cells failed or are missing."""
     counts = [f"{len(outcome.done)} measured", f"{len(outcome.reused)} already done"]
     counts.append(f"{len(outcome.failed)} failed")
     if outcome.skipped:
@@ -118,11 +119,19 @@ def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, retry: s
         f"{directory.name}: {', '.join(counts)}; {duration(outcome.seconds)}; "
         f"records in {directory.root}"
     )
+    if outcome.missing:
+        warn(
+            f"{len(outcome.missing)} cells have no record, although they were measured or there "
+            f"when the run began: something removed files of {directory.root}"
+        )
     if outcome.failed:
         say(
             f"Why a cell failed: maxk-lab show {outcome.failed[0]}{options.results_option(results)}"
         )
-        say(f"Next: {retry}")
+        say(f"Next: {again} --retry-failed")
+    elif outcome.missing:
+        say(f"Next: {again}")
+    if outcome.failed or outcome.missing:
         raise typer.Exit(1)
     say(f"Next: {options.report_command(directory.name, results)}")
 
@@ -158,6 +167,7 @@ def _as_json(directory: RunDirectory, outcome: Outcome, tracked: list[str]) -> d
         "done": outcome.done,
         "failed": outcome.failed,
         "reused": outcome.reused,
+        "missing": outcome.missing,
         "stale": outcome.stale,
         "skipped": skipped_as_json(outcome.skipped),
         "seconds": outcome.seconds,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.calls import RAISED, called
 from maxk_lab.environments.gaussian.quadrature import (
     cell_edges,
     cell_probabilities,
@@ -125,8 +126,9 @@ class Gaussian:
         """
         name = f"reward function {self.reward_name!r}"
         try:
-            values = torch.as_tensor(self.reward(actions.detach().clone()))
-        except Exception as error:  # the user's function may raise anything
+            with called(name):
+                values = torch.as_tensor(self.reward(actions.detach().clone()))
+        except RAISED as error:
             raise LabError(
                 f"{name} raised {type(error).__name__} for actions of shape "
                 f"{tuple(actions.shape)}: {error}"

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.calls import RAISED, called
 from maxk_lab.environments.language.reward_rows import load_reward_object
 from maxk_lab.errors import LabError
 
@@ -73,15 +74,16 @@ def _function_values(
         A generator runs here, where it may raise.
         """
         own = {key: list(column[part]) for key, column in columns.items()}
-        values = function.call(list(prompts[part]), list(completions[part]), **own)
-        return list(values) if isinstance(values, Iterator) else values
+        with called(name):
+            values = function.call(list(prompts[part]), list(completions[part]), **own)
+            return list(values) if isinstance(values, Iterator) else values
 
     def sample(index: int) -> str:
         return f"for sample {index}, prompt {prompts[index]!r}, completion {completions[index]!r}"
 
     try:
         values = call(slice(None))
-    except Exception as error:
+    except RAISED as error:
         # The sample that it raises for is found by giving it one at a time.
         culprits = (sample(i) for i in range(count) if _raises(call, slice(i, i + 1)))
         culprit = next(culprits, f"for {count} samples together, for none of them alone")
@@ -107,7 +109,7 @@ def _function_values(
 def _raises(call: Callable[[slice], Any], part: slice) -> bool:
     try:
         call(part)
-    except Exception:
+    except RAISED:
         return True
     return False
 
@@ -127,8 +129,9 @@ def _module_values(
     if tokens is None or mask is None:
         raise ValueError(f"the {name} needs tokens and mask")
     try:
-        values = function.call(tokens, mask)
-    except Exception as error:
+        with called(name):
+            values = function.call(tokens, mask)
+    except RAISED as error:
         raise LabError(f"{name} raised {type(error).__name__}: {error}") from error
     if not isinstance(values, Tensor) or values.shape != (count,):
         got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__

@@ -17,7 +17,7 @@ from maxk_lab.sweeps.run.lock import locked
 from maxk_lab.sweeps.run.progress import statuses, to_measure
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.worker import Task
+from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.studies import STUDIES
 
 
@@ -25,7 +25,8 @@ from maxk_lab.sweeps.studies import STUDIES
 class Outcome:
     """The state of the selected cells after a run, by id.
 
-    `failed` includes `failed_before`, which were not run again.
+    `failed` includes `failed_before`, which were not run again. `missing` have no record though
+    they were selected: somebody has removed what was written.
     """
 
     done: tuple[str, ...]
@@ -35,6 +36,7 @@ class Outcome:
     seconds: float
     failed_before: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 def execute(
@@ -88,7 +90,7 @@ def execute(
         if run.problems:
             tell("damaged", problems=run.problems)
         try:
-            run_tasks(tasks, run, jobs=jobs, tell=tell)
+            run_tasks(tasks, run, jobs=jobs, tell=tell, limits=plan.spec.execution)
         except KeyboardInterrupt:
             tell("interrupted")
             raise
@@ -104,6 +106,7 @@ def execute(
             c for c, state in before.items() if c not in to_do and state == "failed"
         ),
         stale=stale,
+        missing=tuple(c for c in _in_order(plan, selected) if after[c] == "missing"),
     )
 
 

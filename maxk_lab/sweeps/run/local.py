@@ -1,139 +1,212 @@
-"""Worker processes, one for each unit; one that dies takes only its own unit's cells with it."""
+"""Local execution: units in worker processes, each failure kept to the cells that it concerns."""
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import replace
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
 
+from maxk_lab.errors import LabError
+from maxk_lab.files import StorageError
 from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.run.worker import Task, run_unit, start_worker
+from maxk_lab.sweeps.run.workers.guard import Guard
+from maxk_lab.sweeps.run.workers.interruption import Interruption
+from maxk_lab.sweeps.run.workers.process import Worker, stop
+from maxk_lab.sweeps.run.workers.worker import Task
+from maxk_lab.sweeps.spec.execution import Execution, spelled
 
 POLL_SECONDS = 0.1
+# So many workers in a row that end before they are ready are no accident.
+FAILED_STARTS = 3
 
 
-def run_tasks(tasks: Sequence[Task], run: RunDirectory, *, jobs: int, tell: Teller) -> None:
+@dataclass(frozen=True)
+class _Open:
+    """A task that is not done: how often its worker was lost since its last record.
+
+    `shared` says that what its cells share has been done before; a task that has one cell for fear
+    that it ends the worker is `alone`.
+    """
+
+    task: Task
+    lost: int = 0
+    shared: bool = False
+    alone: bool = False
+
+
+def run_tasks(
+    tasks: Sequence[Task], run: RunDirectory, *, jobs: int, tell: Teller, limits: Execution
+) -> None:
     """Run every task in `jobs` worker processes; each cell has a record when this returns.
 
-    One dead worker breaks a whole pool, so what was running then is run again one by one, each in a
-    pool of its own: the task that breaks that one, too, has its open cells recorded as failed.
+    A worker that dies takes nothing with it: its task is begun again, without the cells that have
+    a record. Where it dies again before the next record, every cell left is tried alone; where no
+    cell had a record, what they share is at fault, and they fail together. A cell that exceeds a
+    limit has no second try. Raises `StorageError` where records cannot be written, `LabError` where
+    no worker starts, and `KeyboardInterrupt` after a signal; the workers have ended then.
     """
-    log = _Log(tell)
-    waiting = list(tasks)
-    while waiting:
-        if not _run_pool(waiting, jobs, log):
-            break
-        suspects = [
-            task for task in waiting if task.key in log.started and task.key not in log.finished
-        ]
-        rest = [task for task in waiting if task.key not in log.started]
-        if not suspects:
-            raise RuntimeError(
-                "worker processes end before they begin to work; see the messages above"
+    if tasks:
+        with Interruption() as interruption, _Pool(min(jobs, len(tasks))) as pool:
+            _Execution(pool, run, tell, limits).run(tasks, interruption)
+
+
+class _Pool:
+    """The workers that run, at most `size`, started as they are needed."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._guard = size, Guard()
+        self.workers: list[Worker] = []
+
+    def __enter__(self) -> _Pool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        stop(self.workers)
+        self._guard.close()
+
+    def fill(self, waiting: int) -> None:
+        """Start workers, if there is work for more of them."""
+        idle = sum(worker.task is None for worker in self.workers)
+        for _ in range(min(self._size - len(self.workers), waiting - idle)):
+            try:
+                self.workers.append(Worker(self._guard))
+            except OSError as error:
+                if self.workers:
+                    return  # those that run do the work
+                raise LabError(f"no worker process can be started: {error.strerror}") from error
+
+    def remove(self, worker: Worker) -> None:
+        """End a worker, of which nothing good is to be expected."""
+        worker.kill()
+        self.workers.remove(worker)
+
+
+class _Execution:
+    def __init__(self, pool: _Pool, run: RunDirectory, tell: Teller, limits: Execution) -> None:
+        self._pool, self._run, self._tell, self._limits = pool, run, tell, limits
+        self._waiting: deque[_Open] = deque()
+        self._open: dict[Worker, _Open] = {}
+        self._failed_starts = 0
+
+    def run(self, tasks: Sequence[Task], interruption: Interruption) -> None:
+        self._waiting.extend(map(_Open, tasks))
+        while self._waiting or self._open:
+            interruption.check()
+            self._pool.fill(len(self._waiting))
+            for worker in self._pool.workers:
+                if worker.ready and worker.task is None and self._waiting:
+                    self._open[worker] = self._waiting.popleft()
+                    worker.begin(self._open[worker].task)
+            wait([worker.pipe for worker in self._pool.workers], POLL_SECONDS)
+            for worker in list(self._pool.workers):
+                # Asked before its last events are read: none is missed.
+                alive = worker.alive
+                for name, payload in worker.events():
+                    self._follow(worker, name, payload)
+                if not alive or not worker.alive:
+                    self._lose(worker)
+                else:
+                    self._hold_to_limits(worker)
+
+    def _follow(self, worker: Worker, name: str, payload: dict[str, object]) -> None:
+        """Take note of an event, and pass it on."""
+        if name == "ready":
+            worker.ready, self._failed_starts = True, 0
+            return
+        if name == "cannot_write":
+            raise StorageError(str(payload["error"]))
+        if name in ("cell_done", "cell_failed"):
+            worker.since = time.monotonic()
+            self._open[worker] = _without(self._open[worker], str(payload["cell"]))
+        elif name == "unit_finished":
+            worker.task = None
+            self._finish(self._open.pop(worker).task)
+            return
+        self._tell(name, **payload)
+
+    def _finish(self, task: Task) -> None:
+        """Tell that a unit has ended, if this was the last task of it."""
+        others = [*self._waiting, *self._open.values()]
+        if all(other.task.key != task.key for other in others):
+            self._tell("unit_finished", unit=task.label, key=task.key)
+
+    def _lose(self, worker: Worker) -> None:
+        """Begin what a dead worker was at again, or record that its cells end every worker."""
+        self._pool.remove(worker)
+        if not worker.ready:
+            self._failed_starts += 1
+            if self._failed_starts >= FAILED_STARTS:
+                raise LabError(
+                    f"worker processes end before they begin to work ({worker.ending}); "
+                    "see the messages above"
+                )
+            return
+        found = self._open.pop(worker, None)
+        if found is None:
+            return
+        found = replace(found, lost=found.lost + 1)
+        if not found.task.cells:
+            self._finish(found.task)
+            return
+        if found.lost == 1 and not found.alone:
+            self._tell("worker_died", units=[found.task.label], ending=worker.ending)
+        if found.alone or (found.lost > 1 and not found.shared):
+            self._fail(
+                found.task,
+                f"the worker process died while measuring ({worker.ending}), and again in a new "
+                "one: out of memory, killed, or ended by code that was called. "
+                "To try again: --retry-failed",
             )
-        tell("worker_died", units=[task.label for task in suspects])
-        for task in suspects:
-            task = log.remaining(task)
-            if task.cells and _run_pool([task], 1, log):
-                _record_death(log.remaining(task), run, tell)
-        waiting = rest
+        else:
+            self._begin_again(found, alone=found.lost > 1)
+
+    def _begin_again(self, found: _Open, *, alone: bool) -> None:
+        """Put a task back, before all others, or its cells as tasks of their own."""
+        parts = [(cell,) for cell in found.task.cells] if alone else [found.task.cells]
+        again = [
+            replace(found, task=replace(found.task, cells=cells), alone=alone) for cells in parts
+        ]
+        self._waiting.extendleft(reversed(again))
+
+    def _hold_to_limits(self, worker: Worker) -> None:
+        """End a worker whose cell, or whose call of a user's function, takes too long."""
+        found, limits = self._open.get(worker), self._limits
+        if found is None:
+            return
+        call = worker.board.running
+        if limits.reward_timeout is not None and call and call[1] > limits.reward_timeout:
+            self._end(
+                worker,
+                f"{call[0]} took longer than execution.reward_timeout, "
+                f"{spelled(limits.reward_timeout)}, in one call",
+            )
+        elif limits.timeout is not None and time.monotonic() - worker.since > limits.timeout:
+            self._end(
+                worker, f"took longer than execution.timeout, {spelled(limits.timeout)}, for a cell"
+            )
+
+    def _end(self, worker: Worker, why: str) -> None:
+        self._pool.remove(worker)
+        found = self._open.pop(worker)
+        if found.alone or not found.shared or len(found.task.cells) == 1:
+            self._fail(found.task, f"{why}. To try again: --retry-failed")
+        else:
+            # It is not known which of them it was.
+            self._begin_again(found, alone=True)
+
+    def _fail(self, task: Task, error: str) -> None:
+        """Record that the cells of a task failed."""
+        about = {"unit": task.label, "key": task.key}
+        for cell in task.cells:
+            self._run.write(Record(cell, "failed", None, error, task.provenance, {}))
+            self._tell("cell_failed", cell=cell["id"], error=error, **about)
+        self._finish(task)
 
 
-class _Log:
-    """The tasks that began and ended, and the cells with a record, from the workers' events."""
-
-    def __init__(self, tell: Teller) -> None:
-        self._tell = tell
-        self.started: set[int] = set()
-        self.finished: set[int] = set()
-        self.recorded: set[str] = set()
-
-    def follow(self) -> None:
-        for name, payload in self._tell.pass_on():
-            if name == "unit_started":
-                self.started.add(payload["key"])
-            elif name == "unit_finished":
-                self.finished.add(payload["key"])
-            elif name in ("cell_done", "cell_failed"):
-                self.recorded.add(payload["cell"])
-
-    def remaining(self, task: Task) -> Task:
-        """Return the task without the cells that have their record already."""
-        return replace(
-            task, cells=tuple(cell for cell in task.cells if cell["id"] not in self.recorded)
-        )
-
-
-def _run_pool(tasks: Sequence[Task], jobs: int, log: _Log) -> bool:
-    """Run tasks in one pool of workers and return whether it broke; exceptions stop the workers."""
-    context = multiprocessing.get_context("spawn")
-    # Workers hold the reading end and leave at end of file: when this process closes or dies.
-    reading, writing = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(
-        min(jobs, len(tasks)), mp_context=context, initializer=start_worker, initargs=(reading,)
-    )
-    try:
-        with _sigint_blocked():
-            futures = [pool.submit(run_unit, task) for task in tasks]
-        broken = _wait(futures, log)
-    except BrokenProcessPool:
-        broken = True  # already while submitting
-    except BaseException:
-        writing.close()
-        pool.shutdown(wait=True, cancel_futures=True)
-        raise
-    pool.shutdown(wait=True, cancel_futures=True)
-    writing.close()
-    reading.close()
-    log.follow()
-    return broken
-
-
-def _wait(futures: Sequence[Future[None]], log: _Log) -> bool:
-    """Follow the events until all futures are done, and return whether a worker died."""
-    pending, broken = set(futures), False
-    while pending:
-        done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-        log.follow()
-        for future in done:
-            error = future.exception()
-            if isinstance(error, BrokenProcessPool):
-                broken = True
-            elif error is not None:
-                raise error
-    return broken
-
-
-@contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Block Ctrl-C for the processes that start in here; this one gets it afterwards."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _record_death(task: Task, run: RunDirectory, tell: Teller) -> None:
-    error = (
-        "the worker process died while measuring the cells of this unit (out of memory, or killed?)"
-    )
-    for cell in task.cells:
-        run.write(Record(cell, "failed", None, error, task.provenance, {}))
-        tell(
-            "cell_failed",
-            cell=cell["id"],
-            error=error,
-            unit=task.label,
-            key=task.key,
-            cell_ids=task.cell_ids,
-        )
+def _without(found: _Open, cell_id: str) -> _Open:
+    """Return a task without a cell that has its record now."""
+    cells = tuple(cell for cell in found.task.cells if cell["id"] != cell_id)
+    return replace(found, task=replace(found.task, cells=cells), lost=0, shared=True)

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, Str
 from maxk_lab.errors import shown
 from maxk_lab.fields import Model, OneOrMore
 from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.fields import AnyStudy, Seeds
 from maxk_lab.sweeps.spec.figures import Figure
 from maxk_lab.sweeps.studies import STUDIES
@@ -73,6 +74,7 @@ class SweepSpec(Model):
     )
     studies: dict[str, SerializeAsAny[AnyStudy]] = Field(default_factory=dict)
     tracking: Tracking = Tracking()
+    execution: Execution = Execution()
     figures: tuple[Figure, ...] = ()
     claims: tuple[Claim, ...] = ()
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +14,7 @@ from typing import Any
 
 from hand_written import gradient_metrics
 
+from maxk_lab.calls import called
 from maxk_lab.seeds import derive_seed
 
 Cells = list[dict[str, Any]]
@@ -67,6 +72,89 @@ def dies(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
         os._exit(9)
     for cell in cells[1:]:
         yield cell["id"], _metrics(cell)
+
+
+def deadly(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """One cell ends every worker that measures it, and is not the first of its unit."""
+    for cell in sorted(cells, key=lambda cell: (cell["baseline"] == "centred", cell["n"])):
+        if (cell["baseline"], cell["n"]) == ("centred", 8):
+            os._exit(9)
+        yield cell["id"], _metrics(cell)
+
+
+def deadly_pool(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """The units of seed 1 are killed before their first cell."""
+    if unit["seed"] == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    for cell in cells:
+        yield cell["id"], _metrics(cell)
+
+
+def leaves(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """The units of seed 1 try to end the program; sys.exit(0) would end it as if all were well."""
+    if unit["seed"] == 1:
+        sys.exit(0)
+    for cell in cells:
+        yield cell["id"], _metrics(cell)
+
+
+def closes_generators(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    yield cells[0]["id"], _metrics(cells[0])
+    raise GeneratorExit("of the user's own")
+
+
+def interrupts(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    yield cells[0]["id"], _metrics(cells[0])
+    raise KeyboardInterrupt
+
+
+def forks(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """A copy of the process comes back, too."""
+    os.fork()
+    for cell in cells:
+        yield cell["id"], _metrics(cell)
+
+
+def _in_c() -> None:
+    """Compute in C code for ever, with the interpreter locked: no thread and no handler runs."""
+    re.match("(a+)+$", "a" * 60 + "b")
+
+
+def stuck_in_c(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
+    """Stuck with a process of its own beside it, whose number is kept in the cache."""
+    beside = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    cache.mkdir(exist_ok=True)
+    (cache / f"beside-{unit['seed']}").write_text(str(beside.pid))
+    yield cells[0]["id"], _metrics(cells[0])
+    _in_c()
+
+
+def one_stuck(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """One cell of each unit is stuck in C code; it is the second that is measured."""
+    for cell in sorted(cells, key=lambda cell: (cell["n"], cell["baseline"])):
+        if (cell["baseline"], cell["n"]) == ("none", 4):
+            _in_c()
+        yield cell["id"], _metrics(cell)
+
+
+def stuck_call(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """The units of seed 1 are stuck in a call of a reward function."""
+    if unit["seed"] == 1:
+        with called("reward function 'mine:reward'"):
+            _in_c()
+    for cell in cells:
+        yield cell["id"], _metrics(cell)
+
+
+def prints(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    print("a line of the user's own", flush=True)
+    for cell in cells:
+        yield cell["id"], _metrics(cell)
+
+
+def long_error(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    raise ValueError("x" * 10_000_000)
+    yield
 
 
 def forgets(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:

@@ -210,7 +210,7 @@ def test_a_failed_pool_fails_its_unit_only(go: Go, run: RunDirectory, plan: Plan
     ("measure", "reason"),
     [
         ("forgets", "fake_measures:forgets gave no result for this cell"),
-        ("not_json", "the metrics are not JSON"),
+        ("not_json", "the metrics cannot be kept"),
         ("absent", "cannot load 'fake_measures:absent'"),
     ],
 )
@@ -236,14 +236,35 @@ def test_a_dead_worker_takes_only_its_own_unit(small: str, run: RunDirectory, jo
         measure="fake_measures:dies",
         on_event=lambda name, payload: told.append(name),
     )
-    records = run.records(plan)
-    assert len(records) == 12
-    failed = [record for record in records if record.status == "failed"]
-    assert [record.cell["seed"] for record in failed] == [1] * len(failed)
-    # Its first cell was written before the worker died, and again one more in the second try.
-    assert len(failed) == len(outcome.failed) == 2
-    assert all("worker process died" in (record.error or "") for record in failed)
-    assert told.count("worker_died") == 1
+    # Each worker gets one cell further, and the last one finds nothing left to do.
+    assert (len(outcome.done), outcome.failed, outcome.missing) == (12, (), ())
+    assert told.count("worker_died") == 3
+    assert told.count("unit_finished") == 3
+
+
+@pytest.mark.slow
+def test_a_cell_that_ends_its_workers_fails_alone(go: Go, run: RunDirectory, plan: Plan) -> None:
+    outcome = go("deadly")
+    failed = [record for record in run.records(plan) if record.status == "failed"]
+    assert [(r.cell["baseline"], r.cell["n"]) for r in failed] == [("centred", 8)] * 2
+    assert len(outcome.done) == 6
+    assert all(
+        "died while measuring (exit code 9), and again in a new one" in (record.error or "")
+        and "--retry-failed" in (record.error or "")
+        for record in failed
+    )
+
+
+@pytest.mark.slow
+def test_what_the_cells_share_ends_every_worker(go: Go, run: RunDirectory, plan: Plan) -> None:
+    told: list[str] = []
+    outcome = go("deadly_pool", on_event=lambda name, payload: told.append(name))
+    failed = [record for record in run.records(plan) if record.status == "failed"]
+    assert [record.cell["seed"] for record in failed] == [1] * 4
+    assert len(outcome.done) == 4
+    assert all("(signal SIGKILL)" in (record.error or "") for record in failed)
+    # The cells of the unit are not tried one by one.
+    assert (told.count("unit_started"), told.count("worker_died")) == (3, 1)
 
 
 def test_events_name_unit_and_cells(go: Go, run: RunDirectory, plan: Plan) -> None:
@@ -261,10 +282,9 @@ def test_events_name_unit_and_cells(go: Go, run: RunDirectory, plan: Plan) -> No
     unit = plan.units[1]
     progress = told[2][1]
     assert (progress["unit"], progress["phase"], progress["done"]) == (unit.label, "scores", 1)
-    assert progress["cell_ids"] == [cell.id for cell in unit.cells]
-    assert [payload["cell"] for name, payload in told if name == "cell_done"] == progress[
-        "cell_ids"
-    ]
+    ids = [cell.id for cell in unit.cells]
+    assert told[1][1]["cell_ids"] == ids
+    assert [payload["cell"] for name, payload in told if name == "cell_done"] == ids
     logged = [json.loads(line)["event"] for line in run.events_path.read_text().splitlines()]
     assert logged == names
 

@@ -1,0 +1,120 @@
+"""A worker process as its parent sees it: given tasks, listened to, and ended whatever it does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+from maxk_lab.sweeps.run.workers.board import Board
+from maxk_lab.sweeps.run.workers.guard import Guard, kill_group
+from maxk_lab.sweeps.run.workers.worker import Task, work
+
+# Seconds that a worker has to leave between two files, then after SIGTERM, then after SIGKILL.
+# Only a process that the system itself holds up, as for a lost disk, outlasts all three.
+ASKED, TERMINATED, KILLED = 1.5, 1.0, 1.0
+_TICK = 0.02
+
+
+class Worker:
+    """A worker process: its pipe, its board, and the task that it has."""
+
+    def __init__(self, guard: Guard) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe: Connection
+        self.pipe, theirs = context.Pipe()
+        self.board, self._guard = Board(), guard
+        self.task: Task | None = None
+        self.ready = False
+        # The time of its last step: its start, that of its task, or a record.
+        self.since = time.monotonic()
+        self._process = context.Process(
+            target=work, args=(theirs, self.board), name="maxk-lab worker"
+        )
+        # Until it has a group of its own, Ctrl-C in a terminal would reach it, too.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            theirs.close()
+        guard.add(self.group)
+
+    @property
+    def group(self) -> int:
+        """The number of its process group, which is that of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs; processes that it has started do not count."""
+        return self._process.is_alive()
+
+    @property
+    def ending(self) -> str:
+        """The way in which the process ended, e.g. `signal SIGKILL`, or `exit code 9`."""
+        code = self._process.exitcode
+        if code is not None and code < 0:
+            return f"signal {signal.Signals(-code).name}"
+        return f"exit code {code}"
+
+    def begin(self, task: Task) -> None:
+        """Give it a task. One that has just died takes none, which `alive` then tells."""
+        self.task, self.since = task, time.monotonic()
+        with contextlib.suppress(OSError):
+            self.pipe.send(task)
+
+    def events(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the events that it has told since the last call."""
+        try:
+            while self.pipe.poll():
+                name, payload = json.loads(self.pipe.recv_bytes())
+                yield name, payload
+        except (EOFError, OSError, ValueError, TypeError):
+            # It has ended, or a function of the user has written to the pipe.
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill the process and all that it has started, and wait for its end."""
+        kill_group(self.group)
+        # It may not have its group yet.
+        self._process.kill()
+        self._process.join(KILLED)
+        self._guard.remove(self.group)
+        self.pipe.close()
+
+
+def stop(workers: Iterable[Worker]) -> None:
+    """End workers within five seconds: ask each to leave, then SIGTERM, then SIGKILL."""
+    running = list(workers)
+    for worker in running:
+        worker.pipe.close()
+    if not _gone(running, ASKED):
+        for worker in running:
+            if worker.alive:
+                _terminate(worker.group)
+        _gone(running, TERMINATED)
+    for worker in running:
+        worker.kill()
+
+
+def _gone(workers: Iterable[Worker], seconds: float) -> bool:
+    """Wait until the workers have ended, but no longer than this; return whether they have."""
+    end = time.monotonic() + seconds
+    while any(worker.alive for worker in workers):
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_TICK)
+    return True
+
+
+def _terminate(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGTERM)

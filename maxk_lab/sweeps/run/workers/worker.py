@@ -1,0 +1,211 @@
+"""The work of a worker process: measure the cells of a unit and write each record at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from maxk_lab.calls import watch
+from maxk_lab.catalogue import load
+from maxk_lab.files import WRITING, StorageError
+from maxk_lab.sweeps.run.records import Record, RunDirectory, Status
+from maxk_lab.sweeps.run.workers.board import Board
+
+# Progress of one kind is reported at most this often, or the log would outgrow the records.
+SECONDS_BETWEEN_EVENTS = 0.5
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# The characters of an error that a record keeps: its beginning, and its end, which says most.
+KEPT_OF_ERROR = 10_000
+
+
+@dataclass(frozen=True)
+class Task:
+    """A unit to measure, as plain data: what a worker needs to know."""
+
+    key: int
+    label: str
+    unit: dict[str, Any]
+    cells: tuple[dict[str, Any], ...]
+    root: str
+    measure: str
+    provenance: dict[str, Any]
+
+    @property
+    def cell_ids(self) -> list[str]:
+        """The ids of the cells to measure."""
+        return [cell["id"] for cell in self.cells]
+
+
+def work(pipe: Connection, board: Board) -> None:
+    """Measure the tasks that come through `pipe`, and tell their events through it, until it ends.
+
+    The process has one thread to compute with and a group of its own, which Ctrl-C in a terminal
+    does not reach: the parent decides when it ends. It leaves as soon as the parent stops or dies.
+    """
+    os.setsid()
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    _print_to_stderr()
+    watch(board)
+    tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(pipe, tasks), daemon=True).start()
+    _send(pipe, "ready", {})
+    while True:
+        run_unit(tasks.get(), pipe)
+
+
+def _receive(pipe: Connection, tasks: queue.SimpleQueue[Task]) -> None:
+    """Take in tasks; at the end of the pipe, which only the parent holds, leave between two files.
+
+    What the functions of the user have started goes, too.
+    """
+    try:
+        while True:
+            tasks.put(pipe.recv())
+    except (EOFError, OSError):
+        with WRITING:
+            os.killpg(os.getpid(), signal.SIGKILL)
+
+
+def _print_to_stderr() -> None:
+    """Send what a function of the user prints to stderr: stdout is for the results of the verb."""
+    try:
+        os.dup2(sys.__stderr__.fileno() if sys.__stderr__ else -1, 1)
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _send(pipe: Connection, name: str, payload: dict[str, Any]) -> None:
+    """Send an event as JSON, which cannot be made to run anything where it is read."""
+    try:
+        pipe.send_bytes(json.dumps([name, payload], default=str).encode())
+    except OSError:
+        # The parent is gone, or a function of the user has closed the pipe: nobody listens.
+        os._exit(1)
+
+
+def run_unit(task: Task, pipe: Connection) -> None:
+    """Measure the cells of a task; an error with a cell becomes its record and is not raised.
+
+    Nothing that a function of the user raises ends the process, not even `SystemExit`.
+    """
+    run = RunDirectory(task.root)
+    reporter = _Reporter(pipe, task)
+    reporter.tell("unit_started", pid=os.getpid(), cell_ids=task.cell_ids)
+    measuring = _Measuring(run, task, reporter)
+    try:
+        try:
+            measure = load(task.measure)
+            results = measure(
+                task.unit, list(task.cells), cache=run.cache_path, event=reporter.progress
+            )
+            measuring.write_all(results)
+        except StorageError:
+            raise
+        except BaseException as error:
+            measuring.fail_rest(_told(error))
+        else:
+            measuring.fail_rest(f"{task.measure} gave no result for this cell")
+    except StorageError as error:
+        # No fault of the cell: it is measured when there is room for its record.
+        reporter.tell("cannot_write", error=str(error))
+    reporter.tell("unit_finished")
+
+
+def _told(error: BaseException) -> str:
+    """Return the traceback of an error, whatever the user's own class of errors does."""
+    try:
+        text = "".join(traceback.format_exception(error))
+    except BaseException:
+        text = f"{type(error).__name__}, which cannot be told"
+    if len(text) <= 2 * KEPT_OF_ERROR:
+        return text
+    left_out = len(text) - 2 * KEPT_OF_ERROR
+    return f"{text[:KEPT_OF_ERROR]}\n[{left_out} characters are left out]\n{text[-KEPT_OF_ERROR:]}"
+
+
+class _Reporter:
+    def __init__(self, pipe: Connection, task: Task) -> None:
+        self._pipe, self._task, self._process = pipe, task, os.getpid()
+        self._last: dict[str, float] = {}
+
+    def tell(self, name: str, **payload: Any) -> None:
+        self.leave_copies()
+        _send(self._pipe, name, {"unit": self._task.label, "key": self._task.key, **payload})
+
+    def leave_copies(self) -> None:
+        """End here in a copy of the process: a function of the user that forked came back twice."""
+        if os.getpid() != self._process:
+            os._exit(0)
+
+    def progress(self, name: str, payload: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if now - self._last.get(name, -SECONDS_BETWEEN_EVENTS) >= SECONDS_BETWEEN_EVENTS:
+            self._last[name] = now
+            self.tell("progress", phase=name, **payload)
+
+
+class _Measuring:
+    def __init__(self, run: RunDirectory, task: Task, reporter: _Reporter) -> None:
+        self._run, self._task, self._reporter = run, task, reporter
+        self._open = {cell["id"]: cell for cell in task.cells}
+        self._since = time.monotonic()
+
+    def write_all(self, results: Iterable[tuple[str, dict[str, Any] | Exception]]) -> None:
+        for cell_id, result in results:
+            if cell_id not in self._open:
+                raise ValueError(
+                    f"{self._task.measure} gave a result for {cell_id!r}, "
+                    "which was not asked for or is done"
+                )
+            if isinstance(result, StorageError):
+                raise result
+            if isinstance(result, BaseException):
+                self._write(cell_id, error=_told(result))
+            else:
+                self._write(cell_id, metrics=result)
+
+    def fail_rest(self, error: str) -> None:
+        for cell_id in list(self._open):
+            self._write(cell_id, error=error)
+
+    def _write(
+        self, cell_id: str, *, metrics: dict[str, Any] | None = None, error: str | None = None
+    ) -> None:
+        self._reporter.leave_copies()
+        now = time.monotonic()
+        # The first cell of a unit carries the time of what all share: they add up to the unit.
+        timings: dict[str, Any] = {
+            "seconds": round(now - self._since, 6),
+            "finished": round(time.time(), 3),
+        }
+        if metrics is not None and "timings" in metrics:
+            # Metrics are the same on every run; what a clock said belongs with the timings.
+            timings = metrics["timings"] | timings
+            metrics = {name: value for name, value in metrics.items() if name != "timings"}
+        self._since = now
+        cell, provenance = self._open[cell_id], self._task.provenance
+        try:
+            status: Status = "failed" if metrics is None else "done"
+            self._run.write(Record(cell, status, metrics, error, provenance, timings))
+        except StorageError:
+            raise
+        except Exception as refused:
+            error = f"the metrics cannot be kept: {_told(refused)}"
+            self._run.write(Record(cell, "failed", None, error, provenance, timings))
+        del self._open[cell_id]
+        if error is None:
+            self._reporter.tell("cell_done", cell=cell_id, seconds=timings["seconds"])
+        else:
+            self._reporter.tell("cell_failed", cell=cell_id, error=error.strip().splitlines()[-1])
