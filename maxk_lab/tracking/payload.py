@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maxk_lab.sweeps.plan.identity import content_hash
+from maxk_lab.sweeps.run.provenance import TOLD
 from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.tracking.table import Metrics, PayloadTable
 
@@ -64,7 +65,10 @@ def _payload(
         config={
             **identity,
             "spec": dict(spec),
-            "provenance": dict(records[-1].provenance),
+            # Records of earlier versions hold more: the command line and the name of the machine.
+            "provenance": {
+                key: told for key, told in records[-1].provenance.items() if key in TOLD
+            },
         },
         metrics=metrics,
         tables=kind.tables(records),

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 import struct
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.tracking.payload import payloads
-from maxk_lab.tracking.wandb_tracker import track
+from maxk_lab.tracking.wandb_tracker import TrackingError, track
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
@@ -47,7 +48,14 @@ def run(tmp_path):
         else:
             points = {"variance": float(number), "scale": None, "value": -1.5}
             metrics = gradient_metrics(cell.as_dict(), **points)
-            directory.write(Record(cell.as_dict(), "done", metrics, provenance={"host": "here"}))
+            directory.write(
+                Record(
+                    cell.as_dict(),
+                    "done",
+                    metrics,
+                    provenance={"platform": "Linux", "host": "here", "argv": ["run"]},
+                )
+            )
     return directory
 
 
@@ -76,6 +84,8 @@ def wandb_records(path):
 def summaries(folder):
     """The last value of every logged key in an offline run, and its config."""
     (path,) = folder.glob("*.wandb")
+    assert socket.gethostname().encode() not in path.read_bytes()
+    assert sys.executable.encode() not in path.read_bytes()
     deadline = time.monotonic() + 30
     # wandb's own process may still be writing the end of the file when finish() returns.
     while not any(record.HasField("exit") for record in wandb_records(path)):
@@ -106,7 +116,7 @@ def test_the_offline_files_contain_the_records(run, capfd):
     assert "stage0/maxk/centred/n8/k2/variance" not in second
     assert (second["cells_done"], second["cells_failed"]) == (1, 1)
     assert config["spec"]["gradient"]["pool"] == 32
-    assert config["provenance"] == {"host": "here"}
+    assert config["provenance"] == {"platform": "Linux"}
     assert capfd.readouterr().out == ""
 
 
@@ -117,7 +127,8 @@ def test_sending_again_is_the_same_run_with_the_figures_by_then(run):
     picture.parent.mkdir(parents=True)
     picture.write_bytes(PIXEL)
     time.sleep(1.1)  # wandb names its folders by the second
-    (again, _) = track(run, "offline")
+    (again, second) = track(run, "offline")
+    assert sorted(run.root.glob("wandb/offline-run-*")) == sorted(map(Path, (again, second)))
     assert first.rsplit("-", 1)[1] == again.rsplit("-", 1)[1]
     assert len(list(Path(again).rglob("variance*.png"))) == 1
 
@@ -248,7 +259,7 @@ def test_two_studies_of_one_seed_are_two_runs(run):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("server on fire"), SystemExit(1)])
-def test_a_failing_wandb_is_a_warning(run, monkeypatch, error):
+def test_a_failing_wandb_is_told(run, monkeypatch, error):
     import wandb
 
     def fail(**_):
@@ -256,17 +267,37 @@ def test_a_failing_wandb_is_a_warning(run, monkeypatch, error):
 
     before = {path.name: path.read_bytes() for path in run.cells_path.iterdir()}
     monkeypatch.setattr(wandb, "init", fail)
-    with pytest.warns(
-        RuntimeWarning, match=f"{type(error).__name__}: {error}; try again with: maxk-lab track"
-    ):
-        assert track(run, "offline") == []
+    told = f"0 of 2 runs sent: {type(error).__name__}: {error}; the records are safe"
+    with pytest.raises(TrackingError, match=told) as caught:
+        track(run, "offline")
+    assert f"maxk-lab track {run.root} --mode offline" in str(caught.value)
+    assert caught.value.sent == []
     assert {path.name: path.read_bytes() for path in run.cells_path.iterdir()} == before
 
 
-def test_no_wandb_at_all_is_a_warning(run, monkeypatch):
+def test_no_wandb_at_all_is_told(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.warns(RuntimeWarning, match="records are safe"):
-        assert track(run, "offline") == []
+    with pytest.raises(TrackingError, match="the records are safe"):
+        track(run, "offline")
+
+
+@pytest.mark.slow
+def test_what_was_sent_before_a_failure_is_told(run, monkeypatch):
+    import wandb
+
+    start, started = wandb.init, []
+
+    def fail_at_the_second(**settings):
+        started.append(settings["name"])
+        if len(started) == 2:
+            raise SystemExit(3)
+        return start(**settings)
+
+    monkeypatch.setattr(wandb, "init", fail_at_the_second)
+    with pytest.raises(TrackingError, match="1 of 2 runs sent: SystemExit: 3") as caught:
+        track(run, "offline")
+    (place,) = caught.value.sent
+    assert list(Path(place).glob("*.wandb"))
 
 
 def test_online_without_a_key_asks_nobody(run, monkeypatch, tmp_path):
@@ -274,8 +305,24 @@ def test_online_without_a_key_asks_nobody(run, monkeypatch, tmp_path):
 
     monkeypatch.setattr(wandb, "login", lambda *, prompt, verify: prompt)
     monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("started without a key"))
-    with pytest.warns(RuntimeWarning, match="no API key"):
-        assert track(run, "online") == []
+    with pytest.raises(TrackingError, match="0 of 2 runs sent: no API key; set WANDB_API_KEY"):
+        track(run, "online")
+
+
+@pytest.mark.slow
+def test_settings_in_the_current_folder_change_nothing(run, tmp_path):
+    """They could name another server, which would get the key."""
+    (tmp_path / "wandb").mkdir()
+    (tmp_path / "wandb" / "settings").write_text("[default]\nbase_url = http://elsewhere.test\n")
+    code = (
+        "import wandb; from maxk_lab.tracking.wandb_tracker import _set_up; _set_up(); "
+        "print(wandb.setup().settings.base_url)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "elsewhere" not in done.stdout
+    assert done.stdout.startswith("https://")
 
 
 def test_disabled_imports_no_wandb(run):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import duration, emit_json, say, warn
 from maxk_lab.cli.execution import execute_plan
 from maxk_lab.cli.runs import planned, skipped_as_json
+from maxk_lab.errors import first_line
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
@@ -88,25 +88,22 @@ def _track(plan: Plan, directory: RunDirectory) -> list[str]:
     tracking = plan.spec.tracking
     if tracking.wandb == "disabled":
         return []
-    try:
-        from maxk_lab.report.write import write_figures
-        from maxk_lab.tracking.wandb_tracker import track
+    from maxk_lab.report.write import write_figures
+    from maxk_lab.tracking.wandb_tracker import TrackingError, track
 
-        say("Drawing the figures and sending the records to W&B")
+    say("Drawing the figures and sending the records to W&B")
+    try:
         write_figures(directory, plan)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            places: list[str] = track(directory, tracking.wandb, tracking.project, plan=plan)
+        return track(directory, tracking.wandb, tracking.project, plan=plan)
+    except TrackingError as error:
+        warn(f"not tracked: {error}")
+        return error.sent
     except Exception as error:
         warn(
-            f"not tracked: {error}; "
+            f"not tracked: {first_line(error)}; "
             f"try again with: maxk-lab track {shlex.quote(str(directory.root))}"
         )
         return []
-    for warning in caught:
-        if issubclass(warning.category, UserWarning):
-            warn(str(warning.message))
-    return places
 
 
 def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, again: str) -> None:

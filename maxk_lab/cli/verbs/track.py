@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, say
+from maxk_lab.cli.console import complain, emit_json, say
 
 
 class Mode(StrEnum):
@@ -30,25 +31,36 @@ def track(
 ) -> None:
     """Send a run's finished records to Weights & Biases (again).
 
+    Exits with 1 when that fails; the records are only read.
+
     \b
     [bold]maxk-lab track tsp_sweep --mode online[/bold]
     """
     from maxk_lab.report.write import write_figures
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.records import find_run
+    from maxk_lab.tracking.wandb_tracker import TrackingError
     from maxk_lab.tracking.wandb_tracker import track as send
 
     directory = find_run(run, results)
     plan = make_plan(directory.spec())
     write_figures(directory, plan)
-    places = send(directory, mode.value, plan=plan)
+    try:
+        places = send(directory, mode.value, plan=plan)
+    except TrackingError as error:
+        complain(error)
+        emit_json(error.sent) if json else _say_where(error.sent, mode)
+        raise typer.Exit(1) from None
     if json:
         emit_json(places)
-        return
+    elif places:
+        _say_where(places, mode)
+    else:
+        say("nothing was tracked: no cell has a record yet")
+
+
+def _say_where(places: list[str], mode: Mode) -> None:
     for place in places:
         typer.echo(place)
-    if not places:
-        say("nothing was tracked")
-    elif mode is Mode.offline:
-        more = " ..." if len(places) > 1 else ""
-        say(f"send them later with: wandb sync {places[0]}{more}")
+    if places and mode is Mode.offline:
+        say(f"send them later with: wandb sync {shlex.join(places)}")

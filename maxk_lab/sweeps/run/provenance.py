@@ -1,11 +1,14 @@
-"""Provenance: the code, versions, command and machine that a record comes from."""
+"""Provenance: the code, versions and kind of machine that a record comes from.
+
+Whoever gets the records learns what reproduces them, and nothing about who measured them: no
+command line, which may hold a secret, no name of the machine or its user, no place in its files.
+The settings are in `spec.yaml`, and in the record what tells the cell from others.
+"""
 
 from __future__ import annotations
 
 import platform
-import socket
 import subprocess
-import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,11 +16,12 @@ from typing import Any
 
 import maxk_lab
 
+TOLD = ("git", "versions", "platform", "started")
 PACKAGES = ("torch", "rl4co", "tensordict", "numpy", "scipy")
 
 
 def collect_provenance() -> dict[str, Any]:
-    """Return git commit and dirty flag, versions, command line, host, platform and time (UTC)."""
+    """Return git commit and dirty flag, versions, platform and time (UTC)."""
     return {
         "git": _git(Path(maxk_lab.__file__).parent),
         "versions": {
@@ -25,8 +29,6 @@ def collect_provenance() -> dict[str, Any]:
             "python": platform.python_version(),
             **{package: _version(package) for package in PACKAGES},
         },
-        "argv": list(sys.argv),
-        "host": socket.gethostname(),
         "platform": platform.platform(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -136,9 +136,8 @@ def test_measuring_again_does_not_resume_from_what_the_cache_keeps_of_a_cell(
 def test_records_carry_their_provenance(go: Go, run: RunDirectory, plan: Plan) -> None:
     go(only="seed=0,n=4,baseline=none")
     (record,) = run.records(plan)
-    assert set(record.provenance) == {"git", "versions", "argv", "host", "platform", "started"}
+    assert set(record.provenance) == {"git", "versions", "platform", "started"}
     assert {"maxk_lab", "python", "torch", "rl4co"} <= set(record.provenance["versions"])
-    assert record.provenance["argv"] == sys.argv
     assert set(record.timings) == {"seconds", "finished"}
     assert run.spec() == load_spec("sweep.yaml")
 

@@ -18,6 +18,7 @@ from typing import Any
 from maxk_lab.calls import watch
 from maxk_lab.catalogue import load
 from maxk_lab.files import WRITING, StorageError
+from maxk_lab.sweeps.run.places import without_places
 from maxk_lab.sweeps.run.records import Record, RunDirectory, Status
 from maxk_lab.sweeps.run.workers.board import Board
 
@@ -126,7 +127,7 @@ def run_unit(task: Task, pipe: Connection) -> None:
 def _told(error: BaseException) -> str:
     """Return the traceback of an error, whatever the user's own class of errors does."""
     try:
-        text = "".join(traceback.format_exception(error))
+        text = without_places("".join(traceback.format_exception(error)))
     except BaseException:
         text = f"{type(error).__name__}, which cannot be told"
     if len(text) <= 2 * KEPT_OF_ERROR:
