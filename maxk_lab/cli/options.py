@@ -62,3 +62,8 @@ def report_command(run: str, results: Path) -> str:
 def results_option(results: Path) -> str:
     """Return the option by which a suggested command finds the same results; empty by default."""
     return "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
+
+
+def fsck_hint(root: Path) -> str:
+    """Return what to do about damaged records of a run, for the end of a sentence."""
+    return f"what is, and how to measure it again: maxk-lab fsck {shlex.quote(str(root))}"

@@ -38,12 +38,14 @@ def _judged(
 ) -> ClaimVerdict:
     points = [_point(row, kind.axes) for row in studies[kind.name].rows]
     met = [tuple(point["row"] for point in found) for found in claim.points(points)]
-    reason = _why_undecided([row for found in met for row in found])
+    rows = [row for found in met for row in found]
+    reason = _why_undecided(rows)
     judged: Judged = ("undecided", reason)
     if not reason:
         part: ClaimsPart = kind.part("claims")
         judged = part.judge(claim, met, alpha)
-    return ClaimVerdict(claim.name, _words(claim), *judged)
+    complete = all(row.all_finished for row in rows)
+    return ClaimVerdict(claim.name, _words(claim), *judged, judged=complete)
 
 
 def _point(row: PooledRow, axes: Sequence[str]) -> dict[str, Any]:

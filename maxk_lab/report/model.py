@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from maxk_lab.report.rows import PooledRow, Rows
@@ -13,12 +13,16 @@ Verdict = Literal["supported", "refuted", "undecided"]
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """The verdict on one claim of the sweep: the claim in words, and what was measured."""
+    """The verdict on one claim of the sweep: the claim in words, and what was measured.
+
+    It cannot be `judged` where cells that it speaks of are not measured.
+    """
 
     name: str
     text: str
     verdict: Verdict
     detail: str
+    judged: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,20 +47,46 @@ class Header:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """How many cells are planned, and how many of these are in each state.
+
+    A cell is damaged or stale where its record cannot be used, and missing where there is none.
+    """
+
+    planned: int = 0
+    done: int = 0
+    failed: int = 0
+    damaged: int = 0
+    stale: int = 0
+    missing: int = 0
+
+    def __str__(self) -> str:
+        """`all 8 cells measured`, or `5 of 8 cells measured; 1 failed, 2 missing`."""
+        if self.done == self.planned:
+            return f"all {self.planned} cells measured" if self.planned else "no cells are planned"
+        states = list(asdict(self).items())[2:]
+        rest = ", ".join(f"{count} {state}" for state, count in states if count)
+        return f"{self.done} of {self.planned} cells measured; {rest}"
+
+
+@dataclass(frozen=True)
 class Summary:
     """Everything a report shows; each format and figure is a function of this value.
 
     `studies` has the rows of every kind by its name, in the catalogue's order; `figures` are those
-    that the sweep file declares. `failed` and `missing` are cells of the plan without a result,
-    `stale` are records that the plan does not use, `problems` those that could not be read.
+    that the sweep file declares. `counts` has the states of the planned cells; those that are
+    `failed`, `missing` or `damaged` have no result. `stale` are records that the plan does not use,
+    of its cells or of others, and `problems` say where the damaged ones are and what is wrong.
     """
 
     header: Header
     studies: Mapping[str, Rows[PooledRow]]
+    counts: Counts = field(default_factory=Counts)
     figures: tuple[Any, ...] = ()
     claims: tuple[ClaimVerdict, ...] = ()
     failed: tuple[Failure, ...] = ()
     missing: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     level: float = 0.95
@@ -66,3 +96,13 @@ class Summary:
     def refuted(self) -> bool:
         """Some claim is refuted."""
         return any(claim.verdict == "refuted" for claim in self.claims)
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """The names of the claims that cannot be judged."""
+        return tuple(claim.name for claim in self.claims if not claim.judged)
+
+    @property
+    def sound(self) -> bool:
+        """No claim is refuted or cannot be judged, no cell failed and no record is damaged."""
+        return not (self.refuted or self.unjudged or self.failed or self.problems)

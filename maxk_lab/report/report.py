@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from maxk_lab.report.absent import absent_lines, standing_lines
 from maxk_lab.report.document import Block, Bullets, Chapter, Paragraph, Section
 from maxk_lab.report.model import Header, Summary
 from maxk_lab.report.parts import SectionPart
 from maxk_lab.sweeps.studies import STUDIES, in_reading_order
-
-# So many rows without a result are listed, and the rest counted.
-_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -46,18 +44,21 @@ class Report:
 
     @property
     def blocks(self) -> list[Block]:
-        """All there is to read: the header, claims, rows without a result, then the sections."""
+        """All there is to read: what was measured at all, the header, claims, then the sections."""
         summary = self.summary
-        blocks: list[Block] = [Paragraph(tuple(header_lines(summary.header)))]
+        first = (*standing_lines(summary), *header_lines(summary.header))
+        blocks: list[Block] = [Paragraph(first)]
         if summary.claims:
             items = tuple(
                 f"{claim.verdict.upper()} — {claim.name}: {claim.text}. Measured: {claim.detail}."
                 for claim in summary.claims
             )
             blocks.append(Bullets("Claims", items))
-        absent = _absent(summary)
+        absent = tuple(absent_lines(summary))
         if absent:
-            blocks.append(Bullets("Without a result", tuple(absent)))
+            blocks.append(Bullets("Without a result", absent))
+        if not summary.counts.done:  # tables of dashes
+            return blocks
         return [*blocks, *(block for section in self.sections for block in section.blocks)]
 
 
@@ -71,27 +72,3 @@ def header_lines(header: Header) -> list[str]:
     if versions:
         lines.append(f"versions: {versions}")
     return lines
-
-
-def _absent(summary: Summary) -> list[str]:
-    items = [
-        f"failed: {failure.path} seed {failure.seed} (cell {failure.cell}): {failure.error}"
-        for failure in summary.failed
-    ]
-    missing = set(summary.missing)
-    unfinished = [
-        f"not finished: {row.key.path} seed {seed} (cell {cell})"
-        for study in summary.studies.values()
-        for row in study.rows
-        for seed, cell in row.cells.items()
-        if cell in missing
-    ]
-    items += unfinished[:_LISTED]
-    if len(unfinished) > _LISTED:
-        items.append(f"and {len(unfinished) - _LISTED} more")
-    if summary.stale:
-        items.append(
-            f"stale records, of another sweep file or version, not used: {len(summary.stale)} "
-            f"({', '.join(summary.stale[:5])}{', …' if len(summary.stale) > 5 else ''})"
-        )
-    return items + [f"unreadable record: {problem}" for problem in summary.problems]

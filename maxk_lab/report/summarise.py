@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.report.claims import judge_claims
-from maxk_lab.report.model import Failure, Header, Summary
+from maxk_lab.report.model import Counts, Failure, Header, Summary
 from maxk_lab.report.parts import RowsPart
 from maxk_lab.report.rows import grouped
 from maxk_lab.sweeps.studies import STUDIES
@@ -37,7 +38,7 @@ def summarise(
         claims=spec.claims,
         figures=spec.figures,
         stale=stale,
-        problems=run.problems,
+        damaged=run.damaged,
         level=level,
         alpha=alpha,
     )
@@ -52,11 +53,14 @@ def summarise_records(
     claims: Sequence[Claim] = (),
     figures: Sequence[Figure] = (),
     stale: Sequence[str] = (),
-    problems: Sequence[str] = (),
+    damaged: Mapping[str, str] = MappingProxyType({}),
     level: float = 0.95,
     alpha: float = 0.05,
 ) -> Summary:
-    """The summary of planned cells and their records; see `summarise`."""
+    """The summary of planned cells and their records; see `summarise`.
+
+    `damaged` says of the cells whose record is damaged what is wrong with it.
+    """
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
     of_kind = grouped(cells, lambda cell: str(cell["study"]))
@@ -66,9 +70,18 @@ def summarise_records(
             name: part.pool(of_kind.get(name, []), done, level=level, alpha=alpha)
             for name, part in parts.items()
         }
+    without = _without_record(
+        [cell["id"] for cell in cells if cell["id"] not in by_id], damaged, set(stale)
+    )
     return Summary(
         header=_header(name, description, cells, list(by_id.values())),
         studies=studies,
+        counts=Counts(
+            planned=len(cells),
+            done=len(done),
+            failed=len(by_id) - len(done),
+            **{state: len(ids) for state, ids in without.items()},
+        ),
         figures=tuple(figures),
         claims=tuple(judge_claims(claims, studies, alpha=alpha)),
         failed=tuple(
@@ -76,12 +89,23 @@ def summarise_records(
             for cell in cells
             if cell["id"] in by_id and cell["id"] not in done
         ),
-        missing=tuple(cell["id"] for cell in cells if cell["id"] not in by_id),
+        missing=tuple(without["missing"]),
+        damaged=tuple(without["damaged"]),
         stale=tuple(stale),
-        problems=tuple(problems),
+        problems=tuple(damaged.values()),
         level=level,
         alpha=alpha,
     )
+
+
+def _without_record(
+    ids: Sequence[str], damaged: Mapping[str, str], stale: Collection[str]
+) -> dict[str, list[str]]:
+    """The cells without a record to use, by what became of it."""
+    found: dict[str, list[str]] = {"damaged": [], "stale": [], "missing": []}
+    for one in ids:
+        found["damaged" if one in damaged else "stale" if one in stale else "missing"].append(one)
+    return found
 
 
 def _failure(cell: Mapping[str, Any], record: Record) -> Failure:

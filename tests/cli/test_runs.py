@@ -87,7 +87,7 @@ def test_a_refuted_claim_makes_report_exit_with_1(there: Path, lab: Lab, tmp_pat
     assert lab("run", str(tmp_path / "wrong.yaml"), "--results", results).exit_code == 0
     result = lab("report", "--results", results, "--out", str(tmp_path / "out"))
     assert result.exit_code == 1
-    assert result.stdout.startswith("REFUTED    wrong\n")
+    assert result.stdout.startswith("All 20 cells measured.\nREFUTED    wrong\n")
     assert lab("report", "--results", results).exit_code == 1
 
 
@@ -96,7 +96,7 @@ def test_show_traces_a_cell_by_a_prefix_of_its_id(there: Path, lab: Lab) -> None
     view = json.loads(lab("show", path.stem[:8], "--json").stdout)
     record = json.loads(path.read_text(encoding="utf-8"))
     assert view["name"] == path.stem
-    assert view["metrics"] == record["metrics"]
+    assert {"cell": path.stem, **view["metrics"]} == record["metrics"]
     assert view["provenance"] == record["provenance"]
     baseline = record["cell"]["baseline"]
     text = lab("show", path.stem).stdout

@@ -86,7 +86,7 @@ def test_show_gives_the_final_curve_with_intervals_and_formulas(there: Path, lab
     assert "maxk_lab.estimators.baselines.leave_one_out:centred_weights" in text
     assert "per_instance" not in text
     view = json.loads(lab("show", record["cell"]["id"], "--json").stdout)
-    assert view["metrics"] == record["metrics"]
+    assert {"cell": view["name"], **view["metrics"]} == record["metrics"]
 
 
 def test_show_names_the_files_of_a_policy(there: Path, lab: Lab) -> None:

@@ -72,8 +72,11 @@ def test_damaged_and_stale_records_are_named(run):
         found = summarise(run)
     finally:
         path.write_bytes(whole)
-    assert found.missing == (plan.cells[0].id,)
+    assert (found.damaged, found.missing) == ((plan.cells[0].id,), ())
     assert len(found.problems) == 1
+    assert str(found.counts) == "47 of 48 cells measured; 1 damaged"
+    assert not found.sound
+    assert run.spec().claims[0].name in found.unjudged or found.claims[0].judged
     assert sum(not row.all_finished for row in found.studies["gradient"].rows) == 1
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import console, say
+from maxk_lab.cli.console import console, say, warn
 from maxk_lab.memory import never_collected
 from maxk_lab.report.formats.catalogue import CATALOGUE
 
@@ -36,7 +36,7 @@ def report(
 ) -> None:
     """Report a run: the tables of every study, and a verdict on each claim.
 
-    Exits with 1 when a claim is refuted or cells failed.
+    Exits with 1 when a claim is refuted or cannot be judged, cells failed or a record is damaged.
 
     \b
     [bold]maxk-lab report[/bold]                                     the latest run
@@ -63,21 +63,29 @@ def report(
             for directory in directories:
                 words = ["report", str(directory.root), "--out", str(directory.report_path)]
                 say(f"As files, with figures: maxk-lab {shlex.join(words)}")
-    if any(summary.refuted or summary.failed for summary in summaries):
+    for directory, summary in zip(directories, summaries, strict=True):
+        if summary.problems:
+            warn(f"{len(summary.problems)} damaged; {options.fsck_hint(directory.root)}")
+    if not all(summary.sound for summary in summaries):
         raise typer.Exit(1)
 
 
 def _write(summary: Summary, folder: Path) -> None:
     """Write the files; print verdicts and failures, and say where the rest is."""
+    from maxk_lab.report.absent import failure_lines, standing_lines
     from maxk_lab.report.write import write_report
 
     paths = write_report(summary, folder)
+    for line in standing_lines(summary):
+        typer.echo(line)
     for claim in summary.claims:
         typer.echo(f"{claim.verdict.upper():<9}  {claim.name}")
         if claim.verdict != "supported":
             typer.echo(f"           {claim.text}\n           {claim.detail}")
-    for failure in summary.failed:
-        typer.echo(f"FAILED     cell {failure.cell}, {failure.path}: {failure.error}")
+    for line in failure_lines(summary):
+        typer.echo(f"FAILED     {line}")
+    for problem in summary.problems:
+        typer.echo(f"DAMAGED    {problem}")
     figures = sum(path.suffix == ".png" for path in paths)
     drawn = f"{figures} figure{'' if figures == 1 else 's'}"
     say(f"Wrote {folder}/report.md, {drawn} and {len(paths)} files in all")

@@ -19,6 +19,7 @@ def _mapping(report: Report) -> dict[str, Any]:
     summary, chapters = report.summary, report.chapters.values()
     return {
         "header": asdict(summary.header),
+        "counts": asdict(summary.counts),
         "level": summary.level,
         "alpha": summary.alpha,
         **{name: lines for chapter in chapters for name, lines in chapter.basis.items()},
@@ -27,6 +28,7 @@ def _mapping(report: Report) -> dict[str, Any]:
         "undefined": [line for chapter in chapters for line in chapter.undefined],
         "failed": [asdict(failure) for failure in summary.failed],
         "missing": summary.missing,
+        "damaged": summary.damaged,
         "stale": summary.stale,
         "problems": summary.problems,
     }

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shortened
 from maxk_lab.fields import Number, Recorded
 from maxk_lab.findings import findings
 from maxk_lab.sweeps.studies import STUDIES
@@ -153,10 +153,7 @@ def _validated(model: type[Model], content: Any) -> Model:
 
 def _told(error: ValidationError, model: type[BaseModel]) -> str:
     try:
-        found = [
-            text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…"
-            for text in findings(error, model)
-        ]
+        found = [shortened(text, _LETTERS) for text in findings(error, model)]
     except ValueError:  # such as a number of more digits than Python spells
         return f"{error.error_count()} of its values cannot be there"
     more = [f"and {len(found) - _SENTENCES} more"] if len(found) > _SENTENCES else []

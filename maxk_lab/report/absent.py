@@ -1,0 +1,67 @@
+"""The words for what a report has no numbers of: failed, damaged, stale and missing cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from maxk_lab.report.model import Failure, Summary
+from maxk_lab.report.naming import listed
+from maxk_lab.report.rows import grouped
+
+# So many cells are listed one by one.
+_LISTED = 20
+# So many names stand in a line.
+_NAMED = 5
+
+
+def standing_lines(summary: Summary) -> list[str]:
+    """Return the first lines: how many cells have a result, and what cannot be said without."""
+    counts = str(summary.counts)
+    lines = [f"{counts[0].upper()}{counts[1:]}."]
+    if summary.unjudged:
+        names = listed(summary.unjudged, _NAMED)
+        lines.append(f"Claims that cannot be judged for want of cells: {names}.")
+    return lines
+
+
+def absent_lines(summary: Summary) -> list[str]:
+    """Return a line for every cell without a result, or for many of them together."""
+    items = [f"failed: {line}" for line in failure_lines(summary)]
+    items += [f"damaged: {problem}" for problem in summary.problems]
+    missing = {*summary.missing, *summary.stale} - set(summary.damaged)
+    unfinished = [
+        f"not finished: {row.key.path} seed {seed} (cell {cell})"
+        for study in summary.studies.values()
+        for row in study.rows
+        for seed, cell in row.cells.items()
+        if cell in missing
+    ]
+    items += unfinished[:_LISTED]
+    if len(unfinished) > _LISTED:
+        items.append(f"and {len(unfinished) - _LISTED} more")
+    if summary.stale:
+        items.append(
+            f"stale records, of another sweep file or version, not used: {len(summary.stale)} "
+            f"({listed(summary.stale, _NAMED)})"
+        )
+    return items
+
+
+def failure_lines(summary: Summary) -> list[str]:
+    """Return a line for every failed cell; for every reason, where many failed or all did."""
+    if summary.counts.done and len(summary.failed) <= _LISTED:
+        return [f"{_place(failure)}: {failure.error}" for failure in summary.failed]
+    return list(_by_reason(summary.failed))
+
+
+def _by_reason(failures: tuple[Failure, ...]) -> Iterator[str]:
+    for reason, cells in grouped(failures, lambda failure: failure.error).items():
+        yield (
+            f"{_place(cells[0])}: {reason}"
+            if len(cells) == 1
+            else f"{len(cells)} cells, e.g. {_place(cells[0])}: {reason}"
+        )
+
+
+def _place(failure: Failure) -> str:
+    return f"{failure.path} seed {failure.seed} (cell {failure.cell})"
