@@ -94,6 +94,9 @@ class Recorded(BaseModel):
     def check(self, cell: Mapping[str, Any]) -> None:
         """Raise `ValueError` where this cannot have been measured of the cell."""
 
+    def check_points(self) -> None:
+        """Raise `ValueError` where a number is another than the rest of the record gives."""
+
     @classmethod
     def of(cls, record: Any) -> Self:
         """Return the content of a finished record. Raises `LabError` that says what is missing."""

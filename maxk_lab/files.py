@@ -61,12 +61,17 @@ def read_regular(path: str | Path, most: int) -> bytes:
     Raises `OSError` where there is none, or it cannot be read, and `ValueError` that says what lies
     there instead: a pipe would never end, and a device is not even to be opened.
     """
-    _check_regular(os.stat(path), most)
+    check_regular(path, most)
     # Should a pipe have taken the place of the file meanwhile, opening it does not wait.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
         _check_regular(os.fstat(descriptor), most)
         return file.read(most)
+
+
+def check_regular(path: str | Path, most: int) -> None:
+    """Raise as `read_regular` does, without reading the file."""
+    _check_regular(os.stat(path), most)
 
 
 def _check_regular(status: os.stat_result, most: int) -> None:

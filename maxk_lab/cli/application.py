@@ -11,6 +11,7 @@ from maxk_lab import __version__
 from maxk_lab.cli.console import complain, say
 from maxk_lab.cli.refusals import refusal
 from maxk_lab.cli.verbs.check import check
+from maxk_lab.cli.verbs.fsck import fsck
 from maxk_lab.cli.verbs.list import list_
 from maxk_lab.cli.verbs.plan import plan
 from maxk_lab.cli.verbs.recommend import recommend
@@ -52,10 +53,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 ok, 1 cells failed or a claim was refuted, 2 your mistake, "
-    "130 interrupted.",
+    epilog="Exit codes: 0 ok, 1 cells failed, records are damaged or a claim was refuted, "
+    "2 your mistake, 130 interrupted.",
 )
-for verb in (run, plan, report, recommend, check, list_, show, validate, track):
+for verb in (run, plan, report, recommend, check, list_, show, validate, track, fsck):
     app.command(verb.__name__.removesuffix("_"))(verb)
 
 

@@ -64,6 +64,6 @@ def results_option(results: Path) -> str:
     return "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
 
 
-def fsck_hint(root: Path) -> str:
-    """Return what to do about damaged records of a run, for the end of a sentence."""
-    return f"what is, and how to measure it again: maxk-lab fsck {shlex.quote(str(root))}"
+def fsck_command(root: Path) -> str:
+    """Return the command line that says what is damaged in a run."""
+    return f"maxk-lab fsck {shlex.quote(str(root))}"

@@ -37,17 +37,28 @@ def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:
 
 
 def overview(directory: RunDirectory) -> dict[str, Any]:
-    """Return name, description, folder and counts of a run."""
-    import yaml
+    """Return name, description, folder and counts of a run, or what is wrong with it."""
+    from maxk_lab.errors import LabError
 
-    spec = yaml.safe_load(directory.spec_path.read_text(encoding="utf-8")) or {}
-    states = Counter(record.status for record in directory.all_records())
+    meaning, wrong, states, files = "", [], Counter[str](), 0
+    try:
+        meaning = directory.spec().description
+    except LabError as error:
+        wrong.append(str(error).splitlines()[0])
+    try:
+        states = Counter(record.status for record in directory.all_outlines())
+        files = len(directory.ids())
+    except LabError as error:
+        wrong.append(str(error))
+    damaged = len(directory.problems)
     return {
         "name": directory.name,
-        "meaning": spec.get("description", ""),
+        "meaning": meaning,
         "folder": str(directory.root),
         "done": states["done"],
         "failed": states["failed"],
-        "not used": len(directory.ids()) - sum(states.values()),
+        "damaged": damaged,
+        "stale": files - sum(states.values()) - damaged,
         "report": str(directory.report_path) if directory.report_path.is_dir() else "",
+        "wrong": "; ".join(wrong),
     }

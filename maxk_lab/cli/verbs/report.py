@@ -65,7 +65,10 @@ def report(
                 say(f"As files, with figures: maxk-lab {shlex.join(words)}")
     for directory, summary in zip(directories, summaries, strict=True):
         if summary.problems:
-            warn(f"{len(summary.problems)} damaged; {options.fsck_hint(directory.root)}")
+            warn(
+                f"{len(summary.problems)} damaged records are not used; run the sweep again, "
+                f"or first keep them: {options.fsck_command(directory.root)} --repair"
+            )
     if not all(summary.sound for summary in summaries):
         raise typer.Exit(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,6 @@ from maxk_lab.errors import LabError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from maxk_lab.fields import Recorded
     from maxk_lab.sweeps.run.records import Record, RunDirectory
 
 
@@ -39,7 +39,7 @@ def show(
     from maxk_lab.sweeps.run.records import find_run, find_runs
 
     runs = find_runs(results)
-    if target in [run.name for run in runs] or (Path(target) / "spec.yaml").is_file():
+    if target in [run.name for run in runs] or os.path.lexists(Path(target) / "spec.yaml"):
         directory = find_run(target, results)
         view = overview(directory) | {
             "provenance": _latest_provenance(directory),
@@ -48,12 +48,12 @@ def show(
         }
     else:
         directory, record = _find_cell(runs, target, results)
-        view = _cell_view(directory, record) | ({"metrics": record.metrics} if json else {})
+        view = _cell_view(directory, record) | ({"metrics": _as_reported(record)} if json else {})
     emit_json(view) if json else _print_item(console(), "", view, indent=0)
 
 
 def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[RunDirectory, Record]:
-    found = [(run, cell) for run in runs for cell in run.ids() if cell.startswith(prefix)]
+    found = [(run, cell) for run in runs for cell in _ids(run) if cell.startswith(prefix)]
     if not found:
         known = ", ".join(run.name for run in runs) or "none"
         also = did_you_mean(prefix, [run.name for run in runs])
@@ -65,32 +65,55 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
     run, cell = found[0]
     record = run.read(cell)
     if record is None:
-        why = "; ".join(run.problems) or "it is of another version"
-        raise LabError(
-            f"the record of cell {cell} cannot be used: {why}; "
-            "run the sweep again to measure it anew"
-        )
+        why = "; ".join(run.problems) or "it is of an older version"
+        raise LabError(_unusable(run, cell, why))
+    try:
+        if record.content is not None:
+            record.content.check_points()
+    except ValueError as error:
+        raise LabError(_unusable(run, cell, f"damaged: {error}")) from None
     return run, record
 
 
-def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
-    from maxk_lab.sweeps.studies import STUDIES
+def _ids(run: RunDirectory) -> list[str]:
+    try:
+        return run.ids()
+    except LabError:  # of one run among many, which `show` of it tells
+        return []
 
-    content: type[Recorded] = STUDIES.get(record.cell["study"]).part("record").Metrics
-    metrics = dict(record.metrics or {})
-    if record.status == "done":
-        metrics |= content.of(record).shown
+
+def _unusable(run: RunDirectory, cell: str, why: str) -> str:
+    return (
+        f"the record of cell {cell} cannot be used: {why}; run the sweep again to measure it anew, "
+        f"or keep it first: {options.fsck_command(run.root)} --repair"
+    )
+
+
+def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
+    found = record.content
+    metrics = dict(record.metrics or {}) | dict(found.shown if found else {})
     return {
         "name": record.cell["id"],
         "run": str(directory.root),
         "status": record.status,
         "cell": record.cell,
         "files": _files(directory, record.cell["id"]),
-        "formulas": _formulas(record.cell) | dict(content.formulas),
+        "formulas": _formulas(record.cell) | dict(found.formulas if found else {}),
         "metrics": _short(metrics),
         "error": record.error,
         "timings": record.timings,
         "provenance": record.provenance,
+    }
+
+
+def _as_reported(record: Record) -> dict[str, Any] | None:
+    """Return the metrics with the numbers among them computed anew, as a report computes them."""
+    if record.metrics is None or record.content is None:
+        return record.metrics
+    anew = record.content.shown
+    return {
+        name: anew.get(name, value) if isinstance(value, float) else value
+        for name, value in record.metrics.items()
     }
 
 
@@ -133,18 +156,17 @@ def _formulas(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def _latest_provenance(run: RunDirectory) -> dict[str, Any]:
-    latest = max(
-        run.all_records(), key=lambda record: record.timings.get("finished", 0.0), default=None
-    )
-    return {} if latest is None else latest.provenance
+    latest = max(run.all_outlines(), key=lambda one: one.timings.get("finished", 0.0), default=None)
+    record = None if latest is None else run.read(latest.cell["id"])
+    return {} if record is None else record.provenance
 
 
 def _errors(run: RunDirectory) -> dict[str, str]:
     """Return the last line of the error of each failed cell, by id."""
     return {
         record.cell["id"]: record.error.strip().splitlines()[-1]
-        for record in run.all_records()
-        if record.status == "failed" and record.error
+        for record in run.all_outlines()
+        if record.error
     }
 
 
@@ -160,9 +182,11 @@ def _print_item(out: Console, key: str, value: Any, indent: int) -> None:
             out.print(Text(f"{pad}{key}", "bold"))
         for name, item in value.items():
             _print_item(out, str(name), item, indent + (1 if key else 0))
+    elif isinstance(value, list) and any(" " in str(item) for item in value):
+        _print_item(out, key, "\n".join(map(str, ["", *value])), indent)
     elif isinstance(value, str) and "\n" in value:
         out.print(Text(f"{pad}{key}", "bold"))
-        for line in value.rstrip().splitlines():
+        for line in value.strip("\n").splitlines():
             out.print(Text(f"{pad}  {line}"))
     else:
         shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)

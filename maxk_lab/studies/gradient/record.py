@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
 from maxk_lab.fields import Numbers, check_lengths
-from maxk_lab.statistics.units import RecordedUnits
+from maxk_lab.statistics.measures import measures_of
+from maxk_lab.statistics.points import point_estimates
+from maxk_lab.statistics.units import RecordedUnits, Units
+
+# Sums of the same numbers in another order, on another machine, differ by less.
+ROUNDING = 1e-6
 
 
 class Metrics(RecordedUnits):
@@ -33,8 +39,33 @@ class Metrics(RecordedUnits):
         """The value of every measure by its name, None where it is undefined."""
         return self.__pydantic_extra__
 
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The value of every measure, computed anew from the units, as a report does."""
+        return point_estimates(Units.of(self), {})
+
+    def check_points(self) -> None:
+        """Raise `ValueError` where a number is another than the units give.
+
+        A quotient is as uncertain as its divisor is small, and is not looked at.
+        """
+        found = self.shown
+        largest = max((abs(v) for v in (*self.units.m2, *self.units.truth) if v), default=0.0)
+        for row in measures_of("gradient"):
+            if row.source == "cell" or row.divides_by or row.name not in self.points:
+                continue
+            told, value = self.points[row.name], found.get(row.name)
+            if not _same(told, value, ROUNDING * largest):
+                raise ValueError(f"{row.name} is {told}, where its units give {value}")
+
     def check(self, cell: Mapping[str, Any]) -> None:
         """Raise `ValueError` where this cannot have been measured of the cell."""
         check_lengths(cell["instances"], {"units": self.units.m2, **self.proxies})
         if (self.bias is None) != (self.against != "complete"):
             raise ValueError("bias is there where every group was enumerated, and nowhere else")
+
+
+def _same(told: float | None, found: float | None, slack: float) -> bool:
+    if told is None or found is None:
+        return told is found
+    return math.isclose(told, found, rel_tol=ROUNDING, abs_tol=slack)

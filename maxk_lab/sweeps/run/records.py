@@ -9,14 +9,14 @@ from pathlib import Path
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
-from maxk_lab.files import read_regular, write_atomically
+from maxk_lab.files import check_regular, read_regular, write_atomically
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.record import Record, StaleRecordError, Status
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
-__all__ = ["Record", "RunDirectory", "Status", "find_run", "find_runs"]
+__all__ = ["Record", "RunDirectory", "Status", "find_folder", "find_run", "find_runs"]
 
 # A record of more bytes is neither written nor read.
 MOST_BYTES = 256 * 2**20
@@ -72,9 +72,15 @@ class RunDirectory:
         return dict(self._problems)
 
     def spec(self) -> SweepSpec:
-        """Return the resolved spec of the latest run. Raises `LabError` when there is none."""
+        """Return the resolved spec of the latest run. Raises `LabError` without a sound one."""
         from maxk_lab.sweeps.spec.load import read_spec
 
+        try:
+            check_regular(self.spec_path, MOST_BYTES)
+        except FileNotFoundError:
+            raise LabError(f"{self.spec_path} does not exist") from None
+        except (ValueError, OSError) as error:
+            raise LabError(f"{self.spec_path} cannot be read: {error}") from None
         return read_spec(self.spec_path)
 
     def write_spec(self, spec: SweepSpec) -> None:
@@ -122,6 +128,11 @@ class RunDirectory:
     def all_records(self) -> Iterator[Record]:
         """Yield every sound record of this identity version, also where no plan asks for it."""
         return (record for cell_id in self.ids() if (record := self.read(cell_id)) is not None)
+
+    def all_outlines(self) -> Iterator[Record]:
+        """Yield the same without metrics and provenance; see `outlines`."""
+        found = (self._read(cell_id, self._outlined) for cell_id in self.ids())
+        return (record for record in found if record is not None)
 
     def ids(self) -> list[str]:
         """Return the ids of all cells with a file, sorted."""
@@ -187,7 +198,7 @@ def find_run(
     """
     if name_or_path is not None:
         for root in (Path(results) / name_or_path, Path(name_or_path)):
-            if (root / "spec.yaml").is_file():
+            if os.path.lexists(root / "spec.yaml"):
                 return RunDirectory(root)
     runs = find_runs(results)
     if name_or_path is None and runs:
@@ -199,6 +210,17 @@ def find_run(
     known = [run.name for run in runs]
     also = did_you_mean(str(name_or_path), known)
     raise LabError(f"no run {str(name_or_path)!r}{also}; known: {', '.join(known)}")
+
+
+def find_folder(name_or_path: str, results: str | Path = "results") -> RunDirectory:
+    """Return the same of a run that may have lost its spec, but not its records.
+
+    Raises `LabError` where there is none.
+    """
+    for root in (Path(results) / name_or_path, Path(name_or_path)):
+        if (root / "cells").is_dir():
+            return RunDirectory(root)
+    return find_run(name_or_path, results)
 
 
 def _last_change(run: RunDirectory) -> float:
