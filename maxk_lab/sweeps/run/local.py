@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
@@ -89,10 +89,13 @@ class _Execution:
         self._pool, self._run, self._tell, self._limits = pool, run, tell, limits
         self._waiting: deque[_Open] = deque()
         self._open: dict[Worker, _Open] = {}
+        # The tasks that each unit has been cut into, and that are not done.
+        self._parts: Counter[int] = Counter()
         self._failed_starts = 0
 
     def run(self, tasks: Sequence[Task], interruption: Interruption) -> None:
         self._waiting.extend(map(_Open, tasks))
+        self._parts.update(task.key for task in tasks)
         while self._waiting or self._open:
             interruption.check()
             self._pool.fill(len(self._waiting))
@@ -129,8 +132,8 @@ class _Execution:
 
     def _finish(self, task: Task) -> None:
         """Tell that a unit has ended, if this was the last task of it."""
-        others = [*self._waiting, *self._open.values()]
-        if all(other.task.key != task.key for other in others):
+        self._parts[task.key] -= 1
+        if not self._parts[task.key]:
             self._tell("unit_finished", unit=task.label, key=task.key)
 
     def _lose(self, worker: Worker) -> None:
@@ -170,6 +173,7 @@ class _Execution:
             replace(found, task=replace(found.task, cells=cells), alone=alone) for cells in parts
         ]
         self._waiting.extendleft(reversed(again))
+        self._parts[found.task.key] += len(again) - 1
 
     def _hold_to_limits(self, worker: Worker) -> None:
         """End a worker whose cell, or whose call of a user's function, takes too long."""
