@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.rows import FileFormat
@@ -67,6 +68,19 @@ def data_refusal(environment: str, path: str | Path) -> str | None:
     except LabError as error:
         return str(error)
     return None
+
+
+def instances_in(
+    environment: Mapping[str, Any], policy: Mapping[str, Any], path: str | Path
+) -> int:
+    """The number of instances at `path`, read by the environment itself; imports torch.
+
+    Raises `LabError` where it cannot read them.
+    """
+    from maxk_lab.environments.environment import make_environment
+
+    own = {name: value for name, value in policy.items() if name != "checkpoint"}
+    return len(make_environment(environment, own).read_instances(path))  # type: ignore[attr-defined]
 
 
 def _allowed(formats: Formats) -> str:

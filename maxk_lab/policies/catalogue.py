@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import Catalogue, Parameter, Row, load
 from maxk_lab.errors import shown
+from maxk_lab.policies.model_folder import folder_problem
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,15 +34,22 @@ class PolicyRow(Row):
         return None
 
 
+# The widest head that RL4CO's kernels take.
+WIDEST_HEAD = 128
+
+
 @dataclass(frozen=True, kw_only=True)
 class AttentionRow(PolicyRow):
     """The attention model, whose heads have widths that RL4CO's kernels take."""
 
     def refusal(self, policy: Mapping[str, Any]) -> str | None:
         width, heads = policy["embed_dim"], policy["num_heads"]
-        if width / heads % 8 == 0:
+        if width / heads % 8 == 0 and width / heads <= WIDEST_HEAD:
             return None
-        return f"embed_dim / num_heads must be a multiple of 8, got {width} / {heads}"
+        return (
+            f"embed_dim / num_heads must be a multiple of 8, at most {WIDEST_HEAD}, "
+            f"got {width} / {heads}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +82,8 @@ class PretrainedRow(PolicyRow):
         folder = policy["pretrained"]
         if not folder:
             return "pretrained is missing: the folder of a causal language model"
-        if not (Path(folder) / "config.json").is_file():
-            folder = str(Path(folder))
-            return (
-                f"pretrained: {shown(folder)} is no folder of a saved model (it has no config.json)"
-            )
+        if (problem := folder_problem(Path(folder))) is not None:
+            return f"pretrained: {shown(str(Path(folder)))} {problem}"
         if importlib.util.find_spec("transformers") is None:
             return "pretrained needs the optional extra: pip install 'maxk-lab[llm]'"
         return None

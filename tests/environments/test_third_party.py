@@ -29,7 +29,7 @@ training:
   learning_rate: 0.1
   grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
   evaluate:
-    {every: 40, instances: 8, samples: 8, extras: [greedy], reference: exact, data: codes.json}
+    {every: 40, instances: 4, samples: 8, extras: [greedy], reference: exact, data: codes.json}
 tracking: {wandb: disabled}
 """
 GRADIENT = """\

@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from maxk_lab.environments.instance_files import data_refusal
+from maxk_lab.environments.instance_files import data_refusal, instances_in
 from maxk_lab.environments.refusals import capability_refusal, optimum_refusal
+from maxk_lab.errors import LabError
 from maxk_lab.studies.training.grid import TrainingConditions, conditions
 from maxk_lab.studies.training.schema import Study, TrainingGrid
 from maxk_lab.sweeps.spec.blocks import Block
@@ -23,6 +24,7 @@ from maxk_lab.training.refusals import (
     snapshot_problems,
     step_problems,
 )
+from maxk_lab.training.settings import EvaluationSettings
 
 # Names that stand in for misspelt ones: they go with every setting.
 NEUTRAL_NAMES = {"estimator": "maxk", "baseline": "none"}
@@ -189,11 +191,37 @@ def _check_evaluation(
             source.add((*path, "temperatures"), reason)
     if evaluate.data is not None:
         reason = capability_refusal(name, "files") or data_refusal(name, evaluate.data.path)
-        if reason is not None:
+        if reason is None:
+            _check_data(evaluate, environment, policy, source)
+        else:
             source.add((*path, "data"), reason)
     reason = optimum_refusal(name, {**environment, **policy}, evaluate.reference)
     if reason is not None:
         source.add((*path, "reference"), reason)
+
+
+def _check_data(
+    evaluate: EvaluationSettings,
+    environment: Mapping[str, Any],
+    policy: Mapping[str, Any],
+    source: Source,
+) -> None:
+    """Note files of instances that cannot be read, or that hold fewer than are asked for."""
+    assert evaluate.data is not None
+    path: TreePath = ("training", "evaluate")
+    try:
+        there = instances_in(environment, policy, evaluate.data.path)
+    except LabError as error:
+        source.add((*path, "data"), str(error))
+        return
+    # The default is the most that are read; a resolved sweep file has it written out.
+    default = EvaluationSettings.model_fields["instances"].default
+    if there < evaluate.instances != default:
+        source.add(
+            (*path, "instances"),
+            f"must be at most {there}, the instances in {evaluate.data.path}, "
+            f"got {evaluate.instances}",
+        )
 
 
 def _check_schedule(entry: _Entry, source: Source) -> None:

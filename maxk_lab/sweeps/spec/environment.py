@@ -42,17 +42,16 @@ def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]]
     checkpoint = _checkpoint(policy, source)
     if len(source.problems) > before:
         return None
+    reason = row.refusal(parameters, policy_parameters)
+    if reason is not None:
+        source.add(_culprit(reason, parameters, policy_parameters), reason)
+        return None
     vary = source.tree.get("vary")
     if isinstance(vary, Mapping) and NAME in vary:
         parameters = {key: value for key, value in parameters.items() if key in given}
         policy_parameters = {key: value for key, value in policy_parameters.items() if key in own}
         # Its own policy may be another environment's second choice.
         policy_parameters |= {key: value for key, value in own.items() if key == "name"}
-        return {"name": row.name, **parameters}, policy_parameters | checkpoint
-    reason = row.refusal(parameters, policy_parameters)
-    if reason is not None:
-        source.add(_culprit(reason, parameters, policy_parameters), reason)
-        return None
     return {"name": row.name, **parameters}, policy_parameters | checkpoint
 
 

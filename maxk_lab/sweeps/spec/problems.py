@@ -29,9 +29,18 @@ def note_problems(error: ValidationError, source: Source, at: Sequence[int | str
                 (*path, "kind"),
                 one_of(given, CLAIM_KINDS) if given is not None else _missing(CLAIM_KINDS),
             )
+            _note_unknown_to_all(finding["input"], path, source)
         elif kind != "too_short" or len(finding["input"]) < finding["ctx"]["min_length"]:
             # pydantic counts sound entries alone, and has said what is wrong with the others.
             source.add(path, message(finding))
+
+
+def _note_unknown_to_all(claim: Any, path: TreePath, source: Source) -> None:
+    """Note the keys that no kind of claim has: one of them may be the misspelt `kind`."""
+    known = dict.fromkeys(key for kind in CLAIM_KINDS.values() for key in known_keys(kind, ()))
+    for key in claim if isinstance(claim, Mapping) else ():
+        if key not in known:
+            source.add((*path, key), unknown_key(key, known), key=True)
 
 
 def _missing(words: Iterable[str]) -> str:

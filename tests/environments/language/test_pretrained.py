@@ -4,6 +4,7 @@ import sys
 
 import pytest
 import torch
+from model_folders import stand_in_model
 from small_environments import make, parameters_of, policy_of
 
 from maxk_lab.environments.capabilities import VectorisedEnvironment
@@ -139,7 +140,7 @@ def test_loading_leaves_the_global_random_state_and_every_seed_alone(folder):
 
 
 def test_a_folder_without_a_causal_model_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
+    stand_in_model(tmp_path)
     with pytest.raises(LabError, match="holds no causal language model with its tokenizer"):
         pretrained(str(tmp_path))
     save_tokenizer(tmp_path, eos_token="<end>")

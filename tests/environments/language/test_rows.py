@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from model_folders import stand_in_model
 
 from maxk_lab.catalogue import Parameter
 from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
@@ -92,8 +93,7 @@ def test_every_problem_is_told_at_once():
 
 def test_a_folder_that_is_no_saved_model_is_refused(tmp_path):
     assert "has no config.json" in ROW.refusal(PARAMETERS, POLICY | {"pretrained": str(tmp_path)})
-    (tmp_path / "config.json").write_text("{}")
-    assert ROW.refusal(PARAMETERS, POLICY | {"pretrained": str(tmp_path)}) is None
+    assert ROW.refusal(PARAMETERS, POLICY | {"pretrained": stand_in_model(tmp_path)}) is None
 
 
 def test_a_policy_named_and_a_folder_of_another_are_refused():
@@ -104,7 +104,7 @@ def test_a_policy_named_and_a_folder_of_another_are_refused():
 
 
 def test_a_pretrained_policy_without_transformers_names_the_extra(tmp_path, monkeypatch):
-    (tmp_path / "config.json").write_text("{}")
+    stand_in_model(tmp_path)
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert "maxk-lab[llm]" in ROW.refusal(PARAMETERS, POLICY | {"pretrained": str(tmp_path)})
 

@@ -118,7 +118,7 @@ def test_a_need_is_below_the_peak_and_near_it(what: str, write: Write) -> None:
             "of memory for the evaluation of 128 × 1,000,000,000 trajectories",
         ),
         (
-            f"{TSP}policy: {{embed_dim: 80000000}}\ntraining:\n  {GRID}\n",
+            f"{TSP}policy: {{embed_dim: 80000000, num_heads: 10000000}}\ntraining:\n  {GRID}\n",
             "sweep.yaml:4:21: policy.embed_dim",
             "with its backward pass; lower policy.embed_dim",
         ),

@@ -192,7 +192,7 @@ def test_lengths_that_count_to_no_end_are_not_counted(write: Write) -> None:
     for sizes in (
         "toy_llm, max_length: 1000000",
         "toy_llm, prompt_length: 1000000, max_length: 1000000",
-        "flp, num_loc: 300000000, to_choose: 200000000",
+        "flp, num_loc: 900000000, to_choose: 800000000",
     ):
         (problem,) = problems(write(SMALL.replace("bandit, arms: 4", sizes)))
         assert "too large for any machine" in problem

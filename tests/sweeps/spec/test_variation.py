@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hand_written import gradient_metrics
+from model_folders import stand_in_model
 from sweep_files import Write, problems
 
 from maxk_lab.errors import LabError
@@ -367,7 +368,7 @@ def test_a_named_policy_must_fit_every_environment_that_is_varied(write: Write) 
 def test_a_pretrained_policy_is_one_by_its_folder_with_or_without_its_name(
     write: Write, tmp_path: Path
 ) -> None:
-    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    stand_in_model(tmp_path)
     text = SWEEP.replace("name: bandit, arms: 4", "name: toy_llm").replace("vary: VARY\n", "")
     folder = f"pretrained: {tmp_path}, dtype: float64"
     named, short = (

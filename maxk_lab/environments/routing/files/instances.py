@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from maxk_lab.environments.instance_files import data_files, data_refusal
+from maxk_lab.environments.routing.files.npz import shapes_in
 from maxk_lab.environments.routing.files.vrplib import read_problem
 from maxk_lab.environments.routing.rows import FILES
 from maxk_lab.environments.routing.setup import in_precision
@@ -108,7 +108,8 @@ def _read(env: RL4COEnvBase, path: Path) -> dict[str, Tensor]:
     count = len(raw.get("locs", next(iter(raw.values()))))
     for key, values in raw.items():
         shape = (count, *expected[key].shape[1:])
-        if env.name in ANY_SIZE and key in ("locs", "demand"):
+        any_size = env.name in ANY_SIZE and raw["locs"].dim() == expected["locs"].dim()
+        if any_size and key in ("locs", "demand"):
             shape = (count, raw["locs"].shape[1], *shape[2:])
         if values.shape != shape:
             raise LabError(
@@ -123,11 +124,7 @@ def _read(env: RL4COEnvBase, path: Path) -> dict[str, Tensor]:
 
 
 def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    try:
-        with np.load(path) as arrays:
-            shapes = {key: arrays[key].shape for key in arrays.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise LabError(f"{path} is no npz file of numbers: {error}") from error
+    shapes = shapes_in(path)
     missing = [key for key in expected if key not in shapes]
     if missing:
         raise LabError(
