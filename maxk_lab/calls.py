@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from maxk_lab.process_state import unchanged
+
 # Anything that a user's function may raise: sys.exit() in it must not end the program. Ctrl-C does.
 RAISED = (Exception, SystemExit, GeneratorExit)
 
@@ -34,11 +36,15 @@ def watch(watcher: Watcher) -> None:
 
 @contextmanager
 def called(name: str) -> Iterator[None]:
-    """Tell the watcher, if there is one, that the function `name` is running in this context."""
+    """Tell the watcher, if there is one, that the function `name` is running in this context.
+
+    What it changes of the process is `unchanged` afterwards.
+    """
     for watcher in _watchers:
         watcher.begins(name)
     try:
-        yield
+        with unchanged():
+            yield
     finally:
         for watcher in _watchers:
             watcher.ends()

@@ -18,6 +18,8 @@ def shown(value: object) -> str:
         return shortened(repr(value), LONGEST)
     except ValueError:  # Python writes no whole number of some thousand digits
         return "a whole number of very many digits"
+    except Exception:  # of a class of the user's own
+        return f"an object of {type(value).__name__} that cannot be shown"
 
 
 def shortened(text: str, most: int) -> str:

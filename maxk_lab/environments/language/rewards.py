@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from maxk_lab.calls import RAISED, called
 from maxk_lab.environments.language.reward_rows import load_reward_object
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 
 
 @dataclass(frozen=True)
@@ -92,15 +92,15 @@ def _function_values(
         values = list(values.tolist() if hasattr(values, "tolist") else values)
     except TypeError:
         raise LabError(
-            f"{name} must return a list with a number or None per completion, got {values!r}"
+            f"{name} must return a list with a number or None per completion, got {shown(values)}"
         ) from None
     if len(values) != count:
         raise LabError(f"{name} returned {len(values)} values for {count} completions")
     for index, value in enumerate(values):
         if not _is_reward(value):
             raise LabError(
-                f"{name} returned {value!r} {sample(index)}; a reward is a finite number, or None "
-                "where there is none"
+                f"{name} returned {shown(value)} {sample(index)}; a reward is a finite number, or "
+                "None where there is none"
             )
     numbers = [math.nan if value is None else float(value) for value in values]
     return torch.tensor(numbers, dtype=torch.float64)

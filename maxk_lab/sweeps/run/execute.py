@@ -131,7 +131,7 @@ def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str | None) 
             label=unit.label,
             unit=unit.as_dict(),
             cells=tuple(cell.as_dict() for cell in unit.cells),
-            root=str(run.root),
+            root=str(run.root.absolute()),
             measure=measure or f"{STUDIES.get(unit.study).implementation}.worker:measure",
             provenance=provenance,
         )

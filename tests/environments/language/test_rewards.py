@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from maxk_lab.environments.language.rewards import RewardFunction, load_rewards, score
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 
 PROMPTS = ["a", "b", "c"]
 COMPLETIONS = ["x", "yy", ""]
@@ -102,7 +102,9 @@ def test_a_function_that_changes_its_lists_changes_them_for_no_other():
 
 
 @pytest.mark.parametrize(
-    "bad", [math.nan, math.inf, -math.inf, 10**400, "1", 1j, [1.0]], ids=lambda bad: repr(bad)[:9]
+    "bad",
+    [math.nan, math.inf, -math.inf, 10**400, 10**5000, "1", 1j, [1.0]],
+    ids=lambda bad: shown(bad)[:9],
 )
 def test_a_value_that_is_no_finite_number_is_named_with_its_sample(bad):
     def odd(prompts, completions, **columns):
@@ -111,7 +113,7 @@ def test_a_value_that_is_no_finite_number_is_named_with_its_sample(bad):
     with pytest.raises(LabError) as caught:
         scored(odd)
     assert "'odd'" in str(caught.value)
-    assert f"returned {bad!r} for sample 1, prompt 'b', completion 'yy'" in str(caught.value)
+    assert f"returned {shown(bad)} for sample 1, prompt 'b', completion 'yy'" in str(caught.value)
 
 
 @pytest.mark.parametrize("values", [[1.0, 2.0], [], [0.0] * 4])

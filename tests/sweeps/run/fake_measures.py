@@ -174,3 +174,10 @@ def timed(unit: dict[str, Any], cells: Cells, *, event: Callable[..., None], **_
 def not_json(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     for cell in cells:
         yield cell["id"], gradient_metrics(cell, value=float("nan"))
+
+
+def wandering(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """Leaves the folder in which it was started, as a function of a user may."""
+    os.chdir("/")
+    for cell in cells:
+        yield cell["id"], _metrics(cell)

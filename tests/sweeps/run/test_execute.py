@@ -341,6 +341,11 @@ def test_ctrl_c_leaves_a_resumable_run(go: Go, run: RunDirectory, plan: Plan) ->
     assert len(go().done) == 6
 
 
+def test_records_stay_in_their_folder_when_a_worker_leaves_it(go: Go) -> None:
+    run = RunDirectory("results/small")
+    assert len(go("wandering", run=run).done) == len(run.ids()) == 8
+
+
 def test_two_runs_in_one_folder_are_refused(go: Go, run: RunDirectory) -> None:
     with process(run, "stuck") as started:
         wait_until(lambda: run.ids())

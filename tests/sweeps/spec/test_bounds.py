@@ -104,6 +104,10 @@ def test_many_problems_are_told_by_the_first(write: Write) -> None:
 
 def test_what_python_cannot_write_is_still_shown() -> None:
     assert shown(10**5000) == "a whole number of very many digits"
+    assert (
+        shown(type("Odd", (), {"__repr__": lambda self: 1 / 0})())
+        == "an object of Odd that cannot be shown"
+    )
     assert shown("a\nb") == "'a\\nb'"
 
 
