@@ -11,7 +11,14 @@ import pytest
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
 # Modules of tests/fixtures whose fixtures several rooms use.
-pytest_plugins = ["attack_figures", "drawn_units", "launched", "sweep_files", "synthetic_records"]
+pytest_plugins = [
+    "attack_figures",
+    "launched",
+    "attacked_runs",
+    "drawn_units",
+    "sweep_files",
+    "synthetic_records",
+]
 
 
 def pytest_configure() -> None:

@@ -56,11 +56,11 @@ def test_figures_of_one_attack_are_put_together() -> None:
 
 
 def test_figures_are_printed(pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    """With two workers, and also those of a test that fails."""
+    """Those of workers, and of tests that fail, too."""
     (tmp_path / "test_it.py").write_text(
         "def test_it(figures):\n    figures('kills', rounds=3, slowest=0.51)\n    assert False\n"
     )
-    options = ["-p", "attack_figures", "-n", "2", "--attack-scale", "3", "--attack-seed", "7"]
+    options = ["-p", "attack_figures", "-n", "1", "--attack-scale", "3", "--attack-seed", "7"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "test_it.py"],
         cwd=tmp_path,

@@ -1,0 +1,201 @@
+"""A reward function can spoil its own cells, and nothing else, whatever it does."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from attack_figures import Figures
+from attacked_runs import SECONDS_TO_END, complaints, counted
+from hostile_rewards import HOSTILE, Hostile, module_of
+from launched import HangError, Launch, Launched
+
+HEAD = """\
+name: hostile
+seeds: [0]
+gradient:
+  instances: 2
+  pool: 16
+  grid: {{estimator: maxk, baseline: centred, n: 4, k: 2}}
+execution: {{timeout: {timeout}, reward_timeout: {reward_timeout}}}
+tracking: {{wandb: disabled}}
+"""
+# A sweep cannot vary the list of a language's rewards: its one function tells the units apart by
+# the longest completion that is allowed.
+LANGUAGE = """\
+environment: {{name: toy_llm, task: edit, vocab_size: 16, prompt_length: 3, rewards: ['each:each']}}
+policy: {{embed_dim: 8, num_layers: 1, num_heads: 1}}
+vary: {{environment.max_length: {lengths}}}
+"""
+SHORTEST = 5
+EACH = """\
+from importlib import import_module
+
+NAMES = {names}
+
+def each(prompts, completions, *, longest, **columns):
+    name = NAMES[longest[0] - {shortest}]
+    return getattr(import_module("hostile_" + name), name)(completions)
+"""
+GAUSSIAN = """\
+environment: {{name: gaussian}}
+policy: {{mean: 0.5, scale: 0.2}}
+vary: {{environment.reward: {rewards}}}
+"""
+# So much address space has a worker, far more than it needs.
+LIMITED = ["bash", "-c", 'ulimit -v 16000000; exec "$@"', "bash"]
+# So many at scale 1: of those that take a worker with them, and of all others.
+COSTLY, CHEAP = 3, 20
+
+
+def written(
+    folder: Path, hostile: list[Hostile], family: str, timeout: float, *, calm: bool = False
+) -> Path:
+    """Write a sweep with a unit for each function, and return the folder of its run."""
+    folder.mkdir(exist_ok=True)
+    names = [each.name for each in hostile]
+    for each in hostile:
+        text = module_of(each, calm=calm)
+        (folder / f"hostile_{each.name}.py").write_text(text, encoding="utf-8")
+    if family == "language":
+        lengths = list(range(SHORTEST, SHORTEST + len(names)))
+        sweep = LANGUAGE.format(lengths=lengths)
+        (folder / "each.py").write_text(EACH.format(names=names, shortest=SHORTEST))
+    else:
+        sweep = GAUSSIAN.format(rewards=[f"hostile_{name}:{name}" for name in names])
+    sweep += HEAD.format(timeout=20 * timeout, reward_timeout=timeout)
+    (folder / "hostile.yaml").write_text(sweep, encoding="utf-8")
+    return folder / "results" / "hostile"
+
+
+def chosen(dice: random.Random, scale: int) -> list[Hostile]:
+    """Return as many of both sorts as the scale allows, in any order."""
+    some = []
+    for costly, count in ((True, COSTLY * scale), (False, CHEAP * scale)):
+        sort = [each for each in HOSTILE if each.costly == costly]
+        some += dice.sample(sort, min(count, len(sort)))
+    return dice.sample(some, len(some))
+
+
+def records_by_name(run: Path, hostile: list[Hostile]) -> dict[str, dict[str, Any]]:
+    """Return the record of each function's one cell."""
+    found = {}
+    for path in (run / "cells").glob("[!.]*.json"):
+        record = json.loads(path.read_bytes())
+        environment = record["cell"]["environment"]
+        if environment["name"] == "toy_llm":
+            name = hostile[environment["max_length"] - SHORTEST].name
+        else:
+            name = environment["reward"].partition(":")[2]
+        found[name] = record
+    return found
+
+
+def judged(run: Path, calm: Path, hostile: list[Hostile], family: str) -> Iterator[str]:
+    """Yield what is wrong with the records of hostile functions."""
+    found, right = records_by_name(run, hostile), records_by_name(calm, hostile)
+    for each in hostile:
+        record = found.get(each.name)
+        error = "" if record is None else str(record["error"])
+        # A tensor takes what a list of numbers does not, and the other way round.
+        says = each.says if family == "language" or each.at_import else ""
+        if record is None:
+            yield f"lost: {each.name} has no record"
+        elif record["status"] not in each.status:
+            yield f"wrong: {each.name} is {record['status']}: {error[-1000:]}"
+        elif record["status"] == "failed":
+            if says not in error or not error.strip():
+                yield f"silent: {each.name} failed with {error[-1000:]!r}, without {each.says!r}"
+        elif record["metrics"] != right[each.name]["metrics"]:
+            yield f"wrong: {each.name} changed the metrics"
+
+
+def ended(launched: Launched) -> Iterator[str]:
+    """Yield what is wrong with how the run ended, and what it left."""
+    if launched.process.returncode != 1:
+        yield f"exit code: {launched.process.returncode}, {launched.err[-2000:]}"
+    yield from complaints(launched)
+    if launched.gone_after(SECONDS_TO_END) > SECONDS_TO_END:
+        yield f"leftover: {len(launched.started())} processes"
+
+
+def test_rewards(
+    launch: Launch, tmp_path: Path, dice: random.Random, attack_scale: int, figures: Figures
+) -> None:
+    problems, count = [], 0
+    # CI sees those of a language, which are loaded inside of a call.
+    for family in ("language", "gaussian") if attack_scale > 1 else ("language",):
+        hostile = chosen(dice, attack_scale)
+        found = struck(launch, tmp_path / family, hostile, family, str(dice.choice([1, 2])))
+        problems += [f"{problem} ({family})" for problem in found]
+        count += len(hostile)
+    figures("hostile rewards", rewards=count, **counted(problems))
+    assert not problems, "\n".join(problems)
+
+
+def struck(
+    launch: Launch, folder: Path, hostile: list[Hostile], family: str, jobs: str
+) -> Iterator[str]:
+    """Run a sweep of hostile functions, and yield what is wrong with it."""
+    folder.mkdir()
+    calm = written(folder / "calm", hostile, family, timeout=30, calm=True)
+    in_peace = launch("run", "hostile.yaml", folder=folder / "calm", limit=200)
+    if in_peace.wait() != 0:
+        yield f"exit code: {in_peace.process.returncode} in peace: {in_peace.err[-2000:]}"
+    run = written(folder / "hostile", hostile, family, timeout=2)
+    launched = launch(
+        *["run", "hostile.yaml", "--jobs", jobs, "--json"],
+        folder=folder / "hostile",
+        before=LIMITED,
+        limit=280,
+    )
+    try:
+        launched.wait()
+        yield from ended(launched)
+        yield from judged(run, calm, hostile, family)
+        told, kept = json.loads(launched.out), records_by_name(run, hostile).values()
+        if len(told["failed"]) != sum(record["status"] == "failed" for record in kept):
+            yield f"wrong: {len(told['failed'])} cells are said to have failed"
+    except HangError as error:
+        yield f"hang: {error}"
+    except ValueError:
+        yield f"wrong: stdout is no JSON but {launched.out[:100]!r}"
+
+
+HANGS = ["waits_in_c", "stops_itself", "sleeps", "import_waits", "import_waits_in_c"]
+
+
+def test_a_reward_that_hangs_is_interrupted(
+    launch: Launch, tmp_path: Path, dice: random.Random, attack_scale: int, figures: Figures
+) -> None:
+    problems, slowest = [], 0.0
+    names = dice.sample(HANGS, min(attack_scale, len(HANGS)))
+    for hostile in HOSTILE:
+        if hostile.name not in names:
+            continue
+        folder = tmp_path / hostile.name
+        telling = replace(hostile, body=f"open('called', 'w').close(); {hostile.body}")
+        written(folder, [telling], "gaussian", timeout=1000)
+        launched = launch("run", "hostile.yaml", folder=folder)
+        assert launched.wait_for((folder / "called").exists)
+        launched.send_group(dice.choice([signal.SIGINT, signal.SIGTERM]))
+        since = time.monotonic()
+        try:
+            code = launched.wait(2 * SECONDS_TO_END)
+            found = [*complaints(launched)] + [f"exit code: {code}"] * (code != 130)
+            if launched.gone_after(SECONDS_TO_END) > SECONDS_TO_END:
+                found.append("leftover: a process")
+            if launched.err.splitlines()[-1:] != ["maxk-lab run hostile.yaml"]:
+                found.append(f"silent: not told how to go on: {launched.err[-1000:]}")
+        except HangError as error:
+            found = [f"hang: {error}"]
+        slowest = max(slowest, time.monotonic() - since)
+        problems += [f"{problem} ({hostile.name})" for problem in found]
+    figures("rewards that hang", interrupted=len(names), **counted(problems), slowest_end=slowest)
+    assert not problems, "\n".join(problems)

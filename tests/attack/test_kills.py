@@ -1,0 +1,199 @@
+"""Runs that are killed, hung up, frozen and interrupted at any moment lose and change nothing."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from attack_figures import Figures
+from attacked_runs import (
+    FILE,
+    SECONDS_TO_END,
+    complaints,
+    counted,
+    finishing,
+    laid_out,
+    metrics,
+    partials,
+    records_of,
+)
+from launched import HangError, Launch, Launched
+
+# A user waits for so long after Ctrl-C; a machine at work may take twice that.
+LIMIT = 2 * SECONDS_TO_END
+KILLS = 3  # of a test, at scale 1
+INTERRUPTED = 130
+
+Moment = Callable[[Launched, Path, random.Random], bool]
+Blow = Callable[[Launched, random.Random], None]
+
+
+def starting(launched: Launched, run: Path, dice: random.Random) -> bool:
+    time.sleep(dice.uniform(0, 2))
+    return launched.running()
+
+
+def working(launched: Launched, run: Path, dice: random.Random) -> bool:
+    log = run / "events.log"
+    before = units_begun(log)
+    more = dice.randint(1, 3)
+    there = launched.wait_for(lambda: units_begun(log) >= before + more)
+    time.sleep(dice.uniform(0, 0.3))
+    return there and launched.running()
+
+
+def units_begun(log: Path) -> int:
+    return log.read_text().count('"unit_started"') if log.exists() else 0
+
+
+def recording(launched: Launched, run: Path, dice: random.Random) -> bool:
+    wanted = len(records_of(run)) + dice.randint(1, 4)
+    there = launched.wait_for(lambda: len(records_of(run)) >= wanted, every=0.001)
+    time.sleep(dice.choice([0, dice.uniform(0, 0.05)]))
+    return there and launched.running()
+
+
+def writing(launched: Launched, run: Path, dice: random.Random) -> bool:
+    """While a record, a checkpoint or a pool is on its way to the disk."""
+    time.sleep(dice.uniform(0, 1))
+    return launched.wait_for(lambda: partials(run), every=0)
+
+
+def of_process(number: signal.Signals) -> Blow:
+    return lambda launched, dice: launched.send(number)
+
+
+def of_group(number: signal.Signals) -> Blow:
+    return lambda launched, dice: launched.send_group(number)
+
+
+def command(pid: int) -> str:
+    """Return the command line of a process; empty if it has gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def to_one_worker(launched: Launched, dice: random.Random, number: signal.Signals) -> None:
+    """Strike a worker or their guard; what Python starts for itself (a tracker) is not ours."""
+    if workers := [pid for pid in launched.started() if "resource_tracker" not in command(pid)]:
+        launched.send(number, dice.choice(workers))
+
+
+def killed_worker(launched: Launched, dice: random.Random) -> None:
+    to_one_worker(launched, dice, signal.SIGKILL)
+
+
+def frozen_worker(launched: Launched, dice: random.Random) -> None:
+    to_one_worker(launched, dice, signal.SIGSTOP)
+    time.sleep(0.1)
+    launched.send_group(signal.SIGINT)
+
+
+def impatient(launched: Launched, dice: random.Random) -> None:
+    for _ in range(3):
+        launched.send_group(signal.SIGINT)
+        time.sleep(dice.uniform(0, 0.4))
+
+
+MOMENTS: list[Moment] = [starting, working, recording, writing]
+# Each with the exit codes that it may end with; 0 where the run was at its end already. Before the
+# program has begun, a signal is Python's: it ends with the signal.
+BLOWS: dict[str, tuple[Blow, set[int]]] = {
+    "killed": (of_process(signal.SIGKILL), {0, -signal.SIGKILL}),
+    "group killed": (of_group(signal.SIGKILL), {0, -signal.SIGKILL}),
+    "worker killed": (killed_worker, {0}),
+    "terminated": (of_process(signal.SIGTERM), {0, INTERRUPTED, -signal.SIGTERM}),
+    "group terminated": (of_group(signal.SIGTERM), {0, INTERRUPTED, -signal.SIGTERM}),
+    "interrupted": (of_group(signal.SIGINT), {0, INTERRUPTED, -signal.SIGINT}),
+    "process interrupted": (of_process(signal.SIGINT), {0, INTERRUPTED, -signal.SIGINT}),
+    "interrupted thrice": (impatient, {0, INTERRUPTED, -signal.SIGINT}),
+    "hung up": (of_group(signal.SIGHUP), {0, INTERRUPTED, -signal.SIGHUP}),
+    "process hung up": (of_process(signal.SIGHUP), {0, INTERRUPTED, -signal.SIGHUP}),
+    "frozen worker": (frozen_worker, {0, INTERRUPTED, -signal.SIGINT}),
+}
+
+
+class Killer:
+    """Strikes runs of one sweep, and keeps count."""
+
+    def __init__(self, launch: Launch, dice: random.Random) -> None:
+        self._launch, self._dice = launch, dice
+        self.problems: list[str] = []
+        self.slowest = 0.0
+        self._blows: list[str] = []
+
+    def next_blow(self) -> str:
+        """Each as often as any other, in any order."""
+        if not self._blows:
+            self._blows = self._dice.sample(list(BLOWS), len(BLOWS))
+        return self._blows.pop()
+
+    def strike(self, run: Path) -> None:
+        """Start or resume the run, and strike it once."""
+        moment, name = self._dice.choice(MOMENTS), self.next_blow()
+        blow, codes = BLOWS[name]
+        jobs = str(self._dice.choice([1, 2]))
+        launched = self._launch("run", FILE, "--jobs", jobs, folder=run.parents[1])
+        try:
+            moment(launched, run, self._dice)
+            before = metrics(run)
+            blow(launched, self._dice)
+            since = time.monotonic()
+            # A run whose worker was killed goes on.
+            launched.wait(None if codes == {0} else LIMIT)
+            launched.gone_after(LIMIT)
+            if codes != {0}:
+                self.slowest = max(self.slowest, time.monotonic() - since)
+            found = list(self._judged(launched, codes, before, metrics(run)))
+        except HangError as error:
+            found = [f"hang: {error}"]
+            launched.end()
+        self.problems += [f"{problem} ({name}, {moment.__name__})" for problem in found]
+
+    def _judged(
+        self, launched: Launched, codes: set[int], before: dict[str, str], after: dict[str, str]
+    ) -> Iterator[str]:
+        code = launched.process.returncode
+        if code not in codes:
+            yield f"exit code: {code}, not one of {sorted(codes)}: {launched.err[-3000:]}"
+        if code == INTERRUPTED and f"maxk-lab run {FILE}" not in launched.err:
+            yield f"silent: not told how to go on: {launched.err[-3000:]}"
+        yield from complaints(launched)
+        yield from (f"lost: {cell}" for cell in before if cell not in after)
+        yield from (
+            f"wrong: {cell}" for cell in after if before.get(cell) not in (None, after[cell])
+        )
+        if left := launched.started():
+            yield f"leftover: {len(left)} processes after {LIMIT} s"
+
+
+def test_runs(
+    launch: Launch,
+    undisturbed: Path,
+    tmp_path: Path,
+    dice: random.Random,
+    attack_scale: int,
+    figures: Figures,
+) -> None:
+    killer, resumed, kills = Killer(launch, dice), 0, KILLS * attack_scale
+    while kills:
+        # The same run is struck some times, and then goes on to its end.
+        run = laid_out(tmp_path / str(resumed))
+        for _ in range(min(kills, dice.randint(3, 5))):
+            killer.strike(run)
+            kills -= 1
+        killer.problems += finishing(launch, run=run, undisturbed=undisturbed)
+        resumed += 1
+    figures(
+        "kills of run",
+        kills=KILLS * attack_scale,
+        runs_resumed=resumed,
+        **counted(killer.problems),
+        slowest_end=killer.slowest,
+    )
+    assert not killer.problems, "\n".join(killer.problems)

@@ -1,0 +1,122 @@
+"""Too little room on the disk or in memory is told in a line; the same command goes on after it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from attack_figures import Figures
+from attacked_runs import (
+    CELLS,
+    FILE,
+    NAME,
+    complaints,
+    counted,
+    differences,
+    finishing,
+    laid_out,
+    metrics,
+    spoilt,
+)
+from launched import HangError, Launch
+
+
+def has_mounts() -> bool:
+    """Whether this user may mount a small disk of its own."""
+    asked = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"]
+    return shutil.which("unshare") is not None and (
+        subprocess.run(asked, capture_output=True, check=False).returncode == 0
+    )
+
+
+ON_A_SMALL_DISK = """\
+mkdir results && mount -t tmpfs -o size=$SIZE none results || exit 99
+"$@" > first.out 2> first.err
+echo $? > first.code
+cp -r results first
+mount -o remount,size=50m results
+"$@" --retry-failed
+code=$?
+cp -r results/. kept
+exit $code
+"""
+
+
+@pytest.mark.skipif(not has_mounts(), reason="no disk can be mounted here")
+def test_full_disk(
+    launch: Launch,
+    undisturbed: Path,
+    tmp_path: Path,
+    dice: random.Random,
+    attack_scale: int,
+    figures: Figures,
+) -> None:
+    problems, kept = [], 0
+    for index in range(attack_scale):
+        folder = tmp_path / str(index)
+        laid_out(folder)
+        (folder / "kept").mkdir()
+        size = 4096 * dice.randint(1, 60)
+        launched = launch(
+            *["run", FILE, "--jobs", str(dice.choice([1, 2]))],
+            folder=folder,
+            env={"SIZE": str(size)},
+            before=["unshare", "-rm", "bash", "-c", ON_A_SMALL_DISK, "bash"],
+        )
+        found = []
+        try:
+            code = launched.wait()
+            first = int((folder / "first.code").read_text())
+            err = (folder / "first.err").read_text()
+            before = metrics(folder / "first" / NAME)
+            after = metrics(folder / "kept" / NAME)
+            kept += len(before)
+            if (first == 0) != (len(before) == CELLS):
+                found.append(
+                    f"exit code: {first} with {len(before)} of {CELLS} cells: {err[-2000:]}"
+                )
+            if first and f"maxk-lab run {FILE}" not in err:
+                found.append(f"silent: not told how to go on: {err[-2000:]}")
+            if "Traceback" in err:
+                found.append(f"traceback: {err[-2000:]}")
+            found += [f"lost: {cell}" for cell in before if cell not in after]
+            if code:
+                found.append(f"exit code: {code} after room was made: {launched.err[-2000:]}")
+            found += complaints(launched)
+            found += differences(folder / "kept" / NAME, undisturbed)
+        except HangError as error:
+            found.append(f"hang: {error}")
+        problems += [f"{problem} ({size} bytes)" for problem in found]
+    figures("full disks", rounds=attack_scale, cells_kept=kept, **counted(problems))
+    assert not problems, "\n".join(problems)
+
+
+LIMITS = ["ulimit -v 900000", "ulimit -v 1500000", "ulimit -f 4", "ulimit -f 16", "ulimit -n 10"]
+
+
+def test_limits(
+    launch: Launch,
+    undisturbed: Path,
+    tmp_path: Path,
+    dice: random.Random,
+    attack_scale: int,
+    figures: Figures,
+) -> None:
+    """Too little memory, and files that may not grow; the same command without them completes."""
+    problems = []
+    names = [name for _ in range(attack_scale) for name in dice.sample(LIMITS, len(LIMITS))]
+    for index in range(attack_scale):
+        run, name = laid_out(tmp_path / str(index)), names[index]
+        limit = ["bash", "-c", f'{name}; exec "$@"', "bash"]
+        launched = launch("run", FILE, folder=run.parents[1], before=limit)
+        try:
+            found = list(spoilt(launched, run))
+            found += finishing(launch, "--retry-failed", run=run, undisturbed=undisturbed)
+        except HangError as error:
+            found = [f"hang: {error}"]
+        problems += [f"{problem} ({name})" for problem in found]
+    figures("limits", rounds=attack_scale, **counted(problems))
+    assert not problems, "\n".join(problems)
