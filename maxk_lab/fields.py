@@ -45,10 +45,12 @@ GroupSize = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 Finite = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
-# What was measured is as large as it is, and undefined is None in JSON.
+# What was measured, whose fourth powers a report adds up: those of more are no numbers any more.
+_MOST_MEASURED = 1e75
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Number = Annotated[float, Field(ge=-_MOST_MEASURED, le=_MOST_MEASURED, allow_inf_nan=False)]
+Size = Annotated[float, Field(ge=0, le=_MOST_MEASURED, allow_inf_nan=False)]
+# Undefined is None in JSON.
 Numbers = list[Number | None]
 Sizes = list[Size | None]
 OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from maxk_lab.report.drawing.style import STYLE, save, unused
@@ -10,20 +12,35 @@ from maxk_lab.report.parts import FiguresPart
 from maxk_lab.sweeps.studies import in_reading_order
 
 
-def figures(summary: Summary, out: Path) -> list[Path]:
+def figures(
+    summary: Summary, out: Path, *, failed: Callable[[str], None] | None = None
+) -> list[Path]:
     """Draw every figure that has something to show into `out`, each as PNG and SVG.
 
-    Returns the files. They look as they do everywhere: a `matplotlibrc`, which may lie in the
-    current folder and name code to run, changes nothing.
+    Returns the files. One that cannot be drawn is told to `failed`, in a line, and takes no other
+    with it; without `failed` the error is raised.
     """
     import matplotlib as mpl
 
     drawn: list[Path] = []
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(STYLE)
+    with mpl.rc_context(STYLE):
         for kind in in_reading_order():
             part: FiguresPart = kind.part("figures")
-            for name, figure in part.figures(summary.studies[kind.name], summary):
-                drawn += save(figure, out, unused(name, drawn))
+            found = iter(part.figures(summary.studies[kind.name], summary))
+            with _told(failed, f"the figures of the {kind.name} study"):
+                for name, figure in found:
+                    with _told(failed, f"figure {name}"):
+                        drawn += save(figure, out, unused(name, drawn))
     return drawn
+
+
+@contextmanager
+def _told(failed: Callable[[str], None] | None, what: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        # What the system refuses, such as room on the disk, it refuses the whole report.
+        if failed is None or isinstance(error, OSError):
+            raise
+        reason = (str(error).strip() or "no message").splitlines()[0]
+        failed(f"{what} could not be drawn: {type(error).__name__}: {reason}")

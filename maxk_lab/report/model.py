@@ -63,7 +63,10 @@ class Counts:
     def __str__(self) -> str:
         """`all 8 cells measured`, or `5 of 8 cells measured; 1 failed, 2 missing`."""
         if self.done == self.planned:
-            return f"all {self.planned} cells measured" if self.planned else "no cells are planned"
+            several = (
+                f"all {self.planned} cells measured" if self.planned > 1 else "one cell measured"
+            )
+            return several if self.planned else "no cells are planned"
         states = list(asdict(self).items())[2:]
         rest = ", ".join(f"{count} {state}" for state, count in states if count)
         return f"{self.done} of {self.planned} cells measured; {rest}"

@@ -16,13 +16,14 @@ from maxk_lab.sweeps.studies import STUDIES, in_reading_order
 @dataclass(frozen=True)
 class Report:
     """A summary, and how it is to look: `colour` and `width` are the terminal's, `images`
-    (caption, relative path) Markdown's.
+    (caption, relative path) Markdown's, and `undrawn` a line for each figure that is missing.
     """
 
     summary: Summary
     colour: bool = False
     width: int = 100
     images: Sequence[tuple[str, str]] = ()
+    undrawn: Sequence[str] = ()
 
     @property
     def title(self) -> str:
@@ -46,7 +47,7 @@ class Report:
     def blocks(self) -> list[Block]:
         """All there is to read: what was measured at all, the header, claims, then the sections."""
         summary = self.summary
-        first = (*standing_lines(summary), *header_lines(summary.header))
+        first = (*standing_lines(summary), *self.undrawn, *header_lines(summary.header))
         blocks: list[Block] = [Paragraph(first)]
         if summary.claims:
             items = tuple(

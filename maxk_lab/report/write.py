@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
 
 
-def write_report(summary: Summary, out: Path, formats: Sequence[str] | None = None) -> list[Path]:
+def write_report(
+    summary: Summary,
+    out: Path,
+    formats: Sequence[str] | None = None,
+    *,
+    failed: Callable[[str], None] | None = None,
+) -> list[Path]:
     """Write the report to the folder `out` and return the files, figures last.
 
-    `formats` are all that have a file unless given. Raises `LabError` for an unknown format and for
-    `terminal`, which is no file; nothing is written then.
+    A figure that cannot be drawn is missing, as the report says, and told to `failed`; without that
+    its error is raised. `formats` are all that have a file unless given. Raises `LabError` for an
+    unknown format and for `terminal`, which is no file; nothing is written then.
     """
     files = {row.name: row.file for row in CATALOGUE if row.file is not None}
     chosen = list(files) if formats is None else [CATALOGUE.get(name).name for name in formats]
@@ -33,13 +40,20 @@ def write_report(summary: Summary, out: Path, formats: Sequence[str] | None = No
             raise LabError(
                 f"format {format} is not written to a file; choose from {', '.join(files)}"
             )
-    drawn = figures(summary, out / "figures")
+    undrawn: list[str] = []
+
+    def note(line: str) -> None:
+        undrawn.append(line)
+        if failed is not None:
+            failed(line)
+
+    drawn = figures(summary, out / "figures", failed=None if failed is None else note)
     images = [
         (path.stem.replace("-", " "), f"figures/{path.name}")
         for path in drawn
         if path.suffix == ".png"
     ]
-    report = Report(summary, images=images)
+    report = Report(summary, images=images, undrawn=undrawn)
     written = []
     for format in chosen:
         written.append(out / files[format])
@@ -48,5 +62,9 @@ def write_report(summary: Summary, out: Path, formats: Sequence[str] | None = No
 
 
 def write_figures(run: RunDirectory, plan: Plan | None = None) -> list[Path]:
-    """Draw the figures of a run into its own report folder, where tracking finds them."""
-    return figures(summarise(run, plan), run.report_path / "figures")
+    """Draw the figures of a run into its own report folder, where tracking finds them.
+
+    One that cannot be drawn is left out: nothing is sent in vain for it, and a report tells why.
+    """
+    out = run.report_path / "figures"
+    return figures(summarise(run, plan), out, failed=lambda line: None)

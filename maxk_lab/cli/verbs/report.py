@@ -51,9 +51,10 @@ def report(
     directories = [find_run(name, results) for name in runs or (None,)]
     with never_collected():  # the process ends with the report
         summaries = [summarise(directory) for directory in directories]
+    undrawn: list[str] = []
     if out is not None:
         for directory, summary in zip(directories, summaries, strict=True):
-            _write(summary, out if len(directories) == 1 else out / directory.name)
+            undrawn += _write(summary, out if len(directories) == 1 else out / directory.name)
     else:
         width = console().width if sys.stdout.isatty() else 100
         texts = [render(one, format, colour=sys.stdout.isatty(), width=width) for one in summaries]
@@ -69,16 +70,20 @@ def report(
                 f"{len(summary.problems)} damaged records are not used; run the sweep again, "
                 f"or first keep them: {options.fsck_command(directory.root)} --repair"
             )
-    if not all(summary.sound for summary in summaries):
+    if undrawn or not all(summary.sound for summary in summaries):
         raise typer.Exit(1)
 
 
-def _write(summary: Summary, folder: Path) -> None:
-    """Write the files; print verdicts and failures, and say where the rest is."""
+def _write(summary: Summary, folder: Path) -> list[str]:
+    """Write the files; print verdicts and failures, and say where the rest is.
+
+    Returns a line for each figure that could not be drawn.
+    """
     from maxk_lab.report.absent import failure_lines, standing_lines
     from maxk_lab.report.write import write_report
 
-    paths = write_report(summary, folder)
+    undrawn: list[str] = []
+    paths = write_report(summary, folder, failed=undrawn.append)
     for line in standing_lines(summary):
         typer.echo(line)
     for claim in summary.claims:
@@ -91,4 +96,9 @@ def _write(summary: Summary, folder: Path) -> None:
         typer.echo(f"DAMAGED    {problem}")
     figures = sum(path.suffix == ".png" for path in paths)
     drawn = f"{figures} figure{'' if figures == 1 else 's'}"
+    for line in undrawn:
+        warn(
+            f"{line}; this is a fault of maxk-lab, and the rest of the report is not touched by it"
+        )
     say(f"Wrote {folder}/report.md, {drawn} and {len(paths)} files in all")
+    return undrawn

@@ -35,8 +35,12 @@ def variance_figure(rows: Sequence[GradientRow], title: str, level: float) -> Fi
     # Many methods need the width for their legend.
     width = max(4.8 if len(methods) <= 10 else 7.5, 1.2 + 2.2 * len(ks))
     figure, axes = panels(len(stages), len(ks), (width, 1.0 + 2.3 * len(stages)))
+    known = [row for row in rows if row.intervals["variance"].known]
+    drawn = [row for row in known if row.intervals["variance"].low > 0]
+    # A logarithmic axis has no place for intervals that reach 0; without any other it is linear.
+    log = bool(drawn)
     for (i, stage), (j, k) in ((a, b) for a in enumerate(stages) for b in enumerate(ks)):
-        panel = [row for row in rows if row.key.stage == stage and row.key.k == k]
+        panel = [row for row in drawn or known if row.key.stage == stage and row.key.k == k]
         for index, name in enumerate(methods):
             line = [row for row in panel if method(row) == name]
             unbiased = all(row.catalogued_unbiased for row in rows if method(row) == name)
@@ -45,25 +49,26 @@ def variance_figure(rows: Sequence[GradientRow], title: str, level: float) -> Fi
         if i == len(stages) - 1:
             axes[i][j].set_xlabel("samples n")
         _sample_axis(axes[i][j], sorted({row.key.n for row in rows}))
-        axes[i][j].set_yscale("log")
+        if log:
+            axes[i][j].set_yscale("log")
     for row_of_axes in axes:
         row_of_axes[0].set_ylabel("trace of covariance")
-    finish(figure, axes, f"{title}\nbars: {level:.0%} intervals {about(rows, 'variance')}")
+    said = f"bars: {level:.0%} intervals {about(rows, 'variance')}"
+    if log and len(drawn) < len(known):
+        said += f"; not shown, for reaching 0: {len(known) - len(drawn)}"
+    finish(figure, axes, f"{title}\n{said}")
     return figure
 
 
 def _variance_line(
     axes: Axes, line: Sequence[GradientRow], index: int, of: int, label: str, unbiased: bool
 ) -> None:
-    known = [
-        row for row in line if row.intervals["variance"].known and row.intervals["variance"].low > 0
-    ]
     # A little sideways shift (the axis is logarithmic) keeps bars apart; all together stay nearer
     # than the next n.
     shift = min(1.025, 1.35 ** (1 / max(1, of - 1))) ** (index - (of - 1) / 2)
-    values = [row.intervals["variance"] for row in known]
+    values = [row.intervals["variance"] for row in line]
     axes.errorbar(
-        [row.key.n * shift for row in known],
+        [row.key.n * shift for row in line],
         [value.value for value in values],
         yerr=bars(values),
         **look(index),

@@ -1,0 +1,95 @@
+"""Figures of numbers that no logarithmic axis has a place for, and of those that nothing can."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from types import SimpleNamespace
+
+import pytest
+
+from maxk_lab.report.figures import figures
+from maxk_lab.report.formats.render import FORMATS, render
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.write import write_report
+
+pytestmark = pytest.mark.slow
+CHANGES = {
+    "no variance": lambda m2, square: square,
+    "a negative variance": lambda m2, square: square - 0.5,
+    "a variance of rounding": lambda m2, square: square + 1e-17,
+    "a variance on both sides of 0": lambda m2, square: square + math.sin(1e6 * square),
+    "the largest variance": lambda m2, square: 1e75,
+    "a tiny variance": lambda m2, square: 5e-324,
+}
+
+
+def records_of(lab, cells, change):
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        units = record.metrics["units"]
+        pairs = zip(units["m2"], units["mean_square"], strict=True)
+        units["m2"] = [change(m2, square) for m2, square in pairs]
+    return records
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("instances", [1, 2, 8])
+def test_every_figure_is_drawn(lab, tmp_path, change, instances):
+    cells = lab.cells(
+        baselines=("none", "centred"), ns=(8,), ks=(2,), seeds=(0,), instances=instances
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        summary = summarise_records(cells, records_of(lab, cells, change), name="it")
+        figures(summary, tmp_path)
+        assert all(render(summary, format) for format in FORMATS)
+
+
+def test_what_a_logarithmic_axis_leaves_out_is_told(lab, tmp_path):
+    cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,), seeds=(0, 1))
+    whole = [lab.record(cell) for cell in cells]
+    flat = records_of(
+        lab, [c for c in cells if c["baseline"] == "centred"], lambda m2, square: square
+    )
+    mixed = [record for record in whole if record.cell["baseline"] == "none"] + flat
+    for name, records, said in (("whole", whole, False), ("mixed", mixed, True)):
+        figures(summarise_records(cells, records, name="it"), tmp_path / name)
+        text = (tmp_path / name / "variance.svg").read_text()
+        assert ("reaching" in text) == said, name
+
+
+def test_without_any_positive_variance_the_axis_is_linear(lab, tmp_path):
+    cells = lab.cells(baselines=("none",), ns=(8,), ks=(2,), seeds=(0, 1))
+    records = records_of(lab, cells, CHANGES["a variance on both sides of 0"])
+    summary = summarise_records(cells, records, name="it")
+    figures(summary, tmp_path)
+    assert "reaching" not in (tmp_path / "variance.svg").read_text()
+
+
+def broken(found, summary):
+    """The figures of a kind of study: one that cannot be drawn, then a fault between two."""
+
+    def fall(*_):
+        raise ValueError("Data cannot be log-scaled\nbecause it is not")
+
+    layout = SimpleNamespace(execute=fall)
+    yield "sad", SimpleNamespace(set_dpi=lambda dpi: None, get_layout_engine=lambda: layout)
+    raise KeyError("nothing")
+
+
+def test_a_figure_that_fails_is_told_and_takes_nothing_with_it(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr("maxk_lab.studies.weights.figures.figures", broken)
+    cells = lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
+    summary = summarise_records(cells, map(lab.record, cells), name="it")
+    told: list[str] = []
+    paths = write_report(summary, tmp_path / "out", failed=told.append)
+    assert told == [
+        "figure sad could not be drawn: ValueError: Data cannot be log-scaled",
+        "the figures of the weights study could not be drawn: KeyError: 'nothing'",
+    ]
+    assert "variance.png" in [path.name for path in paths]
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "figure sad could not be drawn: ValueError: Data cannot be log-scaled" in text
+    with pytest.raises(ValueError, match="log-scaled"):
+        write_report(summary, tmp_path / "loud")
