@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from maxk_lab import __version__
-from maxk_lab.cli.console import complain, say
+from maxk_lab.cli.console import complain, say, tell
 from maxk_lab.cli.refusals import refusal
 from maxk_lab.cli.verbs.check import check
 from maxk_lab.cli.verbs.fsck import fsck
@@ -62,7 +62,7 @@ for verb in (run, plan, report, recommend, check, list_, show, validate, track, 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"maxk-lab {__version__}")
+        tell(f"maxk-lab {__version__}")
         raise typer.Exit
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from maxk_lab.errors import SpecError
-from maxk_lab.plain import plain
+from maxk_lab.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,23 +22,23 @@ PIPE_WIDTH = 200
 
 def console(*, stderr: bool = False) -> Console:
     """Return a rich console on stdout, or on stderr."""
-    from rich.console import Console
+    from maxk_lab.report.formats.console import PlainConsole
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(
+    return PlainConsole(
         file=stream,
         width=None if stream.isatty() else PIPE_WIDTH,
-        highlight=False,
         soft_wrap=not stream.isatty(),
     )
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table without lines, whose cells are plain text of one line.
+    """Print a table without lines, with each cell on one line.
 
     rich takes half a millisecond for each row: it lays out those that do not fit alone.
     """
     out = console()
+    headings, *rows = ([visible_line(cell) for cell in row] for row in (headings, *rows))
     sizes = [[_width(cell) for cell in row] for row in (headings, *rows)]
     widths = [max(column) for column in zip(*sizes, strict=True)]
     if sum(widths) + len(_BETWEEN) * (len(widths) - 1) > out.width:
@@ -51,19 +50,17 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         )
         for row, used in zip((headings, *rows), sizes, strict=True)
     )
-    out.print(first, style="bold", markup=False)
+    out.print(first, style="bold")
     out.file.writelines(f"{line}\n" for line in others)
     out.file.flush()
 
 
 def _print_with_rich(out: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(*map(escape, headings), box=None, pad_edge=False)
+    table = Table(*headings, box=None, pad_edge=False)
     for row in rows:
-        # Text of the user's own, such as affine[0.5], must not be read as markup.
-        table.add_row(*map(escape, row))
+        table.add_row(*row)
     out.print(table)
 
 
@@ -73,31 +70,44 @@ def _width(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
+def tell(text: str) -> None:
+    """Print a line of the result on stdout."""
+    typer.echo(visible(text))
+
+
+def emit(text: str) -> None:
+    """Print on stdout, as it is, what a writer has made that escapes by itself."""
+    typer.echo(text, nl=False)
+
+
 def say(text: str = "") -> None:
     """Print a line of progress or advice on stderr."""
-    typer.echo(text, err=True)
+    typer.echo(visible(text), err=True)
 
 
 def complain(error: Exception | str) -> None:
     """Print a user's mistake on stderr, with a line for every problem of a sweep file."""
-    mark = typer.style("error:", fg="red", bold=True)
     if isinstance(error, SpecError) and error.problems:
         for problem in error.problems:
             say(str(problem))
         count = len(error.problems)
-        say(f"{mark} {count} problem{'' if count == 1 else 's'}; nothing was run")
+        _say_marked("error:", "red", f"{count} problem{'' if count == 1 else 's'}; nothing was run")
     else:
-        say(f"{mark} {error}")
+        _say_marked("error:", "red", str(error))
 
 
 def warn(text: str) -> None:
     """Print a warning on stderr."""
-    say(f"{typer.style('warning:', fg='yellow', bold=True)} {text}")
+    _say_marked("warning:", "yellow", text)
+
+
+def _say_marked(mark: str, colour: str, text: str) -> None:
+    typer.echo(f"{typer.style(mark, fg=colour, bold=True)} {visible(text)}", err=True)
 
 
 def emit_json(value: Any) -> None:
     """Print `value` as JSON, alone on stdout; see `plain` for NaN and infinities."""
-    typer.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False, default=str))
+    emit(visible_json(value, indent=2) + "\n")
 
 
 def duration(seconds: float) -> str:

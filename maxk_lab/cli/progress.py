@@ -77,7 +77,7 @@ class Bar(Lines):
 
     def note(self, text: str) -> None:
         """Print a line that stays, above the bar."""
-        self._bar.console.print(f"warning: {text}", markup=False)
+        self._bar.console.print(f"warning: {text}")
 
     def show(self, name: str, payload: dict[str, Any]) -> None:
         """Bring the bar up to date."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from maxk_lab.cli.console import console, say
+from maxk_lab.cli.console import console, say, tell
 
 if TYPE_CHECKING:
     from maxk_lab.report.recommendation import Candidate, Recommendation
@@ -17,7 +15,6 @@ _SHOWN = 12
 
 def print_recommendation(answer: Recommendation) -> None:
     """Print the ranking, the rows left out of it, and the lines to paste."""
-    from rich.markup import escape
     from rich.table import Table
 
     if not answer.candidates:
@@ -27,9 +24,7 @@ def print_recommendation(answer: Recommendation) -> None:
     key = answer.best.row.key
     where = ", ".join([key.environment, *(f"{name} = {value}" for name, value in key.setting)])
     table = Table(
-        title=escape(
-            f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}"
-        ),
+        title=f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}",
         title_justify="left",
         caption="SNR of a step: of the mean of budget/n estimates, "
         f"{answer.best.step_snr.level:.0%} intervals about instances like these"
@@ -44,15 +39,15 @@ def print_recommendation(answer: Recommendation) -> None:
     for heading in ("n", "groups a step", "SNR of a step", "against the best"):
         table.add_column(heading, justify="right")
     for one in answer.candidates[:_SHOWN]:
-        table.add_row(*map(escape, _line(one)))
+        table.add_row(*_line(one))
     console().print(table)
     if len(answer.candidates) > _SHOWN:
         say(f"and {len(answer.candidates) - _SHOWN} more (--json lists all)")
     _print_not_compared(answer)
     _print_left_out(answer)
-    typer.echo(_verdict(answer))
-    typer.echo(f"Paste: {_paste(answer.best)}")
-    typer.echo(f"or, in a sweep's training study: {_paste_yaml(answer.best, answer.budget)}")
+    tell(_verdict(answer))
+    tell(f"Paste: {_paste(answer.best)}")
+    tell(f"or, in a sweep's training study: {_paste_yaml(answer.best, answer.budget)}")
 
 
 def _or_these(answer: Recommendation) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from maxk_lab.report.rows import PooledRow
 from maxk_lab.sweeps.spec.environment import telling_parameters
+from maxk_lab.visible import visible_line
 
 # (key of the sweep file, value), e.g. (("environment.arms", 8), ("policy.embed_dim", 64)),
 # in the file's order.
@@ -20,7 +21,9 @@ def environment_label(cell: Mapping[str, Any]) -> str:
     """
     varied = {key.removeprefix("environment.") for key in cell.get("setting", {})}
     telling = telling_parameters(cell["environment"]).items()
-    inside = ", ".join(f"{name}={value}" for name, value in telling if name not in varied)
+    inside = ", ".join(
+        f"{name}={visible_line(str(value))}" for name, value in telling if name not in varied
+    )
     return (
         f"{cell['environment']['name']}({inside})" if inside else str(cell["environment"]["name"])
     )
@@ -77,4 +80,4 @@ def spelled(value: Any) -> str:
         return f"[{', '.join(map(spelled, value))}]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else visible_line(str(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -128,7 +129,7 @@ def marks(folder: Path) -> list[str]:
 def ended(launched: Launched) -> tuple[int, str]:
     """The exit code and all that was said; never a traceback."""
     code, said = launched.wait(), launched.out + launched.err
-    assert "Traceback" not in said, said
+    assert "Traceback" not in launched.err, launched.err
     return code, said
 
 
@@ -206,3 +207,68 @@ def test_a_module_that_breaks_at_its_import_fails_the_cells_and_says_so(
     assert code == 1
     assert "2 failed" in said
     assert reason in said
+
+
+TEXT = "[x](javascript:y) [/b][red] \x1b]0;PWN\x07\x1b[2J \u202e \x9b1m =1 $\\frac{$"
+RAISING = """\
+def reward(prompts, completions, **columns):
+    raise ValueError("[/b] \\x1b[2J \\ud800 \\u202e ![i](http://h.test/x)\\n\\n# title")
+"""
+
+
+def test_text_from_files_drives_nothing(tmp_path: Path, launch: Launch, figures: Figures) -> None:
+    write_sweep(tmp_path, "fn:reward", TEXT)
+    (tmp_path / "fn.py").write_text(RAISING)
+    for name in ("hf[/b]", "hf[red]"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text("{}")
+    varied = (tmp_path / "doors.yaml").read_text().replace("name: doors", "name: varied")
+    varied += 'vary: {policy.pretrained: ["hf[/b]", "hf[red]"]}\n'
+    (tmp_path / "varied.yaml").write_text(varied)
+    code, said = ended(launch("run", "doors.yaml"))
+    assert (code, "2 failed" in said) == (1, True), said
+    (cell, *_) = sorted((tmp_path / "results" / "doors" / "cells").glob("*.json"))
+    verbs = [
+        ["show", "doors"],
+        ["show", "doors", "--json"],
+        ["show", cell.stem],
+        ["list", "runs"],
+        ["plan", "varied.yaml", "--cells"],
+        ["report", "doors", "--format", "markdown"],
+        ["report", "doors", "--out", "written"],
+    ]
+    launched = [launch(*verb) for verb in verbs]
+    told = {"run": said} | {" ".join(v): ended(one)[1] for v, one in zip(verbs, launched)}
+    told |= {path.name: path.read_text("utf-8") for path in (tmp_path / "written").glob("*.*")}
+    driven = {name for name, text in told.items() if set("\x1b\x07\x9b\u202e") & set(text)}
+    figures("text that acts", texts=len(told), acting=len(driven))
+    assert driven == set()
+    assert "hf[/b]" in told["plan varied.yaml --cells"]
+    assert "hf[red]" in told["plan varied.yaml --cells"]
+    assert "\\x1b[2J" in told["show doors"]
+    assert "](http" not in told["report.md"].replace("`![i](http://h.test/x)", "")
+
+
+SECRET = "tok3n-in-the-command-line"
+
+
+def test_records_tell_nothing_of_who_measured_and_where(tmp_path: Path, launch: Launch) -> None:
+    write_sweep(tmp_path, "fn:reward")
+    (tmp_path / "fn.py").write_text(RAISING)
+    home = tmp_path / "home" / "ada"
+    home.mkdir(parents=True)
+    env = {"HOME": str(home), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
+    ended(launch("run", "doors.yaml", "--set", f"description={SECRET}", env=env))
+    assert ended(launch("track", "doors", env=env))[0] == 0
+    run = tmp_path / "results" / "doors"
+    # What the description says, W&B is told; the command line and the machine, nobody.
+    private = [socket.gethostname(), "ada-the-user", str(tmp_path), sys.executable]
+    for path in (*run.glob("cells/*.json"), run / "events.log", run / "spec.yaml"):
+        text = path.read_text("utf-8")
+        assert [word for word in private if word in text] == []
+        assert path.name == "spec.yaml" or SECRET not in text
+    (sent,) = run.glob("wandb/offline-run-*/*.wandb")
+    data = sent.read_bytes()
+    # W&B keeps tables in its own folder of the home until they are synced, and names it there.
+    private.remove(str(tmp_path))
+    assert [word for word in (*private, "k" * 40) if word.encode() in data] == []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, say
+from maxk_lab.cli.console import emit_json, say, tell
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.fsck import Examination, Finding
@@ -48,9 +48,9 @@ def fsck(
     else:
         _print(found)
         for path in moved:
-            typer.echo(f"moved to    {path}")
+            tell(f"moved to    {path}")
         for path in removed:
-            typer.echo(f"removed     {path}")
+            tell(f"removed     {path}")
     if not found.damaged:
         say(f"{directory.root}: nothing is damaged")
     elif repair:
@@ -64,12 +64,12 @@ def _print(found: Examination) -> None:
     """Print the counts, and a line for every file that is not as it should be."""
     planned = "unknown" if found.planned is None else found.planned
     counts = ", ".join(f"{count} {state}" for state, count in found.counts.items())
-    typer.echo(f"cells planned: {planned}; records: {counts or 'none'}")
+    tell(f"cells planned: {planned}; records: {counts or 'none'}")
     for one in (*found.files, *found.records):
         if one.why:
-            typer.echo(f"{one.state:<10}  {one.path}: {one.why}")
+            tell(f"{one.state:<10}  {one.path}: {one.why}")
     for cell in found.missing:
-        typer.echo(f"missing     cell {cell}")
+        tell(f"missing     cell {cell}")
 
 
 def _as_json(

@@ -127,7 +127,7 @@ def _print_skipped(planned: Plan) -> None:
     out = console()
     out.print(f"\nskipped: {len(planned.skipped)} grid points that make no sense or repeat another")
     for reason, count in Counter(s.reason for s in planned.skipped if s.repeats is None).items():
-        out.print(f"  {count} ×  {reason}", markup=False)
+        out.print(f"  {count} ×  {reason}")
     # One line per estimator: a grid of many baselines repeats those that take none at every one.
     for estimator, count in Counter(
         s.point["estimator"] for s in planned.skipped if s.repeats
@@ -135,7 +135,6 @@ def _print_skipped(planned: Plan) -> None:
         out.print(
             f"  {count} ×  repeats a point of {estimator} that is measured once "
             "(--json lists them)",
-            markup=False,
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import console, say, warn
+from maxk_lab.cli.console import console, emit, say, tell, warn
 from maxk_lab.memory import never_collected
 from maxk_lab.report.formats.catalogue import CATALOGUE
 
@@ -59,7 +59,7 @@ def report(
         width = console().width if sys.stdout.isatty() else 100
         texts = [render(one, format, colour=sys.stdout.isatty(), width=width) for one in summaries]
         several_json = format == "json" and len(texts) > 1
-        typer.echo(f"[{','.join(texts)}]" if several_json else "\n".join(texts), nl=False)
+        emit(f"[{','.join(texts)}]" if several_json else "\n".join(texts))
         if format == "terminal":
             for directory in directories:
                 words = ["report", str(directory.root), "--out", str(directory.report_path)]
@@ -85,15 +85,15 @@ def _write(summary: Summary, folder: Path) -> list[str]:
     undrawn: list[str] = []
     paths = write_report(summary, folder, failed=undrawn.append)
     for line in standing_lines(summary):
-        typer.echo(line)
+        tell(line)
     for claim in summary.claims:
-        typer.echo(f"{claim.verdict.upper():<9}  {claim.name}")
+        tell(f"{claim.verdict.upper():<9}  {claim.name}")
         if claim.verdict != "supported":
-            typer.echo(f"           {claim.text}\n           {claim.detail}")
+            tell(f"           {claim.text}\n           {claim.detail}")
     for line in failure_lines(summary):
-        typer.echo(f"FAILED     {line}")
+        tell(f"FAILED     {line}")
     for problem in summary.problems:
-        typer.echo(f"DAMAGED    {problem}")
+        tell(f"DAMAGED    {problem}")
     figures = sum(path.suffix == ".png" for path in paths)
     drawn = f"{figures} figure{'' if figures == 1 else 's'}"
     for line in undrawn:

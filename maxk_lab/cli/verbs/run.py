@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import duration, emit_json, say, warn
+from maxk_lab.cli.console import duration, emit_json, say, tell, warn
 from maxk_lab.cli.execution import execute_plan
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.errors import first_line
@@ -153,7 +153,7 @@ def _dry_run(
         return
     for cell in to_do:
         point = f"{cell.estimator} {cell.baseline} n={cell.n} k={cell.k}"
-        typer.echo(f"{cell.id}  {cell.place}  seed {cell.seed}  {point}")
+        tell(f"{cell.id}  {cell.place}  seed {cell.seed}  {point}")
     say(f"{len(to_do)} cells would run; nothing was written")
 
 

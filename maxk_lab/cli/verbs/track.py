@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import complain, emit_json, say
+from maxk_lab.cli.console import complain, emit_json, say, tell
 
 
 class Mode(StrEnum):
@@ -61,6 +61,6 @@ def track(
 
 def _say_where(places: list[str], mode: Mode) -> None:
     for place in places:
-        typer.echo(place)
+        tell(place)
     if places and mode is Mode.offline:
         say(f"send them later with: wandb sync {shlex.join(places)}")

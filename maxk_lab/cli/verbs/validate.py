@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import complain, emit_json
+from maxk_lab.cli.console import complain, emit_json, tell
 from maxk_lab.errors import LabError, SpecError
 
 
@@ -31,7 +31,7 @@ def validate(
         raise typer.Exit(2)
     if not json:
         for answer in answers:
-            typer.echo(
+            tell(
                 f"{answer['file']}: ok, sweep {answer['name']} with {answer['cells']} cells "
                 f"({answer['skipped']} grid points skipped)"
             )

@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from maxk_lab.report.report import Report
+from maxk_lab.visible import visible_line
+
+# A spreadsheet takes a text that begins so for a formula, and runs it.
+_FORMULA = ("=", "+", "-", "@")
 
 
 def csv(report: Report) -> str:
     """One line per row; cell ids are joined by spaces, undefined is empty.
+
+    A text that a spreadsheet would take for a formula has a `'` before it, which shows it as text.
 
     The sections stand below each other, told apart by `section`: a column that another section does
     not have is empty.
@@ -28,7 +34,15 @@ def csv(report: Report) -> str:
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record without the lists and mappings, which a line cannot hold; JSON has them."""
     return {
-        name: " ".join(value.values()) if name == "cells" else value
+        _text(name): _text(" ".join(value.values()) if name == "cells" else value)
         for name, value in record.items()
         if name == "cells" or not isinstance(value, list | dict)
     }
+
+
+def _text(value: Any) -> Any:
+    """A text on one line that is no formula; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    line = visible_line(value)
+    return f"'{line}" if line.lstrip().startswith(_FORMULA) else line

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from json import dumps
 from typing import Any
 
-from maxk_lab.plain import plain
 from maxk_lab.report.report import Report
+from maxk_lab.visible import visible_json
 
 
 def json(report: Report) -> str:
     """The report as indented JSON."""
-    return dumps(plain(_mapping(report)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return visible_json(_mapping(report), indent=1) + "\n"
 
 
 def _mapping(report: Report) -> dict[str, Any]:

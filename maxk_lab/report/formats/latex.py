@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet
 from maxk_lab.report.report import Report
+from maxk_lab.visible import visible_line
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -64,13 +65,14 @@ _LETTERS = re.compile(
 
 def latex(report: Report) -> str:
     """The report as a LaTeX fragment to `\\input`; it needs the packages booktabs and longtable."""
-    parts = [f"% {report.title}".replace("\n", " "), r"% \usepackage{booktabs,longtable}"]
+    parts = [f"% {visible_line(report.title)}", r"% \usepackage{booktabs,longtable}"]
     return "\n\n".join([*parts, *(_block(block) for block in report.blocks)]) + "\n"
 
 
 def escape(text: str) -> str:
-    """Return `text` in letters that are safe in LaTeX's text mode."""
-    return _LETTERS.sub(lambda found: _ESCAPES.get(found[0]) or _spelled(found[0]), text)
+    """Return `text` on one line, in letters that are safe in LaTeX's text mode."""
+    line = visible_line(text)
+    return _LETTERS.sub(lambda found: _ESCAPES.get(found[0]) or _spelled(found[0]), line)
 
 
 def _spelled(letter: str) -> str:
@@ -88,9 +90,9 @@ def _spelled(letter: str) -> str:
 
 def _block(block: Block) -> str:
     if isinstance(block, Paragraph):
-        return "\\noindent " + "\\\\\n".join(escape(line) for line in block.lines)
+        return "\\noindent " + "\\\\\n".join(f"{{}}{escape(line)}" for line in block.lines)
     if isinstance(block, Bullets):
-        items = "\n".join(rf"  \item {escape(item)}" for item in block.items)
+        items = "\n".join(rf"  \item {{}}{escape(item)}" for item in block.items)
         return (
             f"\\paragraph{{{escape(block.title)}}}\n\\begin{{itemize}}\n{items}\n\\end{{itemize}}"
         )
@@ -110,5 +112,6 @@ def _longtable(sheet: Sheet) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    # The empty group keeps a cell that opens with [ from being an argument of the \\ before it.
+    # The empty group keeps a cell that opens with [ from being an argument of the \\ before it; so
+    # it does for the lines of a paragraph and for items.
     return "{}" + " & ".join(escape(cell) for cell in cells) + r" \\"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from io import StringIO
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet, with_captions
+from maxk_lab.report.formats.console import PlainConsole
 from maxk_lab.report.report import Report
 
 _STYLES = {
@@ -25,12 +25,11 @@ _STYLES = {
 def terminal(report: Report) -> str:
     """The report as text of at most its `width` columns; ANSI codes only with its `colour`."""
     out = StringIO()
-    console = Console(
+    console = PlainConsole(
         file=out,
         width=report.width,
         force_terminal=report.colour,
         no_color=not report.colour,
-        highlight=False,
         legacy_windows=False,
     )
     console.print(Text(report.title, style="bold"))
@@ -39,7 +38,7 @@ def terminal(report: Report) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _print(console: Console, block: Block, caption: Sequence[str]) -> None:
+def _print(console: PlainConsole, block: Block, caption: Sequence[str]) -> None:
     if isinstance(block, Paragraph):
         for line in block.lines:
             console.print(Text(line))
@@ -55,7 +54,7 @@ def _print(console: Console, block: Block, caption: Sequence[str]) -> None:
             console.print(Text(line, style="dim"))
 
 
-def _item(console: Console, item: str) -> None:
+def _item(console: PlainConsole, item: str) -> None:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=1)
     grid.add_column(overflow="fold")
@@ -75,7 +74,7 @@ def _table(sheet: Sheet, width: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for column in sheet.columns:
         table.add_column(
-            column.heading,
+            Text(column.heading),
             justify="right" if column.numeric else "left",
             overflow="fold",
             no_wrap=whole and not column.numeric,

@@ -1,0 +1,41 @@
+"""Text from files, made harmless to whoever reads it: nothing in it acts, and nothing is hidden.
+
+What drives a terminal (escape sequences, one-byte controls), turns the direction of writing, shows
+nothing at all, or is no character (half of a surrogate pair) is spelled out as in Python's own
+texts, such as `\\x1b`. Each writer escapes besides what its own format would take for a command.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from maxk_lab.plain import plain
+
+# Controls but for the end of a line and a tab, marks of direction, separators, the byte order mark,
+# surrogates, and letters of language tags, which are not shown.
+_ACTING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    """The text with all that acts spelled out; its lines stay lines."""
+    return _ACTING.sub(_spelled, text)
+
+
+def visible_line(text: str) -> str:
+    """The text on one line, with all that acts spelled out."""
+    return visible(" ".join(text.splitlines()).replace("\t", " "))
+
+
+def visible_json(value: Any, *, indent: int) -> str:
+    """`value` as JSON, in whose texts all that acts is escaped as JSON does; see `plain`."""
+    text = json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    return _ACTING.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
