@@ -36,6 +36,8 @@ class PolicyRow(Row):
 
 # The widest head that RL4CO's kernels take.
 WIDEST_HEAD = 128
+# More are no network that anything is learnt by.
+MOST_LAYERS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,7 @@ ATTENTION = AttentionRow(
     citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
     parameters=(
         Parameter("embed_dim", int, 64, low=8, meaning="width of the attention model"),
-        Parameter("num_encoder_layers", int, 2, low=1),
+        Parameter("num_encoder_layers", int, 2, low=1, high=MOST_LAYERS),
         Parameter(
             "num_heads", int, 8, low=1, meaning="embed_dim / num_heads must be a multiple of 8"
         ),
@@ -163,7 +165,7 @@ TRANSFORMER = TransformerRow(
         Parameter(
             "embed_dim", int, 32, low=2, meaning="width of the transformer, a multiple of num_heads"
         ),
-        Parameter("num_layers", int, 2, low=1),
+        Parameter("num_layers", int, 2, low=1, high=MOST_LAYERS),
         Parameter("num_heads", int, 4, low=1),
         Parameter(
             "init_std", float, 0.1, low=0.0, meaning="standard deviation of the initial weights"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.identity import canonical_json
+from maxk_lab.sweeps.plan.machine import memory_of_machine
+from maxk_lab.sweeps.plan.needs import size
 from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.spec.variation import CHECKPOINT, Variant
 
@@ -26,10 +29,22 @@ def check_checkpoints(found: Sequence[Variant], source: Source) -> None:
         if key in known:
             continue
         known.add(key)
+        needed, there = _bytes_of(variant), memory_of_machine()
+        if there is not None and needed > there:
+            source.add(
+                ("policy",),
+                f"takes at least {size(needed)} of memory, and this machine has {size(there)}",
+            )
+            return
         try:
             check_checkpoint(variant.environment, variant.policy)
         except LabError as error:
             source.add(_place(checkpoint["path"], source), str(error))
+
+
+def _bytes_of(variant: Variant) -> float:
+    row = ENVIRONMENTS.get(variant.environment["name"])
+    return row.footprint({**variant.environment, **variant.policy}).policy
 
 
 def _place(checkpoint: str, source: Source) -> TreePath:

@@ -40,7 +40,9 @@ def load_spec(
     vary = None if resolved is None else resolve_vary(source, resolved)
     found = None if resolved is None or vary is None else list(variants(*resolved, vary))
     check_studies(parts, resolved, found, source)
-    check_checkpoints(found or (), source)
+    if not source.problems:
+        # It makes the policies, which may be of a size that has just been refused.
+        check_checkpoints(found or (), source)
     if source.problems or parts.spec is None or resolved is None:
         raise _problems(source)
     environment, policy = resolved

@@ -148,6 +148,15 @@ def test_one_problem_at_its_place(saved: Path, write: Write, line: str, expected
     assert problem.startswith(f"sweep.yaml:{expected}")
 
 
+def test_a_policy_that_the_machine_cannot_hold_is_not_made(
+    saved: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("maxk_lab.sweeps.spec.checkpoints.memory_of_machine", lambda: 16)
+    (problem,) = problems(write(HEAD + "policy: {checkpoint: a.pt}\n" + GRADIENT))
+    words = "policy: takes at least 32 B of memory, and this machine has 16 B"
+    assert problem == f"sweep.yaml:4:9: {words}"
+
+
 def test_an_objective_study_has_no_checkpoint(saved: Path, write: Write) -> None:
     objective = (
         "objective: {parameter: environment.reward_shift, from: 0, to: 1, "

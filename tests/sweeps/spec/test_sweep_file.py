@@ -294,6 +294,13 @@ def test_one_problem_of_a_claim(write: Write, claim: str, expected: str) -> None
     assert problems(write(with_claim(claim))) == [f"sweep.yaml:{expected}"]
 
 
+def test_a_misspelt_kind_of_a_claim_is_told_where_it_stands(write: Write) -> None:
+    assert problems(write(with_claim("{name: c, kin: unbiased, detectable: 1}"))) == [
+        f"sweep.yaml:10:5: claims.0.kind: is missing; one of {KINDS}",
+        "sweep.yaml:10:15: claims.0.kin: unknown key 'kin' (did you mean kind?)",
+    ]
+
+
 def test_all_problems_at_once_in_the_order_of_the_file(write: Write) -> None:
     text = (
         "sedes: [0]\nenvironment: {name: bandit, arms: 1}\ngradient:\n  instances: 0\n  pool: 4\n"

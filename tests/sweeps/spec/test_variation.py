@@ -159,7 +159,7 @@ def test_a_run_is_planned_where_its_reward_function_is_not_at_hand(
         here.syspath_prepend(tmp_path)
         spec = load_spec(write(text.replace("VARY", "{policy.mean: [0, 1]}")))
         there = [cell.id for cell in make_plan(spec).cells]
-    monkeypatch.delitem(sys.modules, "away_rewards")
+    monkeypatch.delitem(sys.modules, "away_rewards", raising=False)
     assert [cell.id for cell in make_plan(read_spec(write(spec_to_yaml(spec)))).cells] == there
     assert len(there) == 8
 
@@ -363,6 +363,14 @@ def test_a_named_policy_must_fit_every_environment_that_is_varied(write: Write) 
         f"environment.name takes {name} too"
         for name, known in (("gaussian", "gaussian"), ("tsp", "attention"))
     ]
+
+
+def test_a_policy_is_checked_where_the_environment_varies_by_name(write: Write) -> None:
+    text = SWEEP.replace("VARY", "{environment.name: [tsp, cvrp]}").replace(
+        "bandit, arms: 4}", "tsp}\npolicy: {embed_dim: 24, num_heads: 2}"
+    )
+    (problem,) = problems(write(text))
+    assert "policy.embed_dim: embed_dim / num_heads must be a multiple of 8" in problem
 
 
 def test_a_pretrained_policy_is_one_by_its_folder_with_or_without_its_name(
