@@ -220,3 +220,19 @@ def test_combinations_are_counted_before_they_are_made(write: Write) -> None:
     text = SMALL + f"vary:\n  policy.dtype: [float32, float64]\n  environment.arms: [{arms}]\n"
     (problem,) = problems(write(text))
     assert problem.startswith("sweep.yaml:10:21: vary.environment.arms: the sweep has 160,000 ")
+
+
+def test_claims_about_points_are_counted_before_they_are_looked_at(write: Write) -> None:
+    claim = "kind: equals, metric: scale, value: 1, tolerance: 1"
+    claims = "".join(f"  - {{name: c{i}, {claim}}}\n" for i in range(500))
+    sizes = ", ".join(map(str, range(2, 42)))
+    text = SMALL.replace("n: [4, 8], k: 2", f"n: [{sizes}], k: [{sizes}]").replace(
+        "pool: 16", "pool: 100"
+    )
+    started = time.monotonic()
+    found = problems(write(text + "claims:\n" + claims))
+    assert time.monotonic() - started < 5
+    assert found == [
+        "sweep.yaml:9:3: claims: 500 claims about 1,600 points are more than can be judged; split "
+        "the sweep"
+    ]

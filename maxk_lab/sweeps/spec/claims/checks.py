@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from maxk_lab.errors import LabError, shown
@@ -14,6 +14,8 @@ from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy
 from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.studies import STUDIES
 
+# Points that all claims together are held against; each takes microseconds, in every report too.
+MOST_LOOKS = 300_000
 Points = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -24,6 +26,18 @@ def check_claims(
 
     `points` holds the points that each of `studies` measures, with their stage and setting.
     """
+    claims = tuple(claims)
+    if (looked_at := len(claims) * max(map(len, points.values()), default=0)) > MOST_LOOKS:
+        source.add(
+            ("claims",),
+            f"{len(claims):,} claims about {looked_at // len(claims):,} points are more than can "
+            "be judged; split the sweep",
+        )
+        return
+    varied = {
+        name: dict.fromkeys(key for point in found for key in settings_of(point))
+        for name, found in points.items()
+    }
     names: set[str] = set()
     for number, claim in enumerate(claims):
         path = ("claims", str(number))
@@ -40,7 +54,7 @@ def check_claims(
                 "and this sweep has none",
             )
             continue
-        if _note_unknown_settings(claim, points[claim.study], path, source):
+        if _note_unknown_settings(claim, varied[claim.study], path, source):
             continue
         met = list(claim.points(points[claim.study]))
         if not met:
@@ -67,10 +81,9 @@ def _regions(claim: Any) -> Iterable[tuple[TreePath, Where]]:
 
 
 def _note_unknown_settings(
-    claim: Any, points: Sequence[Mapping[str, Any]], path: TreePath, source: Source
+    claim: Any, known: Collection[str], path: TreePath, source: Source
 ) -> bool:
-    """Note settings that the sweep does not vary; whether there were any."""
-    known = dict.fromkeys(key for point in points for key in settings_of(point))
+    """Note settings other than those `known`, which the sweep varies; whether there were any."""
     before = len(source.problems)
     for part, region in _regions(claim):
         for key in region.setting or {}:
