@@ -10,6 +10,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from operator import attrgetter
+from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
 
 from maxk_lab.errors import LONGEST, LabError, first_line, shortened, shown, warn
@@ -175,17 +176,26 @@ def load(path: str, what: str = "") -> Any:
     """
     module, _, name = path.partition(":")
     try:
-        return attrgetter(name)(import_module(module))
-    except (ImportError, AttributeError) as error:
+        return attrgetter(name)(imported(module))
+    except (ImportError, AttributeError, LabError) as error:
         raise LabError(f"cannot load {what}{shown(path)}: {first_line(error)}") from error
-    except KeyboardInterrupt:
+
+
+def imported(module: str) -> ModuleType:
+    """Return a module. Raises `ImportError` where it is not there or lacks another.
+
+    Raises `LabError` for whatever else a module of another package raises while it is imported; our
+    own keep their tracebacks.
+    """
+    try:
+        return import_module(module)
+    except (ImportError, KeyboardInterrupt):
         raise
     except BaseException as error:
         if module.partition(".")[0] == __name__.partition(".")[0]:
             raise
         raise LabError(
-            f"cannot load {what}{shown(path)}: importing {module} raised {type(error).__name__}: "
-            f"{first_line(error)}"
+            f"importing {module} raised {type(error).__name__}: {first_line(error)}"
         ) from error
 
 

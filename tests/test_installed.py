@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from maxk_lab.errors import first_line
+from maxk_lab.errors import LabError, first_line
+from maxk_lab.sweeps.studies import StudyRow
 
 POINTS = """\
 [maxk_lab.baselines]
@@ -126,6 +127,23 @@ def test_entry_points_that_cannot_be_read_end_nothing(lab: Lab) -> None:
     assert done.returncode == 0, done.stderr
     assert "subloo" in done.stdout
     assert "warning: the entry points of others 1.0 cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [("ImportError('no')", "ImportError: no"), ("SystemExit(3)", "SystemExit: 3")],
+)
+def test_a_kind_of_study_that_cannot_be_imported_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, told: str
+) -> None:
+    (tmp_path / "lost_kind").mkdir()
+    (tmp_path / "lost_kind" / "rows.py").write_text(f"raise {error}")
+    monkeypatch.syspath_prepend(tmp_path)
+    kind = StudyRow(name="lost", meaning="", implementation="lost_kind")
+    with pytest.raises(LabError, match=rf"importing lost_kind\.rows raised {told}"):
+        kind.part("rows")
+    with pytest.raises(ModuleNotFoundError):
+        kind.part("figures")
 
 
 def test_the_first_line_of_an_error_is_there_for_any_error() -> None:

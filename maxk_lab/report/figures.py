@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from maxk_lab.report.drawing.style import STYLE, save, unused
+from maxk_lab.errors import first_line
+from maxk_lab.report.drawing.style import own_style, save, unused
 from maxk_lab.report.model import Summary
 from maxk_lab.report.parts import FiguresPart
 from maxk_lab.sweeps.studies import in_reading_order
@@ -20,10 +21,8 @@ def figures(
     Returns the files. One that cannot be drawn is told to `failed`, in a line, and takes no other
     with it; without `failed` the error is raised.
     """
-    import matplotlib as mpl
-
     drawn: list[Path] = []
-    with mpl.rc_context(STYLE):
+    with own_style():
         for kind in in_reading_order():
             part: FiguresPart = kind.part("figures")
             found = iter(part.figures(summary.studies[kind.name], summary))
@@ -42,5 +41,4 @@ def _told(failed: Callable[[str], None] | None, what: str) -> Iterator[None]:
         # What the system refuses, such as room on the disk, it refuses the whole report.
         if failed is None or isinstance(error, OSError):
             raise
-        reason = (str(error).strip() or "no message").splitlines()[0]
-        failed(f"{what} could not be drawn: {type(error).__name__}: {reason}")
+        failed(f"{what} could not be drawn: {type(error).__name__}: {first_line(error)}")

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue, Row
+from maxk_lab.catalogue import Catalogue, Row, imported
+from maxk_lab.errors import LabError, first_line
 
 GRID_AXES = ("estimator", "baseline", "n", "k")
 
@@ -54,8 +54,20 @@ class StudyRow(Row):
     recommends: bool = False
 
     def part(self, module: str) -> Any:
-        """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it."""
-        return import_module(f"{self.implementation}.{module}")
+        """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it.
+
+        Raises `LabError` if it is there and cannot be imported, as one of another package.
+        """
+        path = f"{self.implementation}.{module}"
+        try:
+            return imported(path)
+        except ImportError as error:
+            if path.startswith("maxk_lab.") or error.name == path:
+                raise
+            raise LabError(
+                f"study {self.name!r} cannot be used: importing {path} raised "
+                f"{type(error).__name__}: {first_line(error)}"
+            ) from error
 
 
 STUDIES: Catalogue[StudyRow] = Catalogue(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from attack_figures import Figures
 from launched import Launch, Launched
+from model_folders import stand_in_model
 
 SWEEP = """\
 name: doors
@@ -80,19 +81,23 @@ def reward(prompts, completions, **columns):
     import sibling
     return [sibling.VALUE * len(text) for text in completions]
 """
+TEXT = "[x](javascript:y) [/b][red] \x1b]0;PWN\x07\x1b[2J \u202e \x9b1m =1 $\\frac{$"
+SECRET = "tok3n-in-the-command-line"
+RAISING = """\
+def reward(prompts, completions, **columns):
+    raise ValueError("[/b] \\x1b[2J \\ud800 \\u202e ![i](http://h.test/x)\\n\\n# title")
+"""
 READING = [
     ["validate", "doors.yaml"],
     ["plan", "doors.yaml", "--cells"],
     ["run", "doors.yaml", "--dry-run"],
     ["list", "runs"],
     ["list", "baselines"],
-    ["list", "rewards"],
     ["show", "doors"],
     ["report", "doors"],
     ["report", "doors", "--out", "written"],
-    ["recommend", "doors.yaml", "--budget", "8"],
     ["track", "doors"],
-    ["check", "--estimator", "maxk", "--baseline", "centred"],
+    ["fsck", "doors"],
 ]
 
 
@@ -133,26 +138,43 @@ def ended(launched: Launched) -> tuple[int, str]:
     return code, said
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of a run of the sweep, whose reward was there when it ran."""
-    folder = tmp_path_factory.mktemp("measured")
-    write_sweep(folder)
+def run_once(folder: Path, reward: str, description: str, *arguments: str, **env: str) -> Path:
+    """Run the sweep where its reward is this source; returns the results."""
+    write_sweep(folder, description=description)
     (folder / "trapped").mkdir()
-    (folder / "trapped" / "fn.py").write_text(
-        SIBLINGS.replace("sibling.VALUE", "1").replace("import sibling", "")
-    )
+    (folder / "trapped" / "fn.py").write_text(reward)
     program = "from maxk_lab.cli import main\nif __name__ == '__main__':\n    main()"
     done = subprocess.run(
-        [sys.executable, "-c", program, "run", "doors.yaml"],
+        [sys.executable, "-c", program, "run", "doors.yaml", *arguments],
         cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | env,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    (folder / "said.txt").write_text(done.stdout + done.stderr, encoding="utf-8")
+    assert "Traceback" not in done.stderr
     return folder / "results"
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results with a record of every cell."""
+    results = run_once(tmp_path_factory.mktemp("measured"), REWARD, "plain")
+    assert "2 measured" in (results.parent / "said.txt").read_text("utf-8")
+    return results
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results whose texts are hostile, of a user with a name, a home and a secret."""
+    folder = tmp_path_factory.mktemp("failed")
+    (folder / "ada").mkdir()
+    private = {"HOME": str(folder / "ada"), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
+    secret = ["--set", f"tracking.project={SECRET}"]
+    results = run_once(folder, RAISING, TEXT, *secret, **private)
+    assert "2 failed" in (folder / "said.txt").read_text("utf-8")
+    return results
 
 
 def test_reading_runs_nothing_that_lies_about(
@@ -167,7 +189,7 @@ def test_reading_runs_nothing_that_lies_about(
     codes = {verb[0]: ended(one) for verb, one in zip(READING, launched, strict=True)}
     figures("code from data", commands=len(READING), ran=len(marks(mark)))
     assert marks(mark) == []
-    assert {verb: code for verb, (code, _) in codes.items() if code} == {}, codes
+    assert {verb: said for verb, (code, said) in codes.items() if code} == {}
 
 
 def test_a_run_opens_the_folder_for_what_its_sweep_names_and_takes_no_library_from_it(
@@ -186,60 +208,46 @@ def test_a_run_opens_the_folder_for_what_its_sweep_names_and_takes_no_library_fr
     assert json.loads(record.read_text())["status"] == "done"
 
 
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("import sys; sys.exit(0)", "importing bad raised SystemExit: 0"),
-        ("raise GeneratorExit", "importing bad raised GeneratorExit: no message"),
-        ("raise KeyboardInterrupt('mine')", "cannot load the reward function 'bad:reward': mine"),
-        ("class Odd(BaseException): ...\nraise Odd('x')", "importing bad raised Odd: x"),
-        ("import nowhere", "No module named 'nowhere'"),
-        ("reward = print\nreward = type('R', (), {})", "must be a function"),
-    ],
-)
-def test_a_module_that_breaks_at_its_import_fails_the_cells_and_says_so(
-    tmp_path: Path, launch: Launch, source: str, reason: str
+def test_what_cannot_be_sent_is_told(measured: Path, tmp_path: Path, launch: Launch) -> None:
+    """Nothing of W&B's own is printed, and no warning of Python's."""
+    shutil.copytree(measured, tmp_path / "results")
+    (tmp_path / "results" / "doors" / "wandb").write_text("no folder")
+    env = {"HOME": str(tmp_path), "WANDB_API_KEY": ""}
+    launched = [launch("track", "doors", "--mode", mode, env=env) for mode in ("offline", "online")]
+    for one, reason in zip(launched, ("NotADirectoryError", "no API key; set WANDB_API_KEY")):
+        assert ended(one)[0] == 1
+        (line,) = one.err.splitlines()
+        assert line.startswith("error: W&B (o")
+        assert f"failed with 0 of 1 runs sent: {reason}" in line
+        assert "the records are safe. Try again with: maxk-lab track results/doors" in line
+
+
+def test_text_from_files_drives_nothing(
+    failed: Path, tmp_path: Path, launch: Launch, figures: Figures
 ) -> None:
-    write_sweep(tmp_path, "bad:reward")
-    (tmp_path / "bad.py").write_text(f"def reward(): ...\n{source}\n")
-    assert ended(launch("validate", "doors.yaml"))[0] == 0
-    code, said = ended(launch("run", "doors.yaml"))
-    assert code == 1
-    assert "2 failed" in said
-    assert reason in said
-
-
-TEXT = "[x](javascript:y) [/b][red] \x1b]0;PWN\x07\x1b[2J \u202e \x9b1m =1 $\\frac{$"
-RAISING = """\
-def reward(prompts, completions, **columns):
-    raise ValueError("[/b] \\x1b[2J \\ud800 \\u202e ![i](http://h.test/x)\\n\\n# title")
-"""
-
-
-def test_text_from_files_drives_nothing(tmp_path: Path, launch: Launch, figures: Figures) -> None:
+    shutil.copytree(failed, tmp_path / "results")
     write_sweep(tmp_path, "fn:reward", TEXT)
     (tmp_path / "fn.py").write_text(RAISING)
     for name in ("hf[/b]", "hf[red]"):
         (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "config.json").write_text("{}")
+        stand_in_model(tmp_path / name)
     varied = (tmp_path / "doors.yaml").read_text().replace("name: doors", "name: varied")
     varied += 'vary: {policy.pretrained: ["hf[/b]", "hf[red]"]}\n'
     (tmp_path / "varied.yaml").write_text(varied)
-    code, said = ended(launch("run", "doors.yaml"))
-    assert (code, "2 failed" in said) == (1, True), said
     (cell, *_) = sorted((tmp_path / "results" / "doors" / "cells").glob("*.json"))
     verbs = [
         ["show", "doors"],
-        ["show", "doors", "--json"],
         ["show", cell.stem],
+        ["show", cell.stem, "--json"],
         ["list", "runs"],
         ["plan", "varied.yaml", "--cells"],
-        ["report", "doors", "--format", "markdown"],
         ["report", "doors", "--out", "written"],
+        ["report", "doors"],
     ]
     launched = [launch(*verb) for verb in verbs]
-    told = {"run": said} | {" ".join(v): ended(one)[1] for v, one in zip(verbs, launched)}
+    told = {" ".join(verb): ended(one)[1] for verb, one in zip(verbs, launched)}
     told |= {path.name: path.read_text("utf-8") for path in (tmp_path / "written").glob("*.*")}
+    told["run"] = (failed.parent / "said.txt").read_text("utf-8")
     driven = {name for name, text in told.items() if set("\x1b\x07\x9b\u202e") & set(text)}
     figures("text that acts", texts=len(told), acting=len(driven))
     assert driven == set()
@@ -249,26 +257,10 @@ def test_text_from_files_drives_nothing(tmp_path: Path, launch: Launch, figures:
     assert "](http" not in told["report.md"].replace("`![i](http://h.test/x)", "")
 
 
-SECRET = "tok3n-in-the-command-line"
-
-
-def test_records_tell_nothing_of_who_measured_and_where(tmp_path: Path, launch: Launch) -> None:
-    write_sweep(tmp_path, "fn:reward")
-    (tmp_path / "fn.py").write_text(RAISING)
-    home = tmp_path / "home" / "ada"
-    home.mkdir(parents=True)
-    env = {"HOME": str(home), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
-    ended(launch("run", "doors.yaml", "--set", f"description={SECRET}", env=env))
-    assert ended(launch("track", "doors", env=env))[0] == 0
-    run = tmp_path / "results" / "doors"
-    # What the description says, W&B is told; the command line and the machine, nobody.
-    private = [socket.gethostname(), "ada-the-user", str(tmp_path), sys.executable]
+def test_records_tell_nothing_of_who_measured_and_where(failed: Path) -> None:
+    run = failed / "doors"
+    private = [socket.gethostname(), "ada-the-user", str(failed.parent), sys.executable, "k" * 40]
     for path in (*run.glob("cells/*.json"), run / "events.log", run / "spec.yaml"):
         text = path.read_text("utf-8")
         assert [word for word in private if word in text] == []
         assert path.name == "spec.yaml" or SECRET not in text
-    (sent,) = run.glob("wandb/offline-run-*/*.wandb")
-    data = sent.read_bytes()
-    # W&B keeps tables in its own folder of the home until they are synced, and names it there.
-    private.remove(str(tmp_path))
-    assert [word for word in (*private, "k" * 40) if word.encode() in data] == []

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from maxk_lab.report.document import Section
+from maxk_lab.report.drawing.style import own_style
 from maxk_lab.report.formats.csv import csv as as_csv
 from maxk_lab.report.formats.latex import escape as as_latex
 from maxk_lab.report.formats.markdown import escape as as_markdown
@@ -160,3 +161,14 @@ def test_every_format_of_a_whole_report_shows_hostile_texts(hostile, tmp_path) -
 
 def test_words_of_settings_are_on_one_line() -> None:
     assert setting_words((("environment.label", "a\x1b\nb"),)) == "label=a\\x1b b"
+
+
+def test_a_matplotlibrc_changes_no_figure() -> None:
+    import matplotlib as mpl
+
+    with mpl.rc_context({"text.usetex": True, "axes.facecolor": "red", "text.parse_math": True}):
+        with own_style():
+            kept = [mpl.rcParams[name] for name in ("text.usetex", "text.parse_math")]
+            assert mpl.rcParams["axes.facecolor"] == mpl.rcParamsDefault["axes.facecolor"]
+        assert mpl.rcParams["text.usetex"] is True
+    assert kept == [False, False]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,6 +42,20 @@ _LETTER = 0.0078
 _LABEL_LETTER = 0.0072
 _LEGEND_LINE = 0.19
 _DOTS_PER_INCH = 150
+
+
+@contextmanager
+def own_style() -> Iterator[None]:
+    """Draw in one style, whatever a `matplotlibrc` says.
+
+    It may lie in the current folder, and name code to run or have LaTeX run over every label.
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(STYLE)
+        yield
 
 
 def look(index: int) -> dict[str, Any]:
