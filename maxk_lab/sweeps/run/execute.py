@@ -14,7 +14,7 @@ from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.events import OnEvent, Teller
 from maxk_lab.sweeps.run.local import run_tasks
 from maxk_lab.sweeps.run.lock import locked
-from maxk_lab.sweeps.run.progress import statuses, to_measure
+from maxk_lab.sweeps.run.progress import checked_statuses, to_measure
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.workers.worker import Task
@@ -66,7 +66,7 @@ def execute(
         run.cells_path.mkdir(parents=True, exist_ok=True)
         for folder in (run.root, run.cells_path, run.cache_path):
             remove_partials(folder)
-        before = {c: state for c, state in statuses(plan, run).items() if c in selected}
+        before = {c: state for c, state in checked_statuses(plan, run).items() if c in selected}
         to_do = to_measure(before, force=force, retry_failed=retry_failed)
         for unit in plan.units:
             if any(cell.id in to_do for cell in unit.cells):
@@ -94,7 +94,7 @@ def execute(
         except KeyboardInterrupt:
             tell("interrupted")
             raise
-        after = statuses(plan, run)
+        after = checked_statuses(plan, run)
         tell("run_finished")
     return Outcome(
         done=tuple(c for c in _in_order(plan, to_do) if after[c] == "done"),

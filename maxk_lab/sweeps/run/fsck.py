@@ -68,6 +68,8 @@ def examine(run: RunDirectory) -> Examination:
         files.append(Finding(run.cells_path, DAMAGED, str(error)))
         ids = []
     planned = set() if plan is None else {cell.id for cell in plan.cells}
+    if plan is not None and ids:
+        run.records(plan)  # as a report reads them
     return Examination(
         tuple(_record(run, cell_id, plan, planned) for cell_id in ids),
         tuple(files),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from statistics import fmean
 from typing import Literal
 
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.records import Record, RunDirectory
 
 State = Literal["done", "failed", "missing"]
 Kind = tuple[str, int | None]
@@ -16,7 +16,19 @@ Kind = tuple[str, int | None]
 
 def statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
     """Return the state of every cell by its id, in the order of the plan."""
-    found: dict[str, State] = {record.cell["id"]: record.status for record in run.outlines(plan)}
+    return _states(plan, run.outlines(plan))
+
+
+def checked_statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
+    """Return the same, where a cell is done or failed only if its record is sound in all parts.
+
+    This takes twice as long.
+    """
+    return _states(plan, run.checked_outlines(plan))
+
+
+def _states(plan: Plan, records: Iterable[Record]) -> dict[str, State]:
+    found: dict[str, State] = {record.cell["id"]: record.status for record in records}
     return {cell.id: found.get(cell.id, "missing") for cell in plan.cells}
 
 

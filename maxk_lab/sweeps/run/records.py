@@ -52,6 +52,7 @@ class RunDirectory:
         self._problems: dict[str, str] = {}
         self._older: set[str] = set()
         self._whole, self._outlined = _Reading(Record.from_bytes), _Reading(Record.outline)
+        self._checked = _Reading(Record.checked_outline)
 
     def __repr__(self) -> str:
         return f"RunDirectory({str(self.root)!r})"
@@ -111,9 +112,13 @@ class RunDirectory:
     def outlines(self, plan: Plan) -> list[Record]:
         """Return the same, without metrics and provenance where they were not read before.
 
-        They take a tenth of the memory.
+        They take a tenth of the memory. What is in the metrics is not looked at.
         """
         return self._of_plan(plan, self._outlined)
+
+    def checked_outlines(self, plan: Plan) -> list[Record]:
+        """Return the same of the records that are sound in all that they hold."""
+        return self._of_plan(plan, self._checked)
 
     def _of_plan(self, plan: Plan, reading: _Reading) -> list[Record]:
         there = set(self.ids())
