@@ -33,6 +33,10 @@ class LabError(Exception):
     """A mistake the user can mend; the command line prints the message and exits with 2."""
 
 
+class RefusedError(LabError):
+    """The system refuses what a run needs; the same command goes on once that is mended."""
+
+
 class LabWarning(UserWarning):
     """A mistake that nothing stops for; the command line prints its message in a line."""
 

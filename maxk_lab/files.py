@@ -13,14 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import RefusedError
 
 PARTIAL = ".partial-"
 # Held while a file is being written, so that a worker told to stop does not stop in the middle.
 WRITING = threading.Lock()
 
 
-class StorageError(LabError):
+class StorageError(RefusedError):
     """A file that cannot be written, as on a full disk; what was there before is whole."""
 
 

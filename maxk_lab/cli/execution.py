@@ -13,7 +13,8 @@ import typer
 
 from maxk_lab.cli.console import complain, say
 from maxk_lab.cli.program import INTERRUPTED
-from maxk_lab.files import StorageError
+from maxk_lab.cli.refusals import refusal
+from maxk_lab.errors import RefusedError
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 def execute_plan(plan: Plan, directory: RunDirectory, *, resume: str, **settings: Any) -> Outcome:
     """Execute with a display.
 
-    If interrupted, end with the command `resume` and exit code 130; on a full disk with 1.
+    If interrupted, end with the command `resume` and exit code 130; where the system refuses what
+    it needs, as on a full disk, with 1.
     """
     from maxk_lab.cli.progress import Bar, Lines
     from maxk_lab.cli.tracker import Tracker
@@ -38,8 +40,11 @@ def execute_plan(plan: Plan, directory: RunDirectory, *, resume: str, **settings
         say("Interrupted; every finished cell is kept. Continue with:")
         say(resume)
         raise typer.Exit(INTERRUPTED) from None
-    except StorageError as error:
-        complain(error)
+    except (RefusedError, OSError, MemoryError) as error:
+        refused = error if isinstance(error, RefusedError) else refusal(error)
+        if refused is None:
+            raise
+        complain(refused)
         say("Every finished cell is kept. Make room, or mend what is in the way, then go on with:")
         say(resume)
         raise typer.Exit(1) from None

@@ -16,18 +16,22 @@ def main() -> None:
     function that a sweep names by a dotted path.
     """
     try:
-        # Ctrl-C may come while these are imported.
-        from maxk_lab.installed import close_current_folder
-
-        close_current_folder()
-        from maxk_lab.cli.application import MISTAKE, app
-        from maxk_lab.cli.console import complain
-        from maxk_lab.cli.streams import OutputError, open_streams
-
-        open_streams()
-        warnings.showwarning = _show_warning
-    except KeyboardInterrupt:
+        _run()
+    except KeyboardInterrupt:  # while the application is imported, before any verb
+        print("Interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+
+
+def _run() -> None:
+    from maxk_lab.installed import close_current_folder
+
+    close_current_folder()
+    from maxk_lab.cli.application import MISTAKE, app
+    from maxk_lab.cli.console import complain
+    from maxk_lab.cli.streams import OutputError, open_streams
+
+    open_streams()
+    warnings.showwarning = _show_warning
     try:
         app(prog_name="maxk-lab")
     except OutputError as error:  # printed by typer itself, outside of any verb

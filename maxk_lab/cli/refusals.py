@@ -9,6 +9,8 @@ REFUSALS = {
     errno.EACCES,
     errno.EPERM,
     errno.EROFS,
+    errno.EISDIR,
+    errno.ENOTDIR,
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EFBIG,

@@ -8,7 +8,7 @@ from maxk_lab.cli import main
 
 
 def test_ctrl_c_before_the_application_is_there_leaves_no_traceback(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
@@ -17,3 +17,4 @@ def test_ctrl_c_before_the_application_is_there_leaves_no_traceback(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "Interrupted\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -176,6 +177,29 @@ def test_files_that_cannot_be_written_end_the_run_with_the_command_that_goes_on(
     assert again == "maxk-lab run tiny.yaml"
     Path("results/tiny/cache").unlink()
     assert lab(*again.split()[1:]).exit_code == 0
+
+
+def test_a_lock_that_cannot_be_opened_ends_the_run_with_the_command_that_goes_on(
+    lab: Lab, sweep: str
+) -> None:
+    Path("results/tiny/.lock").mkdir(parents=True)
+    result = lab("run", sweep)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: results/tiny/.lock: Is a directory\n")
+    assert result.stderr.splitlines()[-1] == "maxk-lab run tiny.yaml"
+
+
+def test_workers_that_cannot_start_end_the_run_with_the_command_that_goes_on(
+    lab: Lab, sweep: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("maxk_lab.sweeps.run.local.Worker", refuse)
+    result = lab("run", sweep)
+    assert result.exit_code == 1
+    assert "error: no worker process can be started: Too many open files\n" in result.stderr
+    assert result.stderr.splitlines()[-1] == "maxk-lab run tiny.yaml"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import RefusedError
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.records import Record, RunDirectory
@@ -45,8 +45,8 @@ def run_tasks(
     A worker that dies takes nothing with it: its task is begun again, without the cells that have
     a record. Where it dies again before the next record, every cell left is tried alone; where no
     cell had a record, what they share is at fault, and they fail together. A cell that exceeds a
-    limit has no second try. Raises `StorageError` where records cannot be written, `LabError` where
-    no worker starts, and `KeyboardInterrupt` after a signal; the workers have ended then.
+    limit has no second try. Raises `StorageError` where records cannot be written, `RefusedError`
+    where no worker starts, and `KeyboardInterrupt` after a signal; the workers have ended then.
     """
     if tasks:
         with Interruption() as interruption, _Pool(min(jobs, len(tasks))) as pool:
@@ -76,7 +76,7 @@ class _Pool:
             except OSError as error:
                 if self.workers:
                     return  # those that run do the work
-                raise LabError(f"no worker process can be started: {error.strerror}") from error
+                raise RefusedError(f"no worker process can be started: {error.strerror}") from error
 
     def remove(self, worker: Worker) -> None:
         """End a worker, of which nothing good is to be expected."""
@@ -142,7 +142,7 @@ class _Execution:
         if not worker.ready:
             self._failed_starts += 1
             if self._failed_starts >= FAILED_STARTS:
-                raise LabError(
+                raise RefusedError(
                     f"worker processes end before they begin to work ({worker.ending}); "
                     "see the messages above"
                 )

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -37,6 +38,8 @@ class Worker:
         self._process = context.Process(
             target=work, args=(theirs, self.board), name="maxk-lab worker"
         )
+        # Python starts it with the first process, and lets Ctrl-C through again when it has.
+        resource_tracker.ensure_running()
         # Until it has a group of its own, Ctrl-C in a terminal would reach it, too.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
