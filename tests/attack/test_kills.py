@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -161,7 +162,11 @@ class Killer:
         code = launched.process.returncode
         if code not in codes:
             yield f"exit code: {code}, not one of {sorted(codes)}: {launched.err[-3000:]}"
-        if code == INTERRUPTED and f"maxk-lab run {FILE}" not in launched.err:
+        # Before the first worker there is nothing to go on with.
+        words = (
+            f"maxk-lab run {FILE}" if re.search(r"\d/\d+ cells", launched.err) else "Interrupted"
+        )
+        if code == INTERRUPTED and words not in launched.err:
             yield f"silent: not told how to go on: {launched.err[-3000:]}"
         yield from complaints(launched)
         yield from (f"lost: {cell}" for cell in before if cell not in after)
