@@ -10,14 +10,16 @@ from maxk_lab.errors import SpecError
 from maxk_lab.sweeps.spec.blocks import Block, Parts
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
-# A plan of so many takes seconds.
-MOST_CELLS = 50_000
+# All checks of a file go through the cells of one seed, which takes seconds for so many.
+MOST_OF_A_SEED = 50_000
+# A plan of so many takes minutes, and some gigabytes.
+MOST_CELLS = 1_000_000
 
 
 def check_counts(parts: Parts, source: Source) -> None:
     """Raise `SpecError` for a sweep of too many cells, at what makes it so large.
 
-    The points that cannot run are among them. Everything that is checked later goes through all.
+    The points that cannot run are among them.
     """
     shared = _lengths({"seeds": source.tree.get("seeds")}, ())
     vary = source.tree.get("vary")
@@ -29,14 +31,22 @@ def check_counts(parts: Parts, source: Source) -> None:
         cells *= sum(of_block for of_block, _ in counted.values())
         for _, lengths in counted.values():
             largest |= lengths
-    if cells > MOST_CELLS:
+    seeds = largest.pop(("seeds",))
+    if cells // seeds > MOST_OF_A_SEED:
         place = max(largest, key=lambda path: largest[path])
-        source.add(
-            place,
-            f"the sweep has {cells:,} cells, more than the {MOST_CELLS:,} that one may have; "
-            f"{largest[place]:,} values are given here: split the sweep",
-        )
-        raise SpecError(source.problems)
+        what = f"{cells // seeds:,} cells of each seed, more than the {MOST_OF_A_SEED:,}"
+    elif cells > MOST_CELLS:
+        largest["seeds",] = seeds
+        place = max(largest, key=lambda path: largest[path])
+        what = f"{cells:,} cells, more than the {MOST_CELLS:,}"
+    else:
+        return
+    source.add(
+        place,
+        f"the sweep has {what} that it may have; "
+        f"{largest[place]:,} values are given here: split the sweep",
+    )
+    raise SpecError(source.problems)
 
 
 def _cells(block: Block) -> tuple[int, dict[TreePath, int]]:

@@ -210,8 +210,8 @@ def test_cells_are_counted_before_they_are_made(write: Write) -> None:
     found = problems(write(text))
     assert time.monotonic() - started < 5
     assert found == [
-        "sweep.yaml:7:57: gradient.grid.n: the sweep has 361,200 cells, more than the 50,000 that "
-        "one may have; 301 values are given here: split the sweep"
+        "sweep.yaml:7:57: gradient.grid.n: the sweep has 180,600 cells of each seed, more than the "
+        "50,000 that it may have; 301 values are given here: split the sweep"
     ]
 
 
@@ -219,7 +219,7 @@ def test_combinations_are_counted_before_they_are_made(write: Write) -> None:
     arms = ", ".join(map(str, range(2, 10_002)))
     text = SMALL + f"vary:\n  policy.dtype: [float32, float64]\n  environment.arms: [{arms}]\n"
     (problem,) = problems(write(text))
-    assert problem.startswith("sweep.yaml:10:21: vary.environment.arms: the sweep has 160,000 ")
+    assert problem.startswith("sweep.yaml:10:21: vary.environment.arms: the sweep has 80,000 ")
 
 
 def test_claims_about_points_are_counted_before_they_are_looked_at(write: Write) -> None:
@@ -236,3 +236,14 @@ def test_claims_about_points_are_counted_before_they_are_looked_at(write: Write)
         "sweep.yaml:9:3: claims: 500 claims about 1,600 points are more than can be judged; split "
         "the sweep"
     ]
+
+
+def test_cells_of_all_seeds_are_counted_before_they_are_made(write: Write) -> None:
+    seeds = ", ".join(map(str, range(30_000)))
+    many = ", ".join(map(str, range(1, 21)))
+    text = SMALL.replace("seeds: [0, 1]", f"seeds: [{seeds}]").replace("k: 2", f"k: [{many}]")
+    assert f"seeds: [{seeds}]" in text
+    started = time.monotonic()
+    (problem,) = problems(write(text))
+    assert time.monotonic() - started < 5
+    assert "seeds: the sweep has 2,400,000 cells, more than the 1,000,000 that it may" in problem
