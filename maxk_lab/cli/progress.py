@@ -89,7 +89,7 @@ class Bar(Lines):
 def notes(name: str, payload: dict[str, Any]) -> list[str]:
     """Return the warnings that an event brings, whatever the display."""
     if name == "damaged":
-        return [str(problem) for problem in payload["problems"]]
+        return [*map(str, payload["problems"]), "maxk-lab fsck tells what else is damaged"]
     if name == "stale":
         return [
             f"{len(payload['cell_ids'])} stale records of an earlier spec or version are not used"
