@@ -28,6 +28,14 @@ MISTAKE = 2
 class LabGroup(TyperGroup):
     """Prints a `LabError`, or what the system refused, and exits with 2; bugs keep a traceback."""
 
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """Read the command line."""
+        try:
+            return super().make_context(*arguments, **settings)
+        except KeyboardInterrupt:
+            say("Interrupted")
+            raise
+
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
         try:

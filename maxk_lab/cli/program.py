@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import sys
 import warnings
 from typing import Any
@@ -32,11 +33,20 @@ def _run() -> None:
 
     open_streams()
     warnings.showwarning = _show_warning
+    sys.unraisablehook = _interrupt_again
     try:
         app(prog_name="maxk-lab")
     except OutputError as error:  # printed by typer itself, outside of any verb
         complain(error)
         sys.exit(MISTAKE)
+
+
+def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Let Ctrl-C come once more where nothing that is raised gets out, as while objects end."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        _thread.interrupt_main()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
