@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import _thread
+import os
+import signal
 import sys
+import threading
 import warnings
 from typing import Any
 
@@ -44,7 +46,8 @@ def _run() -> None:
 def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
     """Let Ctrl-C come once more where nothing that is raised gets out, as while objects end."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
-        _thread.interrupt_main()
+        # A moment later, when that is over.
+        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
     else:
         sys.__unraisablehook__(unraisable)
 

@@ -27,6 +27,7 @@ class ObjectiveUnit(Unit):
     """
 
     study: ClassVar[str] = "objective"
+    shares: ClassVar[bool] = False
     told: ClassVar[tuple[str, ...]] = ("environment", "policy", "objective", "seed")
     objective: Mapping[str, Any]
 

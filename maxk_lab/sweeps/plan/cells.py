@@ -33,6 +33,8 @@ class Unit(ABC):
 
     study: ClassVar[str]
     told: ClassVar[tuple[str, ...]] = ()
+    # Whether the cells rest on work that is done once for all of them; else each is on its own.
+    shares: ClassVar[bool] = True
     environment: Mapping[str, Any]
     policy: Mapping[str, Any]
     seed: int

@@ -129,6 +129,7 @@ def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str | None) 
         Task(
             key=key,
             label=unit.label,
+            shares=unit.shares,
             unit=unit.as_dict(),
             cells=tuple(cell.as_dict() for cell in unit.cells),
             root=str(run.root.absolute()),

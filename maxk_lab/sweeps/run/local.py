@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
+from typing import Any
 
 from maxk_lab.errors import RefusedError
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.run.workers.guard import Guard
 from maxk_lab.sweeps.run.workers.interruption import Interruption
-from maxk_lab.sweeps.run.workers.process import Worker, stop
+from maxk_lab.sweeps.run.workers.pool import Pool
+from maxk_lab.sweeps.run.workers.process import Worker
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution, spelled
 
@@ -23,18 +24,41 @@ POLL_SECONDS = 0.1
 FAILED_STARTS = 3
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Open:
-    """A task that is not done: how often its worker was lost since its last record.
+    """A task that is not done: its cells without a record, by their ids.
 
-    `shared` says that what its cells share has been done before; a task that has one cell for fear
-    that it ends the worker is `alone`.
+    `lost` counts the workers that it lost since its last record. `shared` says that what its cells
+    share, if anything, has been done before; a task that has one cell for fear that it ends the
+    worker is `alone`.
     """
 
     task: Task
+    cells: dict[str, dict[str, Any]]
+    shared: bool
     lost: int = 0
-    shared: bool = False
     alone: bool = False
+
+    @classmethod
+    def of(cls, task: Task) -> _Open:
+        """Return a task of which nothing has been done."""
+        return cls(task, {cell["id"]: cell for cell in task.cells}, shared=not task.shares)
+
+    @property
+    def rest(self) -> Task:
+        """The task without the cells that have a record."""
+        return replace(self.task, cells=tuple(self.cells.values()))
+
+    def recorded(self, cell_id: Any) -> None:
+        """Take note of a record. Raises `KeyError` for that of another cell."""
+        del self.cells[cell_id]
+        self.lost, self.shared = 0, True
+
+    def cut(self) -> list[_Open]:
+        """Return its cells as tasks of their own."""
+        return [
+            replace(self, cells={cell_id: cell}, alone=True) for cell_id, cell in self.cells.items()
+        ]
 
 
 def run_tasks(
@@ -49,43 +73,12 @@ def run_tasks(
     where no worker starts, and `KeyboardInterrupt` after a signal; the workers have ended then.
     """
     if tasks:
-        with Interruption() as interruption, _Pool(min(jobs, len(tasks))) as pool:
+        with Interruption() as interruption, Pool(min(jobs, len(tasks))) as pool:
             _Execution(pool, run, tell, limits).run(tasks, interruption)
 
 
-class _Pool:
-    """The workers that run, at most `size`, started as they are needed."""
-
-    def __init__(self, size: int) -> None:
-        self._size, self._guard = size, Guard()
-        self.workers: list[Worker] = []
-
-    def __enter__(self) -> _Pool:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        stop(self.workers)
-        self._guard.close()
-
-    def fill(self, waiting: int) -> None:
-        """Start workers, if there is work for more of them."""
-        idle = sum(worker.task is None for worker in self.workers)
-        for _ in range(min(self._size - len(self.workers), waiting - idle)):
-            try:
-                self.workers.append(Worker(self._guard))
-            except OSError as error:
-                if self.workers:
-                    return  # those that run do the work
-                raise RefusedError(f"no worker process can be started: {error.strerror}") from error
-
-    def remove(self, worker: Worker) -> None:
-        """End a worker, of which nothing good is to be expected."""
-        worker.kill()
-        self.workers.remove(worker)
-
-
 class _Execution:
-    def __init__(self, pool: _Pool, run: RunDirectory, tell: Teller, limits: Execution) -> None:
+    def __init__(self, pool: Pool, run: RunDirectory, tell: Teller, limits: Execution) -> None:
         self._pool, self._run, self._tell, self._limits = pool, run, tell, limits
         self._waiting: deque[_Open] = deque()
         self._open: dict[Worker, _Open] = {}
@@ -94,7 +87,7 @@ class _Execution:
         self._failed_starts = 0
 
     def run(self, tasks: Sequence[Task], interruption: Interruption) -> None:
-        self._waiting.extend(map(_Open, tasks))
+        self._waiting.extend(map(_Open.of, tasks))
         self._parts.update(task.key for task in tasks)
         while self._waiting or self._open:
             interruption.check()
@@ -102,39 +95,63 @@ class _Execution:
             for worker in self._pool.workers:
                 if worker.ready and worker.task is None and self._waiting:
                     self._open[worker] = self._waiting.popleft()
-                    worker.begin(self._open[worker].task)
-            wait([worker.pipe for worker in self._pool.workers], POLL_SECONDS)
+                    worker.begin(self._open[worker].rest)
+            wait([worker.line for worker in self._pool.workers], POLL_SECONDS)
             for worker in list(self._pool.workers):
                 # Asked before its last events are read: none is missed.
                 alive = worker.alive
-                for name, payload in worker.events():
-                    self._follow(worker, name, payload)
+                for name, payload in self._listen(worker):
+                    self._tell(name, **payload)
                 if not alive or not worker.alive:
                     self._lose(worker)
                 else:
                     self._hold_to_limits(worker)
 
-    def _follow(self, worker: Worker, name: str, payload: dict[str, object]) -> None:
-        """Take note of an event, and pass it on."""
+    def _listen(self, worker: Worker) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the events of a worker to pass on; one that tells what it cannot is killed."""
+        try:
+            for name, payload in worker.events():
+                yield from self._noted(worker, name, payload)
+        except (ValueError, TypeError, KeyError):
+            # A function of the user has written to the line.
+            worker.kill()
+
+    def _noted(
+        self, worker: Worker, name: str, payload: dict[str, Any]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Take note of an event, and yield what there is to pass on.
+
+        Raises `ValueError`, `TypeError` or `KeyError` for what its worker cannot have told.
+        """
         if name == "ready":
             worker.ready, self._failed_starts = True, 0
             return
+        found = self._open[worker]
+        if payload.pop("key") != found.task.key:
+            raise ValueError("an event of another unit")
+        about = payload | {"unit": found.task.label, "key": found.task.key}
         if name == "cannot_write":
             raise StorageError(str(payload["error"]))
-        if name in ("cell_done", "cell_failed"):
+        if name == "unit_started":
+            about["cell_ids"] = list(found.cells)
+        elif name in ("cell_done", "cell_failed"):
             worker.since = time.monotonic()
-            self._open[worker] = _without(self._open[worker], str(payload["cell"]))
+            found.recorded(payload["cell"])
         elif name == "unit_finished":
+            if found.cells:
+                raise ValueError("the end of a unit with cells left")
             worker.task = None
-            self._finish(self._open.pop(worker).task)
+            yield from self._finished(self._open.pop(worker).task)
             return
-        self._tell(name, **payload)
+        elif name != "progress" or not _tells_progress(payload):
+            raise ValueError("an event that nobody tells")
+        yield name, about
 
-    def _finish(self, task: Task) -> None:
-        """Tell that a unit has ended, if this was the last task of it."""
+    def _finished(self, task: Task) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield that a unit has ended, if this was the last task of it."""
         self._parts[task.key] -= 1
         if not self._parts[task.key]:
-            self._tell("unit_finished", unit=task.label, key=task.key)
+            yield "unit_finished", {"unit": task.label, "key": task.key}
 
     def _lose(self, worker: Worker) -> None:
         """Begin what a dead worker was at again, or record that its cells end every worker."""
@@ -150,30 +167,26 @@ class _Execution:
         found = self._open.pop(worker, None)
         if found is None:
             return
-        found = replace(found, lost=found.lost + 1)
-        if not found.task.cells:
-            self._finish(found.task)
+        found.lost += 1
+        if not found.cells:
+            self._fail(found, "")  # none of them: all have their records
             return
         if found.lost == 1 and not found.alone:
             self._tell("worker_died", units=[found.task.label], ending=worker.ending)
         if found.alone or (found.lost > 1 and not found.shared):
             self._fail(
-                found.task,
+                found,
                 f"the worker process died while measuring ({worker.ending}), and again in a new "
                 "one: out of memory, killed, or ended by code that was called. "
                 "To try again: --retry-failed",
             )
         else:
-            self._begin_again(found, alone=found.lost > 1)
+            self._begin_again(found.cut() if found.lost > 1 else [found])
 
-    def _begin_again(self, found: _Open, *, alone: bool) -> None:
-        """Put a task back, before all others, or its cells as tasks of their own."""
-        parts = [(cell,) for cell in found.task.cells] if alone else [found.task.cells]
-        again = [
-            replace(found, task=replace(found.task, cells=cells), alone=alone) for cells in parts
-        ]
+    def _begin_again(self, again: list[_Open]) -> None:
+        """Put a task, or what it has been cut into, before all others."""
         self._waiting.extendleft(reversed(again))
-        self._parts[found.task.key] += len(again) - 1
+        self._parts[again[0].task.key] += len(again) - 1
 
     def _hold_to_limits(self, worker: Worker) -> None:
         """End a worker whose cell, or whose call of a user's function, takes too long."""
@@ -195,22 +208,23 @@ class _Execution:
     def _end(self, worker: Worker, why: str) -> None:
         self._pool.remove(worker)
         found = self._open.pop(worker)
-        if found.alone or not found.shared or len(found.task.cells) == 1:
-            self._fail(found.task, f"{why}. To try again: --retry-failed")
+        if found.alone or not found.shared or len(found.cells) <= 1:
+            self._fail(found, f"{why}. To try again: --retry-failed")
         else:
             # It is not known which of them it was.
-            self._begin_again(found, alone=True)
+            self._begin_again(found.cut())
 
-    def _fail(self, task: Task, error: str) -> None:
+    def _fail(self, found: _Open, error: str) -> None:
         """Record that the cells of a task failed."""
-        about = {"unit": task.label, "key": task.key}
-        for cell in task.cells:
+        task = found.task
+        for cell_id, cell in found.cells.items():
             self._run.write(Record(cell, "failed", None, error, task.provenance, {}))
-            self._tell("cell_failed", cell=cell["id"], error=error, **about)
-        self._finish(task)
+            self._tell("cell_failed", cell=cell_id, error=error, unit=task.label, key=task.key)
+        for name, payload in self._finished(task):
+            self._tell(name, **payload)
 
 
-def _without(found: _Open, cell_id: str) -> _Open:
-    """Return a task without a cell that has its record now."""
-    cells = tuple(cell for cell in found.task.cells if cell["id"] != cell_id)
-    return replace(found, task=replace(found.task, cells=cells), lost=0, shared=True)
+def _tells_progress(payload: dict[str, Any]) -> bool:
+    """Whether it is how far a phase is."""
+    numbers = [payload[name] for name in ("step", "steps", "done", "of") if name in payload]
+    return isinstance(payload["phase"], str) and all(type(one) in (int, float) for one in numbers)

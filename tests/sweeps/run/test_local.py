@@ -206,6 +206,39 @@ def test_a_call_that_takes_too_long_is_named(go: Go, run: RunDirectory, plan: Pl
     }
 
 
+@pytest.mark.slow
+def test_cells_that_share_nothing_fail_one_by_one(
+    go: Go, run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("maxk_lab.studies.gradient.plan.GradientUnit.shares", False)
+    outcome = go("deadly_first")
+    failed = [record for record in run.records(plan) if record.status == "failed"]
+    assert [(r.cell["baseline"], r.cell["n"]) for r in failed] == [("centred", 4)] * 2
+    assert (len(outcome.done), outcome.missing) == (6, ())
+
+
+@pytest.mark.slow
+def test_half_a_word_of_a_worker_holds_nobody(run: RunDirectory, plan: Plan, small: str) -> None:
+    process = started(run, "half_a_word", jobs=2)
+    try:
+        wait_until(lambda: len(run.ids()) == 4)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=8)
+        assert process.returncode == 130
+    finally:
+        process.kill()
+        process.communicate()
+    assert sorted(statuses(plan, run).values()) == ["done"] * 4 + ["missing"] * 4
+
+
+@pytest.mark.slow
+def test_a_worker_that_tells_lies_is_ended(go: Go, run: RunDirectory, plan: Plan) -> None:
+    outcome = go("forged")
+    assert (len(outcome.done), len(outcome.failed), outcome.missing) == (4, 4, ())
+    assert all("(signal SIGKILL)" in error for error in errors(run, plan))
+
+
 def test_limits_are_no_part_of_a_cell(small: str, plan: Plan) -> None:
     limited = load_spec(small, ["execution.timeout=1 h 30 min", "execution.reward_timeout=2"])
     assert (limited.execution.timeout, limited.execution.reward_timeout) == (5400.0, 2.0)

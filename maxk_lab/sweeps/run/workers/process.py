@@ -6,11 +6,13 @@ import contextlib
 import json
 import multiprocessing
 import os
+import pickle
 import signal
+import socket
 import time
 from collections.abc import Iterable, Iterator
+from itertools import count
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
 from typing import Any
 
 from maxk_lab.sweeps.run.workers.board import Board
@@ -21,15 +23,23 @@ from maxk_lab.sweeps.run.workers.worker import Task, work
 # Only a process that the system itself holds up, as for a lost disk, outlasts all three.
 ASKED, TERMINATED, KILLED = 1.5, 1.0, 1.0
 _TICK = 0.02
+# The bytes of the longest line that a worker tells, and of what is read at once.
+LONGEST = 2**20
+_PART = 2**16
+_PARTS = 100
 
 
 class Worker:
-    """A worker process: its pipe, its board, and the task that it has."""
+    """A worker process: the line to it, its board, and the task that it has.
+
+    Nothing here waits for the process, which may be stopped, or stuck, in the middle of a word.
+    """
 
     def __init__(self, guard: Guard) -> None:
         context = multiprocessing.get_context("spawn")
-        self.pipe: Connection
-        self.pipe, theirs = context.Pipe()
+        self.line, theirs = socket.socketpair()
+        self.line.setblocking(False)
+        self._unsent, self._unread = b"", b""
         self.board, self._guard = Board(), guard
         self.task: Task | None = None
         self.ready = False
@@ -71,18 +81,42 @@ class Worker:
     def begin(self, task: Task) -> None:
         """Give it a task. One that has just died takes none, which `alive` then tells."""
         self.task, self.since = task, time.monotonic()
-        with contextlib.suppress(OSError):
-            self.pipe.send(task)
+        self._unsent = pickle.dumps(task)
+        self._send()
 
     def events(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the events that it has told since the last call."""
+        """Yield the events that it has told since the last call, and send on what it is sent.
+
+        Raises `ValueError` for what is no event: a function of the user has written it.
+        """
+        self._send()
+        # All that is left of one that has ended; of others not so much that nothing else is done.
+        for _ in range(_PARTS) if self.alive else count():
+            try:
+                part = self.line.recv(_PART)
+            except BlockingIOError:
+                return
+            except OSError:
+                part = b""
+            if not part:
+                self.kill()
+                return
+            *lines, self._unread = (self._unread + part).split(b"\n")
+            for text in lines:
+                name, payload = json.loads(text)
+                yield str(name), dict(payload)
+            if len(self._unread) > LONGEST:
+                raise ValueError("a line without end")
+
+    def _send(self) -> None:
+        """Send as much of the task as the process takes now."""
         try:
-            while self.pipe.poll():
-                name, payload = json.loads(self.pipe.recv_bytes())
-                yield name, payload
-        except (EOFError, OSError, ValueError, TypeError):
-            # It has ended, or a function of the user has written to the pipe.
-            self.kill()
+            while self._unsent:
+                self._unsent = self._unsent[self.line.send(self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent = b""
 
     def kill(self) -> None:
         """Kill the process and all that it has started, and wait for its end."""
@@ -91,14 +125,16 @@ class Worker:
         self._process.kill()
         self._process.join(KILLED)
         self._guard.remove(self.group)
-        self.pipe.close()
+        self.line.close()
 
 
 def stop(workers: Iterable[Worker]) -> None:
     """End workers within five seconds: ask each to leave, then SIGTERM, then SIGKILL."""
     running = list(workers)
     for worker in running:
-        worker.pipe.close()
+        # Not closed yet: then a copy of it in a child of ours would keep it open.
+        with contextlib.suppress(OSError):
+            worker.line.shutdown(socket.SHUT_RDWR)
     if not _gone(running, ASKED):
         for worker in running:
             if worker.alive:

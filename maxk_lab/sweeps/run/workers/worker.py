@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import queue
 import signal
 import sys
@@ -12,7 +13,7 @@ import time
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from socket import socket
 from typing import Any
 
 from maxk_lab.calls import watch
@@ -35,6 +36,8 @@ class Task:
 
     key: int
     label: str
+    # Whether the cells rest on work that is done once for all of them.
+    shares: bool
     unit: dict[str, Any]
     cells: tuple[dict[str, Any], ...]
     root: str
@@ -47,8 +50,8 @@ class Task:
         return [cell["id"] for cell in self.cells]
 
 
-def work(pipe: Connection, board: Board) -> None:
-    """Measure the tasks that come through `pipe`, and tell their events through it, until it ends.
+def work(line: socket, board: Board) -> None:
+    """Measure the tasks that come through `line`, and tell their events through it, until it ends.
 
     The process has one thread to compute with and a group of its own, which Ctrl-C in a terminal
     does not reach: the parent decides when it ends. It leaves as soon as the parent stops or dies.
@@ -60,21 +63,22 @@ def work(pipe: Connection, board: Board) -> None:
     _print_to_stderr()
     watch(board)
     tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(pipe, tasks), daemon=True).start()
-    _send(pipe, "ready", {})
+    threading.Thread(target=_receive, args=(line, tasks), daemon=True).start()
+    _send(line, "ready", {})
     while True:
-        run_unit(tasks.get(), pipe)
+        run_unit(tasks.get(), line)
 
 
-def _receive(pipe: Connection, tasks: queue.SimpleQueue[Task]) -> None:
-    """Take in tasks; at the end of the pipe, which only the parent holds, leave between two files.
+def _receive(line: socket, tasks: queue.SimpleQueue[Task]) -> None:
+    """Take in tasks; at the end of the line, which only the parent holds, leave between two files.
 
     What the functions of the user have started goes, too.
     """
     try:
-        while True:
-            tasks.put(pipe.recv())
-    except (EOFError, OSError):
+        with line.makefile("rb") as file:
+            while True:
+                tasks.put(pickle.load(file))
+    except (EOFError, OSError, pickle.UnpicklingError):
         with WRITING:
             os.killpg(os.getpid(), signal.SIGKILL)
 
@@ -87,23 +91,23 @@ def _print_to_stderr() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _send(pipe: Connection, name: str, payload: dict[str, Any]) -> None:
-    """Send an event as JSON, which cannot be made to run anything where it is read."""
+def _send(line: socket, name: str, payload: dict[str, Any]) -> None:
+    """Send an event as a line of JSON, which cannot be made to run anything where it is read."""
     try:
-        pipe.send_bytes(json.dumps([name, payload], default=str).encode())
+        line.sendall(json.dumps([name, payload], default=str).encode() + b"\n")
     except OSError:
-        # The parent is gone, or a function of the user has closed the pipe: nobody listens.
+        # The parent is gone, or a function of the user has closed the line: nobody listens.
         os._exit(1)
 
 
-def run_unit(task: Task, pipe: Connection) -> None:
+def run_unit(task: Task, line: socket) -> None:
     """Measure the cells of a task; an error with a cell becomes its record and is not raised.
 
     Nothing that a function of the user raises ends the process, not even `SystemExit`.
     """
     run = RunDirectory(task.root)
-    reporter = _Reporter(pipe, task)
-    reporter.tell("unit_started", pid=os.getpid(), cell_ids=task.cell_ids)
+    reporter = _Reporter(line, task)
+    reporter.tell("unit_started", pid=os.getpid())
     measuring = _Measuring(run, task, reporter)
     try:
         try:
@@ -137,13 +141,13 @@ def _told(error: BaseException) -> str:
 
 
 class _Reporter:
-    def __init__(self, pipe: Connection, task: Task) -> None:
-        self._pipe, self._task, self._process = pipe, task, os.getpid()
+    def __init__(self, line: socket, task: Task) -> None:
+        self._line, self._task, self._process = line, task, os.getpid()
         self._last: dict[str, float] = {}
 
     def tell(self, name: str, **payload: Any) -> None:
         self.leave_copies()
-        _send(self._pipe, name, {"unit": self._task.label, "key": self._task.key, **payload})
+        _send(self._line, name, {"unit": self._task.label, "key": self._task.key, **payload})
 
     def leave_copies(self) -> None:
         """End here in a copy of the process: a function of the user that forked came back twice."""
