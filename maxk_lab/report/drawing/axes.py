@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def number_axis(axes: Axes, values: Sequence[float]) -> bool:
     log = is_geometric(values)
     ticks = list(values) if len(values) <= _TICKS else list(values[:: -(-len(values) // _TICKS)])
     if log:
-        axes.set_xscale("log", base=2)
+        logarithmic(axes, "x", 2)
         air = max(1.2, (max(values) / min(values)) ** _AIR)
         axes.set_xlim(min(values) / air, max(values) * air)
     else:
@@ -32,10 +32,11 @@ def number_axis(axes: Axes, values: Sequence[float]) -> bool:
     return log
 
 
-def plain_ticks(axes: Axes) -> None:
-    """Write the numbers between the powers of ten of a logarithmic y axis as 0.6 and 20.
+def logarithmic(axes: Axes, which: Literal["x", "y"], base: int = 10) -> None:
+    """Make an axis logarithmic, whose numbers are plain text: 0.1, 0.6, 20, 1e-05.
 
-    They are written where there is room for them.
+    By default matplotlib writes them as formulas, which no figure parses: names would be formulas,
+    too. Those between the powers are written where there is room for them.
     """
     from matplotlib.ticker import LogFormatter
 
@@ -45,7 +46,12 @@ def plain_ticks(axes: Axes) -> None:
         def __call__(self, x: float, pos: int | None = None) -> str:
             return f"{x:g}" if super().__call__(x, pos) else ""
 
-    axes.yaxis.set_minor_formatter(Plain(minor_thresholds=(1.5, 0.6)))
+    set_scale, axis = (
+        (axes.set_xscale, axes.xaxis) if which == "x" else (axes.set_yscale, axes.yaxis)
+    )
+    set_scale("log", base=base)
+    axis.set_major_formatter(Plain(base))
+    axis.set_minor_formatter(Plain(base, minor_thresholds=(1.5, 0.6)))
 
 
 def is_geometric(values: Sequence[float]) -> bool:

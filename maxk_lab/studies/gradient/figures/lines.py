@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk_lab.report.drawing.axes import number_axis, plain_ticks
+from maxk_lab.report.drawing.axes import logarithmic, number_axis
 from maxk_lab.report.drawing.style import bars, finish, legend_width, look, looks, panels
 from maxk_lab.report.naming import spelled
 from maxk_lab.statistics.intervals import Interval, undefined
@@ -85,8 +85,7 @@ def declared_figure(
             panel.set_title(f"{_word(declared.panels)} = {_spelled(value)}")
         log = number_axis(panel, positions)
         if declared.scale == "log":
-            panel.set_yscale("log")
-            plain_ticks(panel)
+            logarithmic(panel, "y")
         for index, line in enumerate(lines):
             members = [row for row in here if _place(row, declared) == line.values]
             _draw(panel, members, line, declared, _shift(index, len(lines), positions, log), edges)

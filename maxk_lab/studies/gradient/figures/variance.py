@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maxk_lab.report.drawing.axes import logarithmic
 from maxk_lab.report.drawing.style import bars, finish, look, panels
 from maxk_lab.report.rows import grouped
 from maxk_lab.studies.gradient.figures.questions import about
@@ -50,7 +51,7 @@ def variance_figure(rows: Sequence[GradientRow], title: str, level: float) -> Fi
             axes[i][j].set_xlabel("samples n")
         _sample_axis(axes[i][j], sorted({row.key.n for row in rows}))
         if log:
-            axes[i][j].set_yscale("log")
+            logarithmic(axes[i][j], "y")
     for row_of_axes in axes:
         row_of_axes[0].set_ylabel("trace of covariance")
     said = f"bars: {level:.0%} intervals {about(rows, 'variance')}"
@@ -81,7 +82,7 @@ def _variance_line(
 
 
 def _sample_axis(axes: Axes, ns: Sequence[int]) -> None:
-    axes.set_xscale("log", base=2)
+    logarithmic(axes, "x", 2)
     axes.set_xticks(ns, [str(n) for n in ns])
     axes.set_xticks([], minor=True)
     axes.set_xlim(min(ns) / 1.25, max(ns) * 1.25)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from maxk_lab.report.drawing.axes import logarithmic
 from maxk_lab.report.drawing.ranges import limits, outside, where
 from maxk_lab.report.drawing.style import finish, legend_width, panels
 from maxk_lab.statistics.intervals import Interval
@@ -144,5 +145,5 @@ def _range(curves: Sequence[Curve]) -> tuple[tuple[float, float] | None, list[st
 
 def _k_axis(axes: Axes, most: int) -> None:
     ticks = [2**power for power in range(most.bit_length()) if 2**power <= most]
-    axes.set_xscale("log", base=2)
+    logarithmic(axes, "x", 2)
     axes.set_xticks(ticks, [str(k) for k in ticks])

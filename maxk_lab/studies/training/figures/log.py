@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxk_lab.report.drawing.axes import logarithmic
 from maxk_lab.report.drawing.style import finish, legend_width, panels
 from maxk_lab.studies.training.figures.curves import MANY, rollout_ticks, row_looks
 from maxk_lab.studies.training.row.model import Logged, TrainingRow
@@ -57,7 +58,8 @@ def log_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
                 _line(panel, row.log[measure], row, index, styles, names[index])
         logged = [row.log[measure] for row in rows if measure in row.log]
         if measure == "grad_norm" and _far_apart(logged):
-            panel.set(title=f"{measure} (log scale)", yscale="log")
+            panel.set_title(f"{measure} (log scale)")
+            logarithmic(panel, "y")
         else:
             panel.set(title=measure, ylim=_limits(logged, banded=len(rows) <= MANY))
     for panel in axes.flat[len(shown) :]:
