@@ -1,6 +1,8 @@
 """Files that are whole or absent: written beside, flushed to the disk, then renamed into place.
 
 What is read may have been put there by anybody: only regular files are opened, and of limited size.
+Archives (those of torch and NumPy are zip files) are checked against their checksums, which torch
+does not look at.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ import contextlib
 import os
 import stat
 import threading
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -83,10 +87,36 @@ def _check_regular(status: os.stat_result, most: int) -> None:
         raise ValueError(f"it has {size}, and at most {most / 2**20:,.0f} are read")
 
 
+def check_archive(path: Path) -> None:
+    """Raise `ValueError` where a file is no zip file, or a part of it is not what was written.
+
+    Raises `OSError` where it cannot be read.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            bad = archive.testzip()
+            odd = [one.filename for one in archive.infolist() if _is_odd(one)]
+    # What a damaged header asks for may be anything, such as a password or an unknown compression.
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
+        raise ValueError(f"it is no whole zip file: {error}") from error
+    if bad is not None:
+        raise ValueError(f"the checksum of its part {bad} is not that of its bytes")
+    if odd:
+        raise ValueError(f"the heading of its part {odd[0]} is not as it was written")
+
+
 def remove_partials(folder: Path) -> None:
     """Remove the leftovers of killed writers; only for the process that holds the folder's lock."""
     for partial in folder.glob(f"{PARTIAL}*"):
         partial.unlink(missing_ok=True)
+
+
+def _is_odd(part: zipfile.ZipInfo) -> bool:
+    """Return whether a part has what nobody writes, and no checksum would tell.
+
+    A comment swallows the parts that follow; of what is marked as a folder torch reads nothing.
+    """
+    return bool(part.comment) or bool(part.external_attr & 0x10)
 
 
 def _remove(partial: Path) -> None:

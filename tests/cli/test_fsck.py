@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from archives import flipped
 from click.testing import Result
 
 from maxk_lab.sweeps.run.lock import locked
@@ -126,6 +127,23 @@ def test_the_other_files(run: Path, lab: Lab, name: str, content: str | None, wh
     assert (run / "damaged" / name).exists()
     assert not path.exists()
     assert lab("run", "tiny.yaml").exit_code == 0
+    assert lab("fsck", "tiny").exit_code == 0
+
+
+def test_archives_of_the_cache(run: Path, lab: Lab) -> None:
+    pool, *_ = sorted((run / "cache").glob("pool-*.npz"))
+    pool.write_bytes(flipped(pool))
+    policy = run / "cache" / "policy-0123456789abcdef-4.pt"
+    policy.write_text("no archive")
+    (run / "cache" / "reference.json").write_text("no archive either, nor to be one")
+    result = lab("fsck", "tiny")
+    assert result.exit_code == 1
+    lines = [line for line in result.stdout.splitlines() if line.startswith("damaged")]
+    assert lines[0].startswith(f"damaged     {policy}: it is no whole zip file: ")
+    assert lines[1].startswith(f"damaged     {pool}: the checksum of its part ")
+    assert len(lines) == 2
+    assert lab("fsck", "tiny", "--repair").exit_code == 0
+    assert {path.name for path in (run / "damaged").iterdir()} == {policy.name, pool.name}
     assert lab("fsck", "tiny").exit_code == 0
 
 

@@ -28,10 +28,10 @@ def fsck(
     """Check every file of a run: which records are sound, and what is wrong with the others.
 
     A record is damaged where its checksum or its content cannot be right, and stale where it is of
-    another sweep file or of an older version; neither is ever used. With --repair damaged files
-    are moved to the folder `damaged` of the run, and what killed processes left over is removed;
-    then the same `maxk-lab run` measures again what is missing. Exits with 1 when something is
-    damaged.
+    another sweep file or of an older version; neither is ever used. Policies and pools in the cache
+    are checked, too. With --repair damaged files are moved to the folder `damaged` of the run, and
+    what killed processes left over is removed; then the same `maxk-lab run` measures again what is
+    missing. Exits with 1 when something is damaged.
 
     \b
     [bold]maxk-lab fsck tsp_sweep[/bold]

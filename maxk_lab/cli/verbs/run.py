@@ -38,7 +38,12 @@ def run(
         bool, typer.Option("--retry-failed", help="Run failed cells again.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Measure cells again that have a record.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Measure cells again that have a record, and anew what they share: the cache of "
+            "the run is emptied, but for what belongs to cells that --only leaves out.",
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run; write nothing.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.files import save_atomically
+from maxk_lab.files import check_archive, save_atomically
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.behaviour import perturbed
 from maxk_lab.gradients.scores.draw import draw_pool
@@ -140,6 +139,7 @@ def _policy_at_stage(
     for path in saved:
         if _step_of(path) <= stage:
             try:
+                check_archive(path)
                 warmup.load(torch.load(path, weights_only=True))
                 break
             except Exception:  # a damaged file is no reason to fail: train again
@@ -168,8 +168,9 @@ def _read_pool(path: Path | None) -> ScorePool | None:
     if path is None or not path.exists():
         return None
     try:
+        check_archive(path)
         with np.load(path) as arrays:
             return ScorePool.from_arrays(dict(arrays))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, EOFError):
         path.unlink(missing_ok=True)
         return None

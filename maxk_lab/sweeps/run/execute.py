@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
 from maxk_lab.errors import LabError
@@ -53,10 +55,11 @@ def execute(
     """Measure the cells of `plan` that `run` lacks in `jobs` worker processes, and keep each.
 
     Records are reused, failed ones too unless `retry_failed`; `force` measures everything that
-    `only` selects again and replaces each record once its successor is there. `measure` names the
-    `module:function` that measures a unit, in place of that of its study. `on_event(name, payload)`
-    is called in this process. Raises `LabError` for what the user can mend. On KeyboardInterrupt
-    workers are stopped; the same call later goes on from there.
+    `only` selects again, with nothing from the cache that they could use, and replaces each record
+    once its successor is there. `measure` names the `module:function` that measures a unit, in
+    place of that of its study. `on_event(name, payload)` is called in this process. Raises
+    `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped; the same call
+    later goes on from there.
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
@@ -72,9 +75,10 @@ def execute(
             if any(cell.id in to_do for cell in unit.cells):
                 unit.check_machine()
         run.write_spec(plan.spec)
-        for cell_id in to_do:
-            if before[cell_id] != "missing":
-                _forget(run, cell_id)
+        again = to_do if force else {c for c in to_do if before[c] != "missing"}
+        if again:
+            others = {*(cell.id for cell in plan.cells), *run.ids()} - again
+            _forget(run, again, keep=others if force else None)
         stale = tuple(run.stale(plan))
         tasks = _tasks(plan, to_do, run, measure)
         tell = Teller(run.events_path, on_event)
@@ -110,13 +114,21 @@ def execute(
     )
 
 
-def _forget(run: RunDirectory, cell_id: str) -> None:
-    """Remove what the cache keeps of this cell alone, such as its trained policy.
+def _forget(run: RunDirectory, again: Set[str], *, keep: Set[str] | None) -> None:
+    """Remove what the cache keeps of these cells alone: to be measured anew is not to resume.
 
-    To be measured anew is not to resume.
+    With `keep`, what cells share goes as well, such as pools, whose names do not tell the code that
+    they were drawn with; what is left belongs to a cell of `keep` alone, such as its trained
+    policy.
     """
-    for path in run.cache_path.glob(f"*{cell_id}*"):
-        path.unlink(missing_ok=True)
+    for path in list(run.cache_path.glob("*")):
+        named = set(re.split("[^0-9A-Za-z]+", path.name))
+        if not named & again and (keep is None or named & keep):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str | None) -> list[Task]:

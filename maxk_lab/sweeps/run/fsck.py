@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Literal
 
 from maxk_lab.errors import LabError
-from maxk_lab.files import PARTIAL, read_regular
+from maxk_lab.files import PARTIAL, check_archive, read_regular
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.lock import locked
 from maxk_lab.sweeps.run.records import MOST_BYTES, RunDirectory
 
 State = Literal["done", "failed", "stale", "damaged", "left over"]
 DAMAGED: Literal["damaged"] = "damaged"
+# What torch and NumPy write.
+ARCHIVES = (".pt", ".npz")
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,13 @@ def _files(run: RunDirectory) -> Iterator[Finding]:
     why = _wrong_with_events(run.events_path)
     if why:
         yield Finding(run.events_path, DAMAGED, why)
+    for path in sorted(run.cache_path.glob("[!.]*")):
+        # Optima are text, and other kinds of studies may keep what they like.
+        if path.suffix in ARCHIVES and path.is_file():
+            try:
+                check_archive(path)
+            except (OSError, ValueError) as error:
+                yield Finding(path, DAMAGED, str(error))
     # Every file that is being written has such a name, and in these folders no other file has.
     for folder, pattern in (
         (run.root, f"{PARTIAL}*"),

@@ -8,6 +8,8 @@ import sys
 import time
 
 import pytest
+import torch
+from archives import flipped
 
 from maxk_lab.studies.gradient.worker import measure as measure_unit
 from maxk_lab.sweeps.plan.plan import make_plan
@@ -27,6 +29,16 @@ gradient:
   pool: 64
   partitions: 2
   grid: {estimator: maxk, baseline: BASELINES, n: [4], k: [2]}
+tracking: {wandb: disabled}
+"""
+LLM = """\
+name: llm
+seeds: [0]
+environment:
+  {name: toy_llm, task: edit, vocab_size: 5, max_length: 3, prompt_length: 3,
+   rewards: ["rewards_by_code:by_code"]}
+policy: {embed_dim: 8, num_layers: 1, num_heads: 1}
+gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
 tracking: {wandb: disabled}
 """
 RUN = """
@@ -105,6 +117,37 @@ def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
     assert resumed.reused
     execute(make_plan(wanted), whole)
     assert metrics(wanted, killed) == metrics(wanted, whole)
+
+
+@pytest.mark.slow
+def test_a_damaged_policy_is_trained_again(spec, tmp_path):
+    """Torch does not look at the checksums: it loads what flipped bits have made of a policy."""
+    plan, run = make_plan(spec("none")), RunDirectory(tmp_path / "run")
+    execute(plan, run)
+    expected = metrics(spec("none"), run)
+    for path in run.cache_path.glob("policy-*.pt"):
+        path.write_bytes(flipped(path))
+        torch.load(path, weights_only=True)
+    for path in [*run.cache_path.glob("pool-*"), *run.cells_path.iterdir()]:
+        path.unlink()
+    assert len(execute(plan, run).done) == len(plan.cells)
+    assert metrics(spec("none"), run) == expected
+
+
+def test_forced_cells_are_measured_with_the_code_of_today(tmp_path, monkeypatch):
+    """The names of pools do not tell the code of a reward."""
+    monkeypatch.chdir(tmp_path)
+    reward = "def by_code(prompts, completions, **columns): return [{} for one in completions]"
+    (tmp_path / "rewards_by_code.py").write_text(reward.format("float(len(one))"))
+    (tmp_path / "llm.yaml").write_text(LLM)
+    wanted = load_spec(tmp_path / "llm.yaml", [])
+    plan, run, fresh = make_plan(wanted), RunDirectory("run"), RunDirectory("fresh")
+    execute(plan, run)
+    before = metrics(wanted, run)
+    (tmp_path / "rewards_by_code.py").write_text(reward.format("7.0 * one.count('a') - len(one)"))
+    execute(plan, run, force=True)
+    execute(plan, fresh)
+    assert metrics(wanted, run) == metrics(wanted, fresh) != before
 
 
 def test_enumerated_and_sampled_cells_share_a_pool(tmp_path):

@@ -13,6 +13,7 @@ import traceback
 import numpy as np
 import pytest
 import torch
+from archives import flipped
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
@@ -203,7 +204,8 @@ def test_an_interrupted_cell_goes_on_to_the_same_bytes(tmp_path):
 def test_a_damaged_checkpoint_is_no_obstacle(tmp_path):
     whole = untimed(measured(unit(), CELLS[0], cache=tmp_path))
     path = tmp_path / f"training-{CELLS[0]['id']}.pt"
-    for damaged in (path.read_bytes()[: path.stat().st_size // 2], b"", b"no checkpoint"):
+    content = path.read_bytes()
+    for damaged in (content[: len(content) // 2], b"", b"no checkpoint", flipped(path)):
         path.write_bytes(damaged)
         assert untimed(measured(unit(), CELLS[0], cache=tmp_path)) == whole
     torch.save({"policy": {}}, path)

@@ -116,21 +116,44 @@ def test_what_a_clock_said_is_kept_with_the_timings_and_not_with_the_metrics(
 
 
 @pytest.mark.slow
-def test_measuring_again_does_not_resume_from_what_the_cache_keeps_of_a_cell(
+def test_forced_cells_find_nothing_of_theirs_in_the_cache(
     go: Go, run: RunDirectory, plan: Plan
 ) -> None:
+    """What cells share goes, too; what others keep of themselves alone stays."""
     go(only="seed=0")
-    cell = run.cache_path / f"training-{plan.cells[0].id}.pt"
-    missing = run.cache_path / f"training-{plan.cells[-1].id}.pt"
-    shared = run.cache_path / "pool-of-a-seed.npz"
-    run.cache_path.mkdir()
-    for path in (cell, missing, shared):
+    ids = {cell.seed: cell.id for cell in plan.cells}
+    kept = {
+        "done": run.cache_path / f"training-{ids[0]}.pt",
+        "interrupted": run.cache_path / f"policy-{ids[1]}-100.pt",
+        "stale": run.cache_path / "training-0123456789abcdef.pt",
+        "shared": run.cache_path / "pool-fedcba9876543210.npz",
+        "folder": run.cache_path / "folder" / "shared",
+    }
+    (run.cells_path / "0123456789abcdef.json").write_text("{}", encoding="utf-8")
+
+    def left_by(**options: Any) -> set[str]:
+        for path in kept.values():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("kept", encoding="utf-8")
+        go(**options)
+        return {name for name, path in kept.items() if path.exists()}
+
+    assert left_by() == set(kept)
+    assert left_by(force=True, only="seed=0") == {"interrupted", "stale"}
+    (run.cells_path / f"{ids[1]}.json").unlink()
+    assert left_by(force=True) == {"stale"}
+
+
+@pytest.mark.slow
+def test_failed_cells_that_are_retried_do_not_resume(go: Go, run: RunDirectory, plan: Plan) -> None:
+    go("bad_cell")
+    failed = next(cell.id for cell in plan.cells if statuses(plan, run)[cell.id] == "failed")
+    own, shared = run.cache_path / f"training-{failed}.pt", run.cache_path / "pool-of-a-seed.npz"
+    run.cache_path.mkdir(exist_ok=True)
+    for path in (own, shared):
         path.write_text("kept", encoding="utf-8")
-    go()
-    assert [path.exists() for path in (cell, missing, shared)] == [True, True, True]
-    (run.cells_path / f"{plan.cells[-1].id}.json").unlink()
-    go(force=True)
-    assert [path.exists() for path in (cell, missing, shared)] == [False, True, True]
+    go(retry_failed=True)
+    assert [path.exists() for path in (own, shared)] == [False, True]
 
 
 def test_records_carry_their_provenance(go: Go, run: RunDirectory, plan: Plan) -> None:
