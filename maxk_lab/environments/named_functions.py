@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxk_lab.calls import called
 from maxk_lab.catalogue import Catalogue, load
 from maxk_lab.environments.lookup import NoModuleError, no_function
 from maxk_lab.errors import LabError, first_line, shown
 from maxk_lab.installed import open_current_folder
-from maxk_lab.process_state import unchanged
 
 _WHAT = "the reward function "
 _PLACES = " (looked for among the installed packages and in the folder where maxk-lab was started)"
@@ -43,7 +43,8 @@ def load_function(name: str, catalogue: Catalogue[Any], takes: str) -> Any:
         return load(_implementation(name, catalogue))
     open_current_folder()
     try:
-        with unchanged():
+        # Whoever limits the time of a call limits that of the import, too.
+        with called(f"the import of {_WHAT.removeprefix('the ')}{shown(name)}"):
             found = load(name, _WHAT)
     except KeyboardInterrupt as error:  # Ctrl-C, or the module's own: it ends this either way
         raise LabError(f"cannot load {_WHAT}{shown(name)}: {first_line(error)}") from error

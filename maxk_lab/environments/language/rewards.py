@@ -130,7 +130,8 @@ def _module_values(
         raise ValueError(f"the {name} needs tokens and mask")
     try:
         with called(name):
-            values = function.call(tokens, mask)
+            # Tensors of its own, which it may change; what it returns may be one that it keeps.
+            values = function.call(tokens.clone(), mask.clone())
     except RAISED as error:
         raise LabError(f"{name} raised {type(error).__name__}: {error}") from error
     if not isinstance(values, Tensor) or values.shape != (count,):
@@ -142,4 +143,4 @@ def _module_values(
             f"{name} returned {values[index].item()} for sample {index}, tokens "
             f"{tokens[index][mask[index]].tolist()}"
         )
-    return values.double()
+    return values.to(torch.float64, copy=True)

@@ -133,6 +133,7 @@ class _Execution:
         if name == "cannot_write":
             raise StorageError(str(payload["error"]))
         if name == "unit_started":
+            worker.since = time.monotonic()
             about["cell_ids"] = list(found.cells)
         elif name in ("cell_done", "cell_failed"):
             worker.since = time.monotonic()

@@ -167,6 +167,37 @@ def test_a_torch_module_is_a_reward_model_on_tokens():
     assert not parts.requires_grad
 
 
+class Spoiler(nn.Module):
+    """Changes what it is given, and returns the same tensor every time, which it changes, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = torch.zeros(3, dtype=torch.float64)
+
+    def forward(self, tokens, mask):
+        tokens.zero_()
+        mask.fill_(True)
+        return self.kept.add_(1)
+
+
+def test_a_reward_model_shares_no_tensor_with_others():
+    tokens = torch.tensor([[1, 2], [3, 4], [5, 6]])
+    mask = torch.tensor([[True, False], [True, True], [True, False]])
+    spoiler = Spoiler()
+    models = {"first": spoiler, "again": spoiler, "model": TokenSum()}
+    _, parts = score(
+        [RewardFunction(name, model) for name, model in models.items()],
+        [1.0, 1.0, 1.0],
+        PROMPTS,
+        COMPLETIONS,
+        tokens=tokens,
+        mask=mask,
+    )
+    assert parts.tolist() == [[1.0, 2.0, 1.0], [1.0, 2.0, 7.0], [1.0, 2.0, 5.0]]
+    assert tokens.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert mask.tolist() == [[True, False], [True, True], [True, False]]
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [

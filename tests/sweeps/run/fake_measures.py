@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -222,3 +223,10 @@ def wandering(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     os.chdir("/")
     for cell in cells:
         yield cell["id"], _metrics(cell)
+
+
+def drawing(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """Draws from the generator of the process, as a reward function may, and changes its mask."""
+    told = {"drawn": str(random.random()), "mask": str(os.umask(0o007))}
+    for cell in cells:
+        yield cell["id"], gradient_metrics(cell, undefined=told)

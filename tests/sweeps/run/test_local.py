@@ -239,6 +239,27 @@ def test_a_worker_that_tells_lies_is_ended(go: Go, run: RunDirectory, plan: Plan
     assert all("(signal SIGKILL)" in error for error in errors(run, plan))
 
 
+@pytest.mark.slow
+def test_imports_take_no_time_of_a_cell(small: str, run: RunDirectory) -> None:
+    plan = make_plan(load_spec(small, ["execution.timeout=3s"]))
+    assert len(execute(plan, run, measure="slow_import:quick", only="seed=0").done) == 4
+
+
+def test_a_unit_finds_the_process_in_a_state_of_its_own(
+    small: str, tmp_path: Path, plan: Plan
+) -> None:
+    """It is the same whether another unit came before it in the worker or not."""
+
+    def told(only: str) -> list[Any]:
+        run = RunDirectory(tmp_path / "results" / only.replace("=", ""))
+        execute(plan, run, measure="fake_measures:drawing", only=only)
+        return [record.metrics["undefined"] for record in run.records(plan) if record.metrics]
+
+    both, second = told("baseline=none"), told("seed=1,baseline=none")
+    assert both[len(second) :] == second
+    assert both[0]["drawn"] != second[0]["drawn"]
+
+
 def test_limits_are_no_part_of_a_cell(small: str, plan: Plan) -> None:
     limited = load_spec(small, ["execution.timeout=1 h 30 min", "execution.reward_timeout=2"])
     assert (limited.execution.timeout, limited.execution.reward_timeout) == (5400.0, 2.0)

@@ -22,6 +22,8 @@ from maxk_lab.sweeps.run.workers.worker import Task, work
 # Seconds that a worker has to leave between two files, then after SIGTERM, then after SIGKILL.
 # Only a process that the system itself holds up, as for a lost disk, outlasts all three.
 ASKED, TERMINATED, KILLED = 1.5, 1.0, 1.0
+# Seconds that a worker has to import what its task needs, before the clock of the task runs.
+_LOADING = 120.0
 _TICK = 0.02
 # The bytes of the longest line that a worker tells, and of what is read at once.
 LONGEST = 2**20
@@ -43,7 +45,7 @@ class Worker:
         self.board, self._guard = Board(), guard
         self.task: Task | None = None
         self.ready = False
-        # The time of its last step: its start, that of its task, or a record.
+        # The time of its last step: its start, that of its unit, or a record.
         self.since = time.monotonic()
         self._process = context.Process(
             target=work, args=(theirs, self.board), name="maxk-lab worker"
@@ -80,7 +82,7 @@ class Worker:
 
     def begin(self, task: Task) -> None:
         """Give it a task. One that has just died takes none, which `alive` then tells."""
-        self.task, self.since = task, time.monotonic()
+        self.task, self.since = task, time.monotonic() + _LOADING
         self._unsent = pickle.dumps(task)
         self._send()
 

@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from socket import socket
 from typing import Any
@@ -19,6 +20,8 @@ from typing import Any
 from maxk_lab.calls import watch
 from maxk_lab.catalogue import load
 from maxk_lab.files import WRITING, StorageError
+from maxk_lab.process_state import seed_generators, unchanged
+from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.run.places import without_places
 from maxk_lab.sweeps.run.records import Record, RunDirectory, Status
 from maxk_lab.sweeps.run.workers.board import Board
@@ -103,19 +106,26 @@ def _send(line: socket, name: str, payload: dict[str, Any]) -> None:
 def run_unit(task: Task, line: socket) -> None:
     """Measure the cells of a task; an error with a cell becomes its record and is not raised.
 
-    Nothing that a function of the user raises ends the process, not even `SystemExit`.
+    Nothing that a function of the user raises ends the process, not even `SystemExit`. Each unit
+    finds the process in the same state, whatever has been measured before it.
     """
     run = RunDirectory(task.root)
     reporter = _Reporter(line, task)
+    # No cell's time pays for what a new worker imports. What this raises is raised again below.
+    with suppress(BaseException):
+        load(task.measure)
     reporter.tell("unit_started", pid=os.getpid())
     measuring = _Measuring(run, task, reporter)
     try:
         try:
             measure = load(task.measure)
-            results = measure(
-                task.unit, list(task.cells), cache=run.cache_path, event=reporter.progress
-            )
-            measuring.write_all(results)
+            with unchanged():
+                # For the functions of the user: the lab draws from generators of its own.
+                seed_generators(derive_seed("process", task.unit))
+                results = measure(
+                    task.unit, list(task.cells), cache=run.cache_path, event=reporter.progress
+                )
+                measuring.write_all(results)
         except StorageError:
             raise
         except BaseException as error:
