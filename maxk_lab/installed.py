@@ -11,6 +11,7 @@ import os
 import sys
 from functools import cache
 from importlib.metadata import Distribution, EntryPoint, distributions
+from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import warn
@@ -18,6 +19,7 @@ from maxk_lab.errors import warn
 OUR_GROUPS = "maxk_lab."
 # Keeps the current folder off the path of the Python processes that this one starts.
 _SAFE_PATH, _OURS = "PYTHONSAFEPATH", "maxk-lab"
+_PATH = "PYTHONPATH"
 _opened: set[str] = set()
 
 
@@ -27,8 +29,24 @@ def close_current_folder() -> None:
     A folder that the user has put there by its own name stays.
     """
     sys.path[:] = search_path()
+    _close_empty_entries()
     if not os.environ.get(_SAFE_PATH):
         os.environ[_SAFE_PATH] = _OURS
+
+
+def _close_empty_entries() -> None:
+    """Take off what empty entries of PYTHONPATH, as in `:/my/lib`, have put there.
+
+    Python takes them for the current folder, and writes its whole path.
+    """
+    entries = os.environ.get(_PATH, "").split(os.pathsep)
+    named = [entry for entry in entries if entry]
+    if entries == [""] or named == entries:
+        return
+    os.environ[_PATH] = os.pathsep.join(named)
+    # Where this package lies, its own code runs anyway.
+    kept = {os.path.abspath(entry) for entry in named} | {str(Path(__file__).parents[1])}
+    sys.path[:] = [entry for entry in sys.path if entry in kept or entry not in current_folder()]
 
 
 def open_current_folder() -> None:

@@ -153,3 +153,26 @@ def test_the_first_line_of_an_error_is_there_for_any_error() -> None:
 
     assert first_line(ValueError("one\ntwo")) == "one"
     assert first_line(ValueError()) == first_line(SilentError()) == "no message"
+
+
+@pytest.mark.parametrize("empty", [":{}", "{}:", "{}::{}"])
+def test_an_empty_entry_of_pythonpath_opens_no_folder(tmp_path: Path, empty: str) -> None:
+    mark, libraries = tmp_path / "mark", os.pathsep.join(filter(None, sys.path))
+    package = tmp_path / "x-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: x\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[maxk_lab.baselines]\nx = evil:ROW\n")
+    (tmp_path / "evil.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
+
+    def said(path: str) -> str:
+        command = [sys.executable, "-P", "-c", PROGRAM, "list", "baselines"]
+        env = os.environ | {"PYTHONPATH": path}
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    assert said(empty.format(libraries, libraries)) == ""
+    assert not mark.exists()
+    # By its own name the user has put it there.
+    assert "baseline 'x' of x 1.0" in said(f":{tmp_path}:{libraries}")
+    assert mark.exists()
