@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator
+
 from maxk_lab.training.settings import KScheduleSettings
 
 
@@ -20,9 +23,25 @@ def scheduled_k(schedule: KScheduleSettings, k: int, step: int) -> int:
     return schedule.first if step < schedule.until else k
 
 
-def scheduled_ks(schedule: KScheduleSettings, k: int, steps: int) -> tuple[int, ...]:
-    """Return every K that one of `steps` steps trains for, and `k` itself; ascending."""
+def scheduled_ks(schedule: KScheduleSettings, k: int, steps: int) -> Iterator[int]:
+    """Yield every K that one of `steps` steps trains for, and `k` itself; ascending.
+
+    A step goes no further from `k` than the one before: where the K of one ends is searched for.
+    """
     # Nothing changes from `until` on.
-    return tuple(
-        sorted({k, *(scheduled_k(schedule, k, step) for step in range(min(steps, schedule.until)))})
-    )
+    way = range(min(steps, schedule.until))
+    ascending = way if schedule.first <= k else way[::-1]
+
+    def k_of(step: int) -> int:
+        return scheduled_k(schedule, k, step)
+
+    if schedule.first > k:
+        yield k
+    at = 0
+    while at < len(ascending):
+        found = k_of(ascending[at])
+        if found != k:
+            yield found
+        at = bisect_right(ascending, found, lo=at, key=k_of)
+    if schedule.first <= k:
+        yield k

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from maxk_lab.errors import LabError
-from maxk_lab.training.refusals import Weighting, check
+from maxk_lab.training.refusals import Weighting, check, schedule_refusal
 from maxk_lab.training.schedule import scheduled_k, scheduled_ks
 from maxk_lab.training.settings import KScheduleSettings, Settings
 from maxk_lab.training.step.metrics import METRICS, SCHEDULE_METRICS
@@ -25,12 +27,36 @@ from maxk_lab.training.trainer import Trainer
 def test_the_k_of_every_step(kind, first, until, k, expected):
     schedule = KScheduleSettings(kind=kind, first=first, until=until)
     assert [scheduled_k(schedule, k, step) for step in range(7)] == expected
-    assert scheduled_ks(schedule, k, 7) == tuple(sorted(set(expected)))
+    assert list(scheduled_ks(schedule, k, 7)) == sorted(set(expected))
 
 
 def test_a_training_that_ends_on_the_way_needs_the_k_it_comes_to_and_its_own():
-    assert scheduled_ks(KScheduleSettings(kind="linear"), 9, 14) == (1, 2, 9)
-    assert scheduled_ks(KScheduleSettings(kind="step", first=2), 4, 10) == (2, 4)
+    assert [*scheduled_ks(KScheduleSettings(kind="linear"), 9, 14)] == [1, 2, 9]
+    assert [*scheduled_ks(KScheduleSettings(kind="step", first=2), 4, 10)] == [2, 4]
+
+
+@given(
+    kind=st.sampled_from(["fixed", "linear", "step"]),
+    first=st.integers(1, 40),
+    until=st.integers(1, 60),
+    k=st.integers(1, 40),
+    steps=st.integers(0, 80),
+)
+def test_every_k_of_a_schedule_is_found_without_going_through_its_steps(
+    kind, first, until, k, steps
+):
+    schedule = KScheduleSettings(kind=kind, first=first, until=until)
+    stepped = {scheduled_k(schedule, k, step) for step in range(steps)}
+    assert [*scheduled_ks(schedule, k, steps)] == sorted({k, *stepped})
+
+
+def test_a_schedule_of_very_many_steps_takes_no_time():
+    schedule = KScheduleSettings(kind="linear", first=1, until=10**9)
+    assert [*scheduled_ks(schedule, 64, 10**9)] == [*range(1, 65)]
+    weighting = Weighting("maxk", "centred", 8, 2)
+    far = KScheduleSettings(kind="linear", first=10**6, until=10**9)
+    refused = schedule_refusal(weighting, far, 10**9)
+    assert "comes by K = 8: " in refused
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ class PomoWeighting(Model):
     @cached_property
     def ks(self) -> tuple[int, ...]:
         """Every K of the schedule."""
-        return scheduled_ks(self.k_schedule, self.k, self.k_schedule.until)
+        return tuple(scheduled_ks(self.k_schedule, self.k, self.k_schedule.until))
 
     @property
     def unbiased(self) -> bool:
