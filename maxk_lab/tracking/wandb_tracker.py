@@ -49,7 +49,9 @@ def track(
     if mode == "disabled":
         return []
     from maxk_lab.sweeps.plan.plan import make_plan
+    from maxk_lab.sweeps.run.lock import refuse_links
 
+    refuse_links(run.root)
     plan = plan or make_plan(run.spec())
     spec, records = plan.spec, run.records(plan)
     figures = sorted((run.report_path / "figures").glob("*.png"))

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from maxk_lab.errors import LabError
+
+# The folders of a run in which files are made and removed.
+_FOLDERS = ("cells", "cache", "damaged", "wandb")
+_NO_FILE = "{} must be a regular file, which holds the lock of the run; remove what lies there"
 
 
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
     """Hold the lock of the run directory `root`. Raises `LabError` with the process that has it.
 
-    The system drops an flock when its process ends, however it ends; the file itself stays.
+    The system drops an flock when its process ends, however it ends; the file itself stays. Raises
+    `LabError`, too, where links would lead the writing to other places.
     """
     root.mkdir(parents=True, exist_ok=True)
-    with (root / ".lock").open("a+") as file:
+    refuse_links(root)
+    with _opened(root / ".lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -32,3 +40,28 @@ def locked(root: Path) -> Iterator[None]:
         file.flush()
         yield
         file.truncate(0)
+
+
+def refuse_links(root: Path) -> None:
+    """Raise `LabError` where a folder in which a run writes is a link; `root` itself may be one."""
+    for path in (root / name for name in _FOLDERS):
+        if path.is_symlink():
+            raise LabError(
+                f"{path} is a symbolic link, and a run writes through none; "
+                "move the folder itself there, or link the folder of the whole run"
+            )
+
+
+def _opened(path: Path) -> TextIO:
+    """Open the file of the lock, and nothing that somebody has put in its place."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        file = os.fdopen(os.open(path, flags, 0o666), "r+")
+    except OSError as error:
+        if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+            raise LabError(_NO_FILE.format(path)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise LabError(_NO_FILE.format(path))
+    return file
