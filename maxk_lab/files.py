@@ -10,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-from maxk_lab.errors import RefusedError
+from maxk_lab.errors import LONGEST, LabError, RefusedError, shown
 
 PARTIAL = ".partial-"
 # Held while a file is being written, so that a worker told to stop does not stop in the middle.
@@ -65,12 +68,37 @@ def read_regular(path: str | Path, most: int) -> bytes:
     Raises `OSError` where there is none, or it cannot be read, and `ValueError` that says what lies
     there instead: a pipe would never end, and a device is not even to be opened.
     """
+    with open_regular(path, most) as file:
+        return file.read(most)
+
+
+def open_regular(path: str | Path, most: int = sys.maxsize) -> BufferedReader:
+    """Open a file for reading. Raises as `read_regular` does."""
     check_regular(path, most)
     # Should a pipe have taken the place of the file meanwhile, opening it does not wait.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        _check_regular(os.fstat(descriptor), most)
-        return file.read(most)
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    try:
+        _check_regular(os.fstat(file.fileno()), most)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+@contextmanager
+def named_in_sweep(path: str | Path) -> Iterator[None]:
+    """Turn what the system says of a path out of a sweep file into a `LabError`.
+
+    It may be of any letters and any length, and lead to anything.
+    """
+    name = str(path) if len(str(path)) <= LONGEST and str(path).isprintable() else shown(str(path))
+    try:
+        yield
+    except FileNotFoundError:
+        raise LabError(f"{name} does not exist") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise LabError(f"{name} cannot be read: {reason}") from None
 
 
 def check_regular(path: str | Path, most: int) -> None:

@@ -8,7 +8,11 @@ from typing import BinaryIO
 
 import pytest
 
+from maxk_lab.environments.instance_files import hash_of_data
+from maxk_lab.errors import LabError
 from maxk_lab.files import PARTIAL, remove_partials, save_atomically, write_atomically
+from maxk_lab.policies.model_folder import folder_problem
+from maxk_lab.sweeps.spec.named_files import hash_of_file
 
 
 def test_bytes_are_written_and_replaced(tmp_path: Path) -> None:
@@ -42,3 +46,22 @@ def test_leftovers_are_removed_and_files_stay(tmp_path: Path) -> None:
     (tmp_path / f"{PARTIAL}a.bin-1").write_bytes(b"ha")
     remove_partials(tmp_path)
     assert os.listdir(tmp_path) == ["a.bin"]
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder"])
+def test_only_a_file_is_hashed(tmp_path: Path, kind: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    path = {"a pipe": pipe, "a device": Path("/dev/zero"), "a folder": tmp_path}[kind]
+    with pytest.raises(LabError, match=f"{path} cannot be read: it is no file but {kind}"):
+        hash_of_file(path)
+
+
+@pytest.mark.parametrize("path", ["x" * 300, "x" * 5_000, "a\0b", "a/" * 3_000])
+def test_a_path_that_can_be_none_is_refused_in_a_line(path: str) -> None:
+    for read in (hash_of_file, lambda path: hash_of_data(path, "tsp")):
+        with pytest.raises(LabError) as caught:
+            read(path)
+        assert len(str(caught.value)) < 300
+        assert str(caught.value).isprintable()
+    assert folder_problem(Path(path)) is not None

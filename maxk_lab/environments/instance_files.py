@@ -9,7 +9,9 @@ from typing import Any
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.rows import FileFormat
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LONGEST, LabError, shortened
+from maxk_lab.files import named_in_sweep
+from maxk_lab.visible import visible_line
 
 Formats = Sequence[FileFormat]
 
@@ -27,15 +29,17 @@ def data_files(path: str | Path, formats: Formats) -> list[Path]:
     there is nothing to read.
     """
     path = Path(path)
-    inside = sorted(path.iterdir()) if path.is_dir() else [path]
     suffixes = {one.suffix for one in formats}
-    files = [file for file in inside if file.suffix in suffixes and file.is_file()]
+    with named_in_sweep(path):
+        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        files = [file for file in inside if file.suffix in suffixes and file.is_file()]
     if files:
         return files
     if path.is_dir():
         reason = f"{path} holds no file of instances"
     else:
-        reason = f"{path} is no file of instances" if path.is_file() else f"there is no file {path}"
+        name = shortened(visible_line(str(path)), LONGEST)
+        reason = f"{name} is no file of instances" if path.exists() else f"there is no file {name}"
     raise LabError(f"{reason}; allowed: {_allowed(formats)}")
 
 
@@ -46,7 +50,8 @@ def hash_of_data(path: str | Path, environment: str) -> str:
     """
     path = Path(path)
     files = data_files(path, formats_of(environment))
-    hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    with named_in_sweep(path):
+        hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     return hashlib.sha256("\n".join(hashes).encode()).hexdigest() if path.is_dir() else hashes[0]
 
 

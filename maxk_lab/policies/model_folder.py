@@ -13,6 +13,13 @@ JSON = ("config.json", "tokenizer.json", "tokenizer_config.json", "*.index.json"
 
 def folder_problem(folder: Path) -> str | None:
     """Return what a folder lacks, or which of its files is damaged; None for a whole one."""
+    try:
+        return _problem(folder)
+    except OSError as error:  # such as a name that is too long
+        return f"cannot be read: {error.strerror}"
+
+
+def _problem(folder: Path) -> str | None:
     if not (folder / "config.json").is_file():
         return "is no folder of a saved model (it has no config.json)"
     for what, patterns in (("weights", WEIGHTS), ("tokenizer", TOKENIZERS)):

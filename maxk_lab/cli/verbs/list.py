@@ -10,6 +10,7 @@ import typer
 from maxk_lab.catalogue import Catalogue, Parameter
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json, say
+from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
     from maxk_lab.estimators.catalogue import MethodRow
@@ -184,7 +185,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for number, row in enumerate(rows):
         if number:
             out.print()
-        out.print(Text(str(row["name"]), "bold"), Text(str(row.get("meaning", ""))))
+        out.print(Text(str(row["name"]), "bold"), Text(visible_line(str(row.get("meaning", "")))))
         width = max(len(key) for key in row) + 2
         for key, value in row.items():
             if key not in ("name", "meaning") and value not in ("", None, [], ()):

@@ -12,6 +12,7 @@ from maxk_lab.catalogue import did_you_mean
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json
 from maxk_lab.errors import LabError
+from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,6 +50,8 @@ def show(
     else:
         directory, record = _find_cell(runs, target, results)
         view = _cell_view(directory, record) | ({"metrics": _as_reported(record)} if json else {})
+    if not json and "meaning" in view:  # somebody's own words, not to be taken for fields
+        view["meaning"] = visible_line(view["meaning"])
     emit_json(view) if json else _print_item(console(), "", view, indent=0)
 
 

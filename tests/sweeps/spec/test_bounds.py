@@ -247,3 +247,11 @@ def test_cells_of_all_seeds_are_counted_before_they_are_made(write: Write) -> No
     (problem,) = problems(write(text))
     assert time.monotonic() - started < 5
     assert "seeds: the sweep has 2,400,000 cells, more than the 1,000,000 that it may" in problem
+
+
+@pytest.mark.parametrize("parts", [MOST_LEVELS + 1, 5_000])
+def test_the_key_of_an_option_has_an_end(small: str, parts: int) -> None:
+    (problem,) = problems(small, f"{'.'.join(['a'] * parts)}=1")
+    assert problem.startswith("--set:1:1: 'a.a.a")
+    assert problem.endswith(f": its key has {parts:,} parts, and at most {MOST_LEVELS} are read")
+    assert len(problem) < 300

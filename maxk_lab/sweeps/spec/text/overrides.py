@@ -16,7 +16,7 @@ from maxk_lab.sweeps.spec.text.interpolations import (
     holds_interpolation,
     interpolation_problem,
 )
-from maxk_lab.sweeps.spec.text.loader import BoundError, check_bounds
+from maxk_lab.sweeps.spec.text.loader import MOST_LEVELS, BoundError, check_bounds
 
 FILE = "--set"
 
@@ -74,6 +74,10 @@ def _apply(config: Any, source: Source, text: str, number: int) -> None:
 
     if not equals or not path:
         return note(here, f"must read key=value, got {shown(text)}")
+    if len(path) > MOST_LEVELS:
+        deep = f"its key has {len(path):,} parts, and at most {MOST_LEVELS} are read"
+        source.problems.append(Problem(*here, shown(key), deep))
+        return None
     if OPENING in written and (problem := interpolation_problem(written)) is not None:
         return note(value_here, problem)
     try:
