@@ -8,6 +8,7 @@ import pytest
 from maxk_lab.errors import LabError
 from maxk_lab.statistics.measures import MEASURES, measures_of
 from maxk_lab.sweeps import load_spec, make_plan
+from maxk_lab.sweeps.run.record_schema import content_of
 from maxk_lab.sweeps.studies import STUDIES
 
 BANDIT = "environment: {name: bandit, arms: 3}\n"
@@ -40,6 +41,8 @@ SWEEPS = {
     "trained": f"{TOY_LLM}{TRAINING}{EVALUATE}}}}}",
     "trained, with extras and optima": f"{TSP}{TRAINING}{EVALUATE}, "
     "reference: exact, extras: [greedy, augmentation, multistart]}}",
+    "trained, with other ways of decoding, over several evaluations": f"{TSP}{TRAINING}{EVALUATE}, "
+    "every: 1, last: 2, tuning: 2, temperatures: [0.5, 1, 2], extras: greedy}}",
     "objective": f"{GAUSSIAN}objective: {{parameter: policy.mean, from: -1, to: 3, points: 5, "
     "grid: {estimator: [maxk, reinforce], k: [1, 4]}}",
     "objective without an optimum": f"{GAUSSIAN}objective: {{parameter: policy.mean, "
@@ -78,6 +81,13 @@ def test_all_that_is_written_is_read(records):
     for study, _, metrics in records:
         read = model_of(study).model_validate(metrics)
         assert read.model_dump(by_alias=True, exclude_unset=True) == metrics
+
+
+def test_all_that_is_written_can_have_been_measured(records):
+    for study, cell, metrics in records:
+        content = content_of(cell | {"study": study}, metrics)
+        assert content is not None
+        content.check_points()
 
 
 def test_a_record_has_the_measures_of_the_table(records):

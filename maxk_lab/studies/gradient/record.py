@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
+from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.fields import Numbers, check_lengths
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.statistics.points import point_estimates
+from maxk_lab.statistics.recorded import ROUNDING, same
 from maxk_lab.statistics.units import RecordedUnits, Units
-
-# Sums of the same numbers in another order, on another machine, differ by less.
-ROUNDING = 1e-6
 
 
 class Metrics(RecordedUnits):
@@ -55,7 +53,7 @@ class Metrics(RecordedUnits):
             if row.source == "cell" or row.divides_by or row.name not in self.points:
                 continue
             told, value = self.points[row.name], found.get(row.name)
-            if not _same(told, value, ROUNDING * largest):
+            if not same(told, value, ROUNDING * largest):
                 raise ValueError(f"{row.name} is {told}, where its units give {value}")
 
     def check(self, cell: Mapping[str, Any]) -> None:
@@ -63,9 +61,11 @@ class Metrics(RecordedUnits):
         check_lengths(cell["instances"], {"units": self.units.m2, **self.proxies})
         if (self.bias is None) != (self.against != "complete"):
             raise ValueError("bias is there where every group was enumerated, and nowhere else")
-
-
-def _same(told: float | None, found: float | None, slack: float) -> bool:
-    if told is None or found is None:
-        return told is found
-    return math.isclose(told, found, rel_tol=ROUNDING, abs_tol=slack)
+        way, _, stand_in = self.against.partition(":")
+        if stand_in and stand_in.rpartition(" with ")[2] not in BASELINES:
+            raise ValueError(f"there is no {stand_in} to judge it against")
+        if self.is_reference and not stand_in:
+            raise ValueError(f"it is no reference: it is judged against {way}")
+        drawn = range(2, cell["pool"] // cell["n"] + 1) if self.bias is None else (0,)
+        if self.replicates not in drawn:
+            raise ValueError(f"it cannot have {self.replicates} replicates")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.fields import Numbers
 from maxk_lab.statistics.seeds.over_seeds import floats
 from maxk_lab.studies.training import record as content
+from maxk_lab.studies.training.curves import Evaluations, Final
 from maxk_lab.studies.training.ending.ways import sampled_at
 from maxk_lab.studies.training.gap import gap
 from maxk_lab.tracking.table import (
@@ -123,7 +124,7 @@ def _quantiles(cell: content.Metrics) -> list[list[Any]]:
     return [[name, *ends.mean] for name, ends in cell.quantiles.items()]
 
 
-def _final_values(final: content.Final) -> list[list[Any]]:
+def _final_values(final: Final) -> list[list[Any]]:
     """(K, value, low, high) at the end, for the K at which evaluations are kept."""
     means = final.means
     return [[k, *means[k - 1]] for k in final.ks]
@@ -139,7 +140,7 @@ def _tempered_values(cell: content.Metrics) -> list[list[Any]]:
     ]
 
 
-def _evaluated_values(found: content.Evaluations) -> list[list[Any]]:
+def _evaluated_values(found: Evaluations) -> list[list[Any]]:
     """(step, rollouts, K, value, low, high) of every evaluation."""
     return [
         [step, rollouts, k, *mean]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from maxk_lab.fields import Count, Numbers, Recorded, check_lengths, distinct
-from maxk_lab.statistics.seeds.over_seeds import Mean
+from maxk_lab.fields import Count, Numbers, Recorded, check_lengths
+from maxk_lab.statistics.recorded import check_mean, check_rising, slack_of
+from maxk_lab.statistics.seeds.two_level import QUANTILES
+from maxk_lab.studies.training.curves import Ends, Evaluations, Extra, Final
+from maxk_lab.studies.training.schema import evaluated_ks
+from maxk_lab.training.settings import EvaluationSettings
 
 
 def _above_zero(text: str) -> str:
@@ -19,59 +23,6 @@ def _above_zero(text: str) -> str:
 
 
 Temperature = Annotated[str, AfterValidator(_above_zero)]
-Ks = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(distinct)]
-
-
-class Ends(Recorded):
-    """A mean over held-out instances with its interval over these; with the reason if undefined."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    reason: str = ""
-
-    @property
-    def mean(self) -> Mean:
-        """The mean with the ends of its interval."""
-        return self.value, self.low, self.high
-
-
-class Extra(Ends):
-    """Another way of decoding: the best reward on each instance, their mean, and what it costs."""
-
-    trajectories: int | None = None
-    per_instance: Numbers = Field(default_factory=list)
-
-
-class Final(Recorded):
-    """The curve of Max@K at the end, K = 1 … samples, and its values per instance at the `ks`."""
-
-    value: Numbers
-    low: Numbers
-    high: Numbers
-    ks: Ks
-    per_instance: list[Numbers]
-
-    @model_validator(mode="after")
-    def _of_one_length(self) -> Self:
-        samples = len(self.value)
-        check_lengths(samples, {"low": self.low, "high": self.high})
-        check_lengths(len(self.ks), {"per_instance": self.per_instance})
-        if max(self.ks) != samples:
-            raise ValueError(f"the last of ks is {max(self.ks)}, of {samples} samples")
-        for of_one_k in self.per_instance:
-            check_lengths(self.instances, {"per_instance": of_one_k})
-        return self
-
-    @property
-    def instances(self) -> int:
-        """The number of held-out instances."""
-        return len(self.per_instance[0])
-
-    @property
-    def means(self) -> list[Mean]:
-        """The mean of every K with the ends of its interval."""
-        return list(zip(self.value, self.low, self.high, strict=True))
 
 
 class Tuning(Recorded):
@@ -79,31 +30,6 @@ class Tuning(Recorded):
 
     tempered: dict[Temperature, Numbers] = Field(default_factory=dict)
     extras: dict[str, float | None] = Field(default_factory=dict)
-
-
-class Evaluations(Recorded):
-    """Max@K at the `ks` after some steps of training: [evaluations, K]."""
-
-    step: Annotated[list[Count], Field(min_length=1)]
-    rollouts: list[Count]
-    ks: Ks
-    value: list[Numbers]
-    low: list[Numbers]
-    high: list[Numbers]
-
-    @model_validator(mode="after")
-    def _of_one_length(self) -> Self:
-        parts = {"value": self.value, "low": self.low, "high": self.high}
-        check_lengths(len(self.step), {"rollouts": self.rollouts, **parts})
-        for name, part in parts.items():
-            for of_one_step in part:
-                check_lengths(len(self.ks), {name: of_one_step})
-        return self
-
-    def means(self, number: int) -> dict[int, Mean]:
-        """The mean of every K with the ends of its interval, at one of the evaluations."""
-        ends = (self.value[number], self.low[number], self.high[number])
-        return dict(zip(self.ks, zip(*ends, strict=True), strict=True))
 
 
 class Log(Recorded):
@@ -182,8 +108,20 @@ class Metrics(Recorded):
 
     def check(self, cell: Mapping[str, Any]) -> None:
         """Raise `ValueError` where this cannot have been measured of the cell."""
-        if self.steps != cell["training"]["steps"]:
+        training = cell["training"]
+        if self.steps != training["steps"]:
             raise ValueError(f"it was trained for {self.steps} steps")
+        # Not the file of instances: a cell has its hash, and not where it lies.
+        told = {name: value for name, value in training["evaluate"].items() if name != "data"}
+        evaluate = EvaluationSettings.model_validate(told)
+        self._check_steps(training["batch"], evaluate)
+        self._check_sizes(evaluate, from_file=training["evaluate"].get("data") is not None)
+        self._check_numbers(evaluated_ks(evaluate.samples, cell["k"]))
+        # Functions of the user's own may give the same trajectory another reward.
+        if self.optima.exact and not cell["environment"].get("rewards"):
+            self._check_optima()
+
+    def _check_sizes(self, evaluate: EvaluationSettings, *, from_file: bool) -> None:
         samples, instances = len(self.final.value), self.final.instances
         for temperature, final in self.tempered.items():
             check_lengths(samples, {f"tempered.{temperature}": final.value})
@@ -199,3 +137,56 @@ class Metrics(Recorded):
         if self.optima.kind != "none":
             each["reference"] = self.optima.per_instance
         check_lengths(instances, each)
+        check_lengths(evaluate.samples, {"final": self.final.value})
+        # A file of instances may hold fewer.
+        fewest = 1 if from_file else evaluate.instances
+        if not fewest <= instances <= evaluate.instances:
+            raise ValueError(f"it was evaluated on {instances} instances")
+
+    def _check_steps(self, batch: int, evaluate: EvaluationSettings) -> None:
+        at = self.evaluations.step
+        # Few are compared with what may be very many.
+        if len(at) != 1 + len(range(0, self.steps, evaluate.every)) or (
+            tuple(at) != evaluate.after(self.steps)
+        ):
+            raise ValueError("it was not evaluated after the steps that its cell tells")
+        # Records from before there were several have none.
+        if self.last and tuple(self.last) != evaluate.at_the_end(self.steps):
+            raise ValueError(f"its end is not after {self.last} steps")
+        rollouts = [*self.evaluations.rollouts, self.rollouts]
+        if rollouts != [batch * step for step in (*at, self.steps)]:
+            raise ValueError(f"its rollouts are not those of steps of {batch}")
+        logged = self.log.step
+        if logged != sorted(set(logged)) or (logged and logged[-1] >= self.steps):
+            raise ValueError("its log has other steps than it was trained for, or in another order")
+
+    def _check_numbers(self, ks: Sequence[int]) -> None:
+        self.evaluations.check_numbers(ks, self.undefined)
+        self.final.check_numbers("final", ks, self.undefined)
+        for temperature, final in self.tempered.items():
+            final.check_numbers(f"tempered.{temperature}", ks, self.undefined)
+        for name, ends in {**self.quantiles, **self.extras}.items():
+            ends.check_numbers(name)
+        quantiles = [self.quantiles[name].value for name in QUANTILES if name in self.quantiles]
+        if self.final.complete:
+            # The mean of the best of all samples.
+            quantiles.append(self.final.value[-1])
+        check_rising("the quantiles", quantiles)
+        if "value" not in self.undefined:
+            self._check_end()
+
+    def _check_end(self) -> None:
+        """Hold the end against the evaluations that it is the mean over."""
+        last = self.last or [self.steps]
+        parts = [self.evaluations.value[self.evaluations.step.index(step)] for step in last]
+        for k, of_one_k in zip(self.final.ks, zip(*parts, strict=True), strict=True):
+            check_mean(f"final at K = {k}", self.final.value[k - 1], of_one_k)
+
+    def _check_optima(self) -> None:
+        for optimum, best in zip(
+            self.optima.per_instance, self.final.per_instance[-1], strict=True
+        ):
+            # Rewards are often of single precision, their sums far less exact than a mean.
+            slack = 100 * slack_of([optimum, best])
+            if optimum is not None and best is not None and best > optimum + slack:
+                raise ValueError(f"a reward of {best} is above the optimum, {optimum}")

@@ -15,11 +15,12 @@ from maxk_lab.report.naming import Setting
 from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.statistics.seeds import over_seeds
 from maxk_lab.statistics.seeds.over_seeds import floats, of_means
+from maxk_lab.studies.training.curves import Evaluations
 from maxk_lab.studies.training.ending.apart import with_seeds_apart
 from maxk_lab.studies.training.ending.measures import measures, trained
 from maxk_lab.studies.training.ending.own_best import at_own_temperature, by_way, in_own_way
 from maxk_lab.studies.training.ending.robust import with_robust
-from maxk_lab.studies.training.record import Evaluations, Metrics
+from maxk_lab.studies.training.record import Metrics
 from maxk_lab.studies.training.row.comparison import compared_with, with_differences
 from maxk_lab.studies.training.row.model import (
     Evaluation,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from maxk_lab.errors import LabError, shortened
-from maxk_lab.fields import Number, Recorded
+from maxk_lab.fields import Recorded, Size
 from maxk_lab.findings import findings
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -61,10 +61,10 @@ class _Provenance(_Part):
 class _Timings(_Part):
     """Seconds; kinds of study may have more of their own."""
 
-    __pydantic_extra__: dict[str, Number | list[Number]] = Field(init=False)
+    __pydantic_extra__: dict[str, Size | list[Size]] = Field(init=False)
 
-    seconds: Number = 0.0
-    finished: Number = 0.0
+    seconds: Size = 0.0
+    finished: Size = 0.0
 
 
 class _Outline(BaseModel):

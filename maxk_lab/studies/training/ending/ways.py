@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from maxk_lab.statistics.seeds.over_seeds import floats
-from maxk_lab.studies.training.record import Final, Metrics
+from maxk_lab.studies.training.curves import Final
+from maxk_lab.studies.training.record import Metrics
 from maxk_lab.studies.training.row.model import AtTemperature, Way
 
 # The extras of a record in reading order, and their headings.
