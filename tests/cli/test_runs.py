@@ -185,7 +185,7 @@ def test_a_lock_that_cannot_be_opened_ends_the_run_with_the_command_that_goes_on
     Path("results/tiny/.lock").mkdir(parents=True)
     result = lab("run", sweep)
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: results/tiny/.lock: Is a directory\n")
+    assert result.stderr.startswith("error: results/tiny/.lock must be a regular file")
     assert result.stderr.splitlines()[-1] == "maxk-lab run tiny.yaml"
 
 
@@ -195,7 +195,7 @@ def test_workers_that_cannot_start_end_the_run_with_the_command_that_goes_on(
     def refuse(*arguments: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr("maxk_lab.sweeps.run.local.Worker", refuse)
+    monkeypatch.setattr("maxk_lab.sweeps.run.workers.pool.Worker", refuse)
     result = lab("run", sweep)
     assert result.exit_code == 1
     assert "error: no worker process can be started: Too many open files\n" in result.stderr

@@ -70,7 +70,7 @@ def test_an_objective_study_sends_its_optima_and_curves():
     metrics = {
         "parameter": "policy.mean",
         "points": [0.0, 1.0],
-        "values": [0.5, None],
+        "values": [0.5, 0.7],
         "optimum": 0.25,
         "optimum_value": 0.75,
     }
@@ -82,7 +82,7 @@ def test_an_objective_study_sends_its_optima_and_curves():
     assert [(line["k"], line["optimum"]) for line in tables["cells"]] == [(8, 0.25), (16, None)]
     assert [(line["point"], line["value"]) for line in tables["curves"]] == [
         (0.0, 0.5),
-        (1.0, None),
+        (1.0, 0.7),
     ]
 
 

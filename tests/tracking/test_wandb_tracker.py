@@ -84,7 +84,9 @@ def wandb_records(path):
 def summaries(folder):
     """The last value of every logged key in an offline run, and its config."""
     (path,) = folder.glob("*.wandb")
-    assert socket.gethostname().encode() not in path.read_bytes()
+    # As a text of the format, after its length: a short name may be in anything.
+    host = socket.gethostname().encode()
+    assert bytes([len(host)]) + host not in path.read_bytes()
     assert sys.executable.encode() not in path.read_bytes()
     deadline = time.monotonic() + 30
     # wandb's own process may still be writing the end of the file when finish() returns.

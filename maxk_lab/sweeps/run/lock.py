@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, RefusedError
 
 # The folders of a run in which files are made and removed.
 _FOLDERS = ("cells", "cache", "damaged", "wandb")
@@ -59,9 +59,9 @@ def _opened(path: Path) -> TextIO:
         file = os.fdopen(os.open(path, flags, 0o666), "r+")
     except OSError as error:
         if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
-            raise LabError(_NO_FILE.format(path)) from error
+            raise RefusedError(_NO_FILE.format(path)) from error
         raise
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise LabError(_NO_FILE.format(path))
+        raise RefusedError(_NO_FILE.format(path))
     return file
