@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from maxk_lab.fields import Model
+from maxk_lab.sweeps.quantities import seconds, spelled
 
-_UNITS = {"h": 3600.0, "min": 60.0, "s": 1.0}
-_TIME = re.compile(r"(?:(\d+(?:\.\d+)?) ?h)? ?(?:(\d+(?:\.\d+)?) ?min)? ?(?:(\d+(?:\.\d+)?) ?s)?")
+__all__ = ["Execution", "spelled"]
 
 
 def _seconds(value: Any) -> Any:
-    """Return the seconds in a text such as `2h`, `1 h 30 min` or `45s`; a number is seconds."""
-    if isinstance(value, bool) or not isinstance(value, str):
-        return value
-    found = _TIME.fullmatch(value.strip())
-    if found is None or not any(found.groups()):
-        raise ValueError(f"must be a time such as 2h, 30min or 45s, got {value[:40]!r}")
-    pairs = zip(found.groups(), _UNITS.values(), strict=True)
-    return sum(float(number) * seconds for number, seconds in pairs if number is not None)
-
-
-def spelled(seconds: float) -> str:
-    """Return seconds as a time that a sweep file may have, e.g. `1 h 30 min` or `2.5 s`."""
-    parts = []
-    for name, size in _UNITS.items():
-        count = seconds // size if name != "s" else round(seconds, 3)
-        seconds -= count * size
-        if count:
-            parts.append(f"{count:g} {name}")
-    return " ".join(parts)
+    return seconds(value) if isinstance(value, str) else value
 
 
 # Limits of less make no sense: the parent looks ten times a second.
