@@ -95,9 +95,9 @@ def notes(name: str, payload: dict[str, Any]) -> list[str]:
             f"{len(payload['cell_ids'])} stale records of an earlier spec or version are not used"
         ]
     if name == "worker_died":
-        return [
-            f"a worker process died during: {'; '.join(payload['units'])}; trying each again alone"
-        ]
+        return [f"a worker process died ({payload['ending']}): {payload['unit']} is begun again"]
+    if name == "lost":
+        return [f"{payload['unit']}: {payload['why']}"]
     if name == "cell_failed":
         return [f"cell {payload['cell']} failed: {payload['error']}"]
     return []

@@ -52,6 +52,11 @@ class Unit(ABC):
         """Return the work of the phases in their order, in units of a trajectory's decision."""
 
     @property
+    def id(self) -> str:
+        """The id of the unit: the least of those of its cells, which no other unit has."""
+        return min(cell.id for cell in self.cells)
+
+    @property
     @abstractmethod
     def label(self) -> str:
         """A few words for people, e.g. `tsp, stage 200, seed 1`; no two units share them."""

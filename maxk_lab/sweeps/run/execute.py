@@ -13,8 +13,9 @@ from maxk_lab.files import remove_partials
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.run.backends.local import LocalBackend
+from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.events import OnEvent, Teller
-from maxk_lab.sweeps.run.local import run_tasks
 from maxk_lab.sweeps.run.lock import locked
 from maxk_lab.sweeps.run.progress import checked_statuses, to_measure
 from maxk_lab.sweeps.run.provenance import collect_provenance
@@ -94,7 +95,9 @@ def execute(
         if run.problems:
             tell("damaged", problems=run.problems)
         try:
-            run_tasks(tasks, run, jobs=jobs, tell=tell, limits=plan.spec.execution)
+            if tasks:
+                with LocalBackend(run, plan.spec.execution, min(jobs, len(tasks))) as backend:
+                    drive(tasks, run, backend, tell)
         except KeyboardInterrupt:
             tell("interrupted")
             raise
@@ -132,23 +135,25 @@ def _forget(run: RunDirectory, again: Set[str], *, keep: Set[str] | None) -> Non
 
 
 def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str | None) -> list[Task]:
-    units = [
-        replace(unit, cells=tuple(c for c in unit.cells if c.id in to_do)) for unit in plan.units
-    ]
-    units = [unit for unit in units if unit.cells]
+    units = {
+        unit.id: replace(unit, cells=tuple(c for c in unit.cells if c.id in to_do))
+        for unit in plan.units
+        if any(cell.id in to_do for cell in unit.cells)
+    }
     provenance = collect_provenance() if units else {}
     return [
         Task(
             key=key,
             label=unit.label,
             shares=unit.shares,
+            work=sum(unit.work().values()),
             unit=unit.as_dict(),
             cells=tuple(cell.as_dict() for cell in unit.cells),
             root=str(run.root.absolute()),
             measure=measure or f"{STUDIES.get(unit.study).implementation}.worker:measure",
             provenance=provenance,
         )
-        for key, unit in enumerate(units)
+        for key, unit in units.items()
     ]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_processes import alive, wait_until, workers_of
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES
@@ -63,26 +64,6 @@ def process(run: RunDirectory, measure: str, jobs: int = 1) -> Iterator[subproce
         if started.poll() is None:
             started.kill()
         started.communicate()
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-
-
-def workers_of(run: RunDirectory) -> set[int]:
-    events = [json.loads(line) for line in run.events_path.read_text().splitlines()]
-    return {event["pid"] for event in events if event["event"] == "unit_started"}
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that only waits to be collected does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def contents(run: RunDirectory) -> dict[str, bytes]:

@@ -14,10 +14,8 @@ class Pool:
         self._size, self._guard = size, Guard()
         self.workers: list[Worker] = []
 
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
+        """End every worker, and the guard."""
         stop(self.workers)
         self._guard.close()
 

@@ -37,8 +37,11 @@ KEPT_OF_ERROR = 10_000
 class Task:
     """A unit to measure, as plain data: what a worker needs to know."""
 
-    key: int
+    # The id of the unit, also where not all of its cells are to be measured.
+    key: str
     label: str
+    # Its work, in units of a trajectory's decision.
+    work: float
     # Whether the cells rest on work that is done once for all of them.
     shares: bool
     unit: dict[str, Any]
@@ -46,11 +49,6 @@ class Task:
     root: str
     measure: str
     provenance: dict[str, Any]
-
-    @property
-    def cell_ids(self) -> list[str]:
-        """The ids of the cells to measure."""
-        return [cell["id"] for cell in self.cells]
 
 
 def work(line: socket, board: Board) -> None:

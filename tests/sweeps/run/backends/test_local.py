@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_processes import alive, wait_until, workers_of
 
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
@@ -22,7 +22,7 @@ from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
-SCRIPT = Path(__file__).parent / "run_fake.py"
+SCRIPT = Path(__file__).parents[1] / "run_fake.py"
 Go = Callable[..., Outcome]
 
 
@@ -55,25 +55,6 @@ def descendants(pid: int) -> set[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     found = {int(child) for child in children}
     return found.union(*map(descendants, found))
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def workers_of(run: RunDirectory) -> set[int]:
-    events = [json.loads(line) for line in run.events_path.read_text().splitlines()]
-    return {event["pid"] for event in events if event["event"] == "unit_started"}
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 def errors(run: RunDirectory, plan: Plan) -> list[str]:
@@ -269,7 +250,7 @@ def test_limits_are_no_part_of_a_cell(small: str, plan: Plan) -> None:
 @pytest.mark.slow
 def test_removed_records_are_missed(small: str, run: RunDirectory, plan: Plan) -> None:
     def remove(name: str, payload: dict[str, Any]) -> None:
-        if name == "unit_finished" and payload["key"] == 0:
+        if name == "unit_finished" and payload["key"] == plan.units[0].id:
             for path in (*run.cells_path.glob("*.json"), run.events_path):
                 path.unlink()
 

@@ -1,25 +1,23 @@
-"""Local execution: units in worker processes, each failure kept to the cells that it concerns."""
+"""The local backend: units in worker processes, each failure kept to the cells that it concerns."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from maxk_lab.errors import RefusedError
+from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import StorageError
-from maxk_lab.sweeps.run.events import Teller
+from maxk_lab.sweeps.run.backends.backend import Told
 from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.run.workers.interruption import Interruption
 from maxk_lab.sweeps.run.workers.pool import Pool
 from maxk_lab.sweeps.run.workers.process import Worker
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution, spelled
 
-POLL_SECONDS = 0.1
 # So many workers in a row that end before they are ready are no accident.
 FAILED_STARTS = 3
 
@@ -61,53 +59,87 @@ class _Open:
         ]
 
 
-def run_tasks(
-    tasks: Sequence[Task], run: RunDirectory, *, jobs: int, tell: Teller, limits: Execution
-) -> None:
-    """Run every task in `jobs` worker processes; each cell has a record when this returns.
+class LocalBackend:
+    """Worker processes of this machine, at most `jobs`, started as they are needed.
 
     A worker that dies takes nothing with it: its task is begun again, without the cells that have
     a record. Where it dies again before the next record, every cell left is tried alone; where no
     cell had a record, what they share is at fault, and they fail together. A cell that exceeds a
-    limit has no second try. Raises `StorageError` where records cannot be written, `RefusedError`
-    where no worker starts, and `KeyboardInterrupt` after a signal; the workers have ended then.
+    limit has no second try.
     """
-    if tasks:
-        with Interruption() as interruption, Pool(min(jobs, len(tasks))) as pool:
-            _Execution(pool, run, tell, limits).run(tasks, interruption)
 
+    leases_itself: ClassVar[bool] = False
 
-class _Execution:
-    def __init__(self, pool: Pool, run: RunDirectory, tell: Teller, limits: Execution) -> None:
-        self._pool, self._run, self._tell, self._limits = pool, run, tell, limits
+    def __init__(self, run: RunDirectory, limits: Execution, jobs: int) -> None:
+        del run  # a task says where its records belong
+        self._pool, self._jobs, self._limits = Pool(jobs), jobs, limits
         self._waiting: deque[_Open] = deque()
         self._open: dict[Worker, _Open] = {}
         # The tasks that each unit has been cut into, and that are not done.
-        self._parts: Counter[int] = Counter()
+        self._parts: Counter[str] = Counter()
         self._failed_starts = 0
+        self._leaving = False
 
-    def run(self, tasks: Sequence[Task], interruption: Interruption) -> None:
-        self._waiting.extend(map(_Open.of, tasks))
-        self._parts.update(task.key for task in tasks)
-        while self._waiting or self._open:
-            interruption.check()
-            self._pool.fill(len(self._waiting))
-            for worker in self._pool.workers:
-                if worker.ready and worker.task is None and self._waiting:
-                    self._open[worker] = self._waiting.popleft()
-                    worker.begin(self._open[worker].rest)
-            wait([worker.line for worker in self._pool.workers], POLL_SECONDS)
-            for worker in list(self._pool.workers):
-                # Asked before its last events are read: none is missed.
-                alive = worker.alive
-                for name, payload in self._listen(worker):
-                    self._tell(name, **payload)
-                if not alive or not worker.alive:
-                    self._lose(worker)
-                else:
-                    self._hold_to_limits(worker)
+    def __enter__(self) -> Self:
+        return self
 
-    def _listen(self, worker: Worker) -> Iterator[tuple[str, dict[str, Any]]]:
+    def __exit__(self, *error: object) -> None:
+        self._pool.close()
+
+    @property
+    def room(self) -> int:
+        """The workers without a task."""
+        return self._jobs - len(self._waiting) - len(self._open)
+
+    def submit(self, task: Task) -> None:
+        """Take a task, which a worker begins at the next call of `events`."""
+        self._waiting.append(_Open.of(task))
+        self._parts[task.key] += 1
+
+    def withdraw(self, key: str) -> None:
+        """End the worker that has the task."""
+        self._waiting = deque(found for found in self._waiting if found.task.key != key)
+        for worker, found in list(self._open.items()):
+            if found.task.key == key:
+                self._pool.remove(worker)
+                del self._open[worker]
+        del self._parts[key]
+
+    def leave(self) -> None:
+        """End every worker; what is not finished goes on later from its last checkpoint."""
+        self._leaving = True
+
+    def detach(self) -> None:
+        """Raise `LabError`: the workers end with this process."""
+        raise LabError("worker processes of this machine end with the run; detach needs a cluster")
+
+    def events(self, seconds: float) -> Iterator[Told]:
+        """Yield what the workers told, and what became of those that died or were too slow.
+
+        Raises `StorageError` where records cannot be written, `RefusedError` where no worker
+        starts.
+        """
+        if self._leaving:
+            for key in list(self._parts):
+                self.withdraw(key)
+                yield Told(key, "left", {})
+            return
+        self._pool.fill(len(self._waiting))
+        for worker in self._pool.workers:
+            if worker.ready and worker.task is None and self._waiting:
+                self._open[worker] = self._waiting.popleft()
+                worker.begin(self._open[worker].rest)
+        wait([worker.line for worker in self._pool.workers], seconds)
+        for worker in list(self._pool.workers):
+            # Asked before its last events are read: none is missed.
+            alive = worker.alive
+            yield from self._listen(worker)
+            if not alive or not worker.alive:
+                yield from self._lose(worker)
+            else:
+                yield from self._hold_to_limits(worker)
+
+    def _listen(self, worker: Worker) -> Iterator[Told]:
         """Yield the events of a worker to pass on; one that tells what it cannot is killed."""
         try:
             for name, payload in worker.events():
@@ -116,9 +148,7 @@ class _Execution:
             # A function of the user has written to the line.
             worker.kill()
 
-    def _noted(
-        self, worker: Worker, name: str, payload: dict[str, Any]
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _noted(self, worker: Worker, name: str, payload: dict[str, Any]) -> Iterator[Told]:
         """Take note of an event, and yield what there is to pass on.
 
         Raises `ValueError`, `TypeError` or `KeyError` for what its worker cannot have told.
@@ -129,12 +159,11 @@ class _Execution:
         found = self._open[worker]
         if payload.pop("key") != found.task.key:
             raise ValueError("an event of another unit")
-        about = payload | {"unit": found.task.label, "key": found.task.key}
         if name == "cannot_write":
             raise StorageError(str(payload["error"]))
         if name == "unit_started":
             worker.since = time.monotonic()
-            about["cell_ids"] = list(found.cells)
+            payload["cell_ids"] = list(found.cells)
         elif name in ("cell_done", "cell_failed"):
             worker.since = time.monotonic()
             found.recorded(payload["cell"])
@@ -146,15 +175,16 @@ class _Execution:
             return
         elif name != "progress" or not _tells_progress(payload):
             raise ValueError("an event that nobody tells")
-        yield name, about
+        yield Told(found.task.key, name, payload)
 
-    def _finished(self, task: Task) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _finished(self, task: Task) -> Iterator[Told]:
         """Yield that a unit has ended, if this was the last task of it."""
         self._parts[task.key] -= 1
         if not self._parts[task.key]:
-            yield "unit_finished", {"unit": task.label, "key": task.key}
+            del self._parts[task.key]
+            yield Told(task.key, "unit_finished", {})
 
-    def _lose(self, worker: Worker) -> None:
+    def _lose(self, worker: Worker) -> Iterator[Told]:
         """Begin what a dead worker was at again, or record that its cells end every worker."""
         self._pool.remove(worker)
         if not worker.ready:
@@ -170,15 +200,16 @@ class _Execution:
             return
         found.lost += 1
         if not found.cells:
-            self._fail(found, "")  # none of them: all have their records
+            yield from self._finished(found.task)
             return
         if found.lost == 1 and not found.alone:
-            self._tell("worker_died", units=[found.task.label], ending=worker.ending)
+            yield Told(found.task.key, "worker_died", {"ending": worker.ending})
         if found.alone or (found.lost > 1 and not found.shared):
-            self._fail(
+            again = ", and again in a new one" if found.lost > 1 else ""
+            yield from self._fail(
                 found,
-                f"the worker process died while measuring ({worker.ending}), and again in a new "
-                "one: out of memory, killed, or ended by code that was called. "
+                f"the worker process died while measuring ({worker.ending}){again}: "
+                "out of memory, killed, or ended by code that was called. "
                 "To try again: --retry-failed",
             )
         else:
@@ -189,40 +220,41 @@ class _Execution:
         self._waiting.extendleft(reversed(again))
         self._parts[again[0].task.key] += len(again) - 1
 
-    def _hold_to_limits(self, worker: Worker) -> None:
+    def _hold_to_limits(self, worker: Worker) -> Iterable[Told]:
         """End a worker whose cell, or whose call of a user's function, takes too long."""
         found, limits = self._open.get(worker), self._limits
         if found is None:
-            return
+            return ()
         call = worker.board.running
         if limits.reward_timeout is not None and call and call[1] > limits.reward_timeout:
-            self._end(
+            return self._end(
                 worker,
                 f"{call[0]} took longer than execution.reward_timeout, "
                 f"{spelled(limits.reward_timeout)}, in one call",
             )
-        elif limits.timeout is not None and time.monotonic() - worker.since > limits.timeout:
-            self._end(
+        if limits.timeout is not None and time.monotonic() - worker.since > limits.timeout:
+            return self._end(
                 worker, f"took longer than execution.timeout, {spelled(limits.timeout)}, for a cell"
             )
+        return ()
 
-    def _end(self, worker: Worker, why: str) -> None:
+    def _end(self, worker: Worker, why: str) -> Iterator[Told]:
         self._pool.remove(worker)
         found = self._open.pop(worker)
         if found.alone or not found.shared or len(found.cells) <= 1:
-            self._fail(found, f"{why}. To try again: --retry-failed")
+            yield from self._fail(found, f"{why}. To try again: --retry-failed")
         else:
             # It is not known which of them it was.
             self._begin_again(found.cut())
 
-    def _fail(self, found: _Open, error: str) -> None:
+    def _fail(self, found: _Open, error: str) -> Iterator[Told]:
         """Record that the cells of a task failed."""
         task = found.task
+        run = RunDirectory(task.root)
         for cell_id, cell in found.cells.items():
-            self._run.write(Record(cell, "failed", None, error, task.provenance, {}))
-            self._tell("cell_failed", cell=cell_id, error=error, unit=task.label, key=task.key)
-        for name, payload in self._finished(task):
-            self._tell(name, **payload)
+            run.write(Record(cell, "failed", None, error, task.provenance, {}))
+            yield Told(task.key, "cell_failed", {"cell": cell_id, "error": error})
+        yield from self._finished(task)
 
 
 def _tells_progress(payload: dict[str, Any]) -> bool:

@@ -1,0 +1,88 @@
+"""The protocol of a backend: it runs the units that it is given, and tells what becomes of them.
+
+What is measured, by whom, and what is kept is the driver's (`sweeps/run/drive.py`). A backend only
+has a unit measured somewhere; on every node that is done by the worker processes of
+`backends/local.py`, so that limits and failures mean the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+
+from maxk_lab.sweeps.run.workers.worker import Task
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.execution import Execution
+
+
+class Told(NamedTuple):
+    """An event of a task, which its key names.
+
+    | name             | payload                                                                  |
+    |------------------|--------------------------------------------------------------------------|
+    | `unit_started`   | `cell_ids`; `pid`, or whatever else names who measures it                |
+    | `progress`       | `phase`, and `step`/`steps` or `done`/`of`                               |
+    | `cell_done`      | `cell`, `seconds`; `record`, its bytes, where the driver has to write it |
+    | `cell_failed`    | `cell`, `error`; `record` as above                                       |
+    | `cache_file`     | `name`, `data`: a file for the cache of the run, where it has to travel  |
+    | `worker_died`    | `ending`: a worker process was lost, and its unit is begun again         |
+    | `unit_finished`  | nothing: every cell of the task has been told                            |
+    | `lost`           | `why`: whoever had the task is gone, and it may be submitted again       |
+    | `left`           | nothing: the task was left between two steps, as `leave` asked           |
+
+    The last three end a task: it is told nothing more of.
+    """
+
+    key: str
+    name: str
+    payload: dict[str, Any]
+
+
+class Backend(Protocol):
+    """A place where units are measured; a context manager that frees what it took at its end."""
+
+    # Whether the units are leased where they are measured. Else the driver leases each one before
+    # it submits it, and gives it free when it has ended.
+    leases_itself: ClassVar[bool]
+
+    @property
+    def room(self) -> int:
+        """The number of tasks that it would take now."""
+
+    def submit(self, task: Task) -> None:
+        """Take a task. Raises `RefusedError` where it cannot take any."""
+
+    def events(self, seconds: float) -> Iterable[Told]:
+        """Yield what has happened since the last call; wait for something at most so long.
+
+        Raises `RefusedError`, such as `StorageError`, where nothing can go on.
+        """
+
+    def withdraw(self, key: str) -> None:
+        """End a task, of which nothing more is told."""
+
+    def leave(self) -> None:
+        """Have every task left where it can go on later, and told as `left`, if not finished."""
+
+    def detach(self) -> None:
+        """Let the tasks go on without this process, which ends now.
+
+        Raises `LabError` where they would end with it.
+        """
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End what is running, within seconds, unless it was detached."""
+
+
+# What the row of a backend names: made for a run, with its execution block and `--jobs`.
+MakeBackend = Callable[["RunDirectory", "Execution", int], Backend]

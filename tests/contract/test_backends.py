@@ -1,0 +1,155 @@
+"""The contract of a backend: the same sweep gives the same run, wherever it is measured."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sites import SITES, Site
+
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.execute import Outcome, execute
+from maxk_lab.sweeps.run.progress import statuses
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
+
+pytestmark = pytest.mark.slow
+FAKES = Path(__file__).parents[1] / "sweeps" / "run"
+SWEEP = """
+name: anywhere
+seeds: [0, 1, 2]
+environment: {name: bandit, arms: 4}
+tracking: {wandb: disabled}
+gradient:
+  instances: 2
+  pool: 16
+  grid: {estimator: [maxk], baseline: [none, centred], n: [4], k: [1, 2]}
+"""
+Go = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module", params=list(SITES))
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    with SITES[request.param](tmp_path_factory.mktemp(request.param)) as site:
+        yield site
+
+
+@pytest.fixture(autouse=True)
+def _fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make `fake_measures` importable here, and where processes start with our environment."""
+    fixtures = str(FAKES.parents[1] / "fixtures")
+    monkeypatch.setattr(sys, "path", [str(FAKES), fixtures, *sys.path])
+
+
+def plan_for(site: Site, tmp_path: Path, *overrides: str) -> Plan:
+    path = tmp_path / "anywhere.yaml"
+    path.write_text(SWEEP, encoding="utf-8")
+    return make_plan(load_spec(path, [*site.overrides, *overrides]))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "results" / "anywhere")
+
+
+@pytest.fixture
+def go(site: Site, run: RunDirectory, tmp_path: Path) -> Go:
+    def go(measure: str | None, *overrides: str, **options: Any) -> Outcome:
+        named = None if measure is None else f"fake_measures:{measure}"
+        plan = plan_for(site, tmp_path, *overrides)
+        return execute(plan, run, jobs=2, measure=named, **options)
+
+    return go
+
+
+def metrics(plan: Plan, run: RunDirectory) -> list[str]:
+    return [json.dumps(record.metrics) for record in run.records(plan)]
+
+
+def test_metrics_are_those_of_one_worker_here_byte_for_byte(
+    site: Site, go: Go, run: RunDirectory, tmp_path: Path
+) -> None:
+    outcome = go(None)
+    here = plan_for(Site("local"), tmp_path)
+    alone = RunDirectory(tmp_path / "alone")
+    execute(here, alone, jobs=1)
+    assert len(outcome.done) == len(here.cells) == 12
+    assert metrics(here, run) == metrics(here, alone)
+    assert [cell.id for cell in plan_for(site, tmp_path).cells] == [cell.id for cell in here.cells]
+
+
+def test_a_cell_that_fails_fails_alone_with_its_traceback(
+    site: Site, go: Go, run: RunDirectory, tmp_path: Path
+) -> None:
+    outcome = go("bad_cell")
+    plan = plan_for(site, tmp_path)
+    failed = {cell.id for cell in plan.cells if cell.baseline == "none"}
+    assert set(outcome.failed) == failed
+    assert set(outcome.done) == {cell.id for cell in plan.cells} - failed
+    errors = [record.error for record in run.records(plan) if record.status == "failed"]
+    assert all("ZeroDivisionError: no variance here" in (error or "") for error in errors)
+
+
+def test_a_cell_that_ends_its_worker_fails_alone(
+    site: Site, go: Go, run: RunDirectory, tmp_path: Path
+) -> None:
+    outcome = go("dies")
+    plan = plan_for(site, tmp_path)
+    of_seed = Counter(cell.seed for cell in plan.cells if cell.id in outcome.failed)
+    assert set(of_seed) == {1}
+    assert len(outcome.done) == 12 - of_seed[1]
+
+
+def test_a_cell_that_takes_too_long_fails_as_the_file_says(
+    site: Site, go: Go, run: RunDirectory, tmp_path: Path
+) -> None:
+    go("stuck", "execution.timeout=1", only="seed=0")
+    plan = plan_for(site, tmp_path)
+    records = run.records(plan)
+    assert sum(record.status == "done" for record in records) >= 1
+    failed = [record.error or "" for record in records if record.status == "failed"]
+    assert failed
+    assert all("execution.timeout, 1 s" in error for error in failed)
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(
+    site: Site, go: Go, run: RunDirectory, tmp_path: Path
+) -> None:
+    def interrupt(name: str, payload: dict[str, Any]) -> None:
+        if name == "cell_done":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        go("slow", on_event=interrupt)
+    plan = plan_for(site, tmp_path)
+    before = Counter(statuses(plan, run).values())
+    assert before["done"] >= 1
+    outcome = go("slow")
+    assert len(outcome.reused) >= before["done"]
+    assert set(statuses(plan, run).values()) == {"done"}
+
+
+def test_a_node_that_is_killed_takes_no_record_with_it(
+    site: Site, go: Go, run: RunDirectory, tmp_path: Path
+) -> None:
+    if site.kill_node is None:
+        pytest.skip("this machine is the only node")
+    killed: list[str] = []
+
+    def kill(name: str, payload: dict[str, Any]) -> None:
+        if name == "cell_done" and not killed:
+            killed.append(payload["cell"])
+            assert site.kill_node is not None
+            site.kill_node(run)
+
+    outcome = go("slow", on_event=kill)
+    assert killed
+    assert not outcome.failed
+    assert len(outcome.done) == 12
