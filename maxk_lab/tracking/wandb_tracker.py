@@ -49,7 +49,7 @@ def track(
     if mode == "disabled":
         return []
     from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.lock import refuse_links
+    from maxk_lab.sweeps.run.links import refuse_links
 
     refuse_links(run.root)
     plan = plan or make_plan(run.spec())

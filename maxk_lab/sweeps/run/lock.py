@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TextIO
 
 from maxk_lab.errors import LabError, RefusedError
+from maxk_lab.sweeps.run.links import refuse_links
 
-# The folders of a run in which files are made and removed.
-_FOLDERS = ("cells", "cache", "damaged", "wandb")
 _NO_FILE = "{} must be a regular file, which holds the lock of the run; remove what lies there"
 
 
@@ -40,16 +39,6 @@ def locked(root: Path) -> Iterator[None]:
         file.flush()
         yield
         file.truncate(0)
-
-
-def refuse_links(root: Path) -> None:
-    """Raise `LabError` where a folder in which a run writes is a link; `root` itself may be one."""
-    for path in (root / name for name in _FOLDERS):
-        if path.is_symlink():
-            raise LabError(
-                f"{path} is a symbolic link, and a run writes through none; "
-                "move the folder itself there, or link the folder of the whole run"
-            )
 
 
 def _opened(path: Path) -> TextIO:
