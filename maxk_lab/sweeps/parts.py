@@ -75,5 +75,15 @@ class Worker(Protocol):
         """
 
 
+class Kept(Protocol):
+    """The files that units keep in the cache of a run; a kind without them has no such module."""
+
+    def kept(self, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+        """Return the patterns of all files of the cache that the unit can use.
+
+        They go along with a unit that is measured on a machine that does not see the cache.
+        """
+
+
 # The modules of a kind, for mypy to compare with the protocols.
 Parts = tuple[Schema, Plan, Checks, Worker]

@@ -11,6 +11,7 @@ worker), `maxk_lab.report.parts` (rows, section, figures, claims) and `maxk_lab.
 | `plan`    | `units(study, seeds, found)`: the work; `left_out(study, environment)`               |
 | `checks`  | `check(block, resolved, found, source)`: conditions on the block beyond its shape    |
 | `worker`  | `measure(unit, cells, *, cache, event)`: the metrics or the exception of every cell  |
+| `kept`    | `kept(unit, cells)`: the files of the cache that a unit can use; need not be there   |
 | `rows`    | `key(cell)`, `pool(cells, done, *, level, alpha)`: records pooled to rows            |
 | `section` | `chapter(found, summary)`: the part of the report that the kind fills                |
 | `figures` | `figures(found, summary)`: the figures that it draws                                 |

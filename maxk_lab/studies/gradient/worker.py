@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
@@ -22,9 +21,9 @@ from maxk_lab.gradients.scores.behaviour import perturbed
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
-from maxk_lab.studies.gradient.plan import RECORD_VERSION
+from maxk_lab.studies.gradient.kept import policy_file, policy_stem, pool_file, stage_of
 from maxk_lab.sweeps.parts import Event, Measured
-from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash, without_paths
+from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.run.checkpoints import initial_policy
 from maxk_lab.training.warmup import WarmUp, train_until
 
@@ -68,13 +67,7 @@ def _pool(
     event: Event,
 ) -> ScorePool:
     objectives = _objectives(cells)
-    # The cutting of a pool into groups, or their enumeration instead, does not change the pool.
-    axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
-    meaning = axes | {
-        "policy": without_paths(unit["policy"]),
-        "version": [IDENTITY_VERSION, RECORD_VERSION, _version(unit)],
-    }
-    path = None if cache is None else cache / f"pool-{content_hash(meaning)}.npz"
+    path = None if cache is None else cache / pool_file(unit)
     cached = _read_pool(path)
     if cached is not None and (not cached.exact or set(objectives) <= set(cached.objectives)):
         return cached
@@ -97,11 +90,6 @@ def _pool(
         arrays: dict[str, Any] = pool.to_arrays()
         save_atomically(path, lambda file: np.savez(file, **arrays))
     return pool
-
-
-def _version(unit: Mapping[str, Any]) -> int:
-    """Return that of the environment: the digits of its policies and trajectories."""
-    return ENVIRONMENTS.get(unit["environment"]["name"]).version
 
 
 def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
@@ -130,14 +118,9 @@ def _policy_at_stage(
         return policy
     settings = unit["warmup"]
     warmup = WarmUp.start(policy, settings["learning_rate"])
-    axes = {key: unit[key] for key in ("environment", "seed", "warmup")} | {
-        "policy": without_paths(unit["policy"]),
-        "version": [IDENTITY_VERSION, _version(unit)],
-    }
-    name = f"policy-{content_hash(axes)}"
-    saved = [] if cache is None else sorted(cache.glob(f"{name}-*.pt"), key=_step_of, reverse=True)
-    for path in saved:
-        if _step_of(path) <= stage:
+    files = [] if cache is None else cache.glob(f"{policy_stem(unit)}-*.pt")
+    for path in sorted(files, key=stage_of, reverse=True):
+        if stage_of(path) <= stage:
             try:
                 check_archive(path)
                 warmup.load(torch.load(path, weights_only=True))
@@ -156,12 +139,8 @@ def _policy_at_stage(
         on_step=lambda step, steps: event("warmup", {"step": step, "steps": steps}),
     )
     if cache is not None:
-        save_atomically(cache / f"{name}-{stage}.pt", partial(torch.save, warmup.state()))
+        save_atomically(cache / policy_file(unit, stage), partial(torch.save, warmup.state()))
     return warmup.policy
-
-
-def _step_of(path: Path) -> int:
-    return int(path.stem.rsplit("-", 1)[1])
 
 
 def _read_pool(path: Path | None) -> ScorePool | None:

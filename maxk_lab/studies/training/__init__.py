@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from maxk_lab.studies.training import checks, plan, schema, worker
-    from maxk_lab.sweeps.parts import Parts
+    from maxk_lab.studies.training import checks, kept, plan, schema, worker
+    from maxk_lab.sweeps.parts import Kept, Parts
 
     _run: Parts = (schema, plan, checks, worker)
+    _kept: Kept = kept
 
     from maxk_lab.report.parts import ReportParts
     from maxk_lab.studies.training import claims, figures, payload, rows, section

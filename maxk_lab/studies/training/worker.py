@@ -18,6 +18,7 @@ from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.held_out.evaluation_set import evaluation_set, tuning_set
 from maxk_lab.studies.training.held_out.optima import optima_record
+from maxk_lab.studies.training.kept import checkpoint_file, evaluation_seed, snapshot_file
 from maxk_lab.studies.training.outcome import training_metrics
 from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import canonical_json
@@ -59,16 +60,16 @@ def _measure(
 ) -> dict[str, Any]:
     environment = make_environment(unit["environment"], unit["policy"])
     settings = Settings.from_mapping(unit["training"])
-    evaluation_seed = derive_seed("evaluation", unit["environment"], unit["seed"])
-    held_out, data = evaluation_set(environment, settings.evaluate, evaluation_seed, cache)
+    held_out_seed = evaluation_seed(unit)
+    held_out, data = evaluation_set(environment, settings.evaluate, held_out_seed, cache)
     # Before the training, which would be in vain where there are none.
     optima = optima_record(environment, held_out, settings.evaluate.reference, cache, data)
 
     def rewards(policy: nn.Module, step: int) -> Tensor:
-        seed = derive_seed("rollouts", evaluation_seed, step)
+        seed = derive_seed("rollouts", held_out_seed, step)
         return sample_rewards(environment, policy, held_out, settings.evaluate.samples, seed)
 
-    sets = {"held_out": (held_out, evaluation_seed)}
+    sets = {"held_out": (held_out, held_out_seed)}
     if settings.evaluate.tuning:
         tuning_seed = derive_seed("tuning", unit["environment"], unit["seed"])
         sets["tuning"] = tuning_set(environment, settings.evaluate.tuning, tuning_seed), tuning_seed
@@ -91,9 +92,9 @@ def _measure(
         }
 
     def snapshot(folder: Path, step: int) -> Path:
-        return folder / f"policy-{cell['id']}-{step}.pt"
+        return folder / snapshot_file(cell["id"], step)
 
-    path = None if cache is None else cache / f"training-{cell['id']}.pt"
+    path = None if cache is None else cache / checkpoint_file(cell["id"])
     snapshots = None if cache is None else partial(snapshot, cache)
     trainer = _resumed(partial(_start, environment, settings, unit, cell), path, snapshots)
     train(

@@ -12,6 +12,7 @@ from maxk_lab.environments.instance_files import formats_of, hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.seeds import derive_seed
+from maxk_lab.studies.training.kept import instances_stem
 from maxk_lab.training.settings import DataFile, EvaluationSettings
 
 
@@ -35,7 +36,7 @@ def evaluation_set(
     if instances is None:
         instances = _drawn(environment, evaluate.instances, seed)
         if cache is not None:
-            _keep(environment, instances, _stem(evaluate.instances, seed), cache)
+            _keep(environment, instances, instances_stem(evaluate.instances, seed), cache)
     return instances, {"instances": environment.instances_hash(instances), "source": "drawn"}
 
 
@@ -62,10 +63,6 @@ def _given(environment: Environment, data: DataFile, most: int) -> tuple[Instanc
     return instances, {"instances": environment.instances_hash(instances), "source": data.path}
 
 
-def _stem(count: int, seed: int) -> str:
-    return f"instances-{seed:016x}-{count}"
-
-
 def _suffix(environment: InstanceFiles) -> str:
     """The suffix of the first format that the environment declares: .npz for those of RL4CO."""
     return formats_of(environment.name)[0].suffix
@@ -76,7 +73,7 @@ def _kept(
 ) -> Instances | None:
     if cache is None:
         return None
-    for path in sorted(cache.glob(f"{_stem(count, seed)}-*{_suffix(environment)}")):
+    for path in sorted(cache.glob(f"{instances_stem(count, seed)}-*{_suffix(environment)}")):
         try:
             instances = environment.read_instances(path)
         except Exception:  # whatever is wrong with the file, the instances can be drawn again

@@ -12,6 +12,7 @@ from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.environments.optima import method_for, optima
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
+from maxk_lab.studies.training.kept import reference_file
 
 # Optima are kept after every so many instances, so that an interrupted run goes on from there.
 BLOCK = 16
@@ -48,7 +49,7 @@ def _path(
     """Return the file of the optima; None without a cache, or where instances have no hash."""
     if cache is None or not isinstance(environment, InstanceFiles):
         return None
-    return cache / f"reference-{environment.name}-{method}-{data['instances']}.json"
+    return cache / reference_file(environment.name, method, data["instances"])
 
 
 def _known(
