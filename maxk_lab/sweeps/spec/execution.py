@@ -1,13 +1,16 @@
-"""The limits of a run: no part of what its cells mean, and of no influence on their numbers."""
+"""The execution of a sweep and its limits: no part of what its cells mean, nor of their numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
+from maxk_lab.errors import shown
 from maxk_lab.fields import Model
-from maxk_lab.sweeps.quantities import seconds, spelled
+from maxk_lab.sweeps.backends import BACKENDS, LOCAL
+from maxk_lab.sweeps.quantities import bytes_of, seconds, spelled, spelled_size
 
 __all__ = ["Execution", "spelled"]
 
@@ -16,16 +19,60 @@ def _seconds(value: Any) -> Any:
     return seconds(value) if isinstance(value, str) else value
 
 
+def _bytes(value: Any) -> Any:
+    return bytes_of(value) if isinstance(value, str) else value
+
+
+def _sensible(count: int) -> int:
+    # No process of Python is smaller, and no machine larger.
+    if not 10**7 <= count <= 2**50:
+        raise ValueError(f"must be between 10 MB and 1024 TiB, got {spelled_size(count)}")
+    return count
+
+
+def _whole_or_less_than_one(value: float) -> float:
+    if value > 1 and value != int(value):
+        raise ValueError(f"must be a whole number, or a fraction of one, got {shown(value)}")
+    return value
+
+
 # Limits of less make no sense: the parent looks ten times a second.
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0.5, le=3e7, allow_inf_nan=False)]
+Bytes = Annotated[int, BeforeValidator(_bytes), AfterValidator(_sensible)]
+Devices = Annotated[
+    float, Field(ge=0, le=1024, allow_inf_nan=False), AfterValidator(_whole_or_less_than_one)
+]
 
 
 class Execution(Model):
-    """Limits that end a cell: seconds, or a text such as `2h`; None is no limit.
+    """What runs the units of a sweep and the limits that end a cell; None is no limit.
 
-    `timeout` is for each cell; that of the first one of a unit has the work that all of them share.
-    `reward_timeout` is for each call of a reward function of the user's own.
+    `timeout`, seconds or a text such as `2h`, is for each cell; that of the first one of a unit has
+    the work that all of them share. `reward_timeout` is for each call of a reward function of the
+    user's own. `memory`, bytes or a text such as `4GB`, is that of a worker with all that it has
+    started. `retries` says how often a unit is begun again whose worker or node was lost. A unit
+    gets `cpus` cores and `gpus` devices, a fraction where several share one; None is a device for
+    those that can use one, where there is any. The parameters of the backend stand beside them.
     """
 
+    # The parameters of backends, which `resolve_execution` checks: a run may be reported where its
+    # backend is not installed.
+    model_config = ConfigDict(extra="allow")
+
+    backend: str = LOCAL
     timeout: Seconds | None = None
     reward_timeout: Seconds | None = None
+    retries: Annotated[int, Field(ge=0, le=100)] = 1
+    memory: Bytes | None = None
+    cpus: Annotated[int, Field(ge=1, le=1024)] = 1
+    gpus: Devices | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Every parameter of the backend by its name, given or at its default.
+
+        Raises `LabError` for a backend that is not there.
+        """
+        given = self.model_extra or {}
+        row = BACKENDS.get(self.backend)
+        return {one.name: one.parse(given.get(one.name, one.default)) for one in row.parameters}

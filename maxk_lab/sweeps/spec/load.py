@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,29 +12,37 @@ from maxk_lab.sweeps.spec.blocks import read_parts
 from maxk_lab.sweeps.spec.checkpoints import check_checkpoints
 from maxk_lab.sweeps.spec.counts import check_counts
 from maxk_lab.sweeps.spec.environment import resolve_environment
+from maxk_lab.sweeps.spec.execution import Execution
+from maxk_lab.sweeps.spec.layers import NO_CHOICE, Choice, resolve_execution
 from maxk_lab.sweeps.spec.named_files import resolve_files
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import Source, read_source
 from maxk_lab.sweeps.spec.studies import check_studies
-from maxk_lab.sweeps.spec.text.overrides import FILE, apply_overrides, shift_seeds
+from maxk_lab.sweeps.spec.text.overrides import apply_overrides, shift_seeds
 from maxk_lab.sweeps.spec.variation import resolve_vary, variants
 
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
 
 
 def load_spec(
-    path: str | Path, overrides: Iterable[str] = (), *, seeds_shifted_by: int = 0
+    path: str | Path,
+    overrides: Iterable[str] = (),
+    *,
+    seeds_shifted_by: int = 0,
+    choice: Choice = NO_CHOICE,
 ) -> SweepSpec:
     """Return the spec in the YAML file `path`, `overrides` set over it and then its seeds shifted.
 
-    An override is as in `gradient.pool=64`. Raises `SpecError` with every problem as
-    `file:line:column: path: message`, and `LabError` if there is no readable file. Problems of
-    overrides carry the file `--set` and the number of the option as line.
+    An override is as in `gradient.pool=64`; `choice` is what is said elsewhere of the execution.
+    Raises `SpecError` with every problem as `file:line:column: path: message`, and `LabError` if
+    there is no readable file. Problems of overrides carry the file `--set` and the number of the
+    option as line.
     """
     source = read_source(path)
     apply_overrides(source, list(overrides))
     shift_seeds(source, seeds_shifted_by)
     resolve_files(source)
+    resolve_execution(source, choice)
     parts = read_parts(source)
     check_counts(parts, source)
     resolved = resolve_environment(source)
@@ -82,9 +91,20 @@ def spec_to_yaml(spec: SweepSpec) -> str:
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110)
 
 
+def spec_hash_without_execution(spec: SweepSpec) -> str:
+    """Return a hash of all that a resolved spec says but of its execution.
+
+    Two runs of equal hashes measure the same cells, wherever and within whatever limits.
+    """
+    anywhere = spec.model_copy(update={"execution": Execution()})
+    return hashlib.sha256(spec_to_yaml(anywhere).encode()).hexdigest()[:16]
+
+
 def _problems(source: Source) -> SpecError:
-    return SpecError(sorted(set(source.problems), key=_by_place))
+    """Return the error with all problems: of the sweep file, the configuration, then options."""
 
+    def by_place(problem: Problem) -> tuple[bool, bool, int, int, str, str]:
+        elsewhere = problem.file.startswith("--"), problem.file != source.file
+        return *elsewhere, problem.line, problem.column, problem.path, problem.message
 
-def _by_place(problem: Problem) -> tuple[bool, int, int, str, str]:
-    return problem.file == FILE, problem.line, problem.column, problem.path, problem.message
+    return SpecError(sorted(set(source.problems), key=by_place))

@@ -37,12 +37,16 @@ class Source:
     keys: dict[TreePath, Mark] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
-    def problem(self, path: TreePath, message: str, *, key: bool = False) -> Problem:
-        """Return a problem at the value at `path` (or its key), or at the nearest around it."""
+    def mark(self, path: TreePath, *, key: bool = False) -> Mark:
+        """Return where the value at `path` (or its key) is written, or the nearest around it."""
         mark = self.keys.get(path) if key else None
         for end in range(len(path), -1, -1):
             mark = mark or self.values.get(path[:end])
-        where = mark or Mark(self.file, 1, 1)
+        return mark or Mark(self.file, 1, 1)
+
+    def problem(self, path: TreePath, message: str, *, key: bool = False) -> Problem:
+        """Return a problem at the value at `path` (or its key), or at the nearest around it."""
+        where = self.mark(path, key=key)
         return Problem(*where, _written(path) or "(file)", shortened(message, LONGEST_MESSAGE))
 
     def add(self, path: TreePath, message: str, *, key: bool = False) -> None:
@@ -71,15 +75,25 @@ def entry_path(source: Source, study: str, number: int) -> TreePath:
 def read_source(path: str | Path) -> Source:
     """The tree of a YAML file. `LabError` if it cannot be read, `SpecError` if it is no mapping."""
     source = Source(str(path))
-    text = _read_text(Path(path))
+    parse_text(source, _read_text(Path(path)))
+    if source.tree is None:
+        raise SpecError(
+            [source.problem((), "is empty; a sweep needs name, seeds, environment and a study")]
+        )
+    return source
+
+
+def parse_text(source: Source, text: str) -> None:
+    """Fill in the tree of `source`; it stays None where nothing is in the text.
+
+    Raises `SpecError` where it is no mapping.
+    """
     loader = Loader("")
     try:
         loader = Loader(text)
         node = loader.get_single_node()
         if node is None:
-            raise SpecError(
-                [source.problem((), "is empty; a sweep needs name, seeds, environment and a study")]
-            )
+            return
         source.tree = _build(loader, node, (), source)
     except yaml.MarkedYAMLError as error:
         raise SpecError([_syntax_problem(error, source.file)]) from None
@@ -95,7 +109,6 @@ def read_source(path: str | Path) -> Source:
         raise SpecError(
             [source.problem((), f"must be a mapping of keys to values, got {shown(source.tree)}")]
         )
-    return source
 
 
 def _read_text(path: Path) -> str:
@@ -104,15 +117,21 @@ def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             written = file.read(MOST_BYTES + 1)
-        if len(written) > MOST_BYTES:
-            raise LabError(f"{path} is no sweep file: it has more than {MOST_BYTES:,} bytes")
-        return written.decode("utf-8-sig")
     except FileNotFoundError:
         raise LabError(f"{path} does not exist") from None
-    except UnicodeDecodeError as error:
-        raise LabError(f"{path} is not a text file in UTF-8 (byte {error.start + 1})") from None
     except OSError as error:
         raise LabError(f"{path} cannot be read: {error.strerror}") from None
+    if len(written) > MOST_BYTES:
+        raise LabError(f"{path} is no sweep file: it has more than {MOST_BYTES:,} bytes")
+    return decoded(written, path)
+
+
+def decoded(written: bytes, path: Path) -> str:
+    """Return the text of a file in UTF-8. Raises `LabError` where it is none."""
+    try:
+        return written.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LabError(f"{path} is not a text file in UTF-8 (byte {error.start + 1})") from None
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:

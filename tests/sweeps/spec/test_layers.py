@@ -1,0 +1,288 @@
+"""What runs a sweep: defaults of the user, sweep file, profile and command line, in this order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweep_files import SMALL, Write
+
+from maxk_lab.errors import LabError, SpecError
+from maxk_lab.sweeps.backends import BACKENDS
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.spec.execution import Execution
+from maxk_lab.sweeps.spec.layers import Choice
+from maxk_lab.sweeps.spec.load import (
+    load_spec,
+    read_spec,
+    spec_hash_without_execution,
+    spec_to_yaml,
+)
+
+Resolve = Callable[..., Execution]
+# Every key of the block, with a value that is not its default.
+KEYS = {
+    "timeout": "2h",
+    "reward_timeout": "30s",
+    "retries": 3,
+    "memory": "4GB",
+    "cpus": 2,
+    "gpus": 0.25,
+    "backend": "slurm",
+    "partition": "gpu",
+    "time": "4:00:00",
+    "account": "me",
+    "qos": "high",
+    "constraint": "a100",
+    "array": 7,
+    "signal": "2min",
+    "setup": ["module load cuda"],
+    "pack": 20,
+    "options": {"reservation": "course"},
+}
+
+
+@pytest.fixture
+def resolve(write: Write, tmp_path: Path) -> Resolve:
+    """Load the small sweep with an `execution` block, overrides and a configuration."""
+
+    def resolve(
+        block: str = "",
+        *overrides: str,
+        config: str | None = None,
+        profile: str | None = None,
+        backend: str | None = None,
+    ) -> Execution:
+        path = None
+        if config is not None:
+            path = tmp_path / "config.yaml"
+            path.write_text(config, encoding="utf-8")
+        text = SMALL + (f"execution: {block}\n" if block else "")
+        return load_spec(write(text), overrides, choice=Choice(path, profile, backend)).execution
+
+    return resolve
+
+
+def refused(resolve: Resolve, *arguments: Any, **options: Any) -> list[str]:
+    with pytest.raises(LabError) as caught:
+        resolve(*arguments, **options)
+    return str(caught.value).splitlines()
+
+
+def test_a_sweep_that_says_nothing_runs_here(resolve: Resolve) -> None:
+    assert resolve() == Execution()
+    assert (resolve().backend, resolve().retries, resolve().cpus) == ("local", 1, 1)
+    assert (resolve().memory, resolve().gpus, dict(resolve().parameters)) == (None, None, {})
+
+
+def test_limits_are_read_in_units(resolve: Resolve) -> None:
+    found = resolve("{memory: 4GB, gpus: 0.25, retries: 0, cpus: 2, timeout: 1h}")
+    assert (found.memory, found.gpus, found.retries) == (4 * 10**9, 0.25, 0)
+    assert (found.cpus, found.timeout) == (2, 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ("{memory: 4}", ":8:21: execution.memory: must be between 10 MB and 1024 TiB, got 4 B"),
+        ("{memory: big}", ":8:21: execution.memory: must be a size such as 4GB, 512MB or 8GiB"),
+        ("{gpus: 1.5}", ":8:19: execution.gpus: must be a whole number, or a fraction of one"),
+        ("{gpus: -1}", ":8:19: execution.gpus: must be at least 0, got -1"),
+        ("{retries: 0.5}", ":8:22: execution.retries: must be a whole number, got 0.5"),
+        ("{timeot: 2h}", ":8:13: execution.timeot: unknown key 'timeot' (did you mean timeout?)"),
+        (
+            "{partition: gpu}",
+            ":8:13: execution.partition: is of backend slurm, and this run's is local",
+        ),
+        ("{partitoin: x}", "unknown key 'partitoin' (did you mean partition?)"),
+        (
+            "{backend: slurm, adress: x}",
+            ":8:29: execution.adress: unknown key 'adress' (did you mean address?)",
+        ),
+        ("{backend: slrum}", ":8:22: execution.backend: unknown backend 'slrum' (did you mean"),
+        ("{backend: 3}", ":8:22: execution.backend: must be a text, got 3"),
+        ("{backend: slurm, array: 0}", ":8:36: execution.array: array must be at least 1, got 0"),
+        (
+            "{backend: slurm, time: 4:00:00}",
+            'execution.time: time must be a time such as "4:00:00"',
+        ),
+        ("{xyzzy: 1}", "unknown key 'xyzzy'; known: backend, timeout, reward_timeout, retries"),
+        ("3", ":8:12: execution: must be a mapping of keys to values, got 3"),
+    ],
+)
+def test_what_is_wrong_is_told_where_it_stands(resolve: Resolve, block: str, expected: str) -> None:
+    (line,) = refused(resolve, block)
+    assert expected in line
+
+
+def test_a_later_layer_goes_before_an_earlier_one(resolve: Resolve) -> None:
+    config = """
+execution: {timeout: 1h, retries: 5, memory: 1GB}
+profiles:
+  careful: {retries: 7, memory: 2GB}
+"""
+    assert resolve(config=config).retries == 5
+    assert resolve("{retries: 6}", config=config).retries == 6
+    found = resolve("{retries: 6}", config=config, profile="careful")
+    assert (found.timeout, found.retries, found.memory) == (3600.0, 7, 2 * 10**9)
+    assert resolve("{}", "execution.retries=8", config=config, profile="careful").retries == 8
+    assert resolve(config=config, profile="careful", backend="ray").backend == "ray"
+    # Null takes a default of the user away.
+    assert resolve("{timeout: null}", config=config).timeout is None
+
+
+def test_defaults_may_be_those_of_any_backend(resolve: Resolve) -> None:
+    config = "execution: {partition: gpu, address: auto}"
+    assert resolve(config=config) == Execution()
+    assert resolve(config=config, backend="slurm").parameters["partition"] == "gpu"
+    assert resolve("{backend: ray}", config=config).parameters["address"] == "auto"
+    assert resolve("{backend: ray, address: null}", config=config).parameters["address"] == ""
+
+
+def test_another_backend_leaves_the_parameters_of_the_earlier_one_behind(
+    resolve: Resolve,
+) -> None:
+    block = "{backend: slurm, partition: gpu, retries: 3}"
+    assert resolve(block, backend="local") == Execution(retries=3)
+    assert resolve(block, "execution.backend=local") == Execution(retries=3)
+    config = "profiles: {here: {backend: local}}"
+    assert resolve(block, config=config, profile="here") == Execution(retries=3)
+    told = "--set:1:1: execution.partition: is of backend slurm, and this run's is local"
+    assert refused(resolve, "{}", "execution.partition=x", backend="local") == [told]
+
+
+def test_mappings_of_layers_merge(resolve: Resolve) -> None:
+    config = "profiles: {c: {backend: slurm, options: {mem: 1G, nice: 5}}}"
+    block = "{backend: slurm, options: {mem: 2G, wckey: a}}"
+    found = resolve(block, "execution.options.nice=7", config=config, profile="c")
+    assert found.parameters["options"] == {"mem": "1G", "wckey": "a", "nice": 7}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("execution: {timeot: 1h}", "config.yaml:1:13: execution.timeot: unknown key 'timeot'"),
+        ("execution: {timeout: soon}", "config.yaml:1:22: execution.timeout: must be a time"),
+        ("execution:\n  array: 0\n  backend: slurm", "config.yaml:2:10: execution.array: array"),
+        ("executoin: {}", "config.yaml:1:1: executoin: unknown key 'executoin' (did you mean exec"),
+        ("execution: 3", "config.yaml:1:12: execution: must be a mapping of keys to values, got 3"),
+        ("profiles: [a]", "config.yaml:1:11: profiles: must be a mapping of keys to values"),
+        ("profiles: {a: 1}", "config.yaml:1:15: profiles.a: must be a mapping of keys to values"),
+        ("- a", "config.yaml:1:1: (file): must be a mapping of keys to values"),
+        ("a: [", "config.yaml:1:5: (file): not YAML"),
+        ("a: &a [*a]", "an alias may not contain itself"),
+        ("a: " + "[" * 50 + "]" * 50, "is nested in more than 40 levels"),
+        ("a: 1\na: 2", "key 'a' is given twice, first on line 1"),
+    ],
+)
+def test_what_is_wrong_with_a_configuration_is_told(
+    resolve: Resolve, config: str, expected: str
+) -> None:
+    assert expected in refused(resolve, config=config)[0]
+
+
+def test_all_problems_are_told_at_once(resolve: Resolve) -> None:
+    told = refused(
+        resolve, "{memory: big}", "execution.cpus=0", config="execution: {retries: many, x: 1}"
+    )
+    places = [line.split(": ")[0].rpartition("/")[2] for line in told]
+    assert places == ["sweep.yaml:8:21", "config.yaml:1:22", "config.yaml:1:28", "--set:1:16"]
+
+
+def test_an_empty_configuration_says_nothing(resolve: Resolve) -> None:
+    assert resolve(config="# nothing yet\n") == Execution()
+
+
+def test_a_profile_that_is_not_there(resolve: Resolve) -> None:
+    assert (
+        "there is no profile 'cluster': you have no configuration"
+        in refused(resolve, profile="cluster")[0]
+    )
+    config = "profiles: {cluster: {}, laptop: {}}"
+    (told,) = refused(resolve, config=config, profile="clutser")
+    assert told.endswith("has no profile 'clutser' (did you mean cluster?); known: cluster, laptop")
+    assert refused(resolve, config="{}", profile="a")[0].endswith("it has none")
+
+
+def test_a_file_that_is_no_configuration(small: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    told = []
+
+    def note() -> None:
+        with pytest.raises(LabError) as caught:
+            load_spec(small, choice=Choice(path))
+        told.append(str(caught.value).removeprefix(f"your configuration {path} cannot be read: "))
+
+    note()
+    os.mkfifo(path)
+    note()
+    path.unlink()
+    path.mkdir()
+    note()
+    path.rmdir()
+    path.symlink_to("/dev/zero")
+    note()
+    path.unlink()
+    path.write_text("#" * 2**21)
+    note()
+    assert told == [
+        "No such file or directory",
+        "it is no file but a pipe",
+        "it is no file but a folder",
+        "it is no file but a device",
+        "it has 2 MiB, and at most 1 are read",
+    ]
+    path.write_bytes(b"a: \xff")
+    note()
+    assert told[-1] == f"{path} is not a text file in UTF-8 (byte 4)"
+
+
+def test_a_configuration_may_be_a_link(small: str, tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").write_text("execution: {retries: 4}")
+    (tmp_path / "config.yaml").symlink_to(tmp_path / "dotfiles")
+    assert load_spec(small, choice=Choice(tmp_path / "config.yaml")).execution.retries == 4
+
+
+def test_no_key_of_it_is_in_the_identity_of_a_cell(write: Write) -> None:
+    known = {*Execution.model_fields, *(p.name for p in BACKENDS.get("slurm").parameters)}
+    assert set(KEYS) == known
+    before = load_spec(write(SMALL))
+    for backend, more in [("slurm", {}), ("ray", {"address": "auto", "slots": 3})]:
+        names = {one.name for one in BACKENDS.get(backend).parameters}
+        given = {k: v for k, v in KEYS.items() if k in names or k in Execution.model_fields}
+        given |= {"backend": backend} | more
+        spec = load_spec(write(SMALL + f"execution: {given}\n"))
+        changed = {
+            name for name, value in spec.execution if value != getattr(Execution(), name, ())
+        }
+        assert changed >= set(given)
+        assert make_plan(spec).cells == make_plan(before).cells
+        assert spec_hash_without_execution(spec) == spec_hash_without_execution(before)
+        units = [unit.as_dict() for unit in make_plan(spec).units]
+        assert units == [unit.as_dict() for unit in make_plan(before).units]
+    another = load_spec(write(SMALL), ["seeds=[0, 1, 2]"])
+    assert spec_hash_without_execution(another) != spec_hash_without_execution(before)
+
+
+def test_a_resolved_spec_keeps_it(write: Write) -> None:
+    spec = load_spec(write(SMALL + f"execution: {KEYS}\n"))
+    text = spec_to_yaml(spec)
+    assert load_spec(write(text)) == spec
+    assert read_spec(write(text)) == spec
+    assert spec.execution.parameters["time"] == "4:00:00"
+
+
+def test_a_run_is_read_where_its_backend_is_not_installed(write: Write) -> None:
+    spec = read_spec(
+        write(
+            spec_to_yaml(load_spec(write(SMALL))).replace(
+                "backend: local", "backend: kubernetes\n  namespace: maxk"
+            )
+        )
+    )
+    assert spec.execution.backend == "kubernetes"
+    with pytest.raises(SpecError, match="unknown backend 'kubernetes'"):
+        load_spec(write(spec_to_yaml(spec)))
