@@ -9,6 +9,8 @@ import pytest
 
 # One thread per process, however the tests are started: more only get in each other's way.
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+# No configuration of whoever runs the tests.
+os.environ["MAXK_LAB_CONFIG"] = ""
 
 # Modules of tests/fixtures whose fixtures several rooms use.
 pytest_plugins = [

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.grid import Skipped
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.text.layers import Choice
 
 
 def planned(
@@ -19,13 +20,21 @@ def planned(
     overrides: options.Set,
     results: options.Results,
     shift_seeds: options.ShiftSeeds = 0,
+    choice: Choice | None = None,
 ) -> tuple[Plan, RunDirectory]:
-    """Return the plan of a sweep file, and the folder of its run."""
+    """Return the plan of a sweep file, and the folder of its run.
+
+    `choice` is what the command line and the user's configuration say of the execution.
+    """
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.records import RunDirectory
     from maxk_lab.sweeps.spec.load import load_spec
+    from maxk_lab.sweeps.spec.text.layers import NO_CHOICE
 
-    plan = make_plan(load_spec(spec, overrides or [], seeds_shifted_by=shift_seeds))
+    found = load_spec(
+        spec, overrides or [], seeds_shifted_by=shift_seeds, choice=choice or NO_CHOICE
+    )
+    plan = make_plan(found)
     return plan, RunDirectory(results / plan.spec.name)
 
 

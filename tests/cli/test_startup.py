@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-HEAVY = ("torch", "rl4co", "wandb", "pandas", "matplotlib", "scipy")
+HEAVY = ("torch", "rl4co", "wandb", "pandas", "matplotlib", "scipy", "ray", "submitit")
 # Runs the program with each of the command lines, one after the other, and says as its last line
 # which heavy libraries were there after each.
 PROBE = f"""
@@ -34,6 +34,9 @@ QUICK = [
     ["validate", "tiny.yaml"],
     ["run", "tiny.yaml", "--dry-run"],
     ["list", "tasks"],
+    ["list", "backends"],
+    ["list", "profiles"],
+    ["plan", "tiny.yaml", "--backend", "slurm"],
     ["list", "rewards"],
     ["plan", "language.yaml"],
     ["validate", "language.yaml"],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maxk_lab.catalogue import Catalogue, Parameter
-from maxk_lab.cli import options
+from maxk_lab.cli import configuration, options
 from maxk_lab.cli.console import console, emit_json, say
 from maxk_lab.visible import visible_line
 
@@ -26,6 +26,8 @@ class What(StrEnum):
     tasks = "tasks"
     rewards = "rewards"
     gaussian_rewards = "gaussian_rewards"
+    backends = "backends"
+    profiles = "profiles"
     runs = "runs"
 
 
@@ -34,7 +36,8 @@ def list_(
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
-    """List what can be named in a sweep, with formulas and conditions, or the runs on disk.
+    """List what can be named in a sweep, with formulas and conditions, your profiles, or the runs \
+on disk.
 
     \b
     [bold]maxk-lab list baselines[/bold]
@@ -45,6 +48,10 @@ def list_(
         from maxk_lab.sweeps.run.records import find_runs
 
         rows = [overview(run) for run in find_runs(results)]
+    elif what is What.profiles:
+        rows = configuration.profiles()
+    elif what is What.backends:
+        rows = _backends()
     elif what is What.environments:
         rows = _environments()
     elif what is What.policies:
@@ -57,6 +64,8 @@ def list_(
         emit_json(rows)
     elif rows:
         _print(rows)
+    elif what is What.profiles:
+        say(configuration.no_profiles())
     else:
         say(f"no runs under {results}; start one with: maxk-lab run experiments/tsp_sweep.yaml")
 
@@ -160,6 +169,21 @@ def _policies() -> list[dict[str, Any]]:
             "citation": row.citation,
         }
         for row in POLICIES
+    ]
+
+
+def _backends() -> list[dict[str, Any]]:
+    from maxk_lab.sweeps.backends import BACKENDS
+
+    return [
+        {
+            "name": row.name,
+            "meaning": row.meaning,
+            "parameters": [_parameter(parameter) for parameter in row.parameters],
+            "needs": f"pip install 'maxk-lab[{row.extra}]'" if row.extra else None,
+            "computed by": row.implementation,
+        }
+        for row in BACKENDS
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maxk_lab.cli import options, runs
+from maxk_lab.cli import configuration, options, runs
 from maxk_lab.cli.console import console, duration, emit_json, print_table, say, warn
 from maxk_lab.cli.effort import seconds_left
 from maxk_lab.memory import never_collected
@@ -31,6 +31,8 @@ def plan(
     jobs: Annotated[
         int, typer.Option(min=1, metavar="N", help="Processes the estimate of time is for.")
     ] = 1,
+    backend: configuration.Backend = None,
+    profile: configuration.Profile = None,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
@@ -46,7 +48,8 @@ varies
     from maxk_lab.sweeps.plan.needs import short_of_memory
     from maxk_lab.sweeps.run.progress import statuses
 
-    planned, directory = runs.planned(spec, overrides, results, shift_seeds)
+    choice = configuration.choice(backend, profile)
+    planned, directory = runs.planned(spec, overrides, results, shift_seeds, choice)
     with never_collected():  # the process ends with the plan
         state: dict[str, str] = dict(statuses(planned, directory))
     if json:
@@ -67,7 +70,10 @@ varies
     if set(state.values()) == {"done"}:
         say(f"Next: {options.report_command(directory.name, results)}")
     else:
-        again = options.run_command(spec, overrides, shift_seeds=shift_seeds, results=results)
+        chosen = configuration.choosing(backend, profile)
+        again = options.run_command(
+            spec, overrides, *chosen, shift_seeds=shift_seeds, results=results
+        )
         say(f"Next: {again}")
 
 

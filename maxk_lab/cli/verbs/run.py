@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maxk_lab.cli import options
+from maxk_lab.cli import configuration, options
 from maxk_lab.cli.console import duration, emit_json, say, tell, warn
 from maxk_lab.cli.execution import execute_plan
 from maxk_lab.cli.runs import planned, skipped_as_json
@@ -33,6 +33,8 @@ def run(
     overrides: options.Set = None,
     shift_seeds: options.ShiftSeeds = 0,
     jobs: options.Jobs = 1,
+    backend: configuration.Backend = None,
+    profile: configuration.Profile = None,
     only: Only = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run failed cells again.")
@@ -65,12 +67,14 @@ baseline=subloo,k=8[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --shift-seeds 100 --results other[/bold]   \
 under other seeds
     """
-    plan, directory = planned(spec, overrides, results, shift_seeds)
+    choice = configuration.choice(backend, profile)
+    plan, directory = planned(spec, overrides, results, shift_seeds, choice)
     if dry_run:
         _dry_run(plan, directory, only=only, force=force, retry_failed=retry_failed, json=json)
         return
     # The command line of this run, without what must not be repeated.
-    more = [*(["--jobs", str(jobs)] if jobs > 1 else []), *(["--only", only] if only else [])]
+    more = [*configuration.choosing(backend, profile)]
+    more += [*(["--jobs", str(jobs)] if jobs > 1 else []), *(["--only", only] if only else [])]
     again = options.run_command(spec, overrides, *more, shift_seeds=shift_seeds, results=results)
     extra = " --force" * force + " --retry-failed" * retry_failed
     outcome = execute_plan(

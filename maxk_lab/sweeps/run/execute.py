@@ -8,12 +8,14 @@ import time
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
+from maxk_lab.catalogue import load
 from maxk_lab.errors import LabError
 from maxk_lab.files import remove_partials
+from maxk_lab.sweeps.backends import BACKENDS, LOCAL
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
-from maxk_lab.sweeps.run.backends.local import LocalBackend
+from maxk_lab.sweeps.run.backends.backend import MakeBackend
 from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.events import OnEvent, Teller
 from maxk_lab.sweeps.run.lock import locked
@@ -53,18 +55,20 @@ def execute(
     on_event: OnEvent = lambda name, payload: None,
     measure: str | None = None,
 ) -> Outcome:
-    """Measure the cells of `plan` that `run` lacks in `jobs` worker processes, and keep each.
+    """Measure the cells of `plan` that `run` lacks, and keep each.
 
-    Records are reused, failed ones too unless `retry_failed`; `force` measures everything that
-    `only` selects again, with nothing from the cache that they could use, and replaces each record
-    once its successor is there. `measure` names the `module:function` that measures a unit, in
-    place of that of its study. `on_event(name, payload)` is called in this process. Raises
+    The backend that `execution` in the spec names does it, in `jobs` worker processes if it is this
+    machine. Records are reused, failed ones too unless `retry_failed`; `force` measures everything
+    that `only` selects again, with nothing from the cache that they could use, and replaces each
+    record once its successor is there. `measure` names the `module:function` that measures a unit,
+    in place of that of its study. `on_event(name, payload)` is called in this process. Raises
     `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped; the same call
     later goes on from there.
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
-    started = time.monotonic()
+    started, execution = time.monotonic(), plan.spec.execution
+    make_backend: MakeBackend = load(BACKENDS.get(execution.backend).implementation, "backend ")
     selected = select(plan, only)
     with locked(run.root):
         run.cells_path.mkdir(parents=True, exist_ok=True)
@@ -72,7 +76,7 @@ def execute(
             remove_partials(folder)
         before = {c: state for c, state in checked_statuses(plan, run).items() if c in selected}
         to_do = to_measure(before, force=force, retry_failed=retry_failed)
-        for unit in plan.units:
+        for unit in plan.units if execution.backend == LOCAL else ():
             if any(cell.id in to_do for cell in unit.cells):
                 unit.check_machine()
         run.write_spec(plan.spec)
@@ -96,8 +100,8 @@ def execute(
             tell("damaged", problems=run.problems)
         try:
             if tasks:
-                with LocalBackend(run, plan.spec.execution, min(jobs, len(tasks))) as backend:
-                    drive(tasks, run, backend, tell)
+                with make_backend(run, execution, min(jobs, len(tasks))) as backend:
+                    drive(tasks, run, backend, tell, retries=execution.retries)
         except KeyboardInterrupt:
             tell("interrupted")
             raise

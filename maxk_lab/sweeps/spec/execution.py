@@ -45,7 +45,7 @@ Devices = Annotated[
 
 
 class Execution(Model):
-    """What runs the units of a sweep and the limits that end a cell; None is no limit.
+    """The backend that runs the units of a sweep, and the limits that end a cell; None is none.
 
     `timeout`, seconds or a text such as `2h`, is for each cell; that of the first one of a unit has
     the work that all of them share. `reward_timeout` is for each call of a reward function of the

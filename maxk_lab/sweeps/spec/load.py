@@ -13,11 +13,11 @@ from maxk_lab.sweeps.spec.checkpoints import check_checkpoints
 from maxk_lab.sweeps.spec.counts import check_counts
 from maxk_lab.sweeps.spec.environment import resolve_environment
 from maxk_lab.sweeps.spec.execution import Execution
-from maxk_lab.sweeps.spec.layers import NO_CHOICE, Choice, resolve_execution
 from maxk_lab.sweeps.spec.named_files import resolve_files
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import Source, read_source
 from maxk_lab.sweeps.spec.studies import check_studies
+from maxk_lab.sweeps.spec.text.layers import NO_CHOICE, Choice, resolve_execution
 from maxk_lab.sweeps.spec.text.overrides import apply_overrides, shift_seeds
 from maxk_lab.sweeps.spec.variation import resolve_vary, variants
 

@@ -14,13 +14,13 @@ from maxk_lab.errors import LabError, SpecError
 from maxk_lab.sweeps.backends import BACKENDS
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.execution import Execution
-from maxk_lab.sweeps.spec.layers import Choice
 from maxk_lab.sweeps.spec.load import (
     load_spec,
     read_spec,
     spec_hash_without_execution,
     spec_to_yaml,
 )
+from maxk_lab.sweeps.spec.text.layers import Choice
 
 Resolve = Callable[..., Execution]
 # Every key of the block, with a value that is not its default.

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from maxk_lab.catalogue import did_you_mean
-from maxk_lab.errors import LONGEST, LabError, Problem, shortened, shown
+from maxk_lab.errors import LONGEST, LabError, Problem, SpecError, shortened, shown
 from maxk_lab.findings import unknown_key
 from maxk_lab.sweeps.backends import BACKENDS, LOCAL
 from maxk_lab.sweeps.spec.execution import Execution
+from maxk_lab.sweeps.spec.problems import note_problems
 from maxk_lab.sweeps.spec.source import LONGEST_MESSAGE, Mark, Source, TreePath
-from maxk_lab.sweeps.spec.text.config import BLOCK, profile_path, read_config
+from maxk_lab.sweeps.spec.text.config import BLOCK, profile_path, profiles_of, read_config
 from maxk_lab.sweeps.spec.text.overrides import FILE
 
 OPTION = "--backend"
@@ -27,7 +30,7 @@ _BACKEND = ("backend",)
 
 @dataclass(frozen=True)
 class Choice:
-    """What is said of a run outside of its sweep file.
+    """All that is said of the execution outside of the sweep file.
 
     `config` is the configuration of the user, if there is one, `profile` the name of one of its
     profiles, and `backend` that of the command line.
@@ -173,3 +176,25 @@ def _written(merged: _Layer, backend: str, source: Source) -> Iterator[tuple[str
 def _note(at: Mark, key: str, message: str, source: Source) -> None:
     name = key if key.isprintable() and len(key) <= LONGEST else shown(key)
     source.problems.append(Problem(*at, f"{BLOCK}.{name}", shortened(message, LONGEST_MESSAGE)))
+
+
+def profiles(path: Path) -> dict[str, dict[str, Any]]:
+    """Return what each profile of a configuration sets, over its defaults, by name.
+
+    Raises `LabError` and `SpecError` where anything in it is wrong.
+    """
+    found, problems = {}, dict[Problem, None]()
+    config = read_config(path)
+    for name in [None, *profiles_of(config)]:
+        source = Source(config.file, {})
+        resolve_execution(source, Choice(path, name))
+        try:
+            execution = Execution.model_validate(source.tree[BLOCK])
+            if name is not None:
+                found[name] = execution.model_dump(exclude_defaults=True)
+        except ValidationError as error:
+            note_problems(error, source, (BLOCK,))
+        problems |= dict.fromkeys(source.problems)
+    if problems:
+        raise SpecError(sorted(problems, key=lambda one: (one.line, one.column)))
+    return found

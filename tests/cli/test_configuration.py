@@ -1,0 +1,115 @@
+"""The configuration of a user on the command line: profiles, `--backend`, and what is said next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Lab = Callable[..., Result]
+CONFIG = """\
+execution: {timeout: 90min}
+profiles:
+  cluster: {backend: slurm, partition: gpu, time: 4h, memory: 4GB}
+  careful: {retries: 5}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG, encoding="utf-8")
+    monkeypatch.setenv("MAXK_LAB_CONFIG", str(path))
+    return path
+
+
+def test_profiles_are_listed(lab: Lab, config: Path) -> None:
+    listed = json.loads(lab("list", "profiles", "--json").stdout)
+    assert listed == [
+        {
+            "name": "cluster",
+            "timeout": "1 h 30 min",
+            "backend": "slurm",
+            "partition": "gpu",
+            "time": "4:00:00",
+            "memory": "4 GB",
+        },
+        {"name": "careful", "timeout": "1 h 30 min", "retries": 5},
+    ]
+    assert "partition  gpu" in lab("list", "profiles").stdout
+
+
+def test_where_profiles_would_be_is_told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lab("list", "profiles", "--json").stdout == "[]\n"
+    said = lab("list", "profiles").stderr
+    assert said.startswith("no profiles in ")
+    assert "config.yaml; there one would be: profiles: {cluster: {backend: slurm" in said
+
+
+def test_all_that_is_wrong_with_a_configuration_is_listed(lab: Lab, config: Path) -> None:
+    config.write_text("execution: {retries: x}\nprofiles:\n  a: {memory: 1}\n  b: {partition: g}\n")
+    refused = lab("list", "profiles")
+    assert refused.exit_code == 2
+    told = [line.split(" ")[0] for line in refused.stderr.splitlines() if "config.yaml:" in line]
+    assert [line.rpartition("config.yaml")[2] for line in told] == [":1:22:", ":3:15:", ":4:7:"]
+
+
+def test_the_usual_place(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from maxk_lab.cli import configuration
+
+    assert configuration.USUAL.name == "config.yaml"
+    assert "maxk-lab" in configuration.USUAL.parts[-2]
+    monkeypatch.delenv("MAXK_LAB_CONFIG")
+    monkeypatch.setattr(configuration, "USUAL", tmp_path / "none.yaml")
+    assert configuration.config_path() is None
+    (tmp_path / "none.yaml").symlink_to(tmp_path / "gone")
+    assert lab("list", "profiles").exit_code == 2
+
+
+def test_the_command_that_follows_says_the_same(lab: Lab, sweep: str, config: Path) -> None:
+    chosen = ("--profile", "careful", "--backend", "local")
+    said = lab("plan", sweep, *chosen).stderr
+    assert said.endswith("Next: maxk-lab run tiny.yaml --backend local --profile careful\n")
+    ran = lab("run", sweep, *chosen, "--only", "seed=7")
+    assert ran.exit_code == 2
+
+
+@pytest.mark.parametrize("verb", ["run", "plan"])
+def test_mistakes_of_the_command_line(lab: Lab, sweep: str, config: Path, verb: str) -> None:
+    refused = lab(verb, sweep, "--backend", "slrum")
+    assert refused.exit_code == 2
+    assert "--backend:1:1: execution.backend: unknown backend 'slrum' (did you mean slurm?)" in (
+        refused.stderr
+    )
+    refused = lab(verb, sweep, "--profile", "clutser")
+    assert refused.exit_code == 2
+    assert "has no profile 'clutser' (did you mean cluster?); known: cluster, careful" in (
+        refused.stderr.replace("\n", " ")
+    )
+
+
+def test_a_broken_configuration_stops_only_what_needs_it(
+    lab: Lab, sweep: str, config: Path
+) -> None:
+    config.write_text("execution: [")
+    for verb in ("run", "plan"):
+        refused = lab(verb, sweep)
+        assert refused.exit_code == 2
+        assert "config.yaml:1:13: (file): not YAML" in refused.stderr.replace("\n", "")
+    for words in (["validate", sweep], ["list", "backends"], ["list", "runs"]):
+        assert lab(*words).exit_code == 0
+    config.unlink()
+    refused = lab("plan", sweep)
+    assert "cannot be read: No such file or directory" in refused.stderr.replace("\n", " ")
+
+
+def test_backends_are_listed_with_what_they_need(lab: Lab) -> None:
+    rows = {row["name"]: row for row in json.loads(lab("list", "backends", "--json").stdout)}
+    assert rows["local"]["needs"] is None
+    assert rows["ray"]["needs"] == "pip install 'maxk-lab[ray]'"
+    assert [one["name"] for one in rows["slurm"]["parameters"]][:2] == ["partition", "time"]
+    told = lab("list", "backends").stdout
+    assert 'time: time; the time limit of a job, such as "4:00:00" or 4h' in told
