@@ -94,6 +94,8 @@ def notes(name: str, payload: dict[str, Any]) -> list[str]:
         return [
             f"{len(payload['cell_ids'])} stale records of an earlier spec or version are not used"
         ]
+    if name == "not_packed":
+        return [f"finished records stay files of their own: {payload['error']}"]
     if name == "worker_died":
         return [f"a worker process died ({payload['ending']}): {payload['unit']} is begun again"]
     if name == "lost":

@@ -59,7 +59,8 @@ def overview(directory: RunDirectory) -> dict[str, Any]:
         files = len(directory.ids())
     except LabError as error:
         wrong.append(str(error))
-    damaged = len(directory.problems)
+    wrong += directory.cells.problems
+    damaged = len(directory.damaged)
     return {
         "name": directory.name,
         "meaning": meaning,

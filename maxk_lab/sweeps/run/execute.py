@@ -17,11 +17,12 @@ from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.backends.backend import MakeBackend
 from maxk_lab.sweeps.run.drive import drive
-from maxk_lab.sweeps.run.events import OnEvent, Teller
+from maxk_lab.sweeps.run.events import OnEvent
 from maxk_lab.sweeps.run.lock import locked
 from maxk_lab.sweeps.run.progress import checked_statuses, to_measure
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.shards.telling import PackingTeller
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -86,7 +87,7 @@ def execute(
             _forget(run, again, keep=others if force else None)
         stale = tuple(run.stale(plan))
         tasks = _tasks(plan, to_do, run, measure)
-        tell = Teller(run.events_path, on_event)
+        tell = PackingTeller(run, on_event)
         tell(
             "run_started",
             cell_ids=_in_order(plan, to_do),
@@ -106,6 +107,7 @@ def execute(
             tell("interrupted")
             raise
         after = checked_statuses(plan, run)
+        tell.pack_all()
         tell("run_finished")
     return Outcome(
         done=tuple(c for c in _in_order(plan, to_do) if after[c] == "done"),

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Literal
 
 from maxk_lab.errors import LabError
-from maxk_lab.files import PARTIAL, check_archive, read_regular
+from maxk_lab.files import PARTIAL, check_archive, read_regular, write_atomically
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.lock import locked
-from maxk_lab.sweeps.run.records import MOST_BYTES, RunDirectory
+from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.shards.packing import take_out
 
 State = Literal["done", "failed", "stale", "damaged", "left over"]
 DAMAGED: Literal["damaged"] = "damaged"
@@ -69,14 +71,16 @@ def examine(run: RunDirectory) -> Examination:
     except LabError as error:
         files.append(Finding(run.cells_path, DAMAGED, str(error)))
         ids = []
+    files += [Finding(path, DAMAGED, why) for path, why in run.cells.lost.items()]
     planned = set() if plan is None else {cell.id for cell in plan.cells}
     if plan is not None and ids:
         run.records(plan)  # as a report reads them
+    there = set(ids)
     return Examination(
         tuple(_record(run, cell_id, plan, planned) for cell_id in ids),
         tuple(files),
         None if plan is None else len(plan.cells),
-        () if plan is None else tuple(c.id for c in plan.cells if c.id not in set(ids)),
+        () if plan is None else tuple(c.id for c in plan.cells if c.id not in there),
     )
 
 
@@ -88,7 +92,9 @@ def repair(run: RunDirectory) -> tuple[list[Path], list[Path]]:
     """
     with locked(run.root):
         found = examine(run)
-        moved = [_moved_aside(run, one.path) for one in found.damaged]
+        moved = [_moved_aside(run, one) for one in found.damaged]
+        # Also what a damaged file had replaced: it is not to come to light again.
+        take_out(run.cells, {one.cell for one in found.damaged if one.cell is not None})
         left = [one.path for one in found.files if one.state == "left over"]
         for path in left:
             path.unlink(missing_ok=True)
@@ -96,8 +102,8 @@ def repair(run: RunDirectory) -> tuple[list[Path], list[Path]]:
 
 
 def _record(run: RunDirectory, cell_id: str, plan: Plan | None, planned: set[str]) -> Finding:
-    path = run.cells_path / f"{cell_id}.json"
     record = run.read(cell_id)
+    path = run.cells.place(cell_id)
     if record is None:
         why = run.damaged.get(cell_id)
         if why is None:
@@ -153,12 +159,16 @@ def _is_event(line: bytes) -> bool:
         return False
 
 
-def _moved_aside(run: RunDirectory, path: Path) -> Path:
+def _moved_aside(run: RunDirectory, one: Finding) -> Path:
+    """Move a file to the folder of damaged ones; of a record in a shard, write its bytes there."""
     folder = run.root / "damaged"
     folder.mkdir(exist_ok=True)
-    aside, number = folder / path.name, 1
+    aside, number = folder / one.path.name, 1
     while os.path.lexists(aside):
         number += 1
-        aside = folder / f"{path.name}.{number}"
-    path.rename(aside)
+        aside = folder / f"{one.path.name}.{number}"
+    if one.cell is not None and one.path != run.cells.path(one.cell):
+        write_atomically(aside, run.cells.salvaged(one.cell))
+    else:
+        one.path.rename(aside)
     return aside

@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+# A record of more bytes is neither written nor read.
+MOST_BYTES = 256 * 2**20
 # The key of the metrics that names their cell: they are of no other, whatever file they lie in.
 MEASURED_OF = "cell"
 _METRICS, _PROVENANCE, _STATUS = b',"metrics":', b',"provenance":', b',"status":'

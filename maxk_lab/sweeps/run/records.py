@@ -1,34 +1,26 @@
-"""Records on disk: one file per finished cell, complete or absent, checked on every reading."""
+"""Records on disk: one per finished cell, complete or absent, checked on every reading."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
-from maxk_lab.files import check_regular, read_regular, write_atomically
+from maxk_lab.files import check_regular, write_atomically
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.record import Record, StaleRecordError, Status
+from maxk_lab.sweeps.run.readings import Reading, Readings
+from maxk_lab.sweeps.run.record import Record, Status
+from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
+from maxk_lab.sweeps.run.shards import packing
+from maxk_lab.sweeps.run.shards.cells import Cells
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
 __all__ = ["Record", "RunDirectory", "Status", "find_folder", "find_run", "find_runs"]
-
-# A record of more bytes is neither written nor read.
-MOST_BYTES = 256 * 2**20
-_Decode = Callable[[bytes, str, Cell | None], Record]
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """A way to read a record, and those that were read, each with the stamp of its file."""
-
-    decode: _Decode
-    known: dict[str, tuple[tuple[int, int, int], Record]] = field(default_factory=dict)
 
 
 def _as_planned(record: Record, cell: Cell) -> Record:
@@ -40,7 +32,11 @@ def _as_planned(record: Record, cell: Cell) -> Record:
 
 
 class RunDirectory:
-    """A run on disk: `<root>/{spec.yaml, cells/<id>.json, cache/, events.log, report/}`."""
+    """A run on disk: `<root>/{spec.yaml, cells/, cache/, events.log, report/}`.
+
+    A record is a file `cells/<id>.json`, or one of the thousand in a shard
+    `cells/<number>-<hash>.zip`, where it has the same name and the same bytes.
+    """
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
@@ -49,10 +45,8 @@ class RunDirectory:
         self.cache_path = self.root / "cache"
         self.events_path = self.root / "events.log"
         self.report_path = self.root / "report"
-        self._problems: dict[str, str] = {}
-        self._older: set[str] = set()
-        self._whole, self._outlined = _Reading(Record.from_bytes), _Reading(Record.outline)
-        self._checked = _Reading(Record.checked_outline)
+        self.cells = Cells(self.cells_path)
+        self._readings = Readings(self.cells)
 
     def __repr__(self) -> str:
         return f"RunDirectory({str(self.root)!r})"
@@ -64,13 +58,13 @@ class RunDirectory:
 
     @property
     def problems(self) -> list[str]:
-        """Damaged records met so far, one line each; they count as absent."""
-        return list(self._problems.values())
+        """Damaged records and shards met so far, one line each; they count as absent."""
+        return [*self.cells.problems, *self._readings.damaged.values()]
 
     @property
     def damaged(self) -> Mapping[str, str]:
-        """The same lines by the ids of the cells."""
-        return dict(self._problems)
+        """The lines about damaged records, by the ids of their cells."""
+        return dict(self._readings.damaged)
 
     def spec(self) -> SweepSpec:
         """Return the resolved spec of the latest run. Raises `LabError` without a sound one."""
@@ -99,34 +93,31 @@ class RunDirectory:
         if len(data) > MOST_BYTES:
             raise ValueError(f"the record has {len(data):,} bytes, at most {MOST_BYTES:,} are read")
         Record.from_bytes(data, record.cell["id"])
-        write_atomically(self._path(record.cell["id"]), data)
+        write_atomically(self.cells.path(record.cell["id"]), data)
 
     def read(self, cell_id: str) -> Record | None:
         """Return the record of a cell; None if absent, damaged or of an older version."""
-        return self._read(cell_id, self._whole)
+        return self._readings.read(cell_id, self._readings.whole)
 
     def records(self, plan: Plan) -> list[Record]:
         """Return the records of the plan's cells in its order, failed too, with its setting."""
-        return self._of_plan(plan, self._whole)
+        return self._of_plan(plan, self._readings.whole)
 
     def outlines(self, plan: Plan) -> list[Record]:
         """Return the same, without metrics and provenance where they were not read before.
 
         They take a tenth of the memory. What is in the metrics is not looked at.
         """
-        return self._of_plan(plan, self._outlined)
+        return self._of_plan(plan, self._readings.outlined)
 
     def checked_outlines(self, plan: Plan) -> list[Record]:
         """Return the same of the records that are sound in all that they hold."""
-        return self._of_plan(plan, self._checked)
+        return self._of_plan(plan, self._readings.checked)
 
-    def _of_plan(self, plan: Plan, reading: _Reading) -> list[Record]:
-        there = set(self.ids())
-        self._problems = {one: why for one, why in self._problems.items() if one in there}
-        self._older &= there
-        found = (
-            (self._read(cell.id, reading, cell), cell) for cell in plan.cells if cell.id in there
-        )
+    def _of_plan(self, plan: Plan, reading: Reading) -> list[Record]:
+        there, read = set(self.ids()), self._readings.read
+        self._readings.keep(there)
+        found = ((read(cell.id, reading, cell), cell) for cell in plan.cells if cell.id in there)
         with collector_at_rest():
             return [_as_planned(record, cell) for record, cell in found if record is not None]
 
@@ -136,56 +127,34 @@ class RunDirectory:
 
     def all_outlines(self) -> Iterator[Record]:
         """Yield the same without metrics and provenance; see `outlines`."""
-        found = (self._read(cell_id, self._outlined) for cell_id in self.ids())
+        readings = self._readings
+        found = (readings.read(cell_id, readings.outlined) for cell_id in self.ids())
         return (record for record in found if record is not None)
 
     def ids(self) -> list[str]:
-        """Return the ids of all cells with a file, sorted."""
-        try:
-            names = os.listdir(self.cells_path)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise LabError(f"the records of {self.root} cannot be listed: {error}") from error
-        return sorted(
-            name.removesuffix(".json")
-            for name in names
-            if name.endswith(".json") and not name.startswith(".")
-        )
+        """Return the ids of all cells with a record, sorted."""
+        return self.cells.ids()
 
     def stale(self, plan: Plan) -> list[str]:
         """Return cells with a record that the plan does not reuse: of another spec or version.
 
         Those of the plan's own cells are told once they were read.
         """
-        planned = {cell.id for cell in plan.cells} - self._older
+        planned = {cell.id for cell in plan.cells} - self._readings.older
         return [one for one in self.ids() if one not in planned]
 
-    def _read(self, cell_id: str, reading: _Reading, planned: Cell | None = None) -> Record | None:
-        path = f"{self.cells_path}/{cell_id}.json"
-        self._problems.pop(cell_id, None)
-        self._older.discard(cell_id)
-        try:
-            status = os.stat(path)
-            # Records are replaced, never edited: the same file need not be read twice.
-            stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
-            for known in (self._whole.known, reading.known):
-                if cell_id in known and known[cell_id][0] == stamp:
-                    return known[cell_id][1]
-            record = reading.decode(read_regular(path, MOST_BYTES), cell_id, planned)
-        except FileNotFoundError:
-            return None
-        except StaleRecordError:
-            self._older.add(cell_id)
-            return None
-        except (ValueError, OSError) as error:
-            self._problems[cell_id] = f"{path}: damaged and not used: {error}"
-            return None
-        reading.known[cell_id] = (stamp, record)
-        return record
+    def pack(self, only: Collection[str] | None = None) -> int:
+        """Pack sound records into shards by a thousand, and return how many were packed.
 
-    def _path(self, cell_id: str) -> Path:
-        return self.cells_path / f"{cell_id}.json"
+        With `only`, those of these cells; else of all, and what has been replaced is dropped from
+        the shards. For a process beside which nobody writes these records: without `only`, one that
+        is alone at work in the run. Readers see every record all the time. Raises `StorageError`
+        where a shard cannot be written; nothing is lost then, or when this process is killed.
+        """
+        packed = packing.pack(self.cells, self._readings.is_sound, self._readings.moved, only)
+        if only is None:
+            packing.drop_replaced(self.cells)
+        return packed
 
 
 def find_runs(results: str | Path = "results") -> list[RunDirectory]:

@@ -1,0 +1,162 @@
+"""Packing: single files of records into shards, and out of shards what has been replaced.
+
+Whatever ends it, nothing is lost and nothing is changed: a file goes only once the shard with its
+bytes is on the disk, and until then it counts before the shard. All of it is linear in what lies in
+the folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from maxk_lab.files import StorageError, open_regular
+from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
+from maxk_lab.sweeps.run.shards.archive import Archive, Stamp, stamp, write_archive
+from maxk_lab.sweeps.run.shards.cells import Cells
+
+# The records of a shard. Fewer stay files of their own: small runs have no shards.
+RECORDS = 1_000
+# A shard is full, too, when its records have so many bytes: so many are in memory at once.
+_FULL = 64 * 2**20
+# Whether the bytes of a record, read from a file with this stamp, are sound.
+IsSound = Callable[[str, Stamp, bytes], bool]
+Moved = Callable[[str, Stamp, Stamp], None]
+
+
+@dataclass
+class _Batch:
+    """Records for one shard, and the stamps of the files that they were read from."""
+
+    records: dict[str, bytes] = field(default_factory=dict)
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    size: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether there is enough for a shard."""
+        return len(self.records) >= RECORDS or self.size >= _FULL
+
+
+def pack(
+    cells: Cells,
+    is_sound: IsSound,
+    moved: Moved,
+    only: Collection[str] | None = None,
+) -> int:
+    """Pack sound records that are files of their own by a thousand, and return how many.
+
+    Fewer than a thousand, and damaged ones, stay where they are. `only` has the ids of the cells to
+    look at. `moved` is told of every record that has changed its place. Nobody else may write these
+    records meanwhile; reading them is safe. Raises `StorageError` where a shard cannot be written.
+    """
+    cells.ids()
+    _remove_packed(cells, moved, only)
+    loose = sorted(cells.loose if only is None else cells.loose & set(only))
+    if len(loose) < RECORDS:
+        return 0
+    number = max((archive.number for archive in cells.archives), default=0)
+    packed = 0
+    for batch in _batches(cells, loose, is_sound):
+        number += 1
+        archive = Archive.opened(write_archive(cells.folder, number, batch.records))
+        if archive.members.keys() != batch.records.keys():
+            raise StorageError(f"{archive.path} is not as it was written")
+        for cell_id, before in batch.stamps.items():
+            if _remove(cells, cell_id, before):
+                moved(cell_id, before, archive.stamp(cell_id))
+        packed += len(batch.records)
+    cells.ids()
+    return packed
+
+
+def drop_replaced(cells: Cells) -> None:
+    """Write every shard anew without what lies in a newer place, too.
+
+    Raises `StorageError` where one cannot be written; it stays as it was then.
+    """
+    cells.ids()
+    newer = set(cells.loose)
+    for archive in reversed(cells.archives):
+        drop(cells, archive, newer & archive.members.keys())
+        newer |= archive.members.keys()
+    cells.ids()
+
+
+def take_out(cells: Cells, ids: Collection[str]) -> None:
+    """Write the shards with a record of these cells anew without it. Raises `StorageError`."""
+    cells.ids()
+    for archive in cells.archives:
+        unwanted = {one for one in archive.members if one in ids}
+        if unwanted:
+            newest = (one for one in archive.members if cells.packed(one) is archive)
+            drop(cells, archive, unwanted | (archive.members.keys() - set(newest)))
+    cells.ids()
+
+
+def drop(cells: Cells, archive: Archive, unwanted: Collection[str]) -> None:
+    """Write a shard anew without these records; one that would be empty is removed.
+
+    A shard with a damaged record that stays is left alone: `fsck` is to see it.
+    """
+    if not unwanted:
+        return
+    try:
+        kept = {one: archive.read(one) for one in archive.members if one not in unwanted}
+    except (OSError, ValueError):
+        return
+    anew = write_archive(cells.folder, archive.number, kept) if kept else None
+    if anew != archive.path:
+        archive.path.unlink(missing_ok=True)
+
+
+def _remove_packed(cells: Cells, moved: Moved, only: Collection[str] | None) -> None:
+    """Remove files whose very bytes are in a shard: whoever packed them was stopped before."""
+    for cell_id in sorted(cells.loose if only is None else cells.loose & set(only)):
+        archive = cells.packed(cell_id)
+        if archive is None:
+            continue
+        try:
+            before, data = _read(cells, cell_id)
+            same = archive.read(cell_id) == data
+        except (OSError, ValueError):
+            continue
+        if same and _remove(cells, cell_id, before):
+            moved(cell_id, before, archive.stamp(cell_id))
+
+
+def _batches(cells: Cells, loose: Iterable[str], is_sound: IsSound) -> Iterator[_Batch]:
+    """Yield the full batches of sound records; what is left at the end stays where it is."""
+    batch = _Batch()
+    for cell_id in loose:
+        try:
+            before, data = _read(cells, cell_id)
+        except (OSError, ValueError):
+            continue
+        if is_sound(cell_id, before, data):
+            batch.records[cell_id], batch.stamps[cell_id] = data, before
+            batch.size += len(data)
+        if batch.full:
+            yield batch
+            batch = _Batch()
+
+
+def _read(cells: Cells, cell_id: str) -> tuple[Stamp, bytes]:
+    """Return the stamp and the bytes of a file. Raises `OSError` or `ValueError` as `files` do."""
+    with open_regular(cells.path(cell_id), MOST_BYTES) as file:
+        return stamp(os.fstat(file.fileno())), file.read()
+
+
+def _remove(cells: Cells, cell_id: str, before: Stamp) -> bool:
+    """Remove a file that has been packed, unless it has been replaced meanwhile."""
+    path = cells.path(cell_id)
+    try:
+        if stamp(os.stat(path)) != before:
+            return False
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StorageError(f"{path} cannot be removed: {error.strerror}") from error
+    return True
