@@ -16,7 +16,7 @@ from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.lock import locked
 from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.shards.packing import take_out
+from maxk_lab.sweeps.run.shards.packing import drop_replaced
 
 State = Literal["done", "failed", "stale", "damaged", "left over"]
 DAMAGED: Literal["damaged"] = "damaged"
@@ -94,7 +94,7 @@ def repair(run: RunDirectory) -> tuple[list[Path], list[Path]]:
         found = examine(run)
         moved = [_moved_aside(run, one) for one in found.damaged]
         # Also what a damaged file had replaced: it is not to come to light again.
-        take_out(run.cells, {one.cell for one in found.damaged if one.cell is not None})
+        drop_replaced(run.cells, {one.cell for one in found.damaged if one.cell is not None})
         left = [one.path for one in found.files if one.state == "left over"]
         for path in left:
             path.unlink(missing_ok=True)

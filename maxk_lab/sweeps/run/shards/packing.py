@@ -71,42 +71,31 @@ def pack(
     return packed
 
 
-def drop_replaced(cells: Cells) -> None:
-    """Write every shard anew without what lies in a newer place, too.
+def drop_replaced(cells: Cells, also: Collection[str] = ()) -> None:
+    """Write every shard anew without what lies in a newer place, too, and what `also` names.
 
-    Raises `StorageError` where one cannot be written; it stays as it was then.
+    A shard with a damaged record that stays is left alone: `fsck` is to see it. Raises
+    `StorageError` where one cannot be written; it stays as it was then.
     """
     cells.ids()
-    newer = set(cells.loose)
-    for archive in reversed(cells.archives):
-        drop(cells, archive, newer & archive.members.keys())
-        newer |= archive.members.keys()
-    cells.ids()
-
-
-def take_out(cells: Cells, ids: Collection[str]) -> None:
-    """Write the shards with a record of these cells anew without it. Raises `StorageError`."""
-    cells.ids()
+    unwanted = cells.loose | set(also)
+    # The oldest first: what is newer is still there.
     for archive in cells.archives:
-        unwanted = {one for one in archive.members if one in ids}
-        if unwanted:
-            newest = (one for one in archive.members if cells.packed(one) is archive)
-            drop(cells, archive, unwanted | (archive.members.keys() - set(newest)))
+        kept = [
+            one for one in archive.members if one not in unwanted and cells.packed(one) is archive
+        ]
+        if len(kept) < len(archive.members):
+            _rewrite(cells, archive, kept)
     cells.ids()
 
 
-def drop(cells: Cells, archive: Archive, unwanted: Collection[str]) -> None:
-    """Write a shard anew without these records; one that would be empty is removed.
-
-    A shard with a damaged record that stays is left alone: `fsck` is to see it.
-    """
-    if not unwanted:
-        return
+def _rewrite(cells: Cells, archive: Archive, kept: Iterable[str]) -> None:
+    """Put a shard of these records alone in the place of one; an empty one is removed."""
     try:
-        kept = {one: archive.read(one) for one in archive.members if one not in unwanted}
+        records = {one: archive.read(one) for one in kept}
     except (OSError, ValueError):
         return
-    anew = write_archive(cells.folder, archive.number, kept) if kept else None
+    anew = write_archive(cells.folder, archive.number, records) if records else None
     if anew != archive.path:
         archive.path.unlink(missing_ok=True)
 
