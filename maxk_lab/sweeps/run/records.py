@@ -13,11 +13,11 @@ from maxk_lab.files import check_regular, write_atomically
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.readings import Reading, Readings
 from maxk_lab.sweeps.run.record import Record, Status
 from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
 from maxk_lab.sweeps.run.shards import packing
 from maxk_lab.sweeps.run.shards.cells import Cells
+from maxk_lab.sweeps.run.shards.readings import Reading, Readings
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
 __all__ = ["Record", "RunDirectory", "Status", "find_folder", "find_run", "find_runs"]
