@@ -25,6 +25,17 @@ class UnitState:
     shares: dict[str, float] = field(default_factory=dict)
     finished: bool = False
 
+    def reach(self, phase: str, share: float) -> float:
+        """Take note of how far a phase is, and return the work that was done since the last."""
+        before = self.done
+        self.shares[phase] = share
+        return self.done - before
+
+    def finish(self) -> float:
+        """Take note that all is done, and return the work that was done since the last."""
+        before, self.finished = self.done, True
+        return self.done - before
+
     @property
     def total(self) -> float:
         """All the work of the unit."""
@@ -50,6 +61,9 @@ class Tracker:
         self._clock = clock
         self._start = clock()
         self._units: dict[str, UnitState] = {}
+        # The work of all units, kept up with every event: a run may have ten thousand of them.
+        self._total = self._worked = 0.0
+        self._unfinished = 0
         self.cells = 0
         self.done = 0
         self.failed = 0
@@ -65,6 +79,8 @@ class Tracker:
                 for unit in self._plan.units
                 if any(cell.id in to_do for cell in unit.cells)
             }
+            self._total = sum(unit.total for unit in self._units.values())
+            self._worked, self._unfinished = 0.0, len(self._units)
         elif name == "progress":
             self._progress(payload)
         elif name == "cell_done":
@@ -72,20 +88,23 @@ class Tracker:
         elif name == "cell_failed":
             self.failed += 1
         elif name == "unit_finished":
-            self._units[payload["unit"]].finished = True
+            unit = self._units[payload["unit"]]
+            self._unfinished -= not unit.finished
+            self._worked += unit.finish()
 
     def _progress(self, payload: Mapping[str, Any]) -> None:
         phase = payload["phase"]
         done = payload.get("step", payload.get("done", 0))
         of = payload.get("steps", payload.get("of", 1))
-        self._units[payload["unit"]].shares[phase] = done / max(of, 1)
+        self._worked += self._units[payload["unit"]].reach(phase, done / max(of, 1))
         self.current = f"{payload['unit']}: {PHASES.get(phase, phase)} {done}/{of}"
 
     @property
     def share(self) -> float:
         """The share of the work that is done, in [0, 1]."""
-        total = sum(unit.total for unit in self._units.values())
-        return sum(unit.done for unit in self._units.values()) / total if total else 0.0
+        if self._units and not self._unfinished:
+            return 1.0
+        return min(1.0, max(0.0, self._worked / self._total)) if self._total else 0.0
 
     @property
     def seconds_left(self) -> float | None:

@@ -12,14 +12,22 @@ from maxk_lab.report.model import Summary
 from maxk_lab.report.parts import FiguresPart
 from maxk_lab.sweeps.studies import in_reading_order
 
+# So many of a kind of study: nobody looks at hundreds, and each takes as long as ten rows.
+MOST = 32
+
 
 def figures(
-    summary: Summary, out: Path, *, failed: Callable[[str], None] | None = None
+    summary: Summary,
+    out: Path,
+    *,
+    failed: Callable[[str], None] | None = None,
+    left_out: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
-    """Draw every figure that has something to show into `out`, each as PNG and SVG.
+    """Draw the figures that have something to show into `out`, each as PNG and SVG.
 
     Returns the files. One that cannot be drawn is told to `failed`, in a line, and takes no other
-    with it; without `failed` the error is raised.
+    with it; without `failed` the error is raised. Of a kind of study that has very many the first
+    are drawn, which `left_out` is told.
     """
     drawn: list[Path] = []
     with own_style():
@@ -27,10 +35,20 @@ def figures(
             part: FiguresPart = kind.part("figures")
             found = iter(part.figures(summary.studies[kind.name], summary))
             with _told(failed, f"the figures of the {kind.name} study"):
-                for name, figure in found:
+                for number, (name, figure) in enumerate(found):
+                    if number == MOST:
+                        left_out(_left_out(kind.name))
+                        break
                     with _told(failed, f"figure {name}"):
                         drawn += save(figure, out, unused(name, drawn))
     return drawn
+
+
+def _left_out(kind: str) -> str:
+    return (
+        f"the {kind} study has more than {MOST} figures, and the others are not drawn; "
+        "a sweep file can name those that matter under `figures`"
+    )
 
 
 @contextmanager

@@ -26,12 +26,14 @@ def write_report(
     formats: Sequence[str] | None = None,
     *,
     failed: Callable[[str], None] | None = None,
+    left_out: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
     """Write the report to the folder `out` and return the files, figures last.
 
     A figure that cannot be drawn is missing, as the report says, and told to `failed`; without that
-    its error is raised. `formats` are all that have a file unless given. Raises `LabError` for an
-    unknown format and for `terminal`, which is no file; nothing is written then.
+    its error is raised. Of very many figures some are missing, which is said, too, and told to
+    `left_out`. `formats` are all that have a file unless given. Raises `LabError` for an unknown
+    format and for `terminal`, which is no file; nothing is written then.
     """
     files = {row.name: row.file for row in CATALOGUE if row.file is not None}
     chosen = list(files) if formats is None else [CATALOGUE.get(name).name for name in formats]
@@ -47,7 +49,16 @@ def write_report(
         if failed is not None:
             failed(line)
 
-    drawn = figures(summary, out / "figures", failed=None if failed is None else note)
+    def note_left_out(line: str) -> None:
+        undrawn.append(line)
+        left_out(line)
+
+    drawn = figures(
+        summary,
+        out / "figures",
+        failed=None if failed is None else note,
+        left_out=note_left_out,
+    )
     images = [
         (path.stem.replace("-", " "), f"figures/{path.name}")
         for path in drawn

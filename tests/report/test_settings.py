@@ -11,6 +11,7 @@ from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.naming import environment_label, setting_of, setting_words, short_names
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.write import write_report
 from maxk_lab.studies.gradient.row.order import sorted_rows
 from maxk_lab.studies.gradient.rows import key
 from maxk_lab.sweeps.spec.claims.shapes import Claim
@@ -172,3 +173,15 @@ def test_many_settings_have_short_tables(lab):
     assert "32 rows were derived and found unbiased." in " ".join(text.split())
     assert "Bias: " not in text
     assert len(json.loads(render(found, "json"))["gradient"]) == 32
+
+
+def test_of_very_many_figures_the_first_are_drawn_and_it_is_said(summary, tmp_path, monkeypatch):
+    monkeypatch.setattr("maxk_lab.report.figures.MOST", 1)
+    told = []
+    written = write_report(summary, tmp_path, ["markdown"], left_out=told.append)
+    assert [path.name for path in written if path.suffix == ".png"] == ["variance-num_loc-8.png"]
+    assert told == [
+        "the gradient study has more than 1 figures, and the others are not drawn; "
+        "a sweep file can name those that matter under `figures`"
+    ]
+    assert told[0] in (tmp_path / "report.md").read_text()

@@ -83,7 +83,7 @@ def _write(summary: Summary, folder: Path) -> list[str]:
     from maxk_lab.report.write import write_report
 
     undrawn: list[str] = []
-    paths = write_report(summary, folder, failed=undrawn.append)
+    paths = write_report(summary, folder, failed=undrawn.append, left_out=warn)
     for line in standing_lines(summary):
         tell(line)
     for claim in summary.claims:
