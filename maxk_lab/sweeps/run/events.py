@@ -30,10 +30,13 @@ class Teller:
 def _append(path: Path, name: str, payload: Mapping[str, Any]) -> None:
     """Append one event by one write, also where somebody has removed the log or its folder."""
     line = json.dumps({"time": round(time.time(), 3), "event": name, **payload}, default=str) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
     # Not through a link to a file of somebody, nor into a pipe that nobody reads.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    descriptor = os.open(path, flags, 0o644)
+    try:
+        descriptor = os.open(path, flags, 0o644)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, flags, 0o644)
     try:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.write(descriptor, line.encode())
