@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from maxk_lab.errors import shown
+from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.run.backends.backend import Backend, Told
 from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.record import Record
@@ -92,6 +95,9 @@ class _Driving:
         if found is None:
             return ()
         payload = dict(told.payload)
+        if told.name == "cache_file":
+            keep_in_cache(self.run, payload["name"], payload["data"])
+            return ()
         if told.name in ("cell_done", "cell_failed"):
             data = payload.pop("record", None)
             if data is not None:
@@ -120,3 +126,10 @@ class _Driving:
 
     def _tell(self, task: Task, name: str, payload: dict[str, Any]) -> None:
         self.tell(name, **payload | {"unit": task.label, "key": task.key})
+
+
+def keep_in_cache(run: RunDirectory, name: str, data: bytes) -> None:
+    """Write a file that has come from a node. Raises `ValueError` for one outside of the cache."""
+    if Path(name).name != name or name.startswith("."):
+        raise ValueError(f"{shown(name)} is no name of a file in the cache of a run")
+    write_atomically(run.cache_path / name, data)

@@ -1,0 +1,253 @@
+"""Clusters of Ray. This is the only module that imports it, and only when it is used."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from maxk_lab.errors import RefusedError, first_line
+from maxk_lab.sweeps.run.backends.ray.cluster import Cluster, Heard, Needs, Node
+from maxk_lab.sweeps.run.backends.ray.distant import Distant
+from maxk_lab.sweeps.run.backends.ray.parcel import Item, Parcel
+
+# Read when Ray is imported: it tells its makers nothing, and prints no lines of its own to stdout,
+# where results belong.
+_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "^"}
+# Batches of events that a task may be ahead of who reads them; beyond that it waits.
+_AHEAD = 16
+# A socket lies in the folder of a local cluster under a name of up to 70 characters, and the system
+# allows 107 in all.
+_LONGEST_FOLDER = 24
+# What a cluster on this machine keeps in memory: little, for all files are there already.
+_STORE = 100 * 2**20
+
+
+@contextlib.contextmanager
+def opened(address: str, cpus: int) -> Iterator[Cluster]:
+    """Join the cluster at `address`; without one start a cluster of `cpus` cores on this machine.
+
+    Where this process has joined one already, that one is used. Raises `RefusedError` where there
+    is none.
+    """
+    ray = _ray()
+    own, folder = not ray.is_initialized(), None
+    cluster: Cluster | None = None
+    try:
+        if own and not address:
+            folder = Path(tempfile.mkdtemp(prefix="maxk-ray-", dir=_short_folder()))
+        if own:
+            _join(address, cpus, folder)
+        cluster = Distant(_asking()) if address.startswith("ray://") else Here(folder)
+        yield cluster
+    finally:
+        if cluster is not None:
+            cluster.close()
+        if own:
+            ray.shutdown()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ray() -> Any:
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError as error:
+        raise RefusedError(
+            f"backend ray needs Ray ({first_line(error)}); install it: pip install 'maxk-lab[ray]'"
+        ) from error
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    return ray
+
+
+def _join(address: str, cpus: int, folder: Path | None) -> None:
+    import ray
+    from ray.job_config import JobConfig
+
+    class Job(JobConfig):  # type: ignore[misc]
+        """A job whose nodes look for no module in the folder where maxk-lab was started."""
+
+        def _runtime_env_has_working_dir(self) -> bool:
+            # Ray puts that folder before all others where a job has none of its own. What lies in
+            # it would run only for that.
+            return True
+
+    options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+    if not address.startswith("ray://"):
+        options["job_config"] = Job()
+    if folder is not None:
+        options |= {"num_cpus": cpus, "object_store_memory": _STORE, "_temp_dir": str(folder)}
+        options |= {"include_dashboard": False}
+    try:
+        ray.init(address=address or "local", **options)
+    except (OSError, RuntimeError, ValueError, TimeoutError, AssertionError) as error:
+        where = f"no Ray cluster at {address}" if address else "no Ray cluster can be started here"
+        raise RefusedError(
+            f"{where}: {first_line(error)}; execution.address names another, "
+            "and without it a run starts one on this machine"
+        ) from error
+
+
+def _short_folder() -> str:
+    """The folder for what is temporary, or /tmp where its name is too long for sockets in it."""
+    usual = tempfile.gettempdir()
+    return usual if len(usual) <= _LONGEST_FOLDER else "/tmp"
+
+
+class Here:
+    """The cluster that this process has joined."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        import ray
+
+        self.scratch = str(folder or "")
+        self._run = ray.remote(max_retries=0, max_calls=0)(_measured)
+        self._tasks: dict[Any, int] = {}
+        self._kept: dict[str, Any] = {}
+
+    def nodes(self) -> list[Node]:
+        """Return the nodes that are up."""
+        import ray
+
+        return [
+            Node(one["NodeID"], one["NodeManagerHostname"], one["Resources"])
+            for one in ray.nodes()
+            if one["Alive"]
+        ]
+
+    def keep(self, sha256: str, data: bytes) -> None:
+        """Take the content of a file into the store of the cluster."""
+        import ray
+
+        if sha256 not in self._kept:
+            self._kept[sha256] = ray.put(data)
+
+    def forget(self, hashes: Collection[str]) -> None:
+        """Let these contents go."""
+        for sha256 in hashes:
+            self._kept.pop(sha256, None)
+
+    def start(self, number: int, parcel: Parcel, needs: Needs, without: Collection[str]) -> None:
+        """Submit a task, which Ray never begins again: when to do so is the driver's to say."""
+        options: dict[str, Any] = {"num_cpus": needs.cpus, "num_gpus": needs.gpus}
+        if needs.memory:
+            options["memory"] = needs.memory
+        if without:
+            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(without))})"}
+        # Inside a list they travel only to a node that asks for them.
+        contents = {sha256: [self._kept[sha256]] for sha256 in parcel.hashes}
+        task = self._run.options(
+            name=f"maxk-lab {parcel.task.label}",
+            num_returns="streaming",
+            _generator_backpressure_num_objects=_AHEAD,
+            **options,
+        ).remote(parcel, contents)
+        self._tasks[task] = number
+
+    def poll(self, seconds: float) -> list[Heard]:
+        """Wait until some task has told something, and take in what each that has told last."""
+        import ray
+
+        tasks = list(self._tasks)
+        if not tasks:
+            time.sleep(seconds)
+            return []
+        ready, _ = ray.wait(tasks, num_returns=1, timeout=seconds)
+        if ready and len(tasks) > 1:
+            ready, _ = ray.wait(tasks, num_returns=len(tasks), timeout=0)
+        return [self._next(task) for task in ready]
+
+    def _next(self, task: Any) -> Heard:
+        import ray
+        from ray.exceptions import RayError, RayTaskError
+
+        number = self._tasks[task]
+        try:
+            return Heard(number, ray.get(next(task)))
+        except StopIteration:
+            del self._tasks[task]
+            return Heard(number, ended=True)
+        except RayTaskError as error:
+            raise RefusedError(
+                f"a node cannot measure anything: {_last_line(error)}; "
+                "maxk-lab must be installed on every node"
+            ) from error
+        except RayError as error:
+            del self._tasks[task]
+            return Heard(number, lost=_reason(error))
+
+    def cancel(self, number: int) -> None:
+        """End a task with its process; the guard of its workers ends these."""
+        import ray
+
+        for task in [one for one, other in self._tasks.items() if other == number]:
+            del self._tasks[task]
+            ray.cancel(task, force=True)
+
+    def close(self) -> None:
+        """End every task."""
+        for number in list(self._tasks.values()):
+            self.cancel(number)
+        self._kept.clear()
+
+
+def _asking() -> Callable[..., Any]:
+    """Start an actor in the cluster that does what this process cannot, and return the way to it.
+
+    A client's connection, `ray://`, has not all that tasks need.
+    """
+    import ray
+    from ray.exceptions import RayError
+
+    # It computes nothing. With the connection it ends by itself.
+    there = ray.remote(num_cpus=0, max_restarts=0)(Here).remote()
+
+    def ask(method: str, *given: Any) -> Any:
+        try:
+            return ray.get(getattr(there, method).remote(*given))
+        except RefusedError as error:
+            raise RefusedError(str(getattr(error, "cause", error))) from error
+        except (RayError, ConnectionError) as error:
+            raise RefusedError(
+                f"the Ray cluster cannot be reached any more: {first_line(error)}"
+            ) from error
+
+    return ask
+
+
+def _measured(parcel: Parcel, contents: Mapping[str, Sequence[Any]]) -> Iterator[Sequence[Item]]:
+    """Measure a unit in a process of Ray's, on whatever node it is."""
+    import ray
+
+    from maxk_lab.sweeps.run.backends.ray.node import measured
+
+    def fetch(sha256: str) -> bytes:
+        data: bytes = ray.get(contents[sha256][0])
+        return data
+
+    yield from measured(parcel, fetch, ray.get_runtime_context().get_node_id())
+
+
+def _reason(error: Exception) -> str:
+    """Return for people what became of a task; `error` is what Ray says of it."""
+    told = {
+        "NodeDiedError": "its node is gone",
+        "WorkerCrashedError": "its process on the node has died",
+        "OutOfMemoryError": "Ray ended its process, for the node ran out of memory",
+        "ObjectLostError": "its node is gone with what it had measured",
+    }
+    kinds = [told[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in told]
+    return kinds[0] if kinds else f"{type(error).__name__}: {first_line(error)}"
+
+
+def _last_line(error: Exception) -> str:
+    """The line of a remote traceback that says what was wrong."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
