@@ -1,4 +1,7 @@
-"""Calls of a user's functions, told to a watcher outside of the process while they last."""
+"""A watcher outside of the process, which is told of the calls of a user's functions.
+
+It ends the process where one takes too long, and may ask it to leave its work.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,14 @@ class Watcher(Protocol):
     def ends(self) -> None:
         """Take note that it has ended."""
 
+    @property
+    def leaving(self) -> bool:
+        """Whether the work is to be left where it can go on later."""
+
+
+class Leaving(BaseException):
+    """The work was left as the watcher asked: no failure, so that nothing takes it for one."""
+
 
 _watchers: list[Watcher] = []
 
@@ -48,3 +59,11 @@ def called(name: str) -> Iterator[None]:
     finally:
         for watcher in _watchers:
             watcher.ends()
+
+
+def leaving() -> bool:
+    """Return whether the watcher asks to leave the work where it can go on later.
+
+    Whoever does so raises `Leaving`.
+    """
+    return any(watcher.leaving for watcher in _watchers)

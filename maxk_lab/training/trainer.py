@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.calls import Leaving
 from maxk_lab.errors import LabError
 from maxk_lab.files import save_atomically
 from maxk_lab.seeds import derive_seed
@@ -170,6 +171,7 @@ def train(
     checkpoint: Path | None = None,
     snapshot: Callable[[int], Path] | None = None,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
+    leaving: Callable[[], bool] = lambda: False,
 ) -> None:
     """Train to the last step, going on from where `trainer` is.
 
@@ -178,7 +180,7 @@ def train(
     decoding, by set of instances, at the last `evaluate.last` of these. The checkpoint is written
     every `checkpoint_every` steps and at the end, the policy to `snapshot(step)` at the steps of
     `snapshots`, before the checkpoint of that step; `on_step(step, steps)` is called after every
-    step.
+    step. Raises `Leaving`, the checkpoint written, after the step at which `leaving()` says so.
     """
     settings = trainer.one_step.settings
     ending = settings.evaluate.at_the_end(settings.steps)
@@ -197,3 +199,7 @@ def train(
             return
         trainer.advance()
         on_step(trainer.steps, settings.steps)
+        if leaving():
+            if checkpoint is not None:
+                trainer.save(checkpoint)
+            raise Leaving

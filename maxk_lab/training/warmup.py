@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.calls import Leaving
 from maxk_lab.environments.capabilities import SamplingWithTokens
 from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.environments.rollouts import Rollouts
@@ -57,11 +58,13 @@ def train_until(
     clip: float,
     seed: int,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
+    leaving: Callable[[], bool] = lambda: False,
 ) -> None:
     """Take the steps up to `stop`.
 
     Every step's data depend on (seed, step) only, so that an interrupted warm-up repeats itself.
-    Raises `FloatingPointError` when the loss is not finite.
+    Raises `FloatingPointError` when the loss is not finite, and `Leaving` after the step at which
+    `leaving()` says so, unless it was the last.
     """
     policy = warmup.policy
     while warmup.step < stop:
@@ -80,6 +83,8 @@ def train_until(
         warmup.optimizer.step()
         warmup.step += 1
         on_step(warmup.step, stop)
+        if warmup.step < stop and leaving():
+            raise Leaving
 
 
 def _rollouts(

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from maxk_lab.calls import Leaving
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.enumerated.exact import exact_value
@@ -80,6 +81,21 @@ def test_a_training_killed_at_any_step_goes_on_to_the_same_numbers(sequences, tm
         ended = trainer(environment, kl=kl)
         ended.load(torch.load(path, weights_only=True))
         same(run(ended, environment), whole)
+
+
+def test_a_training_left_at_any_step_goes_on_to_the_same_numbers(sequences, tmp_path):
+    environment, path = sequences(), tmp_path / "training.pt"
+    rare = {"checkpoint_every": 1000}
+    whole = run(trainer(environment), environment)
+    started, times = trainer(environment, **rare), 0
+    while started.steps < 13:
+        started, times = trainer(environment, **rare), times + 1
+        if path.exists():
+            started.load(torch.load(path, weights_only=True))
+        with pytest.raises(Leaving):
+            run(started, environment, checkpoint=path, leaving=lambda: True)
+        assert started.steps == times
+    same(run(started, environment, checkpoint=path, leaving=lambda: True), whole)
 
 
 def test_a_moving_anchor_is_the_policy_of_its_last_renewal(sequences):

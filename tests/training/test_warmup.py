@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 
+from maxk_lab.calls import Leaving
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.training.warmup import WarmUp, train_until
 
@@ -45,6 +46,16 @@ def test_an_interrupted_warm_up_goes_on_to_the_same_numbers():
     assert second.step == 6
     for a, b in zip(whole.policy.parameters(), second.policy.parameters()):
         assert torch.equal(a, b)
+
+
+def test_a_warm_up_is_left_after_a_step_but_not_after_the_last():
+    environment = tsp()
+    warmup = WarmUp.start(environment.policy(0), 1e-3)
+    with pytest.raises(Leaving):
+        train_until(warmup, environment, 2, **SETTINGS, leaving=lambda: True)
+    assert warmup.step == 1
+    train_until(warmup, environment, 2, **SETTINGS, leaving=lambda: True)
+    assert warmup.step == 2
 
 
 def test_every_step_is_reported():

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from maxk_lab.calls import Leaving, leaving
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
@@ -128,19 +129,29 @@ def _policy_at_stage(
             except Exception:  # a damaged file is no reason to fail: train again
                 path.unlink(missing_ok=True)
                 warmup = WarmUp.start(initial_policy(environment, unit), settings["learning_rate"])
-    train_until(
-        warmup,
-        environment,
-        stage,
-        batch=settings["batch"],
-        n=settings["n"],
-        clip=settings["clip"],
-        seed=derive_seed("training", unit["environment"], unit["seed"]),
-        on_step=lambda step, steps: event("warmup", {"step": step, "steps": steps}),
-    )
-    if cache is not None:
-        save_atomically(cache / policy_file(unit, stage), partial(torch.save, warmup.state()))
+    try:
+        train_until(
+            warmup,
+            environment,
+            stage,
+            batch=settings["batch"],
+            n=settings["n"],
+            clip=settings["clip"],
+            seed=derive_seed("training", unit["environment"], unit["seed"]),
+            on_step=lambda step, steps: event("warmup", {"step": step, "steps": steps}),
+            leaving=leaving,
+        )
+    except Leaving:
+        # It goes on from here, as from an earlier stage.
+        _keep(unit, warmup, cache)
+        raise
+    _keep(unit, warmup, cache)
     return warmup.policy
+
+
+def _keep(unit: Mapping[str, Any], warmup: WarmUp, cache: Path | None) -> None:
+    if cache is not None:
+        save_atomically(cache / policy_file(unit, warmup.step), partial(torch.save, warmup.state()))
 
 
 def _read_pool(path: Path | None) -> ScorePool | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.studies.training.grid import meaning_of, training_points
 from maxk_lab.studies.training.schema import Study
 from maxk_lab.sweeps.plan.cells import Unit
@@ -109,6 +110,12 @@ class TrainingUnit(Unit):
             "training.evaluate.samples": evaluate["samples"],
             **self.sizes,
         }
+
+    @property
+    def on_device(self) -> bool:
+        """Whether it trains on a CUDA device where there is one."""
+        places = ENVIRONMENTS.get(self.environment["name"]).cuda
+        return places and bool(self.training.get("device", "auto") != "cpu")
 
     def check_machine(self) -> None:
         """Raise `LabError` where the training asks for a CUDA device and there is none.

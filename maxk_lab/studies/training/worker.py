@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.calls import leaving
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.files import check_archive
@@ -104,6 +105,7 @@ def _measure(
         checkpoint=path,
         snapshot=snapshots,
         on_step=lambda step, steps: event("training", {"step": step, "steps": steps}),
+        leaving=leaving,
     )
     costs = trajectories_of_extras(environment, held_out, settings.evaluate.samples)
     within = ENVIRONMENTS.get(unit["environment"]["name"]).reward_range(unit["environment"])

@@ -47,6 +47,11 @@ class Unit(ABC):
         fields = ((name, getattr(self, name)) for name in self.told)
         return {n: dict(value) if isinstance(value, Mapping) else value for n, value in fields}
 
+    @property
+    def on_device(self) -> bool:
+        """Whether it can use a CUDA device."""
+        return False
+
     @abstractmethod
     def work(self) -> dict[str, float]:
         """Return the work of the phases in their order, in units of a trajectory's decision."""

@@ -158,6 +158,7 @@ def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str | None) 
             root=str(run.root.absolute()),
             measure=measure or f"{STUDIES.get(unit.study).implementation}.worker:measure",
             provenance=provenance,
+            on_device=unit.on_device,
         )
         for key, unit in units.items()
     ]

@@ -11,6 +11,7 @@ import pytest
 import torch
 from archives import flipped
 
+from maxk_lab import calls
 from maxk_lab.studies.gradient.worker import measure as measure_unit
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
@@ -177,3 +178,38 @@ def test_enumerated_and_sampled_cells_share_a_pool(tmp_path):
     assert sampled == again
     assert sampled["proxies"] == enumerated["proxies"]
     json.dumps(enumerated, allow_nan=False)
+
+
+class Watcher:
+    """Asks to leave as soon as a number of steps has been told."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    @property
+    def leaving(self):
+        return self.steps <= 0
+
+    def event(self, name, payload):
+        self.steps -= name == "warmup"
+
+
+def test_a_warm_up_is_left_and_gone_on_with(spec, tmp_path, monkeypatch):
+    """Its numbers are those of one without a break, wherever that is."""
+    plan = make_plan(spec())
+    unit = next(unit for unit in plan.units if unit.stage == 4)
+    cells = [cell.as_dict() for cell in unit.cells]
+
+    def measured(cache, steps):
+        watcher = Watcher(steps)
+        monkeypatch.setattr(calls, "_watchers", [watcher])
+        found = measure_unit(unit.as_dict(), cells, cache=cache, event=watcher.event)
+        return json.dumps(list(found)), watcher.steps
+
+    whole, _ = measured(None, 1000)
+    for steps in (1, 2):
+        with pytest.raises(calls.Leaving):
+            measured(tmp_path, steps)
+    kept = sorted(int(path.stem.rpartition("-")[2]) for path in tmp_path.glob("policy-*.pt"))
+    assert kept == [1, 3]
+    assert measured(tmp_path, 1000) == (whole, 999)

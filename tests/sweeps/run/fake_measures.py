@@ -18,7 +18,7 @@ from typing import Any
 
 from hand_written import gradient_metrics
 
-from maxk_lab.calls import called
+from maxk_lab.calls import Leaving, called, leaving
 from maxk_lab.seeds import derive_seed
 
 Cells = list[dict[str, Any]]
@@ -44,6 +44,76 @@ def slow(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
 def stuck(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     yield cells[0]["id"], _metrics(cells[0])
     time.sleep(600)
+
+
+def _takes_memory() -> None:
+    """Take 400 MB, page by page, and keep them for a while."""
+    taken = bytearray(400 * 10**6)
+    taken[::4096] = b"x" * len(taken[::4096])
+    time.sleep(30)
+
+
+def greedy(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """One cell takes much memory, and is not the first of its unit."""
+    for cell in sorted(cells, key=lambda cell: (cell["baseline"] == "centred", cell["n"])):
+        if (cell["baseline"], cell["n"]) == ("centred", 8) and cell["seed"] == 1:
+            _takes_memory()
+        yield cell["id"], _metrics(cell)
+
+
+def greedy_child(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """A process that the first cell starts takes much memory."""
+    if unit["seed"] == 1:
+        script = "x = bytearray(400 * 10**6); x[::4096] = b'x' * len(x[::4096]); input()"
+        subprocess.run([sys.executable, "-c", script], stdin=subprocess.PIPE, timeout=30)
+    for cell in cells:
+        yield cell["id"], _metrics(cell)
+
+
+def greedy_once(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
+    """Each unit takes much memory the first time that it is measured."""
+    for cell in cells:
+        if not (mark := cache / f"greedy-{unit['seed']}").exists():
+            cache.mkdir(exist_ok=True)
+            mark.touch()
+            _takes_memory()
+        yield cell["id"], _metrics(cell)
+
+
+def deadly_thrice(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
+    """Each unit ends the first three workers that measure it."""
+    cache.mkdir(exist_ok=True)
+    tries = len(list(cache.glob(f"try-{unit['seed']}-*")))
+    (cache / f"try-{unit['seed']}-{tries}").touch()
+    if tries < 3:
+        os._exit(9)
+    for cell in cells:
+        yield cell["id"], _metrics(cell)
+
+
+def sees(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """Metrics with the devices that the worker sees, and with its process."""
+    time.sleep(0.3)
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
+    for cell in cells:
+        yield cell["id"], gradient_metrics(cell, undefined={"sees": seen, "pid": str(os.getpid())})
+
+
+def patient(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
+    """Waits to be asked to leave, after the first cell, and counts that in the cache."""
+    for number, cell in enumerate(cells):
+        while number == 1 and not (cache / f"left-{unit['seed']}").exists():
+            time.sleep(0.02)
+            if leaving():
+                cache.mkdir(exist_ok=True)
+                (cache / f"left-{unit['seed']}").touch()
+                raise Leaving
+        yield cell["id"], _metrics(cell)
+
+
+def leaves_unasked(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    yield cells[0]["id"], _metrics(cells[0])
+    raise Leaving
 
 
 def threads(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:

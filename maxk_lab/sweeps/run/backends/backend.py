@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.spec.execution import Execution
 
 
+# Seconds that units have to be left in, where nobody says how many.
+LEAVE_SECONDS = 60.0
+
+
 class Told(NamedTuple):
     """An event of a task, which its key names.
 
@@ -64,8 +68,11 @@ class Backend(Protocol):
     def withdraw(self, key: str) -> None:
         """End a task, of which nothing more is told."""
 
-    def leave(self) -> None:
-        """Have every task left where it can go on later, and told as `left`, if not finished."""
+    def leave(self, seconds: float = LEAVE_SECONDS) -> None:
+        """Have every task left where it can go on later, and told as `left`, if not finished.
+
+        Whoever takes longer than this is ended.
+        """
 
     def detach(self) -> None:
         """Let the tasks go on without this process, which ends now.

@@ -4,81 +4,54 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from multiprocessing.connection import wait
 from typing import Any, ClassVar, Self
 
-from maxk_lab.errors import LabError, RefusedError
+from maxk_lab.errors import LabError, RefusedError, warn
 from maxk_lab.files import StorageError
-from maxk_lab.sweeps.run.backends.backend import Told
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Told
+from maxk_lab.sweeps.run.backends.open_task import OpenTask
 from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.run.workers.devices import Devices
+from maxk_lab.sweeps.run.workers.limits import Excess, Limits
 from maxk_lab.sweeps.run.workers.pool import Pool
 from maxk_lab.sweeps.run.workers.process import Worker
 from maxk_lab.sweeps.run.workers.worker import Task
-from maxk_lab.sweeps.spec.execution import Execution, spelled
+from maxk_lab.sweeps.spec.execution import Execution
 
 # So many workers in a row that end before they are ready are no accident.
 FAILED_STARTS = 3
 
 
-@dataclass
-class _Open:
-    """A task that is not done: its cells without a record, by their ids.
-
-    `lost` counts the workers that it lost since its last record. `shared` says that what its cells
-    share, if anything, has been done before; a task that has one cell for fear that it ends the
-    worker is `alone`.
-    """
-
-    task: Task
-    cells: dict[str, dict[str, Any]]
-    shared: bool
-    lost: int = 0
-    alone: bool = False
-
-    @classmethod
-    def of(cls, task: Task) -> _Open:
-        """Return a task of which nothing has been done."""
-        return cls(task, {cell["id"]: cell for cell in task.cells}, shared=not task.shares)
-
-    @property
-    def rest(self) -> Task:
-        """The task without the cells that have a record."""
-        return replace(self.task, cells=tuple(self.cells.values()))
-
-    def recorded(self, cell_id: Any) -> None:
-        """Take note of a record. Raises `KeyError` for that of another cell."""
-        del self.cells[cell_id]
-        self.lost, self.shared = 0, True
-
-    def cut(self) -> list[_Open]:
-        """Return its cells as tasks of their own."""
-        return [
-            replace(self, cells={cell_id: cell}, alone=True) for cell_id, cell in self.cells.items()
-        ]
-
-
 class LocalBackend:
     """Worker processes of this machine, at most `jobs`, started as they are needed.
 
-    A worker that dies takes nothing with it: its task is begun again, without the cells that have
-    a record. Where it dies again before the next record, every cell left is tried alone; where no
-    cell had a record, what they share is at fault, and they fail together. A cell that exceeds a
-    limit has no second try.
+    A worker that dies, or takes more memory than it may, takes nothing with it: its task is begun
+    again, without the cells that have a record, as often as `execution.retries` says. Then every
+    cell left is tried alone; where no cell had a record, what they share is at fault, and they fail
+    together. A cell that takes too long has no second try. Raises `LabError` where there is no
+    device for any worker.
     """
 
     leases_itself: ClassVar[bool] = False
 
-    def __init__(self, run: RunDirectory, limits: Execution, jobs: int) -> None:
+    def __init__(self, run: RunDirectory, execution: Execution, jobs: int) -> None:
         del run  # a task says where its records belong
-        self._pool, self._jobs, self._limits = Pool(jobs), jobs, limits
-        self._waiting: deque[_Open] = deque()
-        self._open: dict[Worker, _Open] = {}
+        self._devices = Devices(execution.gpus)
+        most = self._devices.most()
+        if most is not None and most < jobs:
+            warn(f"execution.gpus leaves devices for {most} of {jobs} workers: no more are started")
+            jobs = most
+        self._pool, self._jobs = Pool(jobs, self._devices), jobs
+        self._limits, self._retries = Limits(execution), execution.retries
+        self._waiting: deque[OpenTask] = deque()
+        self._open: dict[Worker, OpenTask] = {}
         # The tasks that each unit has been cut into, and that are not done.
         self._parts: Counter[str] = Counter()
         self._failed_starts = 0
-        self._leaving = False
+        # The time by which every worker has left.
+        self._leaving: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -93,7 +66,7 @@ class LocalBackend:
 
     def submit(self, task: Task) -> None:
         """Take a task, which a worker begins at the next call of `events`."""
-        self._waiting.append(_Open.of(task))
+        self._waiting.append(OpenTask.of(task))
         self._parts[task.key] += 1
 
     def withdraw(self, key: str) -> None:
@@ -105,9 +78,11 @@ class LocalBackend:
                 del self._open[worker]
         del self._parts[key]
 
-    def leave(self) -> None:
-        """End every worker; what is not finished goes on later from its last checkpoint."""
-        self._leaving = True
+    def leave(self, seconds: float = LEAVE_SECONDS) -> None:
+        """Ask every worker to write a checkpoint and to leave; end those that take longer."""
+        self._leaving = time.monotonic() + seconds
+        for worker in self._open:
+            worker.board.leave()
 
     def detach(self) -> None:
         """Raise `LabError`: the workers end with this process."""
@@ -119,25 +94,45 @@ class LocalBackend:
         Raises `StorageError` where records cannot be written, `RefusedError` where no worker
         starts.
         """
-        if self._leaving:
-            for key in list(self._parts):
-                self.withdraw(key)
-                yield Told(key, "left", {})
-            return
-        self._pool.fill(len(self._waiting))
-        for worker in self._pool.workers:
-            if worker.ready and worker.task is None and self._waiting:
-                self._open[worker] = self._waiting.popleft()
-                worker.begin(self._open[worker].rest)
+        if self._leaving is None:
+            self._begin()
+        else:
+            yield from self._left()
         wait([worker.line for worker in self._pool.workers], seconds)
+        self._limits.look(self._open)
         for worker in list(self._pool.workers):
             # Asked before its last events are read: none is missed.
             alive = worker.alive
             yield from self._listen(worker)
             if not alive or not worker.alive:
                 yield from self._lose(worker)
-            else:
-                yield from self._hold_to_limits(worker)
+            elif worker in self._open and (excess := self._limits.excess(worker)) is not None:
+                self._pool.remove(worker)
+                yield from self._end(self._open.pop(worker), excess)
+
+    def _begin(self) -> None:
+        """Give what waits to workers, of which new ones are started if they are needed."""
+        wanted = self._devices.wanted_by
+        on_device = any(wanted(found.task.on_device) for found in self._waiting)
+        self._pool.fill(len(self._waiting), on_device=on_device)
+        for worker in list(self._pool.workers):
+            if not worker.ready or worker.task is not None or not self._waiting:
+                continue
+            if worker.devices == "" and wanted(self._waiting[0].task.on_device):
+                self._pool.remove(worker)  # one that sees a device takes its place
+                continue
+            self._open[worker] = self._waiting.popleft()
+            worker.begin(self._open[worker].rest)
+
+    def _left(self) -> Iterator[Told]:
+        """Yield which tasks no worker has any more."""
+        self._waiting.clear()
+        assert self._leaving is not None
+        late = time.monotonic() >= self._leaving
+        had = {found.task.key for found in self._open.values()}
+        for key in [key for key in self._parts if late or key not in had]:
+            self.withdraw(key)
+            yield Told(key, "left", {})
 
     def _listen(self, worker: Worker) -> Iterator[Told]:
         """Yield the events of a worker to pass on; one that tells what it cannot is killed."""
@@ -173,6 +168,12 @@ class LocalBackend:
             worker.task = None
             yield from self._finished(self._open.pop(worker).task)
             return
+        elif name == "left":
+            if self._leaving is None:
+                raise ValueError("nobody asked to leave")
+            worker.task = None
+            del self._open[worker]
+            return
         elif name != "progress" or not _tells_progress(payload):
             raise ValueError("an event that nobody tells")
         yield Told(found.task.key, name, payload)
@@ -198,56 +199,36 @@ class LocalBackend:
         found = self._open.pop(worker, None)
         if found is None:
             return
-        found.lost += 1
         if not found.cells:
             yield from self._finished(found.task)
             return
-        if found.lost == 1 and not found.alone:
-            yield Told(found.task.key, "worker_died", {"ending": worker.ending})
-        if found.alone or (found.lost > 1 and not found.shared):
-            again = ", and again in a new one" if found.lost > 1 else ""
-            yield from self._fail(
-                found,
-                f"the worker process died while measuring ({worker.ending}){again}: "
-                "out of memory, killed, or ended by code that was called. "
-                "To try again: --retry-failed",
-            )
-        else:
-            self._begin_again(found.cut() if found.lost > 1 else [found])
+        again = ", and again in a new one" if found.lost else ""
+        why = (
+            f"the worker process died while measuring ({worker.ending}){again}: "
+            "out of memory, killed, or ended by code that was called"
+        )
+        yield from self._end(found, Excess(why, may_pass=True), ending=worker.ending)
 
-    def _begin_again(self, again: list[_Open]) -> None:
+    def _end(self, found: OpenTask, excess: Excess, *, ending: str = "") -> Iterator[Told]:
+        """Begin again what a worker was at that was lost, or record that its cells failed.
+
+        Where it is not known which of them was at fault, each is tried alone.
+        """
+        found.lost += 1
+        if excess.may_pass and found.lost <= self._retries and not found.alone:
+            yield Told(found.task.key, "worker_died", {"ending": ending or excess.why})
+            self._begin_again([found])
+        elif found.alone or not found.shared or len(found.cells) <= 1:
+            yield from self._fail(found, f"{excess.why}. To try again: --retry-failed")
+        else:
+            self._begin_again(found.cut())
+
+    def _begin_again(self, again: list[OpenTask]) -> None:
         """Put a task, or what it has been cut into, before all others."""
         self._waiting.extendleft(reversed(again))
         self._parts[again[0].task.key] += len(again) - 1
 
-    def _hold_to_limits(self, worker: Worker) -> Iterable[Told]:
-        """End a worker whose cell, or whose call of a user's function, takes too long."""
-        found, limits = self._open.get(worker), self._limits
-        if found is None:
-            return ()
-        call = worker.board.running
-        if limits.reward_timeout is not None and call and call[1] > limits.reward_timeout:
-            return self._end(
-                worker,
-                f"{call[0]} took longer than execution.reward_timeout, "
-                f"{spelled(limits.reward_timeout)}, in one call",
-            )
-        if limits.timeout is not None and time.monotonic() - worker.since > limits.timeout:
-            return self._end(
-                worker, f"took longer than execution.timeout, {spelled(limits.timeout)}, for a cell"
-            )
-        return ()
-
-    def _end(self, worker: Worker, why: str) -> Iterator[Told]:
-        self._pool.remove(worker)
-        found = self._open.pop(worker)
-        if found.alone or not found.shared or len(found.cells) <= 1:
-            yield from self._fail(found, f"{why}. To try again: --retry-failed")
-        else:
-            # It is not known which of them it was.
-            self._begin_again(found.cut())
-
-    def _fail(self, found: _Open, error: str) -> Iterator[Told]:
+    def _fail(self, found: OpenTask, error: str) -> Iterator[Told]:
         """Record that the cells of a task failed."""
         task = found.task
         run = RunDirectory(task.root)

@@ -32,23 +32,23 @@ _PARTS = 100
 
 
 class Worker:
-    """A worker process: the line to it, its board, and the task that it has.
+    """A worker process: the line to it, its board, the devices that it sees, the task that it has.
 
     Nothing here waits for the process, which may be stopped, or stuck, in the middle of a word.
     """
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, devices: str | None = None) -> None:
         context = multiprocessing.get_context("spawn")
         self.line, theirs = socket.socketpair()
         self.line.setblocking(False)
         self._unsent, self._unread = b"", b""
-        self.board, self._guard = Board(), guard
+        self.board, self._guard, self.devices = Board(), guard, devices
         self.task: Task | None = None
         self.ready = False
         # The time of its last step: its start, that of its unit, or a record.
         self.since = time.monotonic()
         self._process = context.Process(
-            target=work, args=(theirs, self.board), name="maxk-lab worker"
+            target=work, args=(theirs, self.board, devices), name="maxk-lab worker"
         )
         # Python starts it with the first process, and lets Ctrl-C through again when it has.
         resource_tracker.ensure_running()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from socket import socket
 from typing import Any
 
-from maxk_lab.calls import watch
+from maxk_lab.calls import Leaving, leaving, watch
 from maxk_lab.catalogue import load
 from maxk_lab.files import WRITING, StorageError
 from maxk_lab.process_state import seed_generators, unchanged
@@ -25,6 +25,7 @@ from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.run.places import without_places
 from maxk_lab.sweeps.run.records import Record, RunDirectory, Status
 from maxk_lab.sweeps.run.workers.board import Board
+from maxk_lab.sweeps.run.workers.devices import VARIABLE
 
 # Progress of one kind is reported at most this often, or the log would outgrow the records.
 SECONDS_BETWEEN_EVENTS = 0.5
@@ -49,16 +50,21 @@ class Task:
     root: str
     measure: str
     provenance: dict[str, Any]
+    # Whether it can use a CUDA device.
+    on_device: bool = False
 
 
-def work(line: socket, board: Board) -> None:
+def work(line: socket, board: Board, devices: str | None) -> None:
     """Measure the tasks that come through `line`, and tell their events through it, until it ends.
 
-    The process has one thread to compute with and a group of its own, which Ctrl-C in a terminal
-    does not reach: the parent decides when it ends. It leaves as soon as the parent stops or dies.
+    Of the CUDA devices it sees those that `devices` names; None: as its parent does. The process
+    has one thread to compute with and a group of its own, which Ctrl-C in a terminal does not
+    reach: the parent decides when it ends. It leaves as soon as the parent stops or dies.
     """
     os.setsid()
     os.environ.update(dict.fromkeys(THREADS, "1"))
+    if devices is not None:
+        os.environ[VARIABLE] = devices
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _print_to_stderr()
@@ -126,6 +132,9 @@ def run_unit(task: Task, line: socket) -> None:
                 measuring.write_all(results)
         except StorageError:
             raise
+        except Leaving:
+            reporter.tell("left")
+            return
         except BaseException as error:
             measuring.fail_rest(_told(error))
         else:
@@ -188,6 +197,8 @@ class _Measuring:
                 self._write(cell_id, error=_told(result))
             else:
                 self._write(cell_id, metrics=result)
+            if self._open and leaving():
+                raise Leaving
 
     def fail_rest(self, error: str) -> None:
         for cell_id in list(self._open):

@@ -1,0 +1,92 @@
+"""The limits of a run, held to by the parent of the workers: it looks, and says who exceeds one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from maxk_lab.sweeps.quantities import spelled, spelled_size
+from maxk_lab.sweeps.run.workers.process import Worker
+from maxk_lab.sweeps.spec.execution import Execution
+
+# Seconds between two looks at the memory of the workers, and at which processes they consist of.
+BETWEEN_LOOKS = 0.1
+BETWEEN_COUNTS = 1.0
+
+
+class Excess(NamedTuple):
+    """The limit that a worker exceeds, in words for a record, and whether that may pass."""
+
+    why: str
+    may_pass: bool
+
+
+class Limits:
+    """Looks at the time and the memory that workers take."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._timeout, self._reward_timeout = execution.timeout, execution.reward_timeout
+        self._memory = None if execution.memory is None else Memory(execution.memory)
+
+    def look(self, workers: Iterable[Worker]) -> None:
+        """Look at the memory of these workers, if it is time to."""
+        if self._memory is not None:
+            self._memory.look([worker.group for worker in workers])
+
+    def excess(self, worker: Worker) -> Excess | None:
+        """Return what a worker with a task exceeds; None where it keeps to all limits."""
+        memory, call, most = self._memory, worker.board.running, self._reward_timeout
+        if memory is not None and memory.taken.get(worker.group, 0) > memory.most:
+            return Excess(f"took more than execution.memory, {spelled_size(memory.most)}", True)
+        if most is not None and call and call[1] > most:
+            limit = f"execution.reward_timeout, {spelled(most)}"
+            return Excess(f"{call[0]} took longer than {limit}, in one call", False)
+        if self._timeout is not None and time.monotonic() - worker.since > self._timeout:
+            limit = f"execution.timeout, {spelled(self._timeout)}"
+            return Excess(f"took longer than {limit}, for a cell", False)
+        return None
+
+
+class Memory:
+    """The resident memory of process groups: bytes that all their processes have together.
+
+    What processes of a group share is counted for each of them. A process that has left its group
+    is not seen.
+    """
+
+    def __init__(self, most: int) -> None:
+        import psutil
+
+        self._psutil = psutil
+        self.most = most
+        self.taken: dict[int, int] = {}
+        self._members: dict[int, list[psutil.Process]] = {}
+        self._looked = self._counted = float("-inf")
+
+    def look(self, groups: Iterable[int]) -> None:
+        """Look at these groups, unless that was a moment ago."""
+        now = time.monotonic()
+        if now - self._looked < BETWEEN_LOOKS:
+            return
+        self._looked, groups = now, set(groups)
+        if now - self._counted >= BETWEEN_COUNTS or not groups <= set(self._members):
+            self._counted = now
+            self._count(groups)
+        self.taken = {group: sum(map(self._resident, self._members[group])) for group in groups}
+
+    def _count(self, groups: set[int]) -> None:
+        """Find the processes of the groups."""
+        self._members = {group: [] for group in groups}
+        for pid in self._psutil.pids():
+            with suppress(OSError, self._psutil.Error):
+                if (group := os.getpgid(pid)) in groups:
+                    self._members[group].append(self._psutil.Process(pid))
+
+    def _resident(self, process: object) -> int:
+        try:
+            return int(process.memory_info().rss)  # type: ignore[attr-defined]
+        except self._psutil.Error:
+            return 0

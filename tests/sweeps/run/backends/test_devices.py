@@ -1,0 +1,191 @@
+"""CUDA devices: which of them a worker sees, without any on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import pytest
+from sweep_files import Write
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.errors import LabError, LabWarning
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.workers.devices import Devices, devices_here
+from maxk_lab.sweeps.spec.load import load_spec
+
+Fake = Callable[[str], None]
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """Put a program on the path that prints something, or fails, in the place of NVIDIA's."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def fake(script: str) -> None:
+        program = folder / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    return fake
+
+
+def test_devices_are_those_that_the_driver_names(nvidia_smi: Fake) -> None:
+    nvidia_smi('test "$1" = --query-gpu=index || exit 1; printf "0\\n1\\n"')
+    assert devices_here() == ("0", "1")
+    nvidia_smi("echo 'No devices were found'; exit 6")
+    assert devices_here() == ()
+
+
+def test_no_driver_is_no_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert devices_here() == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("", ()),
+        ("-1", ()),
+        ("2,3", ("2", "3")),
+        ("GPU-ab12, MIG-77", ("GPU-ab12", "MIG-77")),
+        ("1,-1,2", ("1",)),
+    ],
+)
+def test_devices_are_those_that_this_process_sees(
+    monkeypatch: pytest.MonkeyPatch, given: str, found: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert devices_here() == found
+
+
+@pytest.mark.parametrize(
+    ("there", "share", "most", "seen"),
+    [
+        ("0,1", 1, 2, ["0", "1"]),
+        ("0,1", 0.5, 4, ["0", "1", "0", "1"]),
+        ("0", 0.25, 4, ["0", "0", "0", "0"]),
+        ("0", 0.3, 3, ["0", "0", "0"]),
+        ("0,1,2,3,4", 2, 2, ["0,1", "2,3"]),
+        ("0,1", 0, None, ["", ""]),
+        # Unset: one each, and several see the same where there are more workers.
+        ("0,1", None, None, ["0", "1", "0"]),
+    ],
+)
+def test_shares_of_devices(
+    monkeypatch: pytest.MonkeyPatch,
+    there: str,
+    share: float | None,
+    most: int | None,
+    seen: list[str],
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", there)
+    devices = Devices(share)
+    assert devices.most() == most
+    wanted = devices.wanted_by(True)
+    assert [devices.take(wanted) for _ in seen] == seen
+    # What one has that ends is the next one's.
+    devices.give(seen[-1])
+    assert devices.take(wanted) == seen[-1]
+
+
+def test_who_gets_a_device() -> None:
+    assert [Devices(None).wanted_by(uses) for uses in (True, False)] == [True, False]
+    assert [Devices(0).wanted_by(uses) for uses in (True, False)] == [False, False]
+    assert [Devices(0.5).wanted_by(uses) for uses in (True, False)] == [True, True]
+
+
+def test_no_device_where_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(LabError, match="this machine has no CUDA device"):
+        Devices(0.5).most()
+    # Where nobody knows of any, and none is demanded, torch finds what it finds.
+    assert Devices(None).take(True) is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    with pytest.raises(LabError, match="this machine has 2 CUDA devices"):
+        Devices(4).most()
+
+
+@pytest.fixture
+def seen(small: str, tmp_path: Path) -> Callable[..., Counter[str]]:
+    """Measure the small sweep, and count what the workers of its cells see.
+
+    The units of the seeds `on_device` can use a device.
+    """
+
+    def seen(*overrides: str, on_device: Collection[int] = (), jobs: int = 1) -> Counter[str]:
+        run = RunDirectory(tmp_path / "results" / str(len(list(tmp_path.glob("results/*")))))
+        plan = make_plan(load_spec(small, overrides))
+        kind = type(plan.units[0])
+        on = type("OnDevice", (kind,), {"on_device": True})
+        names = [field.name for field in dataclasses.fields(kind)]
+        units = tuple(
+            on(**{name: getattr(unit, name) for name in names}) if unit.seed in on_device else unit
+            for unit in plan.units
+        )
+        plan = dataclasses.replace(plan, units=units)
+        execute(plan, run, measure="fake_measures:sees", jobs=jobs)
+        records = [record.metrics or {} for record in run.records(plan)]
+        assert len(records) == 8
+        return Counter(metrics["undefined"]["sees"] for metrics in records)
+
+    return seen
+
+
+@pytest.mark.slow
+def test_workers_see_what_is_theirs(nvidia_smi: Fake, seen: Callable[..., Counter[str]]) -> None:
+    nvidia_smi('printf "3\n4\n"')
+    assert seen() == {"": 8}
+    assert seen("execution.gpus=2") == {"3,4": 8}
+    assert seen("execution.gpus=0", on_device={0, 1}) == {"": 8}
+    # A worker that sees none makes room for one that does; it measures the others, too.
+    assert seen(on_device={1}) == {"": 4, "3": 4}
+    assert seen(on_device={0}) == {"3": 8}
+
+
+@pytest.mark.slow
+def test_no_more_workers_than_devices_allow(
+    nvidia_smi: Fake, seen: Callable[..., Counter[str]]
+) -> None:
+    nvidia_smi("echo 5")
+    with pytest.warns(LabWarning, match="leaves devices for 1 of 2 workers"):
+        assert seen("execution.gpus=1", jobs=2) == {"5": 8}
+
+
+@pytest.mark.slow
+def test_without_a_device_torch_finds_what_it_finds(
+    seen: Callable[..., Counter[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert seen(on_device={0, 1}) == {"all": 8}
+    with pytest.raises(LabError, match="this machine has no CUDA device"):
+        seen("execution.gpus=1")
+
+
+def test_training_units_can_use_a_device(write: Write) -> None:
+    def on_device(environment: str, device: str) -> list[bool]:
+        text = f"""\
+name: two
+seeds: 0
+environment: {environment}
+gradient: {{grid: {{estimator: maxk, baseline: none, n: 4, k: 1}}}}
+training: {{device: {device}, grid: {{estimator: maxk, baseline: none, n: 4, k: 1}}}}
+"""
+        return [unit.on_device for unit in make_plan(load_spec(write(text))).units]
+
+    assert on_device("{name: tsp}", "auto") == [False, True]
+    assert on_device("{name: tsp}", "cuda") == [False, True]
+    assert on_device("{name: tsp}", "cpu") == [False, False]
+    # Its instances stay on the CPU.
+    assert not ENVIRONMENTS.get("gaussian").cuda
+    assert on_device("{name: gaussian}", "auto") == [False, False]

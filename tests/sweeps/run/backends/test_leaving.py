@@ -1,0 +1,160 @@
+"""Units left in the middle, as before the end of a job: nothing fails, and no number changes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sweep_files import Write
+
+from maxk_lab.studies.training.worker import measure as measure_training
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.backends.backend import Told
+from maxk_lab.sweeps.run.backends.local import LocalBackend
+from maxk_lab.sweeps.run.provenance import collect_provenance
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.workers.worker import Task
+from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.sweeps.studies import STUDIES
+
+pytestmark = pytest.mark.slow
+TAUGHT = """\
+name: taught
+seeds: [0]
+environment: {name: bandit, arms: 4}
+training:
+  steps: 300
+  batch: 8
+  checkpoint_every: 100000
+  evaluate: {every: 100, instances: 8, samples: 4}
+  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+"""
+Leave = Callable[[Told], bool]
+
+
+def tasks_of(plan: Plan, run: RunDirectory, measure: str | None) -> list[Task]:
+    """The units of the plan, with the cells that have no record."""
+    done = set(run.ids())
+    cells = {
+        unit.id: tuple(cell.as_dict() for cell in unit.cells if cell.id not in done)
+        for unit in plan.units
+    }
+    return [
+        Task(
+            key=unit.id,
+            label=unit.label,
+            work=1.0,
+            shares=unit.shares,
+            unit=unit.as_dict(),
+            cells=cells[unit.id],
+            root=str(run.root),
+            measure=measure or f"{STUDIES.get(unit.study).implementation}.worker:measure",
+            provenance=collect_provenance(),
+        )
+        for unit in plan.units
+        if cells[unit.id]
+    ]
+
+
+def measured(
+    plan: Plan, run: RunDirectory, measure: str | None, leave: Leave, seconds: float = 60.0
+) -> list[Told]:
+    """Have the missing cells measured, and left once `leave` has said so of every unit."""
+    run.cells_path.mkdir(parents=True, exist_ok=True)
+    told: list[Told] = []
+    with LocalBackend(run, plan.spec.execution, 2) as backend:
+        tasks = tasks_of(plan, run, measure)
+        for task in tasks:
+            backend.submit(task)
+        waiting, asking = {task.key for task in tasks}, {task.key for task in tasks}
+        end = time.monotonic() + 100
+        while waiting:
+            assert time.monotonic() < end
+            for event in backend.events(0.1):
+                told.append(event)
+                if event.key in asking and leave(event):
+                    asking.discard(event.key)
+                    if not asking:
+                        backend.leave(seconds)
+                if event.name in ("unit_finished", "left"):
+                    waiting.discard(event.key)
+    return told
+
+
+def names(told: list[Told], *wanted: str) -> Iterator[str]:
+    return (event.name for event in told if event.name in wanted)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "results" / "left")
+
+
+def never(event: Told) -> bool:
+    return False
+
+
+def test_units_are_left_between_two_cells_and_gone_on_with(small: str, run: RunDirectory) -> None:
+    plan = make_plan(load_spec(small))
+    first = measured(plan, run, "fake_measures:patient", lambda event: event.name == "cell_done")
+    assert sorted(names(first, "cell_done", "cell_failed", "left", "worker_died")) == [
+        *["cell_done"] * 2,
+        *["left"] * 2,
+    ]
+    second = measured(plan, run, "fake_measures:patient", never)
+    assert [*names(second, "cell_done", "cell_failed", "left")] == ["cell_done"] * 6
+
+
+def test_those_that_do_not_leave_are_ended_in_time(small: str, run: RunDirectory) -> None:
+    plan = make_plan(load_spec(small))
+    start = time.monotonic()
+    told = measured(plan, run, "fake_measures:stuck", lambda event: event.name == "cell_done", 0.5)
+    assert time.monotonic() - start < 30
+    assert [*names(told, "left", "cell_failed")] == ["left"] * 2
+    assert len(run.ids()) == 2
+
+
+def test_what_no_worker_has_begun_is_left_at_once(small: str, run: RunDirectory) -> None:
+    plan = make_plan(load_spec(small, ["seeds=[0, 1, 2]"]))
+    tasks = tasks_of(plan, run, "fake_measures:quick")
+    with LocalBackend(run, plan.spec.execution, 2) as backend:
+        for task in tasks:
+            backend.submit(task)
+        backend.leave()
+        told = [*backend.events(0)]
+    assert told == [Told(task.key, "left", {}) for task in tasks]
+
+
+def test_a_cell_that_leaves_though_nobody_asked_fails(small: str, run: RunDirectory) -> None:
+    plan = make_plan(load_spec(small, ["seeds=0"]))
+    told = measured(plan, run, "fake_measures:leaves_unasked", never)
+    assert [*names(told, "cell_done", "cell_failed", "left")].count("left") == 0
+    assert len(run.ids()) == 4
+
+
+def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
+    write: Write, run: RunDirectory
+) -> None:
+    plan = make_plan(load_spec(write(TAUGHT)))
+
+    def under_way(event: Told) -> bool:
+        return event.name == "progress" and event.payload.get("step", 0) > 2
+
+    told = measured(plan, run, None, under_way)
+    assert [*names(told, "cell_failed", "worker_died", "cell_done", "left")] == ["left"]
+    again = measured(plan, run, None, never)
+    assert [*names(again, "cell_failed", "cell_done", "left")] == ["cell_done"]
+    # Without a break, here.
+    (unit,) = plan.units
+    cells = [cell.as_dict() for cell in unit.cells]
+    (whole,) = measure_training(unit.as_dict(), cells, cache=None, event=lambda *event: None)
+    assert isinstance(whole[1], dict)
+    del whole[1]["timings"]
+    (record,) = run.records(plan)
+    ours, theirs = (json.dumps(one, sort_keys=True) for one in (record.metrics, whole[1]))
+    assert ours == theirs
+    first = next(event.payload["step"] for event in again if event.name == "progress")
+    assert first > next(event.payload["step"] for event in told if event.name == "progress") > 0
