@@ -98,6 +98,8 @@ def notes(name: str, payload: dict[str, Any]) -> list[str]:
         return [f"finished records stay files of their own: {payload['error']}"]
     if name == "worker_died":
         return [f"a worker process died ({payload['ending']}): {payload['unit']} is begun again"]
+    if name == "elsewhere":
+        return [f"{payload['unit']} is measured by another run ({payload['driver']})"]
     if name == "lost":
         return [f"{payload['unit']}: {payload['why']}"]
     if name == "cell_failed":

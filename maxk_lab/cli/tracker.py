@@ -87,6 +87,8 @@ class Tracker:
             self.done += 1
         elif name == "cell_failed":
             self.failed += 1
+        elif name == "measured_elsewhere":
+            self.done += len(payload["cells"])
         elif name == "unit_finished":
             unit = self._units[payload["unit"]]
             self._unfinished -= not unit.finished

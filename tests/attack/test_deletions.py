@@ -27,7 +27,8 @@ DELETED: dict[str, Callable[[Path], object]] = {
     "cache": lambda run: removed(run / "cache"),
     "events.log": lambda run: removed(run / "events.log"),
     "spec.yaml": lambda run: removed(run / "spec.yaml"),
-    ".lock": lambda run: removed(run / ".lock"),
+    "drivers": lambda run: removed(run / "drivers"),
+    "leases": lambda run: removed(run / "leases"),
     "a record": lambda run: removed(min((run / "cells").glob("[!.]*.json"))),
     "results": lambda run: removed(run.parent),
     "events.log, now a folder": lambda run: (

@@ -12,7 +12,7 @@ import pytest
 from archives import flipped
 from click.testing import Result
 
-from maxk_lab.sweeps.run.lock import locked
+from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record_bytes import decoded, encoded
 
 pytestmark = pytest.mark.slow
@@ -150,7 +150,7 @@ def test_archives_of_the_cache(run: Path, lab: Lab) -> None:
 def test_nothing_is_repaired_while_a_run_is_at_work(run: Path, lab: Lab) -> None:
     cut = records(run)[0]
     cut.write_bytes(b"{")
-    with locked(run):
+    with Driver(run, spec_hash=""):
         result = lab("fsck", "tiny", "--repair")
     assert result.exit_code == 2
     assert "is in use by another run" in result.stderr

@@ -179,13 +179,14 @@ def test_files_that_cannot_be_written_end_the_run_with_the_command_that_goes_on(
     assert lab(*again.split()[1:]).exit_code == 0
 
 
-def test_a_lock_that_cannot_be_opened_ends_the_run_with_the_command_that_goes_on(
+def test_drivers_that_cannot_be_listed_end_the_run_with_the_command_that_goes_on(
     lab: Lab, sweep: str
 ) -> None:
-    Path("results/tiny/.lock").mkdir(parents=True)
+    Path("results/tiny").mkdir(parents=True)
+    Path("results/tiny/drivers").write_text("in the way", encoding="utf-8")
     result = lab("run", sweep)
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: results/tiny/.lock must be a regular file")
+    assert result.stderr.startswith("error: results/tiny/drivers")
     assert result.stderr.splitlines()[-1] == "maxk-lab run tiny.yaml"
 
 

@@ -1,9 +1,14 @@
-"""The driver: it hands units to a backend until every cell has a record, and tells the events."""
+"""The driver: it hands units to a backend until every cell has a record, and tells the events.
+
+Several processes may drive one run. Each leases a unit before a backend gets it, looks whether
+another one has measured it meanwhile, and at the end waits for those that others still have.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +17,7 @@ from maxk_lab.errors import shown
 from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.run.backends.backend import Backend, Told
 from maxk_lab.sweeps.run.events import Teller
+from maxk_lab.sweeps.run.leases import Driver, Lease
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.workers.interruption import Interruption
@@ -19,6 +25,46 @@ from maxk_lab.sweeps.run.workers.worker import Task
 
 # Seconds for which a backend waits for something to happen.
 POLL_SECONDS = 0.1
+# Seconds between two looks at what other drivers have, and at whether the own leases still hold.
+LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """The units to measure, and what had a record when they were planned.
+
+    `before` holds the fingerprints of the records that are to be replaced, by their cells: where
+    one has changed since, another driver has measured the cell.
+    """
+
+    tasks: Sequence[Task]
+    before: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def drive(
+    work: Work,
+    run: RunDirectory,
+    backend: Backend,
+    driver: Driver,
+    tell: Teller,
+    *,
+    retries: int = 1,
+    leaving: Callable[[], bool] = lambda: False,
+    waiting: bool = True,
+    detach: bool = False,
+) -> None:
+    """Have every task measured by `backend`; each of their cells has a record when this returns.
+
+    A unit that is lost with its node is submitted again, up to `retries` times. Those that another
+    driver has are waited for, unless `waiting` is False: then they are passed over. Where
+    `leaving()` says that this process is to end soon, what runs is left where it can go on later,
+    and has no records. With `detach` this returns as soon as the backend has every task, and they
+    go on without this process. Raises `KeyboardInterrupt` after a signal, `StorageError` where the
+    driver cannot show that it lives, and what the backend raises.
+    """
+    with Interruption() as interruption:
+        driving = _Driving(work, run, backend, driver, tell, retries, waiting)
+        driving.drive(interruption, leaving, detach)
 
 
 @dataclass
@@ -26,74 +72,109 @@ class _Open:
     """A task that a backend has: its cells without a record, by their ids, and its losses."""
 
     task: Task
+    lease: Lease | None
     cells: dict[str, dict[str, Any]]
     lost: int = 0
 
 
-def drive(
-    tasks: Sequence[Task],
-    run: RunDirectory,
-    backend: Backend,
-    tell: Teller,
-    *,
-    retries: int = 1,
-    leaving: Callable[[], bool] = lambda: False,
-    detach: bool = False,
-) -> None:
-    """Have every task measured by `backend`; each of their cells has a record when this returns.
-
-    A unit that is lost with its node is submitted again, up to `retries` times. Where `leaving()`
-    says that this process is to end soon, what runs is left where it can go on later, and has no
-    records. With `detach` this returns as soon as the backend has every task, and they go on
-    without this process. Raises `KeyboardInterrupt` after a signal, and what the backend raises.
-    """
-    with Interruption() as interruption:
-        _Driving(run, backend, tell, retries).drive(deque(tasks), interruption, leaving, detach)
-
-
 @dataclass
 class _Driving:
+    work: Work
     run: RunDirectory
     backend: Backend
+    driver: Driver
     tell: Teller
     retries: int
+    waits: bool
+    queue: deque[Task] = field(init=False)
     open: dict[str, _Open] = field(default_factory=dict)
+    # What other drivers have, by the keys; and those of which this was told.
+    elsewhere: dict[str, Task] = field(default_factory=dict)
+    told_of: set[str] = field(default_factory=set)
+    looked: float = field(default_factory=time.monotonic)
 
-    def drive(
-        self,
-        waiting: deque[Task],
-        interruption: Interruption,
-        leaving: Callable[[], bool],
-        detach: bool,
-    ) -> None:
+    def __post_init__(self) -> None:
+        self.queue = deque(self.work.tasks)
+
+    def drive(self, interruption: Interruption, leaving: Callable[[], bool], detach: bool) -> None:
         left = False
-        while waiting or self.open:
+        while self.queue or self.open or self.elsewhere:
             interruption.check()
-            while waiting and self.backend.room > 0:
-                self._submit(waiting.popleft())
-            if detach and not waiting:
+            self.driver.check()
+            while self.queue and self.backend.room > 0:
+                self._begin(self.queue.popleft())
+            if detach and not self.queue:
                 self.backend.detach()
                 return
             if leaving() and not left:
                 left = True
                 self.backend.leave()
             if left:
-                waiting.clear()
-            for told in self.backend.events(POLL_SECONDS):
-                waiting.extendleft(self._take_in(told))
+                self.queue.clear()
+                self.elsewhere.clear()
+            elif time.monotonic() - self.looked >= LOOK_SECONDS:
+                self._look_around()
+            if self.open:
+                for told in self.backend.events(POLL_SECONDS):
+                    self._take_in(told)
+            elif self.elsewhere:
+                time.sleep(POLL_SECONDS)
 
-    def _submit(self, task: Task) -> None:
-        known = self.open.get(task.key)
+    def _begin(self, task: Task) -> None:
+        """Submit what nobody has measured of a task, unless another driver has it."""
+        known, rest = self.open.get(task.key), self._unmeasured(task)
+        lease = known.lease if known else None
+        if rest.cells and lease is None and not self.backend.leases_itself:
+            lease = self.driver.take(task.key)
+            if lease is None:
+                self._leave_to_others(task)
+                return
+            # Once more: another driver may have measured some before it gave the unit free.
+            rest = self._unmeasured(task)
         self.open[task.key] = _Open(
-            task, {cell["id"]: cell for cell in task.cells}, known.lost if known else 0
+            rest, lease, {cell["id"]: cell for cell in rest.cells}, known.lost if known else 0
         )
-        self.backend.submit(task)
+        gone = [cell["id"] for cell in task.cells if cell["id"] not in self.open[task.key].cells]
+        if gone:
+            self._tell(task, "measured_elsewhere", {"cells": gone})
+        if rest.cells:
+            self.backend.submit(rest)
+        else:
+            self._tell(task, "unit_finished", {})
+            self._end(task.key)
 
-    def _take_in(self, told: Told) -> Iterable[Task]:
-        """Keep and pass on an event, and return what is to be submitted again."""
+    def _leave_to_others(self, task: Task) -> None:
+        if not self.waits:
+            return
+        self.elsewhere[task.key] = task
+        if task.key not in self.told_of:
+            self.told_of.add(task.key)
+            self._tell(task, "elsewhere", {"driver": str(self.driver.holder(task.key) or "")})
+
+    def _unmeasured(self, task: Task) -> Task:
+        """Return the task without the cells that somebody has measured since they were planned."""
+        before, now = self.work.before, self.run.fingerprint
+        cells = (cell for cell in task.cells if now(cell["id"]) == before.get(cell["id"]))
+        return replace(task, cells=tuple(cells))
+
+    def _look_around(self) -> None:
+        """Give up what is no longer ours, and try to get what others had."""
+        self.looked = time.monotonic()
+        if self.driver.others():
+            self.run.ids()  # they may have packed records
+        for key, found in list(self.open.items()):
+            if found.lease is not None and not found.lease.held:
+                self.backend.withdraw(key)
+                del self.open[key]
+                self._leave_to_others(found.task)
+        self.queue.extend(self.elsewhere.values())
+        self.elsewhere.clear()
+
+    def _take_in(self, told: Told) -> None:
+        """Keep an event and pass it on."""
         found = self.open.get(told.key)
         if found is None:
-            return ()
+            return
         payload = dict(told.payload)
         if told.name == "cache_file":
             keep_in_cache(self.run, payload["name"], payload["data"])
@@ -105,24 +186,28 @@ class _Driving:
             del found.cells[payload["cell"]]
         self._tell(found.task, told.name, payload)
         if told.name == "lost":
-            return self._lose(found, payload["why"])
-        if told.name in ("unit_finished", "left"):
-            del self.open[told.key]
-        return ()
+            self._lose(found, payload["why"])
+        elif told.name in ("unit_finished", "left"):
+            self._end(told.key)
 
-    def _lose(self, found: _Open, why: str) -> Iterable[Task]:
-        """Return what is left of a lost task, or record that its cells failed."""
+    def _lose(self, found: _Open, why: str) -> None:
+        """Submit what is left of a lost task again, or record that its cells failed."""
         found.lost += 1
         if found.cells and found.lost <= self.retries:
-            return (replace(found.task, cells=tuple(found.cells.values())),)
+            self.queue.appendleft(replace(found.task, cells=tuple(found.cells.values())))
+            return
         times = "" if found.lost == 1 else f", {found.lost} times in all"
         error = f"{why}{times}. To try again: --retry-failed"
         for cell_id, cell in found.cells.items():
             self.run.write(Record(cell, "failed", None, error, found.task.provenance, {}))
             self._tell(found.task, "cell_failed", {"cell": cell_id, "error": error})
         self._tell(found.task, "unit_finished", {})
-        del self.open[found.task.key]
-        return ()
+        self._end(found.task.key)
+
+    def _end(self, key: str) -> None:
+        lease = self.open.pop(key).lease
+        if lease is not None:
+            lease.release()
 
     def _tell(self, task: Task, name: str, payload: dict[str, Any]) -> None:
         self.tell(name, **payload | {"unit": task.label, "key": task.key})

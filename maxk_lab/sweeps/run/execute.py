@@ -1,38 +1,34 @@
-"""Execution: the missing cells in worker processes, every failure kept to the cells it concerns."""
+"""Execution: the missing cells of a plan by a backend, beside others that do the same."""
 
 from __future__ import annotations
 
-import re
-import shutil
 import time
-from collections.abc import Iterable, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass
 
-from maxk_lab.catalogue import load
 from maxk_lab.errors import LabError
-from maxk_lab.files import remove_partials
-from maxk_lab.sweeps.backends import BACKENDS, LOCAL
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
-from maxk_lab.sweeps.run.backends.backend import MakeBackend
-from maxk_lab.sweeps.run.drive import drive
+from maxk_lab.sweeps.run.backends.load import load_backend
+from maxk_lab.sweeps.run.drive import Work, drive
 from maxk_lab.sweeps.run.events import OnEvent
-from maxk_lab.sweeps.run.lock import locked
+from maxk_lab.sweeps.run.leases import Driver, OthersError
 from maxk_lab.sweeps.run.progress import checked_statuses, to_measure
-from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.shards.telling import PackingTeller
-from maxk_lab.sweeps.run.workers.worker import Task
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweeps.run.tasks import forget, tasks_of
+from maxk_lab.sweeps.spec.load import spec_hash_without_execution
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The state of the selected cells after a run, by id.
 
-    `failed` includes `failed_before`, which were not run again. `missing` have no record though
-    they were selected: somebody has removed what was written.
+    `done` and `failed` include what other drivers have measured meanwhile, `failed` also
+    `failed_before`, which were not run again. `missing` have no record though they were selected:
+    somebody has removed what was written, or they were `left` to go on without this process.
     """
 
     done: tuple[str, ...]
@@ -53,115 +49,112 @@ def execute(
     only: str | None = None,
     force: bool = False,
     retry_failed: bool = False,
+    detach: bool = False,
     on_event: OnEvent = lambda name, payload: None,
     measure: str | None = None,
 ) -> Outcome:
-    """Measure the cells of `plan` that `run` lacks, and keep each.
+    """Measure the cells of `plan` that `run` lacks by the backend of its spec, and keep each.
 
-    The backend that `execution` in the spec names does it, in `jobs` worker processes if it is this
-    machine. Records are reused, failed ones too unless `retry_failed`; `force` measures everything
-    that `only` selects again, with nothing from the cache that they could use, and replaces each
-    record once its successor is there. `measure` names the `module:function` that measures a unit,
-    in place of that of its study. `on_event(name, payload)` is called in this process. Raises
-    `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped; the same call
-    later goes on from there.
+    Other processes may do the same in the same run, here or on other machines: no unit is measured
+    by two of them. Records are reused, failed ones too unless `retry_failed`; `force` measures
+    everything that `only` selects again, with nothing from the cache that they could use, and
+    replaces each record once its successor is there. With `detach` this returns when the backend
+    has all units, and they go on without this process. `measure` names the `module:function` that
+    measures a unit, in place of that of its study. `on_event(name, payload)` is called in this
+    process. Raises `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped;
+    the same call later goes on from there.
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
-    started, execution = time.monotonic(), plan.spec.execution
-    make_backend: MakeBackend = load(BACKENDS.get(execution.backend).implementation, "backend ")
+    started = time.monotonic()
     selected = select(plan, only)
-    with locked(run.root):
+    execution = plan.spec.execution
+    make_backend = load_backend(execution)
+    with Driver(run.root, spec_hash=spec_hash_without_execution(plan.spec)) as driver:
         run.cells_path.mkdir(parents=True, exist_ok=True)
-        for folder in (run.root, run.cells_path, run.cache_path):
-            remove_partials(folder)
-        before = {c: state for c, state in checked_statuses(plan, run).items() if c in selected}
-        to_do = to_measure(before, force=force, retry_failed=retry_failed)
-        for unit in plan.units if execution.backend == LOCAL else ():
-            if any(cell.id in to_do for cell in unit.cells):
-                unit.check_machine()
+        driver.remove_leftovers([run.root, run.cells_path, run.cache_path])
+        states = {c: state for c, state in checked_statuses(plan, run).items() if c in selected}
+        to_do = to_measure(states, force=force, retry_failed=retry_failed)
+        if make_backend.here:
+            for unit in plan.units:
+                if any(cell.id in to_do for cell in unit.cells):
+                    unit.check_machine()
         run.write_spec(plan.spec)
-        again = to_do if force else {c for c in to_do if before[c] != "missing"}
-        if again:
-            others = {*(cell.id for cell in plan.cells), *run.ids()} - again
-            _forget(run, again, keep=others if force else None)
+        _forget(plan, run, driver, to_do, states, force=force)
         stale = tuple(run.stale(plan))
-        tasks = _tasks(plan, to_do, run, measure)
+        there = set(run.ids())
+        work = Work(
+            tasks_of(plan, to_do, run, measure),
+            {cell_id: run.fingerprint(cell_id) for cell_id in to_do if cell_id in there},
+        )
         tell = PackingTeller(run, on_event)
         tell(
             "run_started",
             cell_ids=_in_order(plan, to_do),
-            units=len(tasks),
+            units=len(work.tasks),
             jobs=jobs,
-            cells=len(before),
+            cells=len(states),
         )
         if stale:
             tell("stale", cell_ids=list(stale))
         if run.problems:
             tell("damaged", problems=run.problems)
         try:
-            if tasks:
-                with make_backend(run, execution, min(jobs, len(tasks))) as backend:
-                    drive(tasks, run, backend, tell, retries=execution.retries)
+            if work.tasks:
+                with make_backend(run, execution, min(jobs, len(work.tasks))) as backend:
+                    drive(
+                        work,
+                        run,
+                        backend,
+                        driver,
+                        tell,
+                        retries=execution.retries,
+                        detach=detach,
+                    )
         except KeyboardInterrupt:
             tell("interrupted")
             raise
         after = checked_statuses(plan, run)
-        tell.pack_all()
+        # Nobody writes there any more: else whoever comes last packs.
+        with suppress(OthersError), driver.alone("the packing of records"):
+            tell.pack_all()
         tell("run_finished")
     return Outcome(
         done=tuple(c for c in _in_order(plan, to_do) if after[c] == "done"),
         failed=tuple(c for c in _in_order(plan, selected) if after[c] == "failed"),
         skipped=plan.skipped,
-        reused=tuple(c for c, state in before.items() if c not in to_do and state == "done"),
+        reused=tuple(c for c, state in states.items() if c not in to_do and state == "done"),
         seconds=time.monotonic() - started,
         failed_before=tuple(
-            c for c, state in before.items() if c not in to_do and state == "failed"
+            c for c, state in states.items() if c not in to_do and state == "failed"
         ),
         stale=stale,
         missing=tuple(c for c in _in_order(plan, selected) if after[c] == "missing"),
     )
 
 
-def _forget(run: RunDirectory, again: Set[str], *, keep: Set[str] | None) -> None:
-    """Remove what the cache keeps of these cells alone: to be measured anew is not to resume.
-
-    With `keep`, what cells share goes as well, such as pools, whose names do not tell the code that
-    they were drawn with; what is left belongs to a cell of `keep` alone, such as its trained
-    policy.
-    """
-    for path in list(run.cache_path.glob("*")):
-        named = set(re.split("[^0-9A-Za-z]+", path.name))
-        if not named & again and (keep is None or named & keep):
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def _tasks(plan: Plan, to_do: set[str], run: RunDirectory, measure: str | None) -> list[Task]:
-    units = {
-        unit.id: replace(unit, cells=tuple(c for c in unit.cells if c.id in to_do))
-        for unit in plan.units
-        if any(cell.id in to_do for cell in unit.cells)
-    }
-    provenance = collect_provenance() if units else {}
-    return [
-        Task(
-            key=key,
-            label=unit.label,
-            shares=unit.shares,
-            work=sum(unit.work().values()),
-            unit=unit.as_dict(),
-            cells=tuple(cell.as_dict() for cell in unit.cells),
-            root=str(run.root.absolute()),
-            measure=measure or f"{STUDIES.get(unit.study).implementation}.worker:measure",
-            provenance=provenance,
-            on_device=unit.on_device,
-        )
-        for key, unit in units.items()
-    ]
+def _forget(
+    plan: Plan,
+    run: RunDirectory,
+    driver: Driver,
+    to_do: Set[str],
+    states: Mapping[str, str],
+    *,
+    force: bool,
+) -> None:
+    """Remove what the cache keeps of cells that are measured anew, but for what others work on."""
+    if force:
+        others = {*(cell.id for cell in plan.cells), *run.ids()} - to_do
+        with driver.alone("--force"):
+            forget(run, to_do, keep=others)
+        return
+    again = {cell_id for cell_id in to_do if states[cell_id] != "missing"}
+    if again:
+        for unit in plan.units:
+            ids = {cell.id for cell in unit.cells}
+            if again & ids and driver.holder(unit.id) is not None:
+                again -= ids
+        forget(run, again, keep=None)
 
 
 def _in_order(plan: Plan, ids: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Literal
 from maxk_lab.errors import LabError
 from maxk_lab.files import PARTIAL, check_archive, read_regular, write_atomically
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.lock import locked
+from maxk_lab.sweeps.run.leases import exclusive
 from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.shards.packing import drop_replaced
@@ -90,7 +90,7 @@ def repair(run: RunDirectory) -> tuple[list[Path], list[Path]]:
     What is moved lies in `<run>/damaged/`, beside all that was moved there before. Raises
     `LabError` while a run is at work there.
     """
-    with locked(run.root):
+    with exclusive(run.root, "fsck --repair"):
         found = examine(run)
         moved = [_moved_aside(run, one) for one in found.damaged]
         # Also what a damaged file had replaced: it is not to come to light again.

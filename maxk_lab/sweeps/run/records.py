@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -142,6 +143,17 @@ class RunDirectory:
         """
         planned = {cell.id for cell in plan.cells} - self._readings.older
         return [one for one in self.ids() if one not in planned]
+
+    def fingerprint(self, cell_id: str) -> str | None:
+        """Return a hash of the bytes of a record, sound or not; None where there is none.
+
+        What others have packed since `ids` was called last is not seen.
+        """
+        try:
+            data = self.cells.peek(cell_id)
+        except (OSError, ValueError) as error:
+            return str(error)
+        return None if data is None else hashlib.sha256(data).hexdigest()
 
     def pack(self, only: Collection[str] | None = None) -> int:
         """Pack sound records into shards by a thousand, and return how many were packed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,11 +10,13 @@ from typing import Any, ClassVar
 import pytest
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run import drive as drive_module
 from maxk_lab.sweeps.run.backends.backend import Told
-from maxk_lab.sweeps.run.drive import drive
+from maxk_lab.sweeps.run.drive import Work, drive
 from maxk_lab.sweeps.run.events import Teller
-from maxk_lab.sweeps.run.execute import _tasks
+from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.run.tasks import tasks_of
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -23,11 +26,13 @@ Answer = Callable[[Task, int], list[Told]]
 class Scripted:
     """A backend that answers each task as `answer(task, times submitted)` says."""
 
+    here: ClassVar[bool] = False
     leases_itself: ClassVar[bool] = False
 
     def __init__(self, answer: Answer, room: int = 2) -> None:
         self._answer, self._free = answer, room
         self.submitted: list[Task] = []
+        self.withdrawn: list[str] = []
         self.most = 0
         self._due: list[list[Told]] = []
         self.detached = self.asked_to_leave = False
@@ -47,10 +52,12 @@ class Scripted:
             for told in self._due:
                 yield Told(told[-1].key, "left", {})
             self._due = []
-        elif self._due:
+        elif self._due and self._due[0]:
             yield from self._due.pop(0)
 
-    def withdraw(self, key: str) -> None: ...
+    def withdraw(self, key: str) -> None:
+        self.withdrawn.append(key)
+        self._due = [due for due in self._due if due and due[0].key != key]
 
     def leave(self) -> None:
         self.asked_to_leave = True
@@ -71,7 +78,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 @pytest.fixture
 def tasks(plan: Plan, run: RunDirectory) -> list[Task]:
-    return _tasks(plan, {cell.id for cell in plan.cells}, run, None)
+    return tasks_of(plan, {cell.id for cell in plan.cells}, run, None)
 
 
 def measured(task: Task, times: int) -> list[Told]:
@@ -96,7 +103,9 @@ def go(
 ) -> list[tuple[str, dict[str, Any]]]:
     told: list[tuple[str, dict[str, Any]]] = []
     teller = Teller(run.events_path, lambda name, payload: told.append((name, payload)))
-    drive(tasks, run, backend, teller, **options)
+    before = options.pop("before", {})
+    with Driver(run.root, spec_hash="") as driver:
+        drive(Work(tasks, before), run, backend, driver, teller, **options)
     return told
 
 
@@ -182,3 +191,90 @@ def test_what_is_told_of_an_unknown_unit_is_passed_over(
 
     assert all(payload["key"] != "0" * 16 for _, payload in go(tasks, run, Scripted(answer)))
     assert len(run.records(plan)) == 8
+
+
+def record_of(cell: dict[str, Any]) -> Record:
+    return Record(cell, "failed", None, "by another", {}, {})
+
+
+def test_what_another_driver_has_measured_is_not_measured_again(
+    tasks: list[Task], run: RunDirectory, plan: Plan
+) -> None:
+    for cell in (*tasks[0].cells, tasks[1].cells[0]):
+        run.write(record_of(cell))
+    backend = Scripted(measured)
+    told = go(tasks, run, backend)
+    assert [(task.key, len(task.cells)) for task in backend.submitted] == [(tasks[1].key, 3)]
+    elsewhere = [payload["cells"] for name, payload in told if name == "measured_elsewhere"]
+    assert [len(cells) for cells in elsewhere] == [4, 1]
+    assert [name for name, _ in told].count("unit_finished") == 2
+
+
+def test_records_that_are_to_be_replaced_are_until_somebody_has_done_so(
+    tasks: list[Task], run: RunDirectory, plan: Plan
+) -> None:
+    for task in tasks:
+        for cell in task.cells:
+            run.write(record_of(cell))
+    before = {cell.id: run.fingerprint(cell.id) for cell in plan.cells}
+    anew = tasks[0].cells[0]
+    run.write(Record(anew, "failed", None, "by another, later", {}, {}))
+    backend = Scripted(measured)
+    go(tasks, run, backend, before=before)
+    assert sum(len(task.cells) for task in backend.submitted) == 7
+
+
+def test_a_unit_of_another_driver_is_waited_for_and_taken_when_it_is_given_free(
+    tasks: list[Task], run: RunDirectory, plan: Plan
+) -> None:
+    with Driver(run.root, spec_hash="") as other:
+        lease = other.take(tasks[0].key)
+        assert lease is not None
+
+        def answer(task: Task, times: int) -> list[Told]:
+            if task.key == tasks[1].key:
+                lease.release()
+            return measured(task, times)
+
+        backend = Scripted(answer)
+        told = go(tasks, run, backend)
+    assert [task.key for task in backend.submitted] == [tasks[1].key, tasks[0].key]
+    waited = [payload for name, payload in told if name == "elsewhere"]
+    assert len(waited) == 1
+    assert f"process {os.getpid()}" in waited[0]["driver"]
+
+
+def test_a_driver_that_does_not_wait_passes_over_what_others_have(
+    tasks: list[Task], run: RunDirectory, plan: Plan
+) -> None:
+    with Driver(run.root, spec_hash="") as other:
+        other.take(tasks[0].key)
+        backend = Scripted(measured)
+        go(tasks, run, backend, waiting=False)
+    assert [task.key for task in backend.submitted] == [tasks[1].key]
+
+
+def test_a_unit_whose_lease_is_lost_is_withdrawn_and_given_up(
+    tasks: list[Task], run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next generation of a lease is made by a driver that took this one for dead."""
+    monkeypatch.setattr(drive_module, "LOOK_SECONDS", 0.0)
+    stolen = run.root / "leases" / f"{tasks[0].key}.2"
+
+    def answer(task: Task, times: int) -> list[Told]:
+        if task.key == tasks[0].key and not stolen.exists() and times == 1:
+            stolen.write_text("another")
+            return []
+        return measured(task, times)
+
+    backend = Scripted(answer, room=1)
+
+    def give_free(name: str, payload: dict[str, Any]) -> None:
+        if name == "elsewhere":
+            stolen.unlink()
+
+    with Driver(run.root, spec_hash="") as driver:
+        teller = Teller(run.events_path, give_free)
+        drive(Work(tasks[:1]), run, backend, driver, teller)
+    assert backend.withdrawn == [tasks[0].key]
+    assert len(run.records(plan)) == 4

@@ -350,15 +350,24 @@ def test_records_stay_in_their_folder_when_a_worker_leaves_it(go: Go) -> None:
     assert len(go("wandering", run=run).done) == len(run.ids()) == 8
 
 
-def test_two_runs_in_one_folder_are_refused(go: Go, run: RunDirectory) -> None:
+def test_two_runs_in_one_folder_share_its_units(go: Go, run: RunDirectory, plan: Plan) -> None:
+    """The one that waits for the other goes on with what it had when it is killed."""
+    told: list[tuple[str, str]] = []
     with process(run, "stuck") as started:
         wait_until(lambda: run.ids())
-        with pytest.raises(LabError) as caught:
-            go()
-    assert str(caught.value) == (
-        f"{run.root} is in use by another run (process {started.pid}); wait for it or stop it"
-    )
-    assert go().done
+
+        def kill(name: str, payload: dict[str, Any]) -> None:
+            told.append((name, payload.get("unit", "")))
+            if name == "unit_finished":
+                started.kill()
+
+        outcome = go(on_event=kill)
+    first, second = (unit.label for unit in plan.units)
+    assert [unit for name, unit in told if name == "elsewhere"] == [first]
+    assert [unit for name, unit in told if name == "unit_started"] == [second, first]
+    assert len(outcome.done) == 7
+    assert len(outcome.reused) == 1
+    assert set(statuses(plan, run).values()) == {"done"}
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.run.events import Teller
-from maxk_lab.sweeps.run.lock import locked
+from maxk_lab.sweeps.run.leases import Driver
 
 
 @pytest.fixture
@@ -19,41 +20,17 @@ def theirs(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_lock_is_no_link(tmp_path: Path, theirs: Path) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / ".lock").symlink_to(theirs)
-    with pytest.raises(LabError, match="must be a regular file"), locked(run):
-        pass
-    assert theirs.read_text() == "kept"
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_the_lock_is_a_file(tmp_path: Path, make) -> None:
-    make(tmp_path / ".lock")
-    with pytest.raises(LabError, match="must be a regular file"), locked(tmp_path):
-        pass
-
-
-def test_the_lock_names_its_process_while_it_is_held(tmp_path: Path) -> None:
-    for _ in range(2):
-        with locked(tmp_path):
-            assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
-            with pytest.raises(LabError, match=f"process {os.getpid()}"), locked(tmp_path):
-                pass
-        assert (tmp_path / ".lock").read_text() == ""
-
-
-@pytest.mark.parametrize("name", ["cells", "cache", "damaged", "wandb"])
+@pytest.mark.parametrize("name", ["cells", "cache", "damaged", "drivers", "leases", "wandb"])
 def test_no_folder_of_a_run_is_a_link_but_its_own(tmp_path: Path, name: str) -> None:
     run, other, linked = tmp_path / "run", tmp_path / "other", tmp_path / "linked"
     run.mkdir()
     other.mkdir()
     linked.symlink_to(run)
-    with locked(linked):
-        assert (run / ".lock").exists()
+    with Driver(linked, spec_hash=""):
+        assert list((run / "drivers").iterdir())
+    shutil.rmtree(run / name, ignore_errors=True)
     (run / name).symlink_to(other)
-    with pytest.raises(LabError, match=f"{name} is a symbolic link"), locked(run):
+    with pytest.raises(LabError, match=f"{name} is a symbolic link"), Driver(run, spec_hash=""):
         pass
     assert list(other.iterdir()) == []
 

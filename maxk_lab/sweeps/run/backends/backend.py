@@ -7,7 +7,7 @@ has a unit measured somewhere; on every node that is done by the worker processe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -46,11 +46,18 @@ class Told(NamedTuple):
 
 
 class Backend(Protocol):
-    """A place where units are measured; a context manager that frees what it took at its end."""
+    """A place where units are measured; a context manager that frees what it took at its end.
 
+    It is made for a run, with the execution block of its spec and the number of `--jobs`.
+    """
+
+    # Whether units are measured on this machine, which must have what they need.
+    here: ClassVar[bool]
     # Whether the units are leased where they are measured. Else the driver leases each one before
     # it submits it, and gives it free when it has ended.
     leases_itself: ClassVar[bool]
+
+    def __init__(self, run: RunDirectory, execution: Execution, jobs: int) -> None: ...
 
     @property
     def room(self) -> int:
@@ -89,7 +96,3 @@ class Backend(Protocol):
         trace: TracebackType | None,
     ) -> None:
         """End what is running, within seconds, unless it was detached."""
-
-
-# What the row of a backend names: made for a run, with its execution block and `--jobs`.
-MakeBackend = Callable[["RunDirectory", "Execution", int], Backend]

@@ -34,6 +34,7 @@ class LocalBackend:
     device for any worker.
     """
 
+    here: ClassVar[bool] = True
     leases_itself: ClassVar[bool] = False
 
     def __init__(self, run: RunDirectory, execution: Execution, jobs: int) -> None:

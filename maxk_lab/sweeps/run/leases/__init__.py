@@ -23,6 +23,6 @@ those that register waiting; `exclusive(root)` does the same for commands that a
 from maxk_lab.sweeps.run.leases.driver import Driver, exclusive
 from maxk_lab.sweeps.run.leases.info import DriverInfo
 from maxk_lab.sweeps.run.leases.lease import Lease
-from maxk_lab.sweeps.run.leases.registration import registered
+from maxk_lab.sweeps.run.leases.registration import OthersError, registered
 
-__all__ = ["Driver", "DriverInfo", "Lease", "exclusive", "registered"]
+__all__ = ["Driver", "DriverInfo", "Lease", "OthersError", "exclusive", "registered"]

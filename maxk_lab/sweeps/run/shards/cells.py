@@ -104,6 +104,13 @@ class Cells:
                 self._look()
         raise FileNotFoundError(f"no record of {cell_id}")
 
+    def peek(self, cell_id: str) -> bytes | None:
+        """Return the same, or None without a record, as of the last look at the folder."""
+        try:
+            return read_regular(f"{self.folder}/{cell_id}{RECORD}", MOST_BYTES)
+        except FileNotFoundError:
+            return self.read(cell_id) if cell_id in self._packed else None
+
     def salvaged(self, cell_id: str) -> bytes:
         """Return what is left of a damaged record in a shard, still compressed if need be."""
         archive = self._archive(cell_id)
