@@ -111,11 +111,11 @@ def test_a_cell_that_ends_its_worker_fails_alone(
 def test_a_cell_that_takes_too_long_fails_alone_as_the_file_says(
     site: Site, go: Go, run: RunDirectory, tmp_path: Path
 ) -> None:
-    outcome = go("one_stuck", "execution.timeout=1", only="seed=0")
+    outcome = go("one_stuck", "execution.timeout=5", only="seed=0")
     plan = plan_for(site, tmp_path)
     errors = [record.error or "" for record in run.records(plan) if record.status == "failed"]
     assert len(outcome.failed) == len(errors) == 1
-    assert "execution.timeout, 1 s" in errors[0]
+    assert "execution.timeout, 5 s" in errors[0]
     assert len(outcome.done) == 3
 
 
