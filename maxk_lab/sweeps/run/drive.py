@@ -178,7 +178,7 @@ class _Driving:
         payload = dict(told.payload)
         if told.name == "cache_file":
             keep_in_cache(self.run, payload["name"], payload["data"])
-            return ()
+            return
         if told.name in ("cell_done", "cell_failed"):
             data = payload.pop("record", None)
             if data is not None:

@@ -46,6 +46,7 @@ class RayBackend:
     to others the files that a unit can use travel along with it, and new ones back.
     """
 
+    here: ClassVar[bool] = False
     leases_itself: ClassVar[bool] = False
 
     def __init__(self, run: RunDirectory, execution: Execution, jobs: int) -> None:
