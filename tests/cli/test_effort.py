@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from sweep_files import plan_of
 
+from maxk_lab.cli.effort import Effort, effort_left
 from maxk_lab.cli.tracker import Tracker, UnitState
 from maxk_lab.studies.training.plan import EVALUATION_COST
 from maxk_lab.sweeps.plan.needs import SECONDS
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.records import RunDirectory
 
 from .conftest import TAUGHT
 
@@ -94,6 +96,53 @@ def test_ways_of_decoding_cost_samples_on_all_instances_at_each_of_the_last_eval
     )
     trajectories = 2 * (4 * (2 * 4 + 1) + 3 * (3 * 4 + 1))
     assert after - before == pytest.approx(EVALUATION_COST * 6 * trajectories)
+
+
+def effort(folder: Path, *overrides: str, jobs: int = 1) -> Effort:
+    plan = planned(folder, *overrides)
+    run = RunDirectory(folder / "run")
+    return effort_left(plan, run, {cell.id: "missing" for cell in plan.cells}, jobs)
+
+
+def test_effort_here_is_that_of_the_processes(tmp_path: Path) -> None:
+    one, three = effort(tmp_path), effort(tmp_path, jobs=3)
+    assert one.seconds == one.work == pytest.approx(3 * three.seconds)
+    assert one.node_hours * 3600 == pytest.approx(one.seconds)
+    assert three.sentence().startswith(
+        "about 0 s with 3 processes of this machine; less than 0.01 "
+    )
+    assert " with 1 process of this machine; " in one.sentence()
+    assert one.sentence().endswith(
+        "less than 0.01 node hours (a rough guess: nothing has been timed yet)"
+    )
+
+
+def test_effort_on_a_cluster_tells_how_units_are_packed(tmp_path: Path) -> None:
+    long = "training.steps=40000000"
+    slurm = ("execution.backend=slurm", "execution.cpus=2", "execution.gpus=0.5")
+    found = effort(tmp_path, long, *slurm)
+    # Two gradient units and four trainings, which are as long as each other.
+    assert found.packs == (1,) * 6
+    assert found.work > 4 * 3600
+    assert found.seconds == pytest.approx(found.work / 4, rel=0.01)
+    assert found.node_hours == pytest.approx(found.work / 3600)
+    assert "on slurm once its jobs run: 6 jobs of 1 unit, each on 2 cores and 0.5 GPU; " in (
+        found.sentence()
+    )
+    found = effort(tmp_path, long, *slurm, "execution.pack=5", "execution.array=1")
+    assert found.packs == (3, 3)
+    assert found.seconds == pytest.approx(found.work)
+    assert "2 jobs of 3 units, each on 2 cores and 0.5 GPU, at most 1 at once; " in found.sentence()
+    found = effort(tmp_path, *slurm, "execution.array=4")
+    assert found.packs == (6,)
+    assert found.as_json()["packs"] == [6]
+
+
+def test_effort_on_ray_is_that_of_its_slots(tmp_path: Path) -> None:
+    ray = ("execution.backend=ray", "execution.slots=3")
+    found = effort(tmp_path, *ray, jobs=2)
+    assert (found.workers, found.packs) == (3, None)
+    assert "on ray with 3 units at once, each on 1 core; " in found.sentence()
 
 
 # Seconds of processor time of one cell, without the start of the program.

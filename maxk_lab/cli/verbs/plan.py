@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maxk_lab.cli import configuration, options, runs
-from maxk_lab.cli.console import console, duration, emit_json, print_table, say, warn
-from maxk_lab.cli.effort import seconds_left
+from maxk_lab.cli.console import console, emit_json, print_table, say, warn
+from maxk_lab.cli.effort import effort_left
 from maxk_lab.memory import never_collected
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _count(state: dict[str, str], status: str, cells: Iterable[Cell]) -> int:
 def _as_json(
     planned: Plan, state: dict[str, str], directory: RunDirectory, jobs: int
 ) -> dict[str, Any]:
-    seconds, measured = seconds_left(planned, directory, jobs)
+    effort = effort_left(planned, directory, state, jobs)
     return {
         "name": directory.name,
         "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in planned.cells],
@@ -92,8 +92,9 @@ def _as_json(
         "stale": directory.stale(planned),
         "advice": {kind: list(study.advice()) for kind, study in planned.spec.studies.items()},
         "counts": {status: _count(state, status, planned.cells) for status in STATUSES},
-        "seconds_left": seconds,
-        "seconds_left_from": "units of this run" if measured else "a rough guess",
+        "seconds_left": effort.seconds,
+        "seconds_left_from": "units of this run" if effort.measured else "a rough guess",
+        "execution": effort.as_json(),
     }
 
 
@@ -152,13 +153,7 @@ def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory,
     if stale:
         out.print(f"{len(stale)} stale records of an earlier spec or version; they are not used")
     if _count(state, "missing", planned.cells):
-        seconds, measured = seconds_left(planned, directory, jobs)
-        source = (
-            "from units of this run" if measured else "a rough guess: nothing has been timed yet"
-        )
-        out.print(
-            f"about {duration(seconds)} with {jobs} process{'' if jobs == 1 else 'es'} ({source})"
-        )
+        out.print(effort_left(planned, directory, state, jobs).sentence())
 
 
 def _describe(unit: Unit) -> str:

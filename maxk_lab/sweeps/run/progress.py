@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from statistics import fmean
 from typing import Literal
 
+from maxk_lab.sweeps.plan.cells import Unit
+from maxk_lab.sweeps.plan.needs import SECONDS
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 
@@ -41,8 +43,20 @@ def to_measure(states: Mapping[str, State], *, force: bool, retry_failed: bool) 
 def estimate_seconds(plan: Plan, run: RunDirectory) -> float | None:
     """Return the seconds that one worker needs for the missing cells; None where none was timed.
 
-    Cells of a unit share the work that dominates: a unit with anything missing counts as a whole
-    one, at the mean time of the units of its study and stage, or of all where these have none.
+    They are those of `seconds_of_units`.
+    """
+    times, measured = seconds_of_units(plan, run, statuses(plan, run))
+    return sum(times.values()) if measured else None
+
+
+def seconds_of_units(
+    plan: Plan, run: RunDirectory, state: Mapping[str, str]
+) -> tuple[dict[str, float], bool]:
+    """Return the seconds of every unit with a missing cell, and whether any unit has been timed.
+
+    Cells of a unit share the work that dominates: it counts as a whole one, at the mean time of the
+    units of its study and stage, or of all where these have none. Where nothing has been timed, it
+    is a guess from its work.
     """
     seconds = {
         record.cell["id"]: float(record.timings["seconds"])
@@ -50,16 +64,18 @@ def estimate_seconds(plan: Plan, run: RunDirectory) -> float | None:
         if record.status == "done" and "seconds" in record.timings
     }
     spent: dict[Kind, list[float]] = defaultdict(list)
-    missing: list[Kind] = []
-    state = statuses(plan, run)
+    missing: dict[str, Unit] = {}
     for unit in plan.units:
         if any(state[cell.id] == "missing" for cell in unit.cells):
-            missing.append((unit.study, unit.stage))
+            missing[unit.id] = unit
         if any(cell.id in seconds for cell in unit.cells):
             spent[unit.study, unit.stage].append(
                 sum(seconds.get(cell.id, 0.0) for cell in unit.cells)
             )
     if not spent:
-        return None
+        return {key: SECONDS * sum(unit.work().values()) for key, unit in missing.items()}, False
+    means = {kind: fmean(times) for kind, times in spent.items()}
     overall = fmean(value for values in spent.values() for value in values)
-    return sum(fmean(spent[kind]) if kind in spent else overall for kind in missing)
+    return {
+        key: means.get((unit.study, unit.stage), overall) for key, unit in missing.items()
+    }, True
