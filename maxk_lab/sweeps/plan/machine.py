@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 # Files in which a container is told its limit, of both versions of control groups.
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
+# Every unit of a plan asks.
+@lru_cache(maxsize=8)
 def memory_of_machine(limits: tuple[str, ...] = LIMITS) -> int | None:
     """Return the bytes of memory that there are, or that are allowed; None where nobody tells."""
     found = [limit for path in limits if (limit := _limit(Path(path))) is not None]

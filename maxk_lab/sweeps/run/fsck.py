@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from maxk_lab.errors import LabError
 from maxk_lab.files import PARTIAL, check_archive, read_regular, write_atomically
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.cells import Cell
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.leases import exclusive
 from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -72,12 +73,10 @@ def examine(run: RunDirectory) -> Examination:
         files.append(Finding(run.cells_path, DAMAGED, str(error)))
         ids = []
     files += [Finding(path, DAMAGED, why) for path, why in run.cells.lost.items()]
-    planned = set() if plan is None else {cell.id for cell in plan.cells}
-    if plan is not None and ids:
-        run.records(plan)  # as a report reads them
+    planned = {} if plan is None else {cell.id: cell for cell in plan.cells}
     there = set(ids)
     return Examination(
-        tuple(_record(run, cell_id, plan, planned) for cell_id in ids),
+        tuple(_record(run, cell_id, planned, known=plan is not None) for cell_id in ids),
         tuple(files),
         None if plan is None else len(plan.cells),
         () if plan is None else tuple(c.id for c in plan.cells if c.id not in there),
@@ -101,8 +100,11 @@ def repair(run: RunDirectory) -> tuple[list[Path], list[Path]]:
     return moved, left
 
 
-def _record(run: RunDirectory, cell_id: str, plan: Plan | None, planned: set[str]) -> Finding:
-    record = run.read(cell_id)
+def _record(
+    run: RunDirectory, cell_id: str, planned: Mapping[str, Cell], *, known: bool
+) -> Finding:
+    """Look at a record as a report reads it; where it is `known` what is planned, as planned."""
+    record = run.read_once(cell_id, planned.get(cell_id))
     path = run.cells.place(cell_id)
     if record is None:
         why = run.damaged.get(cell_id)
@@ -114,7 +116,7 @@ def _record(run: RunDirectory, cell_id: str, plan: Plan | None, planned: set[str
             record.content.check_points()
         except ValueError as error:
             return Finding(path, DAMAGED, str(error), cell_id)
-    if plan is not None and cell_id not in planned:
+    if known and cell_id not in planned:
         return Finding(path, "stale", "of another sweep file", cell_id)
     return Finding(path, record.status, cell=cell_id)
 

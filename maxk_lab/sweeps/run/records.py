@@ -100,6 +100,10 @@ class RunDirectory:
         """Return the record of a cell; None if absent, damaged or of an older version."""
         return self._readings.read(cell_id, self._readings.whole)
 
+    def read_once(self, cell_id: str, planned: Cell | None = None) -> Record | None:
+        """Return the same, without keeping it for the next reading."""
+        return self._readings.read(cell_id, Reading(Record.from_bytes), planned)
+
     def records(self, plan: Plan) -> list[Record]:
         """Return the records of the plan's cells in its order, failed too, with its setting."""
         return self._of_plan(plan, self._readings.whole)
