@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from maxk_lab.statistics.design import GROUPS_TO_SEE
 from maxk_lab.statistics.deviations import Deviations
@@ -207,7 +207,7 @@ def _detectable(test: _Tests, tail: float) -> float:
 
     The error and the skewness were estimated, and are estimated anew where the bias is looked for.
     """
-    t, power = test.along.farthest(tail), float(special.ndtri(AIMED))
+    t, power = test.along.farthest(tail), float(scipy.special.ndtri(AIMED))
     of_error, of_skewness = test.roughness
     # The c that solves (c − t)² = z² (1 + (c² + t²) v/4 + 2 w (t²/3)²), v and w the roughness.
     share = power**2 * of_error / 4

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from maxk_lab.fields import Count, Numbers, Recorded, Sizes, check_lengths
 from maxk_lab.statistics.spread import without_skewness
@@ -114,7 +114,7 @@ class Deviation:
         told = (error > 0) & (self.carrying >= min(CARRYING, self.freedom / 2))
         error = np.where(told, error, 1.0)
         t = without_skewness(self.mean / error, self.third / error**3)
-        tail = special.stdtr(self.freedom, -np.abs(t) if two_sided else -t)
+        tail = scipy.special.stdtr(self.freedom, -np.abs(t) if two_sided else -t)
         found: Array = np.where(told, np.minimum((1 + two_sided) * tail, 1.0), 1.0)
         return found
 

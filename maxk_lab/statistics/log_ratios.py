@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy import special
+import scipy
 
 from maxk_lab.statistics.errors import (
     LIKE_THESE,
@@ -101,7 +101,7 @@ def stays_less(a: Units, b: Units) -> bool:
     stratum = np.append(a.stratum, a.stratum[farthest])
     errors = over_instances(values[np.newaxis], Strata.told_by(stratum))
     spread = errors.spread(np.ones(1))
-    return bool(spread.mean + special.stdtrit(errors.freedom, 0.975) * spread.error < 0)
+    return bool(spread.mean + scipy.special.stdtrit(errors.freedom, 0.975) * spread.error < 0)
 
 
 def _tangents(row: MeasureRow, means: Array) -> tuple[Tangent, Tangent]:

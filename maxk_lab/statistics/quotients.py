@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from maxk_lab.catalogue import load
 from maxk_lab.statistics.errors import Errors
@@ -134,6 +134,6 @@ def _crossing(excess: Callable[[float], float], step: float) -> float:
     inner = 0.0
     for _ in range(FARTHEST):
         if excess(step) >= 0:
-            return float(optimize.brentq(excess, inner, step, xtol=1e-9 * abs(step)))
+            return float(scipy.optimize.brentq(excess, inner, step, xtol=1e-9 * abs(step)))
         inner, step = step, 1.5 * step
     return math.copysign(math.inf, step)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 # A few values that lack the tail of all others show too little skewness: where they are drawn anew,
 # by so much more it is corrected. At 1 the means of 16 log-normal(1.5) or Pareto(2.5) values are
@@ -41,7 +41,7 @@ def one_without_skewness(t: float, skewness: float) -> float:
 
 def reach_of_t(freedom: float, tail: float) -> float:
     """How far from 0 Student's t has this one-sided p-value."""
-    return float(-special.stdtrit(freedom, tail))
+    return float(-scipy.special.stdtrit(freedom, tail))
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,13 @@ class Spread:
 
     def p_above(self) -> float:
         """P(at least so far above 0) where the mean is 0; 1 where nothing varies."""
-        return float(special.stdtr(self.freedom, -self.t())) if self.error > 0 else 1.0
+        return float(scipy.special.stdtr(self.freedom, -self.t())) if self.error > 0 else 1.0
 
     def p_apart(self) -> float:
         """P(at least so far from 0, on either side) where the mean is 0; 1 where nothing varies."""
-        return float(2 * special.stdtr(self.freedom, -abs(self.t()))) if self.error > 0 else 1.0
+        return (
+            float(2 * scipy.special.stdtr(self.freedom, -abs(self.t()))) if self.error > 0 else 1.0
+        )
 
     def ends(self, level: float) -> tuple[float, float]:
         """The ends of the two-sided interval: the values of the mean that are not rejected."""

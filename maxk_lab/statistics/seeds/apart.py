@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from scipy import special
+import scipy
 
 # How often one of several normal seeds is named by chance.
 FALSE_ALARM = 0.05
@@ -31,7 +31,7 @@ def outlying(values: Sequence[float], noise: float = 0.0, alpha: float = FALSE_A
     if away <= 1e-9 * float(np.abs(found).max()):
         return None
     t = away / spread / math.sqrt(len(found) / len(others)) if spread > 0 else math.inf
-    p_value = 2 * len(found) * float(special.stdtr(len(others) - 1, -t))
+    p_value = 2 * len(found) * float(scipy.special.stdtr(len(others) - 1, -t))
     return which if p_value < alpha else None
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.errors import LIKE_THESE
@@ -78,9 +78,9 @@ def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
     mean, error = float(found.mean()), float(_error(found))
     if within.bounded:
         share = within.share(mean)
-        away = special.logit(share) - special.logit(within.share(0.0))
+        away = scipy.special.logit(share) - scipy.special.logit(within.share(0.0))
         mean, error = float(away), error / (within.high - within.low) / (share * (1 - share))
-    return 2 * float(special.stdtr(len(found) - 1, -abs(mean / error)))
+    return 2 * float(scipy.special.stdtr(len(found) - 1, -abs(mean / error)))
 
 
 def over_instances(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
@@ -138,7 +138,7 @@ def _logit_ends(values: Array, point: float, within: Range) -> Array:
     span = within.high - within.low
     share = np.clip((values.mean(axis=0) - within.low) / span, 0, 1)
     half = point * _error(values) / span / (share * (1 - share))
-    found: Array = within.low + span * special.expit(special.logit(share) + _both(half))
+    found: Array = within.low + span * scipy.special.expit(scipy.special.logit(share) + _both(half))
     return found
 
 
@@ -160,4 +160,4 @@ def _both(half: Any) -> Array:
 
 
 def _point(seeds: int, level: float) -> float:
-    return float(special.stdtrit(seeds - 1, (1 + level) / 2))
+    return float(scipy.special.stdtrit(seeds - 1, (1 + level) / 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scipy import special
+import scipy
 
 
 def counted(ones: float, count: int, level: float) -> tuple[float, float]:
@@ -12,6 +12,8 @@ def counted(ones: float, count: int, level: float) -> tuple[float, float]:
     covers at least as often.
     """
     tail = (1 - level) / 2
-    low = 0.0 if ones <= 0 else float(special.betaincinv(ones, count - ones + 1, tail))
-    high = 1.0 if ones >= count else float(special.betaincinv(ones + 1, count - ones, 1 - tail))
+    low = 0.0 if ones <= 0 else float(scipy.special.betaincinv(ones, count - ones + 1, tail))
+    high = (
+        1.0 if ones >= count else float(scipy.special.betaincinv(ones + 1, count - ones, 1 - tail))
+    )
     return low, high

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
+import scipy
 
 from maxk_lab.ranges import ANYWHERE, SHARES, Range
 from maxk_lab.statistics.errors import LIKE_THESE
@@ -62,7 +62,7 @@ def iqm_interval(values: Array, *, level: float, within: Range = ANYWHERE) -> In
         return undefined(level, "one value: no interval")
     winsorised = np.clip(found, found[left_out], found[-left_out - 1])
     error = winsorised.std(ddof=1) * math.sqrt(len(found)) / kept
-    half = float(special.stdtrit(kept - 1, (1 + level) / 2)) * error
+    half = float(scipy.special.stdtrit(kept - 1, (1 + level) / 2)) * error
     value = float(iqm(values)[0])
     low, high = within.clamped(value - half), within.clamped(value + half)
     return Interval(value, low, high, level, question=LIKE_THESE)
