@@ -119,6 +119,17 @@ def test_a_cell_that_takes_too_long_fails_alone_as_the_file_says(
     assert len(outcome.done) == 3
 
 
+def test_a_cell_that_takes_too_much_memory_fails_alone(
+    site: Site, go: Go, run: RunDirectory, tmp_path: Path
+) -> None:
+    more = ("gradient.grid.n=[4, 8]", "gradient.grid.k=1")
+    outcome = go("greedy", *more, "execution.memory=300MB", "execution.retries=0", only="seed=1")
+    assert (len(outcome.done), len(outcome.failed)) == (3, 1)
+    records = run.records(plan_for(site, tmp_path, *more))
+    (error,) = [record.error or "" for record in records if record.status == "failed"]
+    assert error == "took more than execution.memory, 300 MB. To try again: --retry-failed"
+
+
 def test_an_interrupted_run_goes_on_where_it_stopped(
     site: Site, go: Go, run: RunDirectory, tmp_path: Path
 ) -> None:

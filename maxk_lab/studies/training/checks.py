@@ -169,8 +169,13 @@ def _check_amp(entry: _Entry, policy: Mapping[str, Any], source: Source) -> None
 
 
 def _check_device(study: Study, name: str, source: Source) -> None:
+    if study.device != "cuda":
+        return
     reason = capability_refusal(name, "cuda")
-    if study.device == "cuda" and reason is not None:
+    execution = source.tree.get("execution")
+    if reason is None and isinstance(execution, Mapping) and execution.get("gpus") == 0:
+        reason = "execution.gpus is 0, so that no unit sees a device"
+    if reason is not None:
         source.add(("training", "device"), f"cuda: {reason}")
 
 

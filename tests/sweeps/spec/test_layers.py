@@ -184,6 +184,24 @@ def test_what_is_wrong_with_a_configuration_is_told(
     assert expected in refused(resolve, config=config)[0]
 
 
+def refusal_of(path: str) -> SpecError:
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    return caught.value
+
+
+def test_a_device_that_no_unit_may_see(write: Write) -> None:
+    text = SMALL.replace("{name: bandit, arms: 4}", "{name: tsp}") + (
+        "execution: {gpus: 0}\n"
+        "training: {device: cuda, grid: {estimator: maxk, baseline: none, n: 4, k: 1}}\n"
+    )
+    assert "must be a mapping" in str(refusal_of(write(text.replace("{gpus: 0}", "0"))))
+    why = "9:20: training.device: cuda: execution.gpus is 0, so that no unit sees a device"
+    assert str(refusal_of(write(text))) == f"sweep.yaml:{why}"
+    assert load_spec(write(text), ["execution.gpus=1"]).execution.gpus == 1
+    assert load_spec(write(text), ["training.device=auto"]).execution.gpus == 0
+
+
 def test_all_problems_are_told_at_once(resolve: Resolve) -> None:
     told = refused(
         resolve, "{memory: big}", "execution.cpus=0", config="execution: {retries: many, x: 1}"
