@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from maxk_lab import __version__
 from maxk_lab.cli.console import complain, say, tell
 from maxk_lab.cli.refusals import refusal
+from maxk_lab.cli.verbs.cancel import cancel
 from maxk_lab.cli.verbs.check import check
 from maxk_lab.cli.verbs.fsck import fsck
 from maxk_lab.cli.verbs.list import list_
@@ -18,6 +19,7 @@ from maxk_lab.cli.verbs.recommend import recommend
 from maxk_lab.cli.verbs.report import report
 from maxk_lab.cli.verbs.run import run
 from maxk_lab.cli.verbs.show import show
+from maxk_lab.cli.verbs.status import status
 from maxk_lab.cli.verbs.track import track
 from maxk_lab.cli.verbs.validate import validate
 from maxk_lab.errors import LabError
@@ -64,7 +66,8 @@ app = typer.Typer(
     epilog="Exit codes: 0 ok, 1 cells failed, records are damaged or a claim was refuted, "
     "2 your mistake, 130 interrupted.",
 )
-for verb in (run, plan, report, recommend, check, list_, show, validate, track, fsck):
+VERBS = (run, plan, status, cancel, report, recommend, check, list_, show, validate, track, fsck)
+for verb in VERBS:
     app.command(verb.__name__.removesuffix("_"))(verb)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import typer
 from maxk_lab.cli.console import complain, say
 from maxk_lab.cli.program import INTERRUPTED
 from maxk_lab.cli.refusals import refusal
-from maxk_lab.errors import RefusedError
+from maxk_lab.errors import LabError, RefusedError
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
@@ -22,11 +22,31 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import RunDirectory
 
 
-def execute_plan(plan: Plan, directory: RunDirectory, *, resume: str, **settings: Any) -> Outcome:
+def jobs_that_go_on(plan: Plan, *, detach: bool) -> bool:
+    """Return whether the backend has jobs that go on when this process ends.
+
+    Raises `LabError` where they would have to and do not.
+    """
+    from maxk_lab.sweeps.backends import BACKENDS
+
+    row = BACKENDS.get(plan.spec.execution.backend)
+    if detach and not row.queue:
+        able = ", ".join(row.name for row in BACKENDS if row.queue)
+        raise LabError(
+            f"--detach needs a backend whose jobs go on by themselves ({able}); what backend "
+            f"{row.name} measures ends with this command"
+        )
+    return bool(row.queue)
+
+
+def execute_plan(
+    plan: Plan, directory: RunDirectory, *, resume: str, beside: Sequence[str] = (), **settings: Any
+) -> Outcome:
     """Execute with a display.
 
     If interrupted, end with the command `resume` and exit code 130; where the system refuses what
-    it needs, as on a full disk, with 1.
+    it needs, as on a full disk, with 1. `beside` are lines on the jobs that go on all the same, if
+    there are any.
     """
     from maxk_lab.cli.progress import Bar, Lines
     from maxk_lab.cli.tracker import Tracker
@@ -37,8 +57,7 @@ def execute_plan(plan: Plan, directory: RunDirectory, *, resume: str, **settings
         with _terminate_as_interrupt(), display:
             return execute(plan, directory, on_event=display, **settings)
     except KeyboardInterrupt:
-        say("Interrupted; every finished cell is kept. Continue with:")
-        say(resume)
+        _say_interrupted(resume, beside)
         raise typer.Exit(INTERRUPTED) from None
     except (RefusedError, OSError, MemoryError) as error:
         refused = error if isinstance(error, RefusedError) else refusal(error)
@@ -47,7 +66,18 @@ def execute_plan(plan: Plan, directory: RunDirectory, *, resume: str, **settings
         complain(refused)
         say("Every finished cell is kept. Make room, or mend what is in the way, then go on with:")
         say(resume)
+        for line in beside:
+            say(line)
         raise typer.Exit(1) from None
+
+
+def _say_interrupted(resume: str, beside: Sequence[str]) -> None:
+    say("Interrupted; every finished cell is kept. Continue with:")
+    say(resume)
+    if beside:
+        say("The jobs that were submitted wait and run on.")
+    for line in beside:
+        say(line)
 
 
 @contextmanager

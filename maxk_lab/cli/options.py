@@ -67,3 +67,12 @@ def results_option(results: Path) -> str:
 def fsck_command(root: Path) -> str:
     """Return the command line that says what is damaged in a run."""
     return f"maxk-lab fsck {shlex.quote(str(root))}"
+
+
+def jobs_commands(run: str, results: Path) -> list[str]:
+    """Return what shows and what ends the jobs that a run has on a cluster, a line each."""
+    where = f"{shlex.quote(run)}{results_option(results)}"
+    return [
+        f"What they are doing: maxk-lab status {where}",
+        f"To end them: maxk-lab cancel {where}",
+    ]

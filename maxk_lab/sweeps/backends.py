@@ -49,11 +49,14 @@ class BackendRow(Row):
     """A backend: its parameters in a sweep file, its class, and the extra of the package.
 
     `implementation` is `module:Class`. `extra` is what `pip install 'maxk-lab[extra]'` adds for it;
-    empty where nothing is needed.
+    empty where nothing is needed. `queue` is the module that tells of its jobs and cancels them
+    (`sweeps/run/backends/jobs.py`), of a backend whose jobs go on without the command that
+    submitted them; empty for others.
     """
 
     parameters: tuple[Parameter, ...] = ()
     extra: str = ""
+    queue: str = ""
 
     def parameter(self, name: str) -> Parameter | None:
         """Return the parameter of this name; None where it has none."""
@@ -97,6 +100,7 @@ BACKENDS: Catalogue[BackendRow] = Catalogue(
             name="slurm",
             meaning="job arrays of a Slurm cluster, each job with a pack of units",
             implementation="maxk_lab.sweeps.run.backends.slurm.backend:SlurmBackend",
+            queue="maxk_lab.sweeps.run.backends.slurm.jobs",
             extra="slurm",
             parameters=(
                 _text("partition", "the partition of the jobs; without it the site's own"),

@@ -10,7 +10,7 @@ import typer
 
 from maxk_lab.cli import configuration, options
 from maxk_lab.cli.console import duration, emit_json, say, tell, warn
-from maxk_lab.cli.execution import execute_plan
+from maxk_lab.cli.execution import execute_plan, jobs_that_go_on
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.errors import first_line
 
@@ -47,6 +47,14 @@ def run(
             "the run is emptied, but for what belongs to cells that --only leaves out.",
         ),
     ] = False,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach",
+            help="End once all is submitted, on a cluster whose jobs go on by themselves (slurm); "
+            "the same command without it shows their progress.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run; write nothing.")
     ] = False,
@@ -66,6 +74,7 @@ baseline=subloo,k=8[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --retry-failed[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --shift-seeds 100 --results other[/bold]   \
 under other seeds
+    [bold]maxk-lab run experiments/tsp_sweep.yaml --profile cluster --detach[/bold]
     """
     choice = configuration.choice(backend, profile)
     plan, directory = planned(spec, overrides, results, shift_seeds, choice)
@@ -77,19 +86,33 @@ under other seeds
     more += [*(["--jobs", str(jobs)] if jobs > 1 else []), *(["--only", only] if only else [])]
     again = options.run_command(spec, overrides, *more, shift_seeds=shift_seeds, results=results)
     extra = " --force" * force + " --retry-failed" * retry_failed
+    go_on = jobs_that_go_on(plan, detach=detach)
     outcome = execute_plan(
         plan,
         directory,
         resume=again + extra,
+        beside=options.jobs_commands(directory.name, results) if go_on else [],
         jobs=jobs,
         only=only,
         force=force,
         retry_failed=retry_failed,
+        detach=detach,
     )
     tracked = _track(plan, directory) if outcome.done else []
     if json:
         emit_json(_as_json(directory, outcome, tracked))
-    _conclude(outcome, directory, results, again)
+    if detach and outcome.missing:
+        _say_detached(outcome, directory, results, again)
+    else:
+        _conclude(outcome, directory, results, again)
+
+
+def _say_detached(outcome: Outcome, directory: RunDirectory, results: Path, again: str) -> None:
+    """Say what goes on without this process, and how to look after it."""
+    say(f"{directory.name}: jobs measure {len(outcome.missing)} cells, and go on by themselves")
+    for line in options.jobs_commands(directory.name, results):
+        say(line)
+    say(f"To wait for them and see their progress: {again}")
 
 
 def _track(plan: Plan, directory: RunDirectory) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.run.leases.info import DriverInfo
 from maxk_lab.sweeps.run.leases.lease import Lease, LeaseFiles
-from maxk_lab.sweeps.run.leases.registration import Registration
+from maxk_lab.sweeps.run.leases.registration import Registration, registered
 
 FOLDER = "leases"
 
@@ -79,6 +79,13 @@ class Driver(Registration):
         for unit in self._files.units():
             if lease := self.take(unit):
                 lease.release()
+
+
+def held(run_root: Path) -> dict[str, DriverInfo]:
+    """Return the units that are leased by processes that `registered` tells, each with its own."""
+    there = {one.id: one for one in registered(run_root)}
+    leased = LeaseFiles(Path(run_root) / FOLDER, "").units()
+    return {unit: there[driver] for unit, driver in leased.items() if driver in there}
 
 
 @contextmanager

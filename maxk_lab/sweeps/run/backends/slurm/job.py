@@ -1,0 +1,182 @@
+"""The work of a job on its node: the units of its pack, by worker processes of that node."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+from maxk_lab.errors import LabError, first_line
+from maxk_lab.installed import close_current_folder
+from maxk_lab.sweeps.run.backends.local import LocalBackend
+from maxk_lab.sweeps.run.backends.slurm import queue
+from maxk_lab.sweeps.run.backends.slurm.history import History
+from maxk_lab.sweeps.run.backends.slurm.sbatch import workers_of
+from maxk_lab.sweeps.run.backends.slurm.submission import Submission
+from maxk_lab.sweeps.run.drive import Work, drive
+from maxk_lab.sweeps.run.events import Teller
+from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.provenance import collect_provenance
+from maxk_lab.sweeps.run.record import Record
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.workers.worker import Task
+
+# The time limit is near; scancel, preemption or a requeue by Slurm; Ctrl-C of an interactive job.
+_SIGNALS = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
+# Seconds in which what a lost node had leased becomes free, and between two looks whether it has.
+_PATIENCE, _TICK = 90.0, 0.1
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A job of a submission, which submitit calls on the node; nothing of it ever changes."""
+
+    root: str
+    name: str
+    index: int
+
+    def __call__(self) -> None:
+        """Measure what has no record yet of the units; what was left before goes on.
+
+        Before its time limit Slurm sends SIGUSR2: the job leaves its units with checkpoints, and
+        requeues itself. SIGTERM is that of `scancel`, of a preemption, or of a requeue by Slurm:
+        it leaves as well, and whether it comes back is not for it to say.
+        """
+        close_current_folder()
+        submission = Submission.read(Path(self.root), self.name)
+        if not submission.over:
+            _Job(submission, self.index).run()
+
+
+class _Job:
+    """One start of a job: it may be started several times, on several nodes."""
+
+    def __init__(self, submission: Submission, index: int) -> None:
+        self._submission, self._execution = submission, submission.limits()
+        self._run = RunDirectory(submission.root)
+        self._events = submission.events(index)
+        self._tell = Teller(self._events, lambda name, payload: None)
+        work = submission.work(index)
+        provenance = collect_provenance()
+        tasks = [replace(task, provenance=provenance) for task in work.tasks]
+        self._work = Work(tasks, work.before)
+        self._noted: set[int] = set()
+        self._told_of_signal = False
+        self._failures: list[BaseException] = []
+
+    def run(self) -> None:
+        """Measure, then leave as the signals that came ask."""
+        for number in _SIGNALS:
+            # In place of submitit's own, which would act in the middle of anything.
+            signal.signal(number, self._note)
+        before = History.read(self._events)
+        self._tell("job_started", job=job_id(), host=os.uname().nodename)
+        # In a thread, since in another one than the main one no signal interrupts what it is at.
+        work = threading.Thread(target=self._measure, args=(before,))
+        work.start()
+        while work.is_alive():
+            work.join(_TICK)
+        for error in self._failures:
+            refused = isinstance(error, LabError)
+            told = str(error) if refused else f"{type(error).__name__}: {first_line(error)}"
+            self._tell("job_failed", job=job_id(), error=told, refused=refused)
+            raise error
+        if not self._rest():
+            self._tell("job_finished", job=job_id())
+        elif signal.SIGUSR2 in self._noted and signal.SIGTERM not in self._noted:
+            self._tell("job_requeued", job=job_id())
+            queue.requeue(job_id())
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._noted.add(number)
+
+    def _leaving(self) -> bool:
+        """Whether a signal has come, which the log keeps: what ends now is no loss."""
+        if self._noted and not self._told_of_signal:
+            self._told_of_signal = True
+            self._tell("job_signalled", job=job_id())
+        return self._told_of_signal
+
+    def _measure(self, before: History) -> None:
+        try:
+            with Driver(self._run.root, spec_hash=self._submission.spec) as driver:
+                self._fail_lost(driver, before)
+                self._drive(driver)
+                if self._leaving():
+                    self._fail_standing(driver, before)
+        except BaseException as error:
+            self._failures.append(error)
+
+    def _drive(self, driver: Driver) -> None:
+        """Measure what nobody else is at; what a lost node had is soon nobody's."""
+        end = time.monotonic() + _PATIENCE
+        while (rest := self._rest()) and not self._leaving():
+            with LocalBackend(self._run, self._execution, workers_of(self._execution)) as backend:
+                drive(
+                    replace(self._work, tasks=rest),
+                    self._run,
+                    backend,
+                    driver,
+                    self._tell,
+                    retries=self._execution.retries,
+                    leaving=self._leaving,
+                    waiting=False,
+                )
+            if time.monotonic() > end:
+                for task in self._rest():
+                    self._tell("passed_over", unit=task.label, key=task.key)
+                return
+            time.sleep(_TICK)
+
+    def _rest(self) -> list[Task]:
+        """Return the tasks with a cell that has no new record."""
+        now, before = self._run.fingerprint, self._work.before
+        return [
+            task
+            for task in self._work.tasks
+            if any(now(cell["id"]) == before.get(cell["id"]) for cell in task.cells)
+        ]
+
+    def _fail_lost(self, driver: Driver, before: History) -> None:
+        """Give failed records to units whose nodes were lost too often while they were measured."""
+        for task in self._rest():
+            losses = before.losses[task.key]
+            if losses > self._execution.retries:
+                times = "" if losses == 1 else f", {losses} times in all"
+                self._fail(driver, task, f"the node was lost while it measured this{times}")
+
+    def _fail_standing(self, driver: Driver, before: History) -> None:
+        """Give failed records to units for whose next step the time of a job is too short."""
+        now = History.read(self._events)
+        for task in self._rest():
+            if now.stands_still(before, task.key):
+                self._fail(
+                    driver,
+                    task,
+                    "it came no further in a whole job than in the one before: "
+                    "give execution.time more, or execution.signal less",
+                )
+
+    def _fail(self, driver: Driver, task: Task, why: str) -> None:
+        lease = driver.take(task.key)
+        if lease is None:
+            return
+        error = f"{why}. To try again: --retry-failed"
+        for cell in task.cells:
+            if self._run.fingerprint(cell["id"]) == self._work.before.get(cell["id"]):
+                self._run.write(Record(cell, "failed", None, error, task.provenance, {}))
+                about = {"unit": task.label, "key": task.key, "cell": cell["id"]}
+                self._tell("cell_failed", **about, error=error)
+        self._tell("unit_finished", unit=task.label, key=task.key)
+        lease.release()
+
+
+def job_id() -> str:
+    """Return the id of the job that this process is of, as Slurm's commands take it."""
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    index = os.environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{index}" if array and index else os.environ.get("SLURM_JOB_ID", "")

@@ -1,0 +1,153 @@
+"""The placing of tasks in jobs: in those that have them already, and in new ones for the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+
+from maxk_lab.errors import RefusedError
+from maxk_lab.sweeps.run.backends.slurm import queue, sbatch
+from maxk_lab.sweeps.run.backends.slurm.job import Pack
+from maxk_lab.sweeps.run.backends.slurm.submission import Submission, submissions
+from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.workers.worker import Task
+from maxk_lab.sweeps.spec.execution import Execution
+from maxk_lab.sweeps.spec.load import spec_hash_without_execution
+
+# Seconds in which an sbatch whose caller was killed may still bring jobs into the queue.
+LATE = 15.0
+_TICK = 0.2
+# The lease of whoever submits; no unit has such an id.
+_SUBMITTING = "submitting"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A job that has some tasks: the one of this index in a submission."""
+
+    submission: Submission
+    index: int
+
+    @property
+    def job(self) -> tuple[str, int]:
+        """The name and the index by which Slurm knows the job."""
+        return self.submission.name, self.index
+
+
+def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dict[str, Place]:
+    """Return the job of every task, by its key; what no job has that may run is submitted.
+
+    Of several processes that do so in a run at once each sees what the one before has done. Raises
+    `RefusedError` where Slurm does not answer or does not take the jobs; those that it has taken
+    stay.
+    """
+    with alone(run):
+        found = {
+            key: Place(submission, index)
+            for submission, indices in living(run)
+            for index in indices
+            for key in submission.packs[index]
+        }
+        new = [task for task in tasks if task.key not in found]
+        for submission in _submitted(run, execution, new):
+            for index, keys in enumerate(submission.packs):
+                found |= dict.fromkeys(keys, Place(submission, index))
+    return {task.key: found[task.key] for task in tasks}
+
+
+@contextmanager
+def alone(run: RunDirectory) -> Iterator[None]:
+    """Wait until no other process submits jobs of this run, and keep others waiting."""
+    with Driver(run.root, spec_hash="") as driver:
+        while (lease := driver.take(_SUBMITTING)) is None:
+            time.sleep(_TICK)
+        try:
+            yield
+        finally:
+            lease.release()
+
+
+def living(run: RunDirectory) -> list[tuple[Submission, list[int]]]:
+    """Return the submissions with jobs that may run, and the indices of these.
+
+    What a process left undone that was killed while it submitted is done, and submissions of which
+    no job is left are marked as over. Raises `QueueError`.
+    """
+    found = []
+    for submission in _settled(run):
+        jobs = queue.jobs([submission.name])
+        if jobs and not submission.number:
+            submission = submission.changed(number=jobs[0].number)
+            sbatch.complete(calls(submission), submission.logs, submission.number)
+        indices = [job.index for job in jobs if not job.has_ended]
+        if indices:
+            found.append((submission, sorted(indices)))
+        else:
+            submission.changed(over=True)
+    return found
+
+
+def _settled(run: RunDirectory) -> list[Submission]:
+    """Return what is not over, once no killed process can bring in jobs any more."""
+    open_ = [one for one in submissions(run) if not one.over]
+    while any(_may_come(one) for one in open_):
+        time.sleep(_TICK)
+    return open_
+
+
+def _may_come(submission: Submission) -> bool:
+    recent = 0 <= time.time() - submission.made < LATE
+    return not submission.number and recent and not queue.jobs([submission.name])
+
+
+def calls(submission: Submission) -> list[Pack]:
+    """Return what the jobs of a submission call, by their indices."""
+    root = str(submission.root)
+    return [Pack(root, submission.name, index) for index in range(len(submission.packs))]
+
+
+def _submitted(
+    run: RunDirectory, execution: Execution, tasks: Sequence[Task]
+) -> Iterator[Submission]:
+    """Submit tasks and yield the arrays, each as soon as Slurm has taken it."""
+    if not tasks:
+        return
+    limits = queue.limits()
+    free = limits.jobs - queue.count()
+    if free < 1:
+        raise RefusedError(f"the queue of Slurm is full ({limits.jobs} jobs): try again later")
+    packs = packed(tasks, execution, free)
+    arrays = [packs[at : at + limits.array] for at in range(0, len(packs), limits.array)]
+    at_once = max(1, execution.parameters["array"] // len(arrays))
+    settings = sbatch.parameters(execution, at_once)
+    spec = spec_hash_without_execution(run.spec())
+    for array in arrays:
+        submission = Submission.write_new(run, array, spec, execution)
+        try:
+            number = sbatch.submit(submission.name, calls(submission), submission.logs, settings)
+        except BaseException:
+            # One that comes into the queue all the same finds that it has nothing to do.
+            submission.changed(over=True)
+            raise
+        yield submission.changed(number=number)
+
+
+def packed(tasks: Sequence[Task], execution: Execution, most: int) -> list[list[Task]]:
+    """Return tasks in at most `most` packs of about the same work, in their order."""
+    parameters = execution.parameters
+    wanted = parameters["array"]
+    if parameters["pack"] != "auto":
+        wanted = -(-len(tasks) // parameters["pack"])
+    packs: list[list[Task]] = [[] for _ in range(max(1, min(wanted, most, len(tasks))))]
+    sizes = [(0.0, number) for number in range(len(packs))]
+    heapify(sizes)
+    place = {task.key: number for number, task in enumerate(tasks)}
+    for task in sorted(tasks, key=lambda task: -task.work):
+        size, number = sizes[0]
+        packs[number].append(task)
+        heapreplace(sizes, (size + task.work, number))
+    return [sorted(pack, key=lambda task: place[task.key]) for pack in packs]

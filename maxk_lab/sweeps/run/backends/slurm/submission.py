@@ -1,0 +1,145 @@
+"""Submissions: the arrays of jobs that a run has submitted, in `<run>/jobs/<name>/`.
+
+What a submission consists of is written before Slurm is asked to take it, and its jobs bear its
+name: whoever comes after a process that was killed in between finds them in the queue.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from maxk_lab.files import read_regular, write_atomically
+from maxk_lab.sweeps.run.drive import Work
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.workers.worker import Task
+from maxk_lab.sweeps.spec.execution import Execution
+
+FOLDER = "jobs"
+_PREFIX = "maxk-lab-"
+_FILE, _TASKS, _EVENTS, _LOGS = "submission.json", "tasks.json", "events.log", "slurm"
+# Files of more bytes are not ours.
+_MOST = 512 * 2**20
+
+
+class Submission(BaseModel):
+    """An array of jobs: `packs` has the keys of the tasks of each job, `cells` how many cells.
+
+    `spec` is the hash of the sweep, and `execution` its block of that name. `number` is that of the
+    array in Slurm, empty until it has answered. One that is `over` has no job any more that could
+    run: a job of it that starts all the same leaves at once.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    # The folder of the run, of which the file itself says nothing: it may be moved.
+    root: Annotated[Path, Field(exclude=True)]
+    name: Annotated[str, Field(pattern=rf"^{_PREFIX}[0-9a-f]{{12}}$")]
+    made: float
+    packs: tuple[tuple[str, ...], ...]
+    cells: tuple[int, ...]
+    spec: str
+    execution: dict[str, Any]
+    number: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
+    over: bool = False
+
+    @classmethod
+    def write_new(
+        cls, run: RunDirectory, packs: Sequence[Sequence[Task]], spec: str, execution: Execution
+    ) -> Submission:
+        """Write a submission with the tasks of its jobs, and what records their cells have now.
+
+        Raises `StorageError`.
+        """
+        submission = cls(
+            root=run.root.absolute(),
+            name=_PREFIX + secrets.token_hex(6),
+            made=time.time(),
+            packs=tuple(tuple(task.key for task in pack) for pack in packs),
+            cells=tuple(sum(len(task.cells) for task in pack) for pack in packs),
+            spec=spec,
+            execution=execution.model_dump(mode="json"),
+        )
+        recorded = set(run.ids())
+        for index, pack in enumerate(packs):
+            cells = {cell["id"] for task in pack for cell in task.cells} & recorded
+            before = {cell: run.fingerprint(cell) for cell in sorted(cells)}
+            content = {"tasks": [asdict(task) for task in pack], "before": before}
+            write_atomically(submission.of(index) / _TASKS, json.dumps(content).encode())
+        submission._write()
+        return submission
+
+    @classmethod
+    def read(cls, root: Path, name: str) -> Submission:
+        """Return the submission of this name. Raises `OSError` or `ValueError`."""
+        content = json.loads(read_regular(root / FOLDER / name / _FILE, _MOST))
+        if not isinstance(content, dict) or content.get("name") != name:
+            raise ValueError("it is no submission")
+        return cls.model_validate(content | {"root": root})
+
+    def changed(self, **changes: Any) -> Submission:
+        """Return it with these changes, which are kept. Raises `StorageError`."""
+        submission = self.model_copy(update=changes)
+        submission._write()
+        return submission
+
+    def _write(self) -> None:
+        write_atomically(self.folder / _FILE, self.model_dump_json().encode())
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its files."""
+        return self.root / FOLDER / self.name
+
+    @property
+    def logs(self) -> Path:
+        """The folder where submitit keeps its files, and the jobs their output."""
+        return self.folder / _LOGS
+
+    def of(self, index: int) -> Path:
+        """Return the folder of a job."""
+        return self.folder / str(index)
+
+    def events(self, index: int) -> Path:
+        """Return the file of the events of a job."""
+        return self.of(index) / _EVENTS
+
+    def id(self, index: int) -> str:
+        """Return the id of a job that Slurm's commands take; empty until Slurm has answered."""
+        return f"{self.number}_{index}" if self.number and len(self.packs) > 1 else self.number
+
+    def log(self, index: int) -> Path | None:
+        """Return the file of what a job prints; None until Slurm has answered."""
+        return self.logs / f"{self.id(index)}_0_log.out" if self.number else None
+
+    def limits(self) -> Execution:
+        """Return the execution block. Raises `ValueError`."""
+        return Execution.model_validate(self.execution)
+
+    def work(self, index: int) -> Work:
+        """Return the tasks of a job, and the records that their cells had before.
+
+        Raises `OSError` or `ValueError` where they cannot be read.
+        """
+        content = json.loads(read_regular(self.of(index) / _TASKS, _MOST))
+        tasks = [Task(**task | {"cells": tuple(task["cells"])}) for task in content["tasks"]]
+        return Work(tasks, content["before"])
+
+
+def submissions(run: RunDirectory) -> list[Submission]:
+    """Return the submissions of a run, the oldest first; what is none is left out."""
+    root = run.root.absolute()
+    found = []
+    for path in (root / FOLDER).glob(f"{_PREFIX}*/{_FILE}"):
+        try:
+            found.append(Submission.read(root, path.parent.name))
+        except (OSError, ValueError):
+            continue
+    return sorted(found, key=lambda one: (one.made, one.name))
