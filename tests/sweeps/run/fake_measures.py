@@ -300,3 +300,11 @@ def drawing(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     told = {"drawn": str(random.random()), "mask": str(os.umask(0o007))}
     for cell in cells:
         yield cell["id"], gradient_metrics(cell, undefined=told)
+
+
+def devices(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """Tells which CUDA devices the worker sees, and takes its time."""
+    time.sleep(0.5)
+    for cell in cells:
+        told = {"devices": os.environ.get("CUDA_VISIBLE_DEVICES", "all")}
+        yield cell["id"], gradient_metrics(cell, undefined=told)

@@ -84,7 +84,7 @@ class RayBackend:
     @property
     def room(self) -> int:
         """The units that the cluster has room for and has not, and a few ahead of them."""
-        slots = sum(self._needs.slots(node.resources) for node in self._usable())
+        slots = self._slots()
         if self._most and self._most <= slots:
             return self._most - len(self._open)
         # Also where there is no room at all: a cluster may grow when it is asked to.
@@ -177,21 +177,25 @@ class RayBackend:
                 warn(f"a node of the cluster is not used: {payload['why']}")
             self._refused[payload["node"]] = payload["why"]
             self._nodes = (float("-inf"), [])
-            if not self._usable():
+            if not self._slots():
                 raise RefusedError(f"no node of the cluster can measure: {payload['why']}")
         self._start(replace(self._ended(number).parcel, luggage=None))
 
-    def _usable(self) -> list[Node]:
-        """The nodes that are up and have not refused; new ones are among them soon."""
+    def _slots(self) -> int:
+        """How many units the nodes have room for that are up and have not refused any.
+
+        New nodes count soon.
+        """
         asked, nodes = self._nodes
         if time.monotonic() - asked > _NODES_LAST:
             nodes = self._cluster.nodes()
             self._nodes = time.monotonic(), nodes
-        return [node for node in nodes if node.id not in self._refused]
+        usable = (node for node in nodes if node.id not in self._refused)
+        return sum(self._needs.slots(node.resources) for node in usable)
 
     def _tell_where_there_is_no_room(self) -> None:
         """Say once that no node has what a unit needs. Raises `RefusedError` where none will."""
-        if self._warned or any(self._needs.slots(node.resources) for node in self._usable()):
+        if self._warned or self._slots():
             return
         self._warned = True
         needs = self._needs

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ from maxk_lab.sweeps.run.backends.ray.parcel import Item, Parcel
 # Read when Ray is imported: it tells its makers nothing, and prints no lines of its own to stdout,
 # where results belong.
 _ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "^"}
+# Seconds in which a cluster must answer.
+_PATIENCE = 10.0
 # Batches of events that a task may be ahead of who reads them; beyond that it waits.
 _AHEAD = 16
 # A socket lies in the folder of a local cluster under a name of up to 70 characters, and the system
@@ -87,13 +90,21 @@ def _join(address: str, cpus: int, folder: Path | None) -> None:
         options |= {"num_cpus": cpus, "object_store_memory": _STORE, "_temp_dir": str(folder)}
         options |= {"include_dashboard": False}
     try:
+        _check_reachable(address)
         ray.init(address=address or "local", **options)
-    except (OSError, RuntimeError, ValueError, TimeoutError, AssertionError) as error:
+    except Exception as error:  # Ray raises many kinds
         where = f"no Ray cluster at {address}" if address else "no Ray cluster can be started here"
         raise RefusedError(
             f"{where}: {first_line(error)}; execution.address names another, "
             "and without it a run starts one on this machine"
         ) from error
+
+
+def _check_reachable(address: str) -> None:
+    """Raise `OSError` where nobody listens: Ray would try for minutes."""
+    host, found, port = address.removeprefix("ray://").rpartition(":")
+    if found and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
 
 
 def _short_folder() -> str:

@@ -1,0 +1,245 @@
+"""Ray: a cluster without a shared folder, its nodes and devices, and what is left when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_cluster import Nodes, ray_nodes
+from run_processes import alive, wait_until, workers_of
+
+from maxk_lab.errors import LabError, RefusedError
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.backends.ray import backend
+from maxk_lab.sweeps.run.execute import Outcome, execute
+from maxk_lab.sweeps.run.progress import statuses
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
+
+pytestmark = pytest.mark.slow
+SCRIPT = Path(__file__).parents[1] / "run_fake.py"
+TRAINING = """\
+name: small
+seeds: [0]
+environment: {name: bandit, arms: 4}
+training:
+  steps: 2
+  batch: 4
+  snapshots: [1]
+  grid: {estimator: maxk, baseline: BASELINES, n: 4, k: 2}
+  evaluate: {instances: 2, samples: 2}
+tracking: {wandb: disabled}
+"""
+REWARDED = """\
+name: small
+seeds: [0]
+environment: {name: gaussian, reward: "mine:reward"}
+weights: {groups: 2, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
+tracking: {wandb: disabled}
+"""
+Write = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    with ray_nodes(2) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "results" / "small")
+
+
+@pytest.fixture
+def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the folders of this machine from the nodes, which are on it."""
+    monkeypatch.setattr(backend, "write_atomically", lambda path, data: None)
+
+
+def plan_on(nodes: Nodes, path: str, *overrides: str) -> Plan:
+    on_ray = ("execution.backend=ray", f"execution.address={nodes.address}")
+    return make_plan(load_spec(path, [*on_ray, *overrides]))
+
+
+def measured(plan: Plan, run: RunDirectory, measure: str | None = None, **options: Any) -> Outcome:
+    named = None if measure is None else f"fake_measures:{measure}"
+    return execute(plan, run, jobs=2, measure=named, **options)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def events(run: RunDirectory, name: str) -> list[dict[str, Any]]:
+    told = [json.loads(line) for line in run.events_path.read_text().splitlines()]
+    return [event for event in told if event["event"] == name]
+
+
+@pytest.mark.usefixtures("unseen")
+def test_what_is_trained_comes_back_and_goes_out_again_without_a_shared_folder(
+    nodes: Nodes, write: Write, run: RunDirectory, tmp_path: Path
+) -> None:
+    path = write(TRAINING.replace("BASELINES", "[none, centred]"))
+    plan = plan_on(nodes, path)
+    assert len(measured(plan, run).done) == 2
+    here = RunDirectory(tmp_path / "here")
+    execute(make_plan(load_spec(path)), here)
+    assert [r.metrics for r in run.records(plan)] == [r.metrics for r in here.records(plan)]
+    assert set(files(run.cache_path)) == set(files(here.cache_path))
+    # A record that is lost is made again from the last checkpoint, which takes no step.
+    cell = plan.cells[0].id
+    (run.cells_path / f"{cell}.json").unlink()
+    before = events(run, "progress")
+    assert before
+    assert measured(plan, run).done == (cell,)
+    assert events(run, "progress") == before
+
+
+@pytest.mark.usefixtures("unseen")
+def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
+    nodes: Nodes, write: Write, run: RunDirectory, tmp_path: Path
+) -> None:
+    path = write(REWARDED)
+    (tmp_path / "mine.py").write_text("import half\n\ndef reward(x):\n    return half.of(x)\n")
+    (tmp_path / "half.py").write_text("def of(x):\n    return x.sum(-1) / 2\n")
+    for library in ("yaml", "psutil", "six"):
+        (tmp_path / f"{library}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    outcome = measured(plan_on(nodes, path), run)
+    assert len(outcome.done) == 1, [r.error for r in run.all_records()]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_units_share_a_device_by_fractions(nodes: Nodes, small: str, run: RunDirectory) -> None:
+    node = nodes.add(num_cpus=4, num_gpus=1)
+    try:
+        plan = plan_on(nodes, small, "execution.gpus=0.5")
+        at_once: list[int] = []
+        running: set[str] = set()
+
+        def watch(name: str, payload: dict[str, Any]) -> None:
+            if name == "unit_started":
+                running.add(payload["unit"])
+                at_once.append(len(running))
+            if name == "unit_finished":
+                running.remove(payload["unit"])
+
+        assert len(measured(plan, run, "devices", on_event=watch).done) == 8
+        assert max(at_once) == 2
+        seen = {record.metrics["undefined"]["devices"] for record in run.records(plan)}
+        assert seen == {"0"}
+    finally:
+        nodes.remove(node)
+
+
+def test_a_node_with_other_versions_measures_nothing(
+    nodes: Nodes,
+    small: str,
+    run: RunDirectory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    about = tmp_path / "older" / "torch-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 1.0\n")
+    path = f"{about.parent}{os.pathsep}{os.environ['PYTHONPATH']}"
+    older = nodes.add(num_cpus=4, env_vars={"PYTHONPATH": path})
+    plan = plan_on(nodes, small, "execution.cpus=4")
+    with pytest.raises(RefusedError, match=r"no node of the cluster can measure: .*torch 1\.0"):
+        measured(plan, run, "quick")
+    assert not run.ids()
+    added: list[Any] = []
+    monkeypatch.setattr(backend, "warn", lambda text: added.append(nodes.add(num_cpus=4)))
+    assert len(measured(plan, run, "quick").done) == 8
+    assert len(added) == 1
+    for node in (older, *added):
+        nodes.remove(node)
+
+
+def test_a_node_that_joins_is_used(
+    nodes: Nodes, small: str, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_on(nodes, small, "execution.cpus=3")
+    added: list[Any] = []
+    monkeypatch.setattr(backend, "warn", lambda text: added.append((text, nodes.add(num_cpus=3))))
+    assert len(measured(plan, run, "quick").done) == 8
+    ((text, node),) = added
+    assert "no node of the cluster has what a unit asks for (execution.cpus 3" in text
+    nodes.remove(node)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
+    nodes: Nodes, small: str, run: RunDirectory, number: signal.Signals
+) -> None:
+    plan = plan_on(nodes, small)
+    text = Path(small).read_text()
+    Path("on_ray.yaml").write_text(
+        f"{text}execution: {{backend: ray, address: '{nodes.address}'}}\n"
+    )
+    program = subprocess.Popen(
+        [sys.executable, str(SCRIPT), "on_ray.yaml", str(run.root), "stuck", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until(lambda: run.events_path.exists() and len(events(run, "cell_done")) == 2)
+    workers = workers_of(run)
+    assert len(workers) == 2
+    program.send_signal(number)
+    told, errors = program.communicate(timeout=30)
+    assert program.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL), errors
+    assert told == ""
+    wait_until(lambda: not any(map(alive, workers)))
+    assert [*statuses(plan, run).values()].count("done") == 2
+    assert len(measured(plan, run, "quick").reused) == 2
+
+
+def test_a_process_of_ray_that_is_killed_takes_its_worker_with_it_and_no_record(
+    nodes: Nodes, small: str, run: RunDirectory
+) -> None:
+    killed: list[int] = []
+
+    def kill(name: str, payload: dict[str, Any]) -> None:
+        if name == "cell_done" and not killed:
+            worker = max(workers_of(run))
+            killed.extend([worker, _parent(worker)])
+            os.kill(killed[1], signal.SIGKILL)
+
+    outcome = measured(plan_on(nodes, small), run, "slow", on_event=kill)
+    assert (len(outcome.done), outcome.failed) == (8, ())
+    assert "its process on the node has died" in events(run, "lost")[0]["why"]
+    wait_until(lambda: not alive(killed[0]))
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_a_unit_whose_nodes_die_every_time_fails_with_the_reason(
+    nodes: Nodes, small: str, run: RunDirectory
+) -> None:
+    def kill(name: str, payload: dict[str, Any]) -> None:
+        if name == "unit_started":
+            os.kill(_parent(payload["pid"]), signal.SIGKILL)
+
+    plan = plan_on(nodes, small, "execution.retries=0")
+    outcome = measured(plan, run, "slow", on_event=kill, only="seed=0")
+    assert len(outcome.failed) == 4
+    errors = {record.error for record in run.records(plan)}
+    assert errors == {"its process on the node has died. To try again: --retry-failed"}
+
+
+def test_no_cluster_where_one_is_said_to_be_is_told(small: str, run: RunDirectory) -> None:
+    pytest.importorskip("ray")
+    overrides = ["execution.backend=ray", "execution.address=127.0.0.1:1"]
+    with pytest.raises(LabError, match=r"no Ray cluster at 127\.0\.0\.1:1: .*refused"):
+        measured(make_plan(load_spec(small, overrides)), run, "quick")
