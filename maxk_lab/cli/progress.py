@@ -98,8 +98,10 @@ def notes(name: str, payload: dict[str, Any]) -> list[str]:
         return [f"finished records stay files of their own: {payload['error']}"]
     if name == "worker_died":
         return [f"a worker process died ({payload['ending']}): {payload['unit']} is begun again"]
-    if name == "elsewhere":
-        return [f"{payload['unit']} is measured by another run ({payload['driver']})"]
+    if name == "waiting":
+        units, drivers = payload["units"], "; ".join(payload["drivers"])
+        count = "a unit" if len(units) == 1 else f"{len(units)} units"
+        return [f"waiting for {count} that another run measures ({drivers}): {'; '.join(units)}"]
     if name == "lost":
         return [f"{payload['unit']}: {payload['why']}"]
     if name == "cell_failed":

@@ -98,7 +98,7 @@ under other seeds
         retry_failed=retry_failed,
         detach=detach,
     )
-    tracked = _track(plan, directory) if outcome.done else []
+    tracked = _track(plan, directory, last=outcome.last) if outcome.done else []
     if json:
         emit_json(_as_json(directory, outcome, tracked))
     if detach and outcome.missing:
@@ -115,10 +115,19 @@ def _say_detached(outcome: Outcome, directory: RunDirectory, results: Path, agai
     say(f"To wait for them and see their progress: {again}")
 
 
-def _track(plan: Plan, directory: RunDirectory) -> list[str]:
-    """Send the records to W&B as the sweep says. Nothing that goes wrong there fails the sweep."""
+def _track(plan: Plan, directory: RunDirectory, *, last: bool) -> list[str]:
+    """Send the records to W&B as the sweep says. Nothing that goes wrong there fails the sweep.
+
+    Where several processes work in a run, the last one does it.
+    """
     tracking = plan.spec.tracking
     if tracking.wandb == "disabled":
+        return []
+    if not last:
+        say(
+            "Not sent to W&B: another process still works in this run, and sends all when it ends; "
+            f"or do so with: maxk-lab track {shlex.quote(str(directory.root))}"
+        )
         return []
     from maxk_lab.report.write import write_figures
     from maxk_lab.tracking.wandb_tracker import TrackingError, track
@@ -140,7 +149,11 @@ def _track(plan: Plan, directory: RunDirectory) -> list[str]:
 
 def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, again: str) -> None:
     """Say what was done, then the next command. Exits with 1 when cells failed or are missing."""
-    counts = [f"{len(outcome.done)} measured", f"{len(outcome.reused)} already done"]
+    others = set(outcome.elsewhere)
+    mine = sum(cell_id not in others for cell_id in outcome.done)
+    counts = [f"{mine} measured", f"{len(outcome.reused)} already done"]
+    if others:
+        counts.insert(1, f"{len(outcome.done) - mine} measured by another run meanwhile")
     counts.append(f"{len(outcome.failed)} failed")
     if outcome.skipped:
         counts.append(f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)")
@@ -197,6 +210,7 @@ def _as_json(directory: RunDirectory, outcome: Outcome, tracked: list[str]) -> d
         "failed": outcome.failed,
         "reused": outcome.reused,
         "missing": outcome.missing,
+        "elsewhere": outcome.elsewhere,
         "stale": outcome.stale,
         "skipped": skipped_as_json(outcome.skipped),
         "seconds": outcome.seconds,

@@ -52,8 +52,10 @@ def drive(
     leaving: Callable[[], bool] = lambda: False,
     waiting: bool = True,
     detach: bool = False,
-) -> None:
+) -> list[str]:
     """Have every task measured by `backend`; each of their cells has a record when this returns.
+
+    Returns the ids of the cells that other drivers have measured.
 
     A unit that is lost with its node is submitted again, up to `retries` times. Those that another
     driver has are waited for, unless `waiting` is False: then they are passed over. Where
@@ -65,6 +67,7 @@ def drive(
     with Interruption() as interruption:
         driving = _Driving(work, run, backend, driver, tell, retries, waiting)
         driving.drive(interruption, leaving, detach)
+    return driving.gone
 
 
 @dataclass
@@ -88,9 +91,11 @@ class _Driving:
     waits: bool
     queue: deque[Task] = field(init=False)
     open: dict[str, _Open] = field(default_factory=dict)
-    # What other drivers have, by the keys; and those of which this was told.
+    # What other drivers have, by the keys; and those for which this one was told to wait.
     elsewhere: dict[str, Task] = field(default_factory=dict)
-    told_of: set[str] = field(default_factory=set)
+    waited_for: frozenset[str] = frozenset()
+    # The cells that others have measured.
+    gone: list[str] = field(default_factory=list)
     looked: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -118,6 +123,7 @@ class _Driving:
                 for told in self.backend.events(POLL_SECONDS):
                     self._take_in(told)
             elif self.elsewhere:
+                self._tell_of_waiting()
                 time.sleep(POLL_SECONDS)
 
     def _begin(self, task: Task) -> None:
@@ -136,6 +142,7 @@ class _Driving:
         )
         gone = [cell["id"] for cell in task.cells if cell["id"] not in self.open[task.key].cells]
         if gone:
+            self.gone += gone
             self._tell(task, "measured_elsewhere", {"cells": gone})
         if rest.cells:
             self.backend.submit(rest)
@@ -144,12 +151,19 @@ class _Driving:
             self._end(task.key)
 
     def _leave_to_others(self, task: Task) -> None:
-        if not self.waits:
+        if self.waits:
+            self.elsewhere[task.key] = task
+
+    def _tell_of_waiting(self) -> None:
+        """Tell for whom this driver waits, with nothing else to do, unless it was told before."""
+        if self.elsewhere.keys() <= self.waited_for:
             return
-        self.elsewhere[task.key] = task
-        if task.key not in self.told_of:
-            self.told_of.add(task.key)
-            self._tell(task, "elsewhere", {"driver": str(self.driver.holder(task.key) or "")})
+        holders = (self.driver.holder(key) for key in self.elsewhere)
+        drivers = sorted({str(holder) for holder in holders if holder is not None})
+        if drivers:
+            self.waited_for |= frozenset(self.elsewhere)
+            units = [task.label for task in self.elsewhere.values()]
+            self.tell("waiting", units=units, drivers=drivers)
 
     def _unmeasured(self, task: Task) -> Task:
         """Return the task without the cells that somebody has measured since they were planned."""

@@ -26,9 +26,10 @@ from maxk_lab.sweeps.spec.load import spec_hash_without_execution
 class Outcome:
     """The state of the selected cells after a run, by id.
 
-    `done` and `failed` include what other drivers have measured meanwhile, `failed` also
-    `failed_before`, which were not run again. `missing` have no record though they were selected:
-    somebody has removed what was written, or they were `left` to go on without this process.
+    `done` and `failed` include what was measured `elsewhere`, by other drivers meanwhile; `failed`
+    also `failed_before`, which were not run again. `missing` have no record though they were
+    selected: somebody has removed what was written, or they go on without this process. `last` says
+    that nobody else worked in the run any more.
     """
 
     done: tuple[str, ...]
@@ -39,6 +40,8 @@ class Outcome:
     failed_before: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    last: bool = True
 
 
 def execute(
@@ -99,10 +102,11 @@ def execute(
             tell("stale", cell_ids=list(stale))
         if run.problems:
             tell("damaged", problems=run.problems)
+        elsewhere: list[str] = []
         try:
             if work.tasks:
                 with make_backend(run, execution, min(jobs, len(work.tasks))) as backend:
-                    drive(
+                    elsewhere = drive(
                         work,
                         run,
                         backend,
@@ -115,9 +119,11 @@ def execute(
             tell("interrupted")
             raise
         after = checked_statuses(plan, run)
-        # Nobody writes there any more: else whoever comes last packs.
+        last = False
+        # Whoever ends last, when nobody writes there any more, closes the run.
         with suppress(OthersError), driver.alone("the packing of records"):
             tell.pack_all()
+            last = True
         tell("run_finished")
     return Outcome(
         done=tuple(c for c in _in_order(plan, to_do) if after[c] == "done"),
@@ -130,6 +136,8 @@ def execute(
         ),
         stale=stale,
         missing=tuple(c for c in _in_order(plan, selected) if after[c] == "missing"),
+        elsewhere=tuple(elsewhere),
+        last=last,
     )
 
 

@@ -239,9 +239,29 @@ def test_a_unit_of_another_driver_is_waited_for_and_taken_when_it_is_given_free(
         backend = Scripted(answer)
         told = go(tasks, run, backend)
     assert [task.key for task in backend.submitted] == [tasks[1].key, tasks[0].key]
-    waited = [payload for name, payload in told if name == "elsewhere"]
-    assert len(waited) == 1
-    assert f"process {os.getpid()}" in waited[0]["driver"]
+    assert not [name for name, _ in told if name == "waiting"]
+
+
+def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(
+    tasks: list[Task], run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive_module, "LOOK_SECONDS", 0.05)
+    told: list[dict[str, Any]] = []
+    with Driver(run.root, spec_hash="") as other, Driver(run.root, spec_hash="") as driver:
+        leases = [other.take(task.key) for task in tasks]
+
+        def give_free(name: str, payload: dict[str, Any]) -> None:
+            if name == "waiting":
+                told.append(payload)
+                for lease in leases:
+                    assert lease is not None
+                    lease.release()
+
+        teller = Teller(run.events_path, give_free)
+        drive(Work(tasks), run, Scripted(measured), driver, teller)
+    assert [payload["units"] for payload in told] == [[task.label for task in tasks]]
+    assert [len(payload["drivers"]) for payload in told] == [1]
+    assert f"process {os.getpid()} on " in told[0]["drivers"][0]
 
 
 def test_a_driver_that_does_not_wait_passes_over_what_others_have(
@@ -258,7 +278,7 @@ def test_a_unit_whose_lease_is_lost_is_withdrawn_and_given_up(
     tasks: list[Task], run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next generation of a lease is made by a driver that took this one for dead."""
-    monkeypatch.setattr(drive_module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(drive_module, "LOOK_SECONDS", 0.05)
     stolen = run.root / "leases" / f"{tasks[0].key}.2"
 
     def answer(task: Task, times: int) -> list[Told]:
@@ -270,7 +290,7 @@ def test_a_unit_whose_lease_is_lost_is_withdrawn_and_given_up(
     backend = Scripted(answer, room=1)
 
     def give_free(name: str, payload: dict[str, Any]) -> None:
-        if name == "elsewhere":
+        if name == "waiting":
             stolen.unlink()
 
     with Driver(run.root, spec_hash="") as driver:

@@ -352,18 +352,18 @@ def test_records_stay_in_their_folder_when_a_worker_leaves_it(go: Go) -> None:
 
 def test_two_runs_in_one_folder_share_its_units(go: Go, run: RunDirectory, plan: Plan) -> None:
     """The one that waits for the other goes on with what it had when it is killed."""
-    told: list[tuple[str, str]] = []
+    told: list[tuple[str, Any]] = []
     with process(run, "stuck") as started:
         wait_until(lambda: run.ids())
 
         def kill(name: str, payload: dict[str, Any]) -> None:
-            told.append((name, payload.get("unit", "")))
-            if name == "unit_finished":
+            told.append((name, payload.get("unit") or payload.get("units")))
+            if name == "waiting":
                 started.kill()
 
         outcome = go(on_event=kill)
     first, second = (unit.label for unit in plan.units)
-    assert [unit for name, unit in told if name == "elsewhere"] == [first]
+    assert [units for name, units in told if name == "waiting"] == [[first]]
     assert [unit for name, unit in told if name == "unit_started"] == [second, first]
     assert len(outcome.done) == 7
     assert len(outcome.reused) == 1
