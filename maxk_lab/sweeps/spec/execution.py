@@ -33,6 +33,8 @@ def _sensible(count: int) -> int:
 def _whole_or_less_than_one(value: float) -> float:
     if value > 1 and value != int(value):
         raise ValueError(f"must be a whole number, or a fraction of one, got {shown(value)}")
+    if 0 < value < 0.001:
+        raise ValueError(f"must be 0, or at least 0.001, got {shown(value)}")
     return value
 
 

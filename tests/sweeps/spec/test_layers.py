@@ -90,6 +90,7 @@ def test_limits_are_read_in_units(resolve: Resolve) -> None:
         ("{memory: 4}", ":8:21: execution.memory: must be between 10 MB and 1024 TiB, got 4 B"),
         ("{memory: big}", ":8:21: execution.memory: must be a size such as 4GB, 512MB or 8GiB"),
         ("{gpus: 1.5}", ":8:19: execution.gpus: must be a whole number, or a fraction of one"),
+        ("{gpus: 0.0001}", ":8:19: execution.gpus: must be 0, or at least 0.001, got 0.0001"),
         ("{gpus: -1}", ":8:19: execution.gpus: must be at least 0, got -1"),
         ("{retries: 0.5}", ":8:22: execution.retries: must be a whole number, got 0.5"),
         ("{timeot: 2h}", ":8:13: execution.timeot: unknown key 'timeot' (did you mean timeout?)"),

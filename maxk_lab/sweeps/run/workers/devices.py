@@ -63,7 +63,8 @@ class Devices:
         if not share:
             return None
         there = len(self.found)
-        most = there * round(1 // share) if share < 1 else there // round(share)
+        # A little more than a tenth is a tenth: ten of them are one.
+        most = there * int(1 / share + 1e-9) if share < 1 else there // round(share)
         if not most:
             names = f"{there} CUDA devices" if there else "no CUDA device"
             raise LabError(

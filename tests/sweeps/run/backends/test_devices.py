@@ -75,6 +75,8 @@ def test_devices_are_those_that_this_process_sees(
         ("0,1", 0.5, 4, ["0", "1", "0", "1"]),
         ("0", 0.25, 4, ["0", "0", "0", "0"]),
         ("0", 0.3, 3, ["0", "0", "0"]),
+        ("0", 0.2, 5, ["0"]),
+        ("0,1", 0.1, 20, ["0"]),
         ("0,1,2,3,4", 2, 2, ["0,1", "2,3"]),
         ("0,1", 0, None, ["", ""]),
         # Unset: one each, and several see the same where there are more workers.
