@@ -79,6 +79,10 @@ class _Open:
     cells: dict[str, dict[str, Any]]
     lost: int = 0
 
+    def was_taken(self) -> bool:
+        """Return whether this process was taken for dead, and another one may have the unit."""
+        return self.lease is not None and not self.lease.held
+
 
 @dataclass
 class _Driving:
@@ -145,7 +149,8 @@ class _Driving:
             self.gone += gone
             self._tell(task, "measured_elsewhere", {"cells": gone})
         if rest.cells:
-            self.backend.submit(rest)
+            fence = lease.fence if lease is not None and self.backend.here else None
+            self.backend.submit(replace(rest, lease=fence))
         else:
             self._tell(task, "unit_finished", {})
             self._end(task.key)
@@ -177,12 +182,15 @@ class _Driving:
         if self.driver.others():
             self.run.ids()  # they may have packed records
         for key, found in list(self.open.items()):
-            if found.lease is not None and not found.lease.held:
+            if found.was_taken():
                 self.backend.withdraw(key)
-                del self.open[key]
-                self._leave_to_others(found.task)
+                self._give_up(found)
         self.queue.extend(self.elsewhere.values())
         self.elsewhere.clear()
+
+    def _give_up(self, found: _Open) -> None:
+        del self.open[found.task.key]
+        self._leave_to_others(replace(found.task, cells=tuple(found.cells.values())))
 
     def _take_in(self, told: Told) -> None:
         """Keep an event and pass it on."""
@@ -196,6 +204,8 @@ class _Driving:
         if told.name in ("cell_done", "cell_failed"):
             data = payload.pop("record", None)
             if data is not None:
+                if found.was_taken():
+                    return  # another driver may have a record of it by now
                 self.run.write(Record.from_bytes(data, payload["cell"]))
             del found.cells[payload["cell"]]
         self._tell(found.task, told.name, payload)
@@ -206,6 +216,9 @@ class _Driving:
 
     def _lose(self, found: _Open, why: str) -> None:
         """Submit what is left of a lost task again, or record that its cells failed."""
+        if found.was_taken():
+            self._give_up(found)
+            return
         found.lost += 1
         if found.cells and found.lost <= self.retries:
             self.queue.appendleft(replace(found.task, cells=tuple(found.cells.values())))

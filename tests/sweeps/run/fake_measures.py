@@ -41,6 +41,24 @@ def slow(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
         yield cell["id"], _metrics(cell)
 
 
+def counted(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
+    """Slow, with a line in a file of the cache for each cell that is begun."""
+    for cell in cells:
+        cache.mkdir(exist_ok=True)
+        with (cache / "begun").open("a") as file:
+            file.write(f"{cell['id']}\n")
+        time.sleep(0.15)
+        yield cell["id"], _metrics(cell)
+
+
+def unhurried(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
+    """The same, with a second for every cell of the unit that is begun first."""
+    first = not (cache / "begun").exists()
+    for result in counted(unit, cells, cache=cache):
+        yield result
+        time.sleep(first)
+
+
 def stuck(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     yield cells[0]["id"], _metrics(cells[0])
     time.sleep(600)

@@ -230,8 +230,10 @@ class LocalBackend:
         self._parts[again[0].task.key] += len(again) - 1
 
     def _fail(self, found: OpenTask, error: str) -> Iterator[Told]:
-        """Record that the cells of a task failed."""
+        """Record that the cells of a task failed, unless another driver measures them by now."""
         task = found.task
+        if task.was_taken():
+            return
         run = RunDirectory(task.root)
         for cell_id, cell in found.cells.items():
             run.write(Record(cell, "failed", None, error, task.provenance, {}))

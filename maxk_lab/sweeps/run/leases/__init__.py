@@ -15,14 +15,23 @@ lives. It takes a `Lease` of a unit before it measures it; no two living drivers
                 ...                       # cancel it, and write nothing more of it
             lease.release()
 
-`with driver.alone("--force empties the cache")` refuses to begin while others live, and keeps
+`with driver.alone("--force")` refuses to begin while others live, and keeps
 those that register waiting; `exclusive(root)` does the same for commands that are no run.
 `registered(root)` tells who is there without being one of them, and `held(root)` who has what.
 """
 
 from maxk_lab.sweeps.run.leases.driver import Driver, exclusive, held
 from maxk_lab.sweeps.run.leases.info import DriverInfo
-from maxk_lab.sweeps.run.leases.lease import Lease
+from maxk_lab.sweeps.run.leases.lease import Fence, Lease
 from maxk_lab.sweeps.run.leases.registration import OthersError, registered
 
-__all__ = ["Driver", "DriverInfo", "Lease", "OthersError", "exclusive", "held", "registered"]
+__all__ = [
+    "Driver",
+    "DriverInfo",
+    "Fence",
+    "Lease",
+    "OthersError",
+    "exclusive",
+    "held",
+    "registered",
+]

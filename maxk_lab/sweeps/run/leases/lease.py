@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.run.leases.info import ID, MOST_BYTES
@@ -144,6 +145,23 @@ class LeaseFiles:
             os.unlink(f"{self.path}/{name}")
 
 
+class Fence(NamedTuple):
+    """A lease as plain data, which tells a process that works for its driver whether it holds.
+
+    A driver may be stopped while what it started goes on.
+    """
+
+    folder: str
+    owner: str
+    unit: str
+    generation: int
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held now. Raises `RefusedError` where the disk does not answer."""
+        return LeaseFiles(Path(self.folder), self.owner).is_held(self.unit, self.generation)
+
+
 class Lease:
     """The right to measure a unit, until it is released, or lost by what looked like death."""
 
@@ -156,6 +174,12 @@ class Lease:
 
     def __repr__(self) -> str:
         return f"Lease({self.unit!r}, generation={self.generation})"
+
+    @property
+    def fence(self) -> Fence:
+        """The same for other processes of this machine."""
+        folder = str(self._files.path.absolute())
+        return Fence(folder, self._files.owner, self.unit, self.generation)
 
     @property
     def held(self) -> bool:

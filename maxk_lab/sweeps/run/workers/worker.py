@@ -19,9 +19,11 @@ from typing import Any
 
 from maxk_lab.calls import Leaving, leaving, watch
 from maxk_lab.catalogue import load
+from maxk_lab.errors import RefusedError
 from maxk_lab.files import WRITING, StorageError
 from maxk_lab.process_state import seed_generators, unchanged
 from maxk_lab.seeds import derive_seed
+from maxk_lab.sweeps.run.leases import Fence
 from maxk_lab.sweeps.run.places import without_places
 from maxk_lab.sweeps.run.records import Record, RunDirectory, Status
 from maxk_lab.sweeps.run.workers.board import Board
@@ -52,6 +54,18 @@ class Task:
     provenance: dict[str, Any]
     # Whether it can use a CUDA device.
     on_device: bool = False
+    # What its driver has it by, where that is on this machine.
+    lease: Fence | None = None
+
+    def was_taken(self) -> bool:
+        """Return whether its driver was taken for dead, and another one may measure it.
+
+        Raises `StorageError` where the disk does not answer.
+        """
+        try:
+            return self.lease is not None and not self.lease.held
+        except RefusedError as error:
+            raise StorageError(str(error)) from error
 
 
 def work(line: socket, board: Board, devices: str | None) -> None:
@@ -208,6 +222,9 @@ class _Measuring:
         self, cell_id: str, *, metrics: dict[str, Any] | None = None, error: str | None = None
     ) -> None:
         self._reporter.leave_copies()
+        while self._task.was_taken():
+            # Nothing more is written of it; the driver sees the same, and ends this process.
+            time.sleep(1)
         now = time.monotonic()
         # The first cell of a unit carries the time of what all share: they add up to the unit.
         timings: dict[str, Any] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from run_drivers import FakeClock, Other, wait_until
 
 from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import StorageError
-from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.leases import Driver, Fence
 
 Drivers = Callable[..., Driver]
 Others = Callable[..., Other]
@@ -46,6 +47,15 @@ def test_a_unit_has_one_driver_until_it_is_given_back(driver: Drivers, run: Path
     assert two.take("unit").held
     lease.release()
     assert files(run) == ["another.1", "unit.1"]
+
+
+def test_other_processes_are_told_by_a_fence(driver: Drivers, run: Path) -> None:
+    lease = driver().take("unit")
+    fence = pickle.loads(pickle.dumps(lease.fence))
+    assert fence.held
+    (run / "leases" / "unit.2").write_text("another")
+    assert not fence.held
+    assert not Fence(str(run / "nowhere"), *fence[1:]).held
 
 
 def test_leases_end_with_their_driver(run: Path, driver: Drivers) -> None:
