@@ -12,7 +12,7 @@ import pytest
 from archives import flipped
 from click.testing import Result
 
-from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.leases import Driver, exclusive
 from maxk_lab.sweeps.run.record_bytes import decoded, encoded
 
 pytestmark = pytest.mark.slow
@@ -152,9 +152,21 @@ def test_nothing_is_repaired_while_a_run_is_at_work(run: Path, lab: Lab) -> None
     cut.write_bytes(b"{")
     with Driver(run, spec_hash=""):
         result = lab("fsck", "tiny", "--repair")
+        # To look is allowed at any time.
+        assert lab("fsck", "tiny").exit_code == 1
     assert result.exit_code == 2
-    assert "is in use by another run" in result.stderr
+    assert f"is in use by another run (process {os.getpid()} on " in result.stderr
     assert cut.read_bytes() == b"{"
+    assert lab("fsck", "tiny", "--repair").exit_code == 0
+
+
+def test_no_run_begins_during_a_repair(run: Path, lab: Lab) -> None:
+    records(run)[0].unlink()
+    with exclusive(run, "fsck --repair"):
+        result = lab("run", "tiny.yaml")
+    assert result.exit_code == 2
+    assert f"is in use by fsck --repair (process {os.getpid()} on " in result.stderr
+    assert lab("run", "tiny.yaml").exit_code == 0
 
 
 @pytest.mark.parametrize(

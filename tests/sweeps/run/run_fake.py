@@ -1,12 +1,17 @@
-"""A run as its own process, for tests that kill it: run_fake.py SPEC RUN MEASURE JOBS."""
+"""A run as its own process, for tests that kill it: run_fake.py SPEC RUN MEASURE JOBS [ONLY].
+
+With BEAT and EXPIRY in the environment it shows that it lives, and takes others for dead, so soon.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -14,9 +19,17 @@ from maxk_lab.sweeps.spec.load import load_spec
 sys.path.append(str(Path(__file__).parents[2] / "fixtures"))
 
 if __name__ == "__main__":
-    spec, run, measure, jobs = sys.argv[1:]
+    spec, run, measure, jobs, *only = sys.argv[1:]
+    if "BEAT" in os.environ:
+        times = {name.lower(): float(os.environ[name]) for name in ("BEAT", "EXPIRY")}
+        Driver.__init__.__kwdefaults__.update(times)
     try:
-        plan = make_plan(load_spec(spec))
-        execute(plan, RunDirectory(run), jobs=int(jobs), measure=f"fake_measures:{measure}")
+        execute(
+            make_plan(load_spec(spec)),
+            RunDirectory(run),
+            jobs=int(jobs),
+            only=only[0] if only else None,
+            measure=f"fake_measures:{measure}",
+        )
     except KeyboardInterrupt:
         sys.exit(130)

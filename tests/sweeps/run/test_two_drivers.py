@@ -1,0 +1,189 @@
+"""Several processes in one run: they share its units, and no cell is measured twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from run_processes import alive, wait_until, workers_of
+
+from maxk_lab.errors import LabError
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.progress import statuses
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
+
+pytestmark = pytest.mark.slow
+SCRIPT = Path(__file__).parent / "run_fake.py"
+# So that what is stopped is taken for dead soon.
+SOON = {"BEAT": "0.2", "EXPIRY": "2"}
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def plan(small: str) -> Plan:
+    """Four units of four cells, in the sweep file that every process reads."""
+    path = Path(small)
+    path.write_text(path.read_text().replace("seeds: [0, 1]", "seeds: [0, 1, 2, 3]"))
+    plan = make_plan(load_spec(path))
+    assert (len(plan.units), len(plan.cells)) == (4, 16)
+    return plan
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "results" / "small")
+
+
+@pytest.fixture
+def start(run: RunDirectory) -> Iterator[Start]:
+    """Return a function that starts a process that measures what it can of the run."""
+    with ExitStack() as stack:
+
+        def start(*only: str, measure: str = "counted", **env: str) -> subprocess.Popen[str]:
+            process = subprocess.Popen(
+                [sys.executable, SCRIPT, "sweep.yaml", run.root, measure, "1", *only],
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+                env=os.environ | env,
+            )
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+def events(run: RunDirectory, name: str) -> list[dict]:
+    if not run.events_path.exists():
+        return []
+    told = [json.loads(line) for line in run.events_path.read_text().splitlines()]
+    return [event for event in told if event["event"] == name]
+
+
+def begun(run: RunDirectory) -> Counter[str]:
+    """How often the measuring of each cell was begun."""
+    path = run.cache_path / "begun"
+    return Counter(path.read_text().split() if path.exists() else [])
+
+
+def left_over(run: RunDirectory) -> list[str]:
+    """What processes have left that is no part of a finished run."""
+    return [
+        path.name
+        for folder in (run.root, run.cells_path, run.root / "drivers", run.root / "leases")
+        for path in folder.iterdir()
+        if folder.name in ("drivers", "leases") or path.name.startswith(".")
+    ]
+
+
+def test_the_same_command_twice_shares_the_work(
+    start: Start, run: RunDirectory, plan: Plan
+) -> None:
+    both = [start(), start()]
+    assert [process.wait() for process in both] == [0, 0]
+    assert [process.stderr.read() for process in both] == ["", ""]
+    assert set(statuses(plan, run).values()) == {"done"}
+    assert set(begun(run).values()) == {1}
+    assert len(events(run, "unit_started")) == 4
+    assert len(events(run, "cell_done")) == len({e["cell"] for e in events(run, "cell_done")}) == 16
+    # Both of them worked.
+    assert len(workers_of(run)) == 2
+    assert left_over(run) == []
+
+
+def test_disjoint_parts_of_the_same_units_are_measured_once_each(
+    start: Start, run: RunDirectory, plan: Plan
+) -> None:
+    both = [start("n=4"), start("n=8")]
+    assert [process.wait() for process in both] == [0, 0]
+    assert set(statuses(plan, run).values()) == {"done"}
+    assert begun(run) == Counter({cell.id: 1 for cell in plan.cells})
+    assert len(workers_of(run)) == 2
+    assert left_over(run) == []
+
+
+def test_who_is_killed_is_followed_by_the_other_at_once(
+    start: Start, run: RunDirectory, plan: Plan
+) -> None:
+    killed, other = start(), start()
+    wait_until(lambda: len(events(run, "unit_started")) == 2 and len(run.ids()) >= 3)
+    # The unit of the one that is killed has a record and is not done.
+    wait_until(lambda: len({e["unit"] for e in events(run, "cell_done")}) == 2)
+    killed.kill()
+    killed.wait()
+    wait_until(lambda: sum(map(alive, workers_of(run))) == 1)
+    finished = set(run.ids())
+    assert len(finished) < 16
+    # Far less than what a driver elsewhere would be waited for.
+    assert other.wait(timeout=30) == 0
+    assert set(statuses(plan, run).values()) == {"done"}
+    twice = {cell_id for cell_id, times in begun(run).items() if times > 1}
+    assert len(twice) <= 1
+    assert not twice & finished
+    assert len(events(run, "unit_started")) == 5
+    assert left_over(run) == []
+
+
+@pytest.mark.parametrize("workers_too", [True, False])
+def test_who_is_stopped_gives_up_what_the_other_took(
+    start: Start, run: RunDirectory, plan: Plan, workers_too: bool
+) -> None:
+    stopped = start(measure="unhurried", **SOON)
+    wait_until(lambda: run.ids())
+    workers = workers_of(run)
+    for pid in (stopped.pid, *(workers if workers_too else ())):
+        os.kill(pid, signal.SIGSTOP)
+    finished = set(run.ids())
+    other = start(**SOON)
+    assert other.wait(timeout=60) == 0
+    assert set(statuses(plan, run).values()) == {"done"}
+    records = {cell_id: run.fingerprint(cell_id) for cell_id in run.ids()}
+    os.kill(stopped.pid, signal.SIGCONT)
+    assert stopped.wait(timeout=30) == 0
+    assert {cell_id: run.fingerprint(cell_id) for cell_id in run.ids()} == records
+    assert not {cell_id for cell_id, times in begun(run).items() if times > 1} & finished
+    assert not any(map(alive, workers))
+    assert left_over(run) == []
+
+
+def test_another_sweep_of_the_same_name_is_refused_meanwhile(
+    start: Start, run: RunDirectory, small: str, plan: Plan
+) -> None:
+    one = start(measure="stuck")
+    wait_until(lambda: run.ids())
+    changed = make_plan(load_spec(small, ["gradient.pool=32"]))
+    with pytest.raises(LabError, match="is in use by another run, with another sweep file"):
+        execute(changed, run, measure="fake_measures:quick")
+    one.kill()
+    one.wait()
+    assert execute(changed, run, measure="fake_measures:quick").done
+
+
+def test_nothing_is_forced_beside_another_run(start: Start, run: RunDirectory, plan: Plan) -> None:
+    one = start(measure="stuck")
+    wait_until(lambda: run.ids())
+    (run.cache_path / "kept").mkdir(parents=True)
+    with pytest.raises(LabError, match="--force bears no other run beside it") as caught:
+        execute(plan, run, measure="fake_measures:quick", force=True)
+    assert f"process {one.pid} on " in str(caught.value)
+    assert (run.cache_path / "kept").exists()
+
+
+def test_how_a_run_is_executed_may_differ(run: RunDirectory, small: str, plan: Plan) -> None:
+    from maxk_lab.sweeps.spec.load import spec_hash_without_execution
+
+    other = make_plan(load_spec(small, ["execution.timeout=1h"]))
+    with Driver(run.root, spec_hash=spec_hash_without_execution(plan.spec)):
+        assert len(execute(other, run, measure="fake_measures:quick").done) == 16
