@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, SpecError
 from maxk_lab.sweeps.backends import BACKENDS
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.sweeps.spellings import slurm_seconds
 
 
@@ -112,3 +118,53 @@ def test_the_catalogue_imports_nothing_heavy() -> None:
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert found.stdout == "[]\n", found.stderr
+
+
+OWN = """\
+from maxk_lab.catalogue import Parameter
+from maxk_lab.sweeps.backends import BackendRow
+from maxk_lab.sweeps.run.backends.local import LocalBackend
+
+ROW = BackendRow(
+    name="cellar", meaning="worker processes in the cellar",
+    implementation="cellar:CellarBackend",
+    parameters=(Parameter("depth", int, 1, low=0, high=9, meaning="floors"),),
+)
+
+
+class CellarBackend(LocalBackend):
+    depths = []
+
+    def __init__(self, run, execution, jobs):
+        self.depths.append(execution.parameters["depth"])
+        super().__init__(run, execution, jobs)
+"""
+
+
+@pytest.fixture
+def cellar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Installs a package with a backend of its own."""
+    metadata = tmp_path / "site" / "cellar-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: cellar\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[maxk_lab.backends]\ncellar = cellar:ROW\n")
+    (tmp_path / "site" / "cellar.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    BACKENDS.__dict__.pop("_rows", None)
+    yield
+    BACKENDS.__dict__.pop("_rows", None)
+    sys.modules.pop("cellar", None)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cellar")
+def test_a_backend_of_another_package_measures_a_sweep(small: str, tmp_path: Path) -> None:
+    chosen = ["execution.backend=cellar", "execution.depth=3", "seeds=0"]
+    spec = load_spec(small, chosen)
+    run = RunDirectory(tmp_path / "run")
+    assert len(execute(make_plan(spec), run).done) == 4
+    assert sys.modules["cellar"].CellarBackend.depths == [3]
+    with pytest.raises(SpecError, match="depth must be at most 9, got 30"):
+        load_spec(small, [*chosen, "execution.depth=30"])
+    with pytest.raises(SpecError, match="depth: is of backend cellar, and this run's is local"):
+        load_spec(small, ["execution.depth=3"])
