@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class Paper:
         self.there = [Node(f"node{i}", f"host{i}", {"CPU": float(n)}) for i, n in enumerate(cores)]
         self.started: list[tuple[int, Parcel, list[str]]] = []
         self.kept: dict[str, bytes] = {}
+        self.given: list[Needs] = []
         self.cancelled: list[int] = []
         self.heard: list[Heard] = []
 
@@ -46,6 +48,7 @@ class Paper:
     def start(self, number: int, parcel: Parcel, needs: Needs, without: Collection[str]) -> None:
         assert parcel.hashes <= set(self.kept)
         self.started.append((number, parcel, sorted(without)))
+        self.given.append(needs)
 
     def poll(self, seconds: float) -> list[Heard]:
         told, self.heard = self.heard, []
@@ -200,6 +203,25 @@ def test_what_no_node_has_is_told_once_and_refused_where_none_can_join(make: Mak
     alone = make(Paper(1), cpus=2, address="")
     with pytest.raises(RefusedError, match="this machine has not what a unit asks for"):
         list(alone.events(0))
+
+
+@pytest.mark.parametrize(
+    ("devices", "gpus", "uses", "given"),
+    [
+        (2, None, True, 1),
+        (2, None, False, 0),
+        (0, None, True, 0),
+        (2, 0, True, 0),
+        (2, 0.5, False, 0.5),
+    ],
+)
+def test_a_unit_that_can_use_a_device_gets_one_where_there_is_any(
+    make: Make, devices: int, gpus: float | None, uses: bool, given: float
+) -> None:
+    cluster = Paper(4)
+    cluster.there = [Node("a", "a", {"CPU": 4.0, "GPU": float(devices)})]
+    make(cluster, gpus=gpus).submit(replace(task(), on_device=uses))
+    assert cluster.given == [Needs(1, given, 0)]
 
 
 def test_nothing_of_the_backend_stays_in_the_cache(make: Make) -> None:

@@ -25,6 +25,8 @@ from maxk_lab.sweeps.spec.execution import Execution
 
 # Seconds for which a list of the nodes is used.
 _NODES_LAST = 2.0
+# A file in the cache by which a node tells it from others, and the seconds for which one is left.
+_TOKEN, _TOKEN_LASTS = ".seen-", 30 * 24 * 3600.0
 # One unit more than there is room for, for so many that are measured: none of them waits for the
 # driver, and the rest stays free for another driver of the run.
 _AHEAD = 8
@@ -69,8 +71,12 @@ class RayBackend:
             self._cluster: Cluster = stack.enter_context(opened(self._address, self._jobs))
             cache, folder = self._run.cache_path.absolute(), Path.cwd()
             self._packer = Packer(folder, cache)
+            for left in cache.glob(f"{_TOKEN}*"):
+                # That of a driver that was killed, and that no node looks for any more.
+                if time.time() - left.stat().st_mtime > _TOKEN_LASTS:
+                    left.unlink(missing_ok=True)
             # A node on which this file is to be found sees the cache of the run.
-            token = cache / f".seen-{secrets.token_hex(16)}"
+            token = cache / f"{_TOKEN}{secrets.token_hex(16)}"
             write_atomically(token, b"")
             stack.callback(token.unlink, missing_ok=True)
             self._token, self._cache, self._folder = token.name, cache, folder
@@ -111,7 +117,15 @@ class RayBackend:
                 self._cluster.keep(sha256, self._packer.content(sha256))
         number = next(self._numbers)
         self._open[number] = _Open(parcel.task, parcel)
-        self._cluster.start(number, parcel, self._needs, self._refused.keys())
+        self._cluster.start(number, parcel, self._needs_of(parcel.task), self._refused.keys())
+
+    def _needs_of(self, task: Task) -> Needs:
+        """Return what a unit is given; where nothing is said of devices, one if it can use one."""
+        if self._execution.gpus is None and task.on_device:
+            with_device = self._needs._replace(gpus=1.0)
+            if any(with_device.slots(node.resources) for node in self._usable()):
+                return with_device
+        return self._needs
 
     def _ended(self, number: int) -> _Open:
         """Take a task off the list, and the files that no other one needs off the cluster."""
@@ -182,16 +196,16 @@ class RayBackend:
         self._start(replace(self._ended(number).parcel, luggage=None))
 
     def _slots(self) -> int:
-        """How many units the nodes have room for that are up and have not refused any.
+        """How many units all nodes have room for."""
+        return sum(self._needs.slots(node.resources) for node in self._usable())
 
-        New nodes count soon.
-        """
+    def _usable(self) -> list[Node]:
+        """The nodes that are up and have not refused; new ones are among them soon."""
         asked, nodes = self._nodes
         if time.monotonic() - asked > _NODES_LAST:
             nodes = self._cluster.nodes()
             self._nodes = time.monotonic(), nodes
-        usable = (node for node in nodes if node.id not in self._refused)
-        return sum(self._needs.slots(node.resources) for node in usable)
+        return [node for node in nodes if node.id not in self._refused]
 
     def _tell_where_there_is_no_room(self) -> None:
         """Say once that no node has what a unit needs. Raises `RefusedError` where none will."""

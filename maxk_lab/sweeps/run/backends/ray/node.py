@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -27,6 +28,8 @@ from maxk_lab.sweeps.run.records import RunDirectory
 
 # Seconds for which it waits for the worker, and between two looks at the cache.
 _TICK, _BETWEEN_LOOKS = 0.5, 10.0
+# Seconds for which an event waits for others to travel with: a message costs more than an event.
+_GATHER = 0.02
 Fetch = Callable[[str], bytes]
 _desk: _Desk | None = None
 
@@ -157,19 +160,21 @@ class _Desk:
         """Measure a unit, and yield what there is to tell, batch by batch."""
         task = replace(parcel.task, root=str(self._run.root.absolute()), provenance=provenance())
         self._backend.submit(task)
-        going = True
+        items: list[Item] = []
+        going, since = True, 0.0
         while going:
-            items: list[Item] = []
-            for told in self._backend.events(_TICK):
+            for told in self._backend.events(_GATHER if items else _TICK):
                 going = going and told.name != "unit_finished"
                 if self._cache is not None and told.name in ("cell_done", "unit_finished"):
                     # Before the record: whoever has that may look for them.
                     yield from ([one] for one in self._cache.changed())
+                since = since if items else time.monotonic()
                 items += self._items(told, host)
             if going and self._cache is not None and self._cache.due(_BETWEEN_LOOKS):
                 yield from ([one] for one in self._cache.changed())
-            if items:
+            if items and (not going or time.monotonic() - since >= _GATHER):
                 yield items
+                items = []
 
     def _items(self, told: Told, host: str) -> Iterator[Item]:
         """Yield an event as it travels: with its record, which has no place here."""
