@@ -38,12 +38,12 @@ def test_every_verb_tells_the_same(run: RunDirectory, lab: Lab) -> None:
     before = [lab(*words).stdout for words in asked]
     assert run.pack() == 20
     assert [lab(*words).stdout for words in asked] == before
-    assert len(list(run.cells_path.iterdir())) == 2
+    assert len(list(run.cells_path.glob("[!.]*"))) == 2
 
 
 def test_a_run_packs_at_its_end_and_finds_it_again(run: RunDirectory, lab: Lab) -> None:
     first = lab("run", "results/tiny/spec.yaml", "--json")
-    assert sorted(path.suffix for path in run.cells_path.iterdir()) == [".zip", ".zip"]
+    assert sorted(path.suffix for path in run.cells_path.glob("[!.]*")) == [".zip", ".zip"]
     events = [json.loads(line) for line in run.events_path.read_text().splitlines()]
     assert [e["records"] for e in events if e["event"] == "packed"] == [20]
     again = lab("run", "results/tiny/spec.yaml", "--json")
@@ -53,7 +53,7 @@ def test_a_run_packs_at_its_end_and_finds_it_again(run: RunDirectory, lab: Lab) 
 
 def test_a_damaged_shard_is_told_and_measured_again(run: RunDirectory, lab: Lab) -> None:
     run.pack()
-    shard = min(run.cells_path.iterdir())
+    shard = min(run.cells_path.glob("*.zip"))
     shard.write_bytes(shard.read_bytes()[:-30])
     assert f"{shard}: no record in it can be found" in lab("list", "runs").output
     told = json.loads(lab("show", "tiny", "--json").stdout)

@@ -17,6 +17,7 @@ from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.leases import exclusive
 from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.shards.cells import MARK
 from maxk_lab.sweeps.run.shards.packing import drop_replaced
 
 State = Literal["done", "failed", "stale", "damaged", "left over"]
@@ -139,7 +140,7 @@ def _files(run: RunDirectory) -> Iterator[Finding]:
         (run.cache_path, ".*"),
     ):
         for path in sorted(folder.glob(pattern)):
-            if path.is_file():
+            if path.is_file() and path.name != MARK:
                 yield Finding(path, "left over", "of a process that was killed, or still writes")
 
 

@@ -149,10 +149,7 @@ class RunDirectory:
         return [one for one in self.ids() if one not in planned]
 
     def fingerprint(self, cell_id: str) -> str | None:
-        """Return a hash of the bytes of a record, sound or not; None where there is none.
-
-        What others have packed since `ids` was called last is not seen.
-        """
+        """Return a hash of the bytes of a record, sound or not; None where there is none."""
         try:
             data = self.cells.peek(cell_id)
         except (OSError, ValueError) as error:

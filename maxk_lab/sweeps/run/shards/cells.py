@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from maxk_lab.errors import LabError
-from maxk_lab.files import read_regular
+from maxk_lab.files import open_regular, read_regular, write_atomically
 from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
 from maxk_lab.sweeps.run.shards.archive import SUFFIX, Archive, Stamp, stamp
 
 RECORD = ".json"
+# Written anew with every shard, before the files go that it holds: to look at it is cheaper than to
+# list the folder.
+MARK = ".packed"
 # A reader beside a process that packs looks so often again for what has just moved.
 _ATTEMPTS = 5
 
@@ -32,6 +35,7 @@ class Cells:
         self._packed: dict[str, Archive] = {}
         self._archives: dict[str, Archive] = {}
         self._lost: dict[str, str] = {}
+        self._marked: Stamp | None = None
 
     @property
     def problems(self) -> list[str]:
@@ -105,11 +109,29 @@ class Cells:
         raise FileNotFoundError(f"no record of {cell_id}")
 
     def peek(self, cell_id: str) -> bytes | None:
-        """Return the same, or None without a record, as of the last look at the folder."""
+        """Return the same, or None without a record; the folder is listed only if need be.
+
+        What others have packed is seen at once: what they had removed is not taken for missing.
+        """
         try:
             return read_regular(f"{self.folder}/{cell_id}{RECORD}", MOST_BYTES)
         except FileNotFoundError:
+            if self._mark() != self._marked:
+                self._look()
             return self.read(cell_id) if cell_id in self._packed else None
+
+    def mark(self, archive: Archive) -> None:
+        """Show others that there is a new shard. Raises `StorageError` where it cannot."""
+        write_atomically(self.folder / MARK, f"{archive.path.name}\n".encode())
+
+    def _mark(self) -> Stamp | None:
+        """Return what tells the latest shard from others, None where nobody knows of any."""
+        try:
+            # Opened, for a network may know an older state of what is not.
+            with open_regular(self.folder / MARK) as file:
+                return stamp(os.fstat(file.fileno()))
+        except (OSError, ValueError):
+            return None
 
     def salvaged(self, cell_id: str) -> bytes:
         """Return what is left of a damaged record in a shard, still compressed if need be."""
@@ -130,6 +152,7 @@ class Cells:
 
     def _look(self) -> None:
         """Take in what the folder holds. Raises `LabError` where it cannot be listed."""
+        self._marked = self._mark()
         for _ in range(_ATTEMPTS):
             self._loose, shards = self._listed()
             opened = dict(self._opened(shards))

@@ -63,6 +63,7 @@ def pack(
         archive = Archive.opened(write_archive(cells.folder, number, batch.records))
         if archive.members.keys() != batch.records.keys():
             raise StorageError(f"{archive.path} is not as it was written")
+        cells.mark(archive)
         for cell_id, before in batch.stamps.items():
             if _remove(cells, cell_id, before):
                 moved(cell_id, before, archive.stamp(cell_id))

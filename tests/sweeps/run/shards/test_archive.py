@@ -19,7 +19,7 @@ from maxk_lab.sweeps.run.shards.archive import Archive, write_archive
 def shards(run: RunDirectory, put) -> list[Path]:
     put()
     run.pack()
-    return sorted(run.cells_path.iterdir())
+    return sorted(run.cells_path.glob("*.zip"))
 
 
 def ids_in(shard: Path) -> list[str]:

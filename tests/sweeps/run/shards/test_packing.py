@@ -23,7 +23,11 @@ from maxk_lab.sweeps.run.shards import archive, packing, telling
 
 
 def files(run: RunDirectory) -> Counter[str]:
-    return Counter(path.suffix for path in run.cells_path.iterdir())
+    return Counter(path.suffix for path in there(run))
+
+
+def there(run: RunDirectory) -> list[Path]:
+    return sorted(run.cells_path.glob("[!.]*"))
 
 
 def ages(run: RunDirectory, plan: Plan) -> list[int]:
@@ -32,7 +36,7 @@ def ages(run: RunDirectory, plan: Plan) -> list[int]:
 
 def test_a_packed_record_is_the_same(run: RunDirectory, plan: Plan, put) -> None:
     put()
-    whole, loose = run.records(plan), {p.name: p.read_bytes() for p in run.cells_path.iterdir()}
+    whole, loose = run.records(plan), {p.name: p.read_bytes() for p in there(run)}
     assert run.pack() == 8
     assert files(run) == {".zip": 2}
     for seen in (run, RunDirectory(run.root)):
@@ -42,7 +46,7 @@ def test_a_packed_record_is_the_same(run: RunDirectory, plan: Plan, put) -> None
         assert len(seen.outlines(plan)) == len(seen.checked_outlines(plan)) == 8
         assert seen.problems == []
     packed = {}
-    for path in run.cells_path.iterdir():
+    for path in there(run):
         with zipfile.ZipFile(path) as members:
             packed |= {name: members.read(name) for name in members.namelist()}
     assert packed == loose
@@ -50,10 +54,10 @@ def test_a_packed_record_is_the_same(run: RunDirectory, plan: Plan, put) -> None
 
 def test_a_packed_record_is_opened_with_common_tools(run, plan, put) -> None:
     put()
-    before = {path.name: path.read_bytes() for path in run.cells_path.iterdir()}
+    before = {path.name: path.read_bytes() for path in there(run)}
     run.pack()
     name, data = min(before.items())
-    shard = min(run.cells_path.iterdir())
+    shard = there(run)[0]
     with zipfile.ZipFile(shard) as members:
         assert members.testzip() is None
     found = subprocess.run(
@@ -88,8 +92,8 @@ def test_equal_records_give_equal_files(run, plan, put, tmp_path) -> None:
         other.write(record)
     time.sleep(0.01)
     other.pack()
-    assert {path.name: path.read_bytes() for path in other.cells_path.iterdir()} == {
-        path.name: path.read_bytes() for path in run.cells_path.iterdir()
+    assert {path.name: path.read_bytes() for path in there(other)} == {
+        path.name: path.read_bytes() for path in there(run)
     }
 
 
@@ -122,9 +126,7 @@ def test_what_was_replaced_is_dropped(run, plan, put) -> None:
     run.pack()
     put(0, 1, 2, 3, age=1)
     run.pack()
-    members = Counter(
-        name for p in run.cells_path.iterdir() for name in zipfile.ZipFile(p).namelist()
-    )
+    members = Counter(name for p in there(run) for name in zipfile.ZipFile(p).namelist())
     assert members == {f"{cell.id}.json": 1 for cell in plan.cells}
     put(0, age=2)
     run.pack()
@@ -237,7 +239,7 @@ def test_a_kill_at_any_step_loses_and_changes_nothing(run, plan, put) -> None:
     put()
     run.pack()
     put(0, 1, 2, 4, 5, age=1)
-    steps, start = 0, {p: p.read_bytes() for p in run.cells_path.iterdir()}
+    steps, start = 0, {p: p.read_bytes() for p in there(run)}
     while True:
 
         def packed(steps: int = steps) -> None:
@@ -256,12 +258,34 @@ def test_a_kill_at_any_step_loses_and_changes_nothing(run, plan, put) -> None:
         assert again.problems == []
         assert ages(run, plan) == [1, 1, 1, 0, 1, 1, 0, 0], steps
         assert files(run)[".json"] in (1, 2, 3), steps
-        for path in run.cells_path.iterdir():
+        for path in there(run):
             path.unlink()
         for path, data in start.items():
             path.write_bytes(data)
         steps += 1
     assert steps > 15
+
+
+def test_what_others_pack_is_seen_at_once(run, plan, put) -> None:
+    put(error="before")
+    run.pack()
+    waiting = RunDirectory(run.root)
+    waiting.ids()
+    before = [waiting.fingerprint(cell.id) for cell in plan.cells]
+    put()
+    run.pack()
+    assert files(run) == {".zip": 2}
+    after = [waiting.fingerprint(cell.id) for cell in plan.cells]
+    assert after == [run.fingerprint(cell.id) for cell in plan.cells]
+    assert not set(before) & {None, *after}
+
+
+def test_looking_for_what_is_missing_lists_nothing(run, plan, put, monkeypatch) -> None:
+    put(0, 1, 2, 3)
+    run.pack()
+    assert run.fingerprint(plan.cells[0].id) is not None
+    monkeypatch.setattr(os, "listdir", None)
+    assert run.fingerprint(plan.cells[7].id) is None
 
 
 def test_readers_see_every_record_while_another_process_packs(run, plan, put) -> None:
