@@ -34,3 +34,15 @@ def never_collected() -> Iterator[None]:
         yield
     gc.collect()  # garbage would stay, too
     gc.freeze()
+
+
+@contextmanager
+def kept_to_the_end() -> Iterator[None]:
+    """Make very many objects that stay until the process ends, such as the rows of a report.
+
+    As above, but for garbage among them, which stays, too: to look for it takes longer than all
+    else that a finished run asks for.
+    """
+    with collector_at_rest():
+        yield
+    gc.freeze()

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from maxk_lab.memory import collector_at_rest, never_collected
+from maxk_lab.memory import collector_at_rest, kept_to_the_end, never_collected
 
 
 class Ring:
@@ -48,6 +48,17 @@ def test_what_is_never_collected_is_not_looked_through_but_garbage_goes():
         made = [[number] for number in range(1000)]
     try:
         assert gone() is None
+        tracked = {id(one) for one in gc.get_objects()}
+        assert not any(id(one) in tracked for one in made)
+    finally:
+        gc.unfreeze()
+
+
+def test_what_is_kept_to_the_end_is_not_looked_through(monkeypatch):
+    monkeypatch.setattr(gc, "collect", None)
+    with kept_to_the_end():
+        made = [[number] for number in range(1000)]
+    try:
         tracked = {id(one) for one in gc.get_objects()}
         assert not any(id(one) in tracked for one in made)
     finally:

@@ -191,6 +191,14 @@ def one_behind_the_other(
 
 def moment_errors(units: Units, question: Question) -> Errors:
     """The errors of the means of the four moments; NaN where they cannot be had."""
+    key = (moment_errors, question)
+    if key not in units.kept:
+        units.kept[key] = _moment_errors(units, question)
+    found: Errors = units.kept[key]
+    return found
+
+
+def _moment_errors(units: Units, question: Question) -> Errors:
     columns, members = units.columns(), units.members()
     if question == LIKE_THESE:
         return over_instances(columns, members)

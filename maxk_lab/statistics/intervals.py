@@ -145,6 +145,13 @@ def _bounded(found: Interval, row: MeasureRow) -> Interval:
 
 def norm_is_known(units: Units, name: str = "truth") -> bool:
     """Whether a squared norm, a moment summed over these instances, can be told from zero."""
+    key = (norm_is_known, name)
+    if key not in units.kept:
+        units.kept[key] = _norm_is_known(units, name)
+    return bool(units.kept[key])
+
+
+def _norm_is_known(units: Units, name: str) -> bool:
     errors = moment_errors(units, THESE)
     at = FIELDS.index(name)
     if errors.means[at] <= 0:

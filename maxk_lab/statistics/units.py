@@ -223,6 +223,11 @@ class Units:
         return self._strata
 
     @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """Numbers computed of these units, by what they are: several measures rest on them."""
+        return {}
+
+    @cached_property
     def _columns(self) -> Array:
         found = np.stack([getattr(self, name) for name in FIELDS])
         found.flags.writeable = False  # every measure is of the same

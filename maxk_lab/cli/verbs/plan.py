@@ -11,7 +11,7 @@ import typer
 from maxk_lab.cli import configuration, options, runs
 from maxk_lab.cli.console import console, emit_json, print_table, say, warn
 from maxk_lab.cli.effort import effort_left
-from maxk_lab.memory import never_collected
+from maxk_lab.memory import kept_to_the_end
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.cells import Cell, Unit
@@ -50,7 +50,7 @@ varies
 
     choice = configuration.choice(backend, profile)
     planned, directory = runs.planned(spec, overrides, results, shift_seeds, choice)
-    with never_collected():  # the process ends with the plan
+    with kept_to_the_end():  # the process ends with the plan
         state: dict[str, str] = dict(statuses(planned, directory))
     if json:
         emit_json(_as_json(planned, state, directory, jobs))

@@ -11,7 +11,7 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say, tell, warn
-from maxk_lab.memory import never_collected
+from maxk_lab.memory import kept_to_the_end
 from maxk_lab.report.formats.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def report(
 
     CATALOGUE.get(format)
     directories = [find_run(name, results) for name in runs or (None,)]
-    with never_collected():  # the process ends with the report
+    with kept_to_the_end():  # the process ends with the report
         summaries = [summarise(directory) for directory in directories]
     undrawn: list[str] = []
     if out is not None:
