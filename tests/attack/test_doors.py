@@ -57,6 +57,7 @@ GROUPS = [
     "estimators",
     "environments",
     "policies",
+    "backends",
     "measures",
     "studies",
     "formats",
