@@ -66,8 +66,6 @@ def execute_plan(
         complain(refused)
         say("Every finished cell is kept. Make room, or mend what is in the way, then go on with:")
         say(resume)
-        for line in beside:
-            say(line)
         raise typer.Exit(1) from None
 
 

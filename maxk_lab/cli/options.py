@@ -73,6 +73,6 @@ def jobs_commands(run: str, results: Path) -> list[str]:
     """Return what shows and what ends the jobs that a run has on a cluster, a line each."""
     where = f"{shlex.quote(run)}{results_option(results)}"
     return [
-        f"What they are doing: maxk-lab status {where}",
-        f"To end them: maxk-lab cancel {where}",
+        f"What its jobs are doing: maxk-lab status {where}",
+        f"To end its jobs: maxk-lab cancel {where}",
     ]

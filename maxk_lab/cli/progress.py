@@ -102,7 +102,7 @@ def notes(name: str, payload: dict[str, Any]) -> list[str]:
         units, drivers = payload["units"], "; ".join(payload["drivers"])
         count = "a unit" if len(units) == 1 else f"{len(units)} units"
         return [f"waiting for {count} that another run measures ({drivers}): {'; '.join(units)}"]
-    if name == "lost":
+    if name in ("lost", "left") and "why" in payload:
         return [f"{payload['unit']}: {payload['why']}"]
     if name == "cell_failed":
         return [f"cell {payload['cell']} failed: {payload['error']}"]

@@ -26,6 +26,7 @@ Only = Annotated[
         help="Only these cells, e.g. 'baseline=subloo,k=8' or 'environment.arms=8'.",
     ),
 ]
+_CANCELLED = "their jobs were cancelled, or "
 
 
 def run(
@@ -104,7 +105,7 @@ under other seeds
     if detach and outcome.missing:
         _say_detached(outcome, directory, results, again)
     else:
-        _conclude(outcome, directory, results, again)
+        _conclude(outcome, directory, results, again, go_on=go_on)
 
 
 def _say_detached(outcome: Outcome, directory: RunDirectory, results: Path, again: str) -> None:
@@ -147,7 +148,9 @@ def _track(plan: Plan, directory: RunDirectory, *, last: bool) -> list[str]:
         return []
 
 
-def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, again: str) -> None:
+def _conclude(
+    outcome: Outcome, directory: RunDirectory, results: Path, again: str, *, go_on: bool
+) -> None:
     """Say what was done, then the next command. Exits with 1 when cells failed or are missing."""
     others = set(outcome.elsewhere)
     mine = sum(cell_id not in others for cell_id in outcome.done)
@@ -164,7 +167,7 @@ def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, again: s
     if outcome.missing:
         warn(
             f"{len(outcome.missing)} cells have no record, although they were measured or there "
-            f"when the run began: something removed files of {directory.root}"
+            f"when the run began: {_CANCELLED * go_on}something removed files of {directory.root}"
         )
     if outcome.failed:
         say(

@@ -52,6 +52,11 @@ class _Watched:
         self.gone: float | None = None
         # What it said when it failed, and whether it was the system that refused something.
         self.failure, self.refused = "", False
+        self.started = False
+
+    def was_cancelled(self, ended: queue.Job | None) -> bool:
+        """Whether somebody cancelled it; Slurm forgets at once what had not begun."""
+        return not self.started if ended is None else ended.state == "CANCELLED"
 
     def ending(self, ended: queue.Job | None) -> str:
         """Say how the job ended, as far as it or Slurm tells, and where its log is."""
@@ -148,6 +153,7 @@ class SlurmBackend:
         """Yield what a job has told of the tasks of this process."""
         for name, payload in job.log.new():
             if name in ("job_started", "job_failed"):
+                job.started = True
                 job.failure = str(payload.get("error", ""))
                 job.refused = payload.get("refused") is True
             found = job.open.get(str(payload.pop("key", None)))
@@ -191,9 +197,10 @@ class SlurmBackend:
         finally:
             self._asked = time.monotonic()
             self._every = min(self._every * ASK_GROWTH, ASK_MOST)
-        states = {(one.name, one.index): one for one in there}
         for job in waiting:
-            found = states.get(job.place.job)
+            submission = job.place.submission
+            known = queue.by_index(there, submission.name, len(submission.packs))
+            found = known.get(job.place.index)
             if found is not None and not found.has_ended:
                 job.gone = None
             elif job.gone is None:
@@ -215,7 +222,7 @@ class SlurmBackend:
                     yield _told_of(key, record)
             if not found.cells or found.passed_over:
                 yield from self._finish(job, found)
-            elif ended is not None and ended.state == "CANCELLED":
+            elif job.was_cancelled(ended):
                 yield Told(key, "left", {"why": f"job {job.id} was cancelled"})
             elif job.refused:
                 raise RefusedError(f"job {job.id}: {job.failure}")

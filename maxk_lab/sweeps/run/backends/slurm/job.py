@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import FrameType
 
@@ -102,6 +103,7 @@ class _Job:
         return self._told_of_signal
 
     def _measure(self, before: History) -> None:
+        _have_children_deaf()
         try:
             with Driver(self._run.root, spec_hash=self._submission.spec) as driver:
                 self._fail_lost(driver, before)
@@ -173,6 +175,17 @@ class _Job:
                 self._tell("cell_failed", **about, error=error)
         self._tell("unit_finished", unit=task.label, key=task.key)
         lease.release()
+
+
+def _have_children_deaf() -> None:
+    """Let what this thread starts not hear the signals that Slurm sends to all of a job.
+
+    Workers write their checkpoints when the job asks them to.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    # Python starts it with the first process, and lets SIGTERM through again when it has.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
 
 
 def job_id() -> str:

@@ -19,15 +19,16 @@ def jobs(run: RunDirectory) -> Jobs:
     if not open_:
         return Jobs(())
     try:
-        found = {(job.name, job.index): job for job in queue.jobs(one.name for one in open_)}
-        trouble = ""
+        found, trouble = queue.jobs(one.name for one in open_), ""
     except queue.QueueError as error:
-        found, trouble = {}, str(error)
-    states = [
-        _state(submission, index, found.get((submission.name, index)), known=not trouble)
-        for submission in open_
-        for index in range(len(submission.packs))
-    ]
+        found, trouble = [], str(error)
+    states = []
+    for submission in open_:
+        count = len(submission.packs)
+        known = queue.by_index(found, submission.name, count)
+        states += [
+            _state(submission, index, known.get(index), known=not trouble) for index in range(count)
+        ]
     return Jobs(tuple(states), trouble)
 
 

@@ -6,13 +6,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
 
 from maxk_lab.errors import RefusedError
+from maxk_lab.sweeps.plan.needs import SECONDS
+from maxk_lab.sweeps.plan.packing import MOST_JOBS, packs
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.backends.slurm import queue, sbatch
 from maxk_lab.sweeps.run.backends.slurm.job import Pack
 from maxk_lab.sweeps.run.backends.slurm.submission import Submission, submissions
 from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
@@ -79,13 +82,14 @@ def living(run: RunDirectory) -> list[tuple[Submission, list[int]]]:
     """
     found = []
     for submission in _settled(run):
-        jobs = queue.jobs([submission.name])
+        listed = queue.jobs([submission.name])
+        jobs = queue.by_index(listed, submission.name, len(submission.packs))
         if jobs and not submission.number:
-            submission = submission.changed(number=jobs[0].number)
+            submission = submission.changed(number=jobs[min(jobs)].number)
             sbatch.complete(calls(submission), submission.logs, submission.number)
-        indices = [job.index for job in jobs if not job.has_ended]
+        indices = [index for index, job in jobs.items() if not job.has_ended]
         if indices:
-            found.append((submission, sorted(indices)))
+            found.append((submission, indices))
         else:
             submission.changed(over=True)
     return found
@@ -120,8 +124,8 @@ def _submitted(
     free = limits.jobs - queue.count()
     if free < 1:
         raise RefusedError(f"the queue of Slurm is full ({limits.jobs} jobs): try again later")
-    packs = packed(tasks, execution, free)
-    arrays = [packs[at : at + limits.array] for at in range(0, len(packs), limits.array)]
+    found = packed(run, tasks, execution, free)
+    arrays = [found[at : at + limits.array] for at in range(0, len(found), limits.array)]
     at_once = max(1, execution.parameters["array"] // len(arrays))
     settings = sbatch.parameters(execution, at_once)
     spec = spec_hash_without_execution(run.spec())
@@ -136,18 +140,17 @@ def _submitted(
         yield submission.changed(number=number)
 
 
-def packed(tasks: Sequence[Task], execution: Execution, most: int) -> list[list[Task]]:
-    """Return tasks in at most `most` packs of about the same work, in their order."""
-    parameters = execution.parameters
-    wanted = parameters["array"]
-    if parameters["pack"] != "auto":
-        wanted = -(-len(tasks) // parameters["pack"])
-    packs: list[list[Task]] = [[] for _ in range(max(1, min(wanted, most, len(tasks))))]
-    sizes = [(0.0, number) for number in range(len(packs))]
-    heapify(sizes)
-    place = {task.key: number for number, task in enumerate(tasks)}
-    for task in sorted(tasks, key=lambda task: -task.work):
-        size, number = sizes[0]
-        packs[number].append(task)
-        heapreplace(sizes, (size + task.work, number))
-    return [sorted(pack, key=lambda task: place[task.key]) for pack in packs]
+def packed(
+    run: RunDirectory, tasks: Sequence[Task], execution: Execution, most: int
+) -> list[list[Task]]:
+    """Return tasks in at most `most` packs, as `maxk-lab plan` shows them."""
+    plan = make_plan(run.spec())
+    times, _ = seconds_of_units(plan, run, statuses(plan, run))
+    pack = execution.parameters["pack"]
+    return packs(
+        tasks,
+        [times.get(task.key, SECONDS * task.work) for task in tasks],
+        min(most, MOST_JOBS),
+        at_once=execution.parameters["array"],
+        each=None if pack == "auto" else pack,
+    )

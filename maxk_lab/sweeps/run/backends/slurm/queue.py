@@ -34,12 +34,15 @@ class QueueError(RefusedError):
 
 @dataclass(frozen=True)
 class Job:
-    """A job in the queue: one of an array, or one of its own, whose index is 0."""
+    """A job in the queue.
+
+    One without an index is a job of its own, or stands for all jobs of an array that are not listed
+    by themselves: so Slurm tells of an array that was cancelled before it began.
+    """
 
     name: str
     number: str
-    index: int
-    of_array: bool
+    index: int | None
     state: str
     node: str = ""
     reason: str = ""
@@ -47,7 +50,7 @@ class Job:
     @property
     def id(self) -> str:
         """The id that Slurm's commands take, e.g. `12_3`."""
-        return f"{self.number}_{self.index}" if self.of_array else self.number
+        return self.number if self.index is None else f"{self.number}_{self.index}"
 
     @property
     def has_ended(self) -> bool:
@@ -83,8 +86,14 @@ def _job(line: str) -> Job | None:
     if len(parts) < 6 or not parts[1].isdigit():
         return None
     name, number, index, state, node, reason = parts
-    of_array = index.isdigit()
-    return Job(name, number, int(index) if of_array else 0, of_array, state, node, reason)
+    return Job(name, number, int(index) if index.isdigit() else None, state, node, reason)
+
+
+def by_index(found: Iterable[Job], name: str, count: int) -> dict[int, Job]:
+    """Return those of the `count` jobs of an array, or the one job, of this name that are known."""
+    named = {job.index: job for job in found if job.name == name}
+    jobs = {index: named.get(index, named.get(None)) for index in range(count)}
+    return {index: job for index, job in jobs.items() if job is not None}
 
 
 def count() -> int:

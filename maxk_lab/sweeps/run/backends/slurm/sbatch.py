@@ -84,8 +84,8 @@ def submit(
         with redirect_stderr(io.StringIO()):
             first, *_ = executor.submit_array(calls)
     except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
-        said = str(error).strip().removeprefix("sbatch: error: ")
-        raise RefusedError(f"sbatch does not take the jobs: {said}") from error
+        lines = [line.removeprefix("sbatch: error: ") for line in str(error).strip().splitlines()]
+        raise RefusedError(f"sbatch does not take the jobs: {'; '.join(lines)}") from error
     except (RuntimeError, OSError) as error:
         raise RefusedError(f"the jobs cannot be submitted: {error}") from error
     return first.job_id.partition("_")[0]

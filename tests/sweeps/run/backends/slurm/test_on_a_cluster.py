@@ -219,16 +219,16 @@ seeds: [0]
 environment: {name: bandit, arms: 4}
 tracking: {wandb: disabled}
 training:
-  steps: 1500
+  steps: 800
   batch: 4
-  checkpoint_every: 100
+  checkpoint_every: 100000
   grid: {estimator: [maxk], baseline: [centred], n: [4], k: [2]}
   evaluate: {instances: 8, samples: 8}
 """
 
 
 def begun(run: RunDirectory) -> bool:
-    """Whether the training has passed its first checkpoints."""
+    """Whether the training is well under way."""
     progress = told(run, "progress")
     return bool(progress) and progress[-1].get("step", 0) > 150
 
@@ -244,9 +244,22 @@ def test_a_job_whose_time_is_nearly_up_leaves_a_checkpoint_and_requeues_itself(
     wait_until(lambda: cluster.jobs()[job] == "PENDING")
     assert any(run.cache_path.glob("training-*"))
     assert told(run, "left")
+    assert not told(run, "worker_died")
     assert not run.ids()
     (found,) = status_of(run).jobs
     assert (found.state, found.id) == ("queued", job)
+
+
+def test_a_cancelled_training_has_a_checkpoint(
+    cluster: Cluster, planned: MakePlan, run: RunDirectory
+) -> None:
+    execute(planned(sweep=TRAINING), run, detach=True)
+    wait_until(lambda: begun(run))
+    assert cancel(run)
+    wait_until(lambda: not cluster.jobs())
+    assert any(run.cache_path.glob("training-*"))
+    assert not told(run, "worker_died")
+    assert not told(run, "job_requeued")
 
 
 def test_a_preempted_training_goes_on_where_it_was_with_the_same_numbers(
@@ -268,7 +281,7 @@ def test_a_preempted_training_goes_on_where_it_was_with_the_same_numbers(
     assert not history.losses
     lines = log.read_text().rpartition("job_started")[2].splitlines()[1:]
     steps = [event["step"] for line in lines if "step" in (event := json.loads(line))]
-    assert steps[0] > 100
+    assert steps[0] > 150
     alone = RunDirectory(tmp_path / "alone")
     execute(planned(sweep=TRAINING, here=True), alone)
     assert [r.metrics for r in run.records(plan)] == [r.metrics for r in alone.records(plan)]

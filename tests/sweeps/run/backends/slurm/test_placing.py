@@ -17,7 +17,6 @@ from maxk_lab.sweeps.run.backends.slurm.placing import packed
 from maxk_lab.sweeps.run.backends.slurm.submission import Submission, submissions
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import tasks_of
-from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
 MakePlan = Callable[..., Plan]
@@ -27,42 +26,28 @@ def execution(**settings: object) -> Execution:
     return Execution.model_validate({"backend": "slurm", **settings})
 
 
-def task(key: str, work: float = 1.0) -> Task:
-    return Task(
-        key=key,
-        label=f"unit {key}",
-        work=work,
-        shares=False,
-        unit={},
-        cells=({"id": key},),
-        root="/run",
-        measure="m:f",
-        provenance={},
-    )
-
-
-def sizes(tasks: list[Task], most: int = 1000, **settings: object) -> list[int]:
-    return sorted(len(pack) for pack in packed(tasks, execution(**settings), most))
-
-
-def test_packs_hold_every_task_once_in_order_and_about_the_same_work() -> None:
-    tasks = [task(f"{i:03}", 1 + i % 7) for i in range(100)]
-    packs = packed(tasks, execution(array=8), 1000)
-    assert len(packs) == 8
-    assert sorted(one.key for pack in packs for one in pack) == [one.key for one in tasks]
-    assert all(keys == sorted(keys) for keys in ([one.key for one in pack] for pack in packs))
-    work = [sum(one.work for one in pack) for pack in packs]
-    assert max(work) - min(work) <= 7
-
-
-def test_there_are_no_more_packs_than_jobs_units_or_the_site_allows() -> None:
-    tasks = [task(f"{i:03}") for i in range(30)]
-    assert sizes(tasks) == [1] * 30
-    assert sizes(tasks, array=4) == [7, 7, 8, 8]
-    assert sizes(tasks, 3) == [10, 10, 10]
-    assert sizes(tasks, pack=12) == [10, 10, 10]
-    assert sizes(tasks, 2, pack=1) == [15, 15]
-    assert sizes(tasks[:1], array=100) == [1]
+@pytest.mark.parametrize(
+    ("settings", "most", "expected"),
+    [
+        ({}, 1000, [1, 1, 1]),
+        ({"array": 2}, 1000, [3]),
+        ({"pack": 2}, 1000, [1, 2]),
+        ({"pack": 1}, 2, [1, 2]),
+    ],
+)
+def test_units_are_packed_as_the_plan_says_within_the_limits_of_the_site(
+    planned: MakePlan,
+    run: RunDirectory,
+    settings: dict[str, object],
+    most: int,
+    expected: list[int],
+) -> None:
+    plan = planned()
+    run.write_spec(plan.spec)
+    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None)
+    found = packed(run, tasks, execution(**settings), most)
+    assert sorted(len(pack) for pack in found) == expected
+    assert sorted(one.key for pack in found for one in pack) == sorted(one.key for one in tasks)
 
 
 def test_the_keys_of_execution_are_the_parameters_of_the_jobs() -> None:

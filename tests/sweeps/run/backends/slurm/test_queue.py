@@ -37,12 +37,19 @@ def test_jobs_are_read_line_by_line(programs: Path) -> None:
     put(programs, "squeue", f"/bin/cat <<'END'\n{chr(10).join(lines)}\nEND")
     found = queue.jobs(["maxk-lab-a", "maxk-lab-b"])
     assert found == [
-        Job("maxk-lab-a", "12", 3, True, "RUNNING", "n1", "None"),
-        Job("maxk-lab-a", "12", 4, True, "PENDING", "", "Resources"),
-        Job("maxk-lab-b", "13", 0, False, "COMPLETED", "n2", "a | in a reason"),
+        Job("maxk-lab-a", "12", 3, "RUNNING", "n1", "None"),
+        Job("maxk-lab-a", "12", 4, "PENDING", "", "Resources"),
+        Job("maxk-lab-b", "13", None, "COMPLETED", "n2", "a | in a reason"),
     ]
     assert [job.id for job in found] == ["12_3", "12_4", "13"]
     assert [job.has_ended for job in found] == [False, False, True]
+
+
+def test_a_line_without_an_index_stands_for_all_jobs_that_have_none_of_their_own() -> None:
+    one, rest = Job("a", "12", 1, "RUNNING"), Job("a", "12", None, "CANCELLED")
+    assert queue.by_index([one, rest], "a", 3) == {0: rest, 1: one, 2: rest}
+    assert queue.by_index([one], "a", 3) == {1: one}
+    assert queue.by_index([one, rest], "b", 3) == {}
 
 
 def test_no_names_ask_nothing(programs: Path) -> None:

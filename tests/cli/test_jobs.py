@@ -1,0 +1,112 @@
+"""Jobs of a cluster at the command line: detached, shown, joined, interrupted and cancelled."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from launched import Launch
+from slurm.cluster import Cluster, why_not
+from slurm.site import slurm
+
+from .conftest import SWEEP, program
+
+Lab = Callable[..., Result]
+HERE = ["--backend", "slurm", "--set", "execution.partition=main", "--set", "execution.time=5min"]
+# Jobs that stay in the queue.
+LATER = ["--set", "execution.options={begin: now+1hour}"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A Slurm of three nodes."""
+    if (why := why_not()) is not None:
+        pytest.skip(f"only a real Slurm can do this: {why}")
+    with slurm() as found:
+        assert found is not None
+        yield found
+
+
+def test_what_ends_with_its_command_is_not_detached(sweep: str, lab: Lab) -> None:
+    refused = lab("run", sweep, "--detach")
+    assert refused.exit_code == 2
+    assert "--detach needs a backend whose jobs go on by themselves (slurm)" in refused.stderr
+    assert not Path("results").exists()
+
+
+def test_a_machine_without_slurm_says_where_to_run(
+    sweep: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    refused = lab("run", sweep, "--backend", "slurm")
+    assert refused.exit_code == 1
+    assert "no sbatch, squeue, scontrol on this machine" in refused.stderr
+    assert "such as a login node" in refused.stderr
+
+
+@pytest.mark.slow
+def test_the_status_of_a_run_here_needs_no_cluster(finished: Path) -> None:
+    told = program(["status", "tiny"], finished)
+    assert told.returncode == 0
+    assert told.stdout == "tiny: 20 cells: 20 done, 0 failed, 0 running, 0 queued, 0 waiting\n"
+    view = json.loads(program(["status", "tiny", "--json"], finished).stdout)
+    assert view["cells"] == {"done": 20, "failed": 0, "running": 0, "queued": 0, "waiting": 0}
+    assert (view["jobs"], view["drivers"], view["trouble"]) == ([], [], "")
+    ended = program(["cancel", "tiny"], finished)
+    assert "tiny: 0 jobs cancelled" in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_detached_run_is_shown_joined_interrupted_and_cancelled(
+    cluster: Cluster, tmp_path: Path, launch: Launch
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(SWEEP, encoding="utf-8")
+    run = ["run", "tiny.yaml", *HERE, *LATER]
+    detached = program([*run, "--detach"], tmp_path)
+    assert detached.returncode == 0, detached.stderr
+    assert "tiny: jobs measure 20 cells, and go on by themselves" in detached.stderr
+    assert "maxk-lab status tiny" in detached.stderr
+    assert len(cluster.jobs()) == 2
+    told = program(["status", "tiny"], tmp_path).stdout
+    assert "20 cells: 0 done, 0 failed, 0 running, 20 queued, 0 waiting" in told
+    assert re.search(r"^\d+_0 +queued .* 0/10 .*/slurm/\d+_0_0_log\.out", told, re.MULTILINE)
+
+    joined = launch(*run)
+    assert joined.wait_for(
+        lambda: "at work: process" in program(["status", "tiny"], tmp_path).stdout
+    )
+    joined.send(signal.SIGINT)
+    assert joined.wait() == 130
+    assert "The jobs that were submitted wait and run on." in joined.err
+    assert "To end its jobs: maxk-lab cancel tiny" in joined.err
+    assert len(cluster.jobs()) == 2
+
+    waiting = launch(*run)
+    assert waiting.wait_for(
+        lambda: "at work: process" in program(["status", "tiny"], tmp_path).stdout
+    )
+    cancelled = program(["cancel", "tiny"], tmp_path)
+    assert "tiny: 2 jobs cancelled; every finished cell is kept" in cancelled.stderr
+    assert waiting.wait() == 1
+    assert "was cancelled" in waiting.err
+    assert "20 cells have no record" in waiting.err
+    assert not cluster.jobs()
+
+
+@pytest.mark.slow
+def test_the_words_of_sbatch_end_the_command_with_how_to_go_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(SWEEP, encoding="utf-8")
+    run = ["run", "tiny.yaml", *HERE, "--set", "execution.partition=nowhere"]
+    refused = program(run, tmp_path)
+    assert refused.returncode == 1
+    assert "sbatch does not take the jobs: " in refused.stderr
+    assert "invalid partition specified: nowhere" in refused.stderr
+    assert "go on with:\nmaxk-lab run tiny.yaml --set" in refused.stderr
+    assert refused.stdout == ""

@@ -1,0 +1,188 @@
+"""A job in this process, as Slurm would start it: what is left to do, what is lost or stuck."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.backends.slurm import job, queue
+from maxk_lab.sweeps.run.backends.slurm.job import Pack, job_id
+from maxk_lab.sweeps.run.backends.slurm.submission import Submission
+from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.tasks import tasks_of
+from maxk_lab.sweeps.spec.load import spec_hash_without_execution
+
+MakePlan = Callable[..., Plan]
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    """Put the handlers back that a job replaces."""
+    before = {number: signal.getsignal(number) for number in job._SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def plan(planned: MakePlan) -> Plan:
+    """The sweep with as many tries as one."""
+    return planned("execution.retries=1")
+
+
+@pytest.fixture
+def submission(plan: Plan, run: RunDirectory) -> Submission:
+    """One job with every unit."""
+    run.write_spec(plan.spec)
+    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick")
+    spec = spec_hash_without_execution(plan.spec)
+    return Submission.write_new(run, [tasks], spec, plan.spec.execution)
+
+
+def start(submission: Submission) -> None:
+    Pack(str(submission.root), submission.name, 0)()
+
+
+def told(submission: Submission) -> list[dict[str, Any]]:
+    path = submission.events(0)
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def tell(submission: Submission, *events: dict[str, Any]) -> None:
+    """Put events into the log of the job, as an earlier start of it would have."""
+    with submission.events(0).open("a") as file:
+        file.writelines(json.dumps(event) + "\n" for event in events)
+
+
+def begun(key: str) -> list[dict[str, Any]]:
+    """What a start tells that ends in the middle of a unit."""
+    return [{"event": "job_started"}, {"event": "unit_started", "key": key}]
+
+
+def test_a_submission_that_is_over_has_nothing_to_do(submission: Submission) -> None:
+    start(submission.changed(over=True))
+    assert told(submission) == []
+
+
+def test_units_whose_node_was_lost_too_often_fail_and_others_do_not(
+    submission: Submission, run: RunDirectory, plan: Plan
+) -> None:
+    first, *others = submission.packs[0]
+    tell(submission, *begun(first), *begun(first))
+    cells = {task.key: task.cells for task in submission.work(0).tasks}
+    start(submission)
+    records = {record.cell["id"]: record for record in run.records(plan)}
+    errors = {records[cell["id"]].error for cell in cells[first]}
+    assert errors == {
+        "the node was lost while it measured this, 2 times in all. To try again: --retry-failed"
+    }
+    assert all(records[cell["id"]].status == "done" for key in others for cell in cells[key])
+    assert told(submission)[-1]["event"] == "job_finished"
+
+
+def test_a_lost_node_is_forgiven_as_often_as_the_file_says(
+    submission: Submission, run: RunDirectory, plan: Plan
+) -> None:
+    for key in submission.packs[0]:
+        tell(submission, *begun(key), {"event": "job_signalled"}, *begun(key))
+    start(submission)
+    assert {record.status for record in run.records(plan)} == {"done"}
+
+
+def test_a_unit_that_another_driver_has_is_passed_over(
+    submission: Submission, run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "_PATIENCE", 0.0)
+    key = submission.packs[0][1]
+    with Driver(run.root, spec_hash=submission.spec) as driver:
+        assert driver.take(key)
+        start(submission)
+    names = [event["event"] for event in told(submission)]
+    assert [event["key"] for event in told(submission) if event["event"] == "passed_over"] == [key]
+    assert "job_finished" not in names
+    assert len(run.records(plan)) == 8
+
+
+def _signalled(
+    submission: Submission, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """Start the job with a signal that has come; return which jobs it has requeued."""
+    requeued: list[str] = []
+    monkeypatch.setattr(queue, "requeue", requeued.append)
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    install = signal.signal
+
+    def install_and_come(which: int, handler: Any) -> Any:
+        before = install(which, handler)
+        if which == job._SIGNALS[-1]:
+            os.kill(os.getpid(), number)
+        return before
+
+    monkeypatch.setattr(job.signal, "signal", install_and_come)
+    start(submission)
+    return requeued
+
+
+def test_a_job_whose_time_is_up_requeues_itself(
+    submission: Submission, run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _signalled(submission, signal.SIGUSR2, monkeypatch) == ["17_3"]
+    assert not run.records(plan)
+    assert [event["event"] for event in told(submission)] == [
+        "job_started",
+        "job_signalled",
+        "job_requeued",
+    ]
+
+
+def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
+    submission: Submission, run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _signalled(submission, signal.SIGTERM, monkeypatch) == []
+    assert not run.records(plan)
+    assert [event["event"] for event in told(submission)] == ["job_started", "job_signalled"]
+
+
+def test_a_unit_that_comes_no_further_in_a_whole_job_fails(
+    submission: Submission, run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = submission.packs[0][0]
+    progress = {"event": "progress", "key": key, "phase": "pool", "done": 3, "of": 9}
+    tell(submission, *begun(key), progress, {"event": "job_signalled"})
+
+    def drive(work: Any, *rest: Any, leaving: Callable[[], bool], **more: Any) -> None:
+        tell(submission, {"event": "unit_started", "key": key}, progress)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        while not leaving():
+            pass
+
+    monkeypatch.setattr(job, "drive", drive)
+    requeued: list[str] = []
+    monkeypatch.setattr(queue, "requeue", requeued.append)
+    start(submission)
+    records = run.records(plan)
+    assert {record.cell["id"] for record in records} == {
+        cell["id"] for cell in submission.work(0).tasks[0].cells
+    }
+    assert all("no further in a whole job" in (record.error or "") for record in records)
+    # The others have not had their turn.
+    assert len(requeued) == 1
+
+
+def test_a_job_is_known_by_its_place_in_an_array_or_by_its_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "18")
+    monkeypatch.delenv("SLURM_ARRAY_JOB_ID", raising=False)
+    assert job_id() == "18"
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "0")
+    assert job_id() == "17_0"
