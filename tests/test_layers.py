@@ -10,6 +10,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1] / "maxk_lab"
 # What each room may import of the others. The modules at the top (errors, catalogue, ...) are open
 # to all.
@@ -48,6 +50,7 @@ HOMES = {
     "wandb": {"tracking"},
     "typer": {"cli"},
     "ray": {"sweeps"},
+    "submitit": {"sweeps"},
 }
 
 
@@ -140,6 +143,21 @@ def test_heavy_libraries_are_imported_in_their_room_only() -> None:
         if room(path) not in HOMES[library]
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("engine", ["ray", "submitit"])
+def test_the_engine_of_a_cluster_is_imported_in_one_file_and_only_when_it_is_used(
+    engine: str,
+) -> None:
+    using = [path for path in modules() if engine in libraries(path)]
+    assert len(using) == 1
+    top = ast.Module([one for one in parse(using[0]).body if not _waits(one)], [])
+    assert engine not in {module.split(".")[0] for module in imports(top)}
+
+
+def _waits(statement: ast.stmt) -> bool:
+    """Whether its content runs only when it is called."""
+    return isinstance(statement, ast.FunctionDef | ast.ClassDef)
 
 
 def test_estimators_are_pure_mathematics() -> None:

@@ -175,22 +175,25 @@ def test_a_node_that_joins_is_used(
     nodes.remove(node)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
-    nodes: Nodes, small: str, run: RunDirectory, number: signal.Signals
-) -> None:
-    plan = plan_on(nodes, small)
-    text = Path(small).read_text()
-    Path("on_ray.yaml").write_text(
-        f"{text}execution: {{backend: ray, address: '{nodes.address}'}}\n"
-    )
-    program = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "on_ray.yaml", str(run.root), "stuck", "2"],
+def started(run: RunDirectory, address: str, measure: str) -> subprocess.Popen[str]:
+    """The small sweep in a program of its own, which Ctrl-C reaches alone."""
+    execution = f"execution: {{backend: ray, address: '{address}'}}\n"
+    Path("on_ray.yaml").write_text(Path("sweep.yaml").read_text() + execution)
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), "on_ray.yaml", str(run.root), measure, "2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
+    nodes: Nodes, small: str, run: RunDirectory, number: signal.Signals
+) -> None:
+    plan = plan_on(nodes, small)
+    program = started(run, nodes.address, "stuck")
     wait_until(lambda: run.events_path.exists() and len(events(run, "cell_done")) == 2)
     workers = workers_of(run)
     assert len(workers) == 2
@@ -201,6 +204,18 @@ def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
     wait_until(lambda: not any(map(alive, workers)))
     assert [*statuses(plan, run).values()].count("done") == 2
     assert len(measured(plan, run, "quick").reused) == 2
+
+
+def test_a_driver_outside_of_the_cluster_gets_the_same(
+    nodes: Nodes, small: str, run: RunDirectory, tmp_path: Path
+) -> None:
+    program = started(run, nodes.distant, "quick")
+    assert program.communicate(timeout=120)[0] == ""
+    assert program.returncode == 0
+    plan, here = plan_on(nodes, small), RunDirectory(tmp_path / "here")
+    measured(make_plan(load_spec(small)), here, "quick")
+    assert len(run.ids()) == 8
+    assert [r.metrics for r in run.records(plan)] == [r.metrics for r in here.records(plan)]
 
 
 def test_a_process_of_ray_that_is_killed_takes_its_worker_with_it_and_no_record(
