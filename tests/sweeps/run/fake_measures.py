@@ -320,9 +320,12 @@ def drawing(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
         yield cell["id"], gradient_metrics(cell, undefined=told)
 
 
-def devices(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """Tells which CUDA devices the worker sees, and takes its time."""
-    time.sleep(0.5)
+def two_share_a_device(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
+    """Waits until another unit is at work, too, and tells which CUDA devices the worker sees."""
+    (cache / f"at-work-{unit['seed']}").touch()
+    end = time.monotonic() + 60
+    while len(list(cache.glob("at-work-*"))) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
     for cell in cells:
         told = {"devices": os.environ.get("CUDA_VISIBLE_DEVICES", "all")}
         yield cell["id"], gradient_metrics(cell, undefined=told)

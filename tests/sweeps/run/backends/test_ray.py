@@ -131,7 +131,7 @@ def test_units_share_a_device_by_fractions(nodes: Nodes, small: str, run: RunDir
             if name == "unit_finished":
                 running.remove(payload["unit"])
 
-        assert len(measured(plan, run, "devices", on_event=watch).done) == 8
+        assert len(measured(plan, run, "two_share_a_device", on_event=watch).done) == 8
         assert max(at_once) == 2
         seen = {record.metrics["undefined"]["devices"] for record in run.records(plan)}
         assert seen == {"0"}
@@ -210,8 +210,8 @@ def test_a_driver_outside_of_the_cluster_gets_the_same(
     nodes: Nodes, small: str, run: RunDirectory, tmp_path: Path
 ) -> None:
     program = started(run, nodes.distant, "quick")
-    assert program.communicate(timeout=120)[0] == ""
-    assert program.returncode == 0
+    told, errors = program.communicate(timeout=120)
+    assert (program.returncode, told) == (0, ""), errors
     plan, here = plan_on(nodes, small), RunDirectory(tmp_path / "here")
     measured(make_plan(load_spec(small)), here, "quick")
     assert len(run.ids()) == 8
