@@ -19,16 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bench_report import SMALL, Sweep, write_records
 from calibration.pages import put_between
 
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -38,12 +36,16 @@ TINY = {"baseline": ["none", "subloo"], "n": 8, "k": [2, 4]}
 SIZES = (1_000, 10_000, 100_000)
 DRIVEN = (1_000, 5_000, 10_000)
 _PROGRAM = "from maxk_lab.cli import main; main()"
-_METRICS: dict[tuple[Any, ...], dict[str, Any]] = {}
+# Seconds above those of four cells that can be told from the scatter of start-ups.
+RESOLVED = 0.1
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one command: seconds of the processor and by the clock, and its peak in MB."""
+    """The cost of one command: seconds of the processor and by the clock, and its peak in MB.
+
+    The clock is told with every cost, and is no part of the table: other work may slow it.
+    """
 
     cells: int
     processor: float
@@ -60,40 +62,13 @@ class Line:
     costs: list[Cost] = field(default_factory=list)
 
     @property
-    def exponent(self) -> float:
-        """The slope between the two largest sizes."""
-        one, two = self.costs[-2:]
-        above = [max(cost.processor - self.least, 1e-3) for cost in (one, two)]
+    def exponent(self) -> float | None:
+        """The slope between the two largest sizes; None where one of them costs too little."""
+        *_, one, two = [Cost(0, 0, 0, 0), *self.costs]
+        above = [cost.processor - self.least for cost in (one, two)]
+        if min(above) < RESOLVED:
+            return None
         return math.log(above[1] / above[0]) / math.log(two.cells / one.cells)
-
-
-def repeated(
-    unit: dict[str, Any], cells: list[dict[str, Any]], *, event: Callable[..., None], **_: Any
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give every unit the metrics of the first one that this worker has measured."""
-    from maxk_lab.studies.gradient.worker import measure
-
-    if not _METRICS:
-        for cell_id, found in measure(unit, cells, cache=None, event=event):
-            assert isinstance(found, dict)
-            _METRICS[_point(next(cell for cell in cells if cell["id"] == cell_id))] = found
-    event("cells", {"done": len(cells), "of": len(cells)})
-    for cell in cells:
-        yield cell["id"], _METRICS[_point(cell)]
-
-
-def _point(cell: dict[str, Any]) -> tuple[Any, ...]:
-    return cell["estimator"], cell["baseline"], cell["n"], cell["k"]
-
-
-def drive(sweep: str, root: str) -> None:
-    """Run a sweep with such metrics, and show its progress as a user sees it."""
-    from maxk_lab.cli.progress import Lines
-    from maxk_lab.cli.tracker import Tracker
-
-    plan = make_plan(load_spec(sweep))
-    shown = Lines(Tracker(plan))
-    execute(plan, RunDirectory(root), on_event=shown, measure="bench_many_cells:repeated")
 
 
 # The peak of a program is its own in /proc; that of `getrusage` may be of who started it.
@@ -153,13 +128,13 @@ def of_sweeps(most: int) -> Iterator[tuple[str, Cost]]:
 def of_driving(most: int) -> Iterator[tuple[str, Cost]]:
     """Yield the costs of the driver of a run whose cells are units of their own, and cost nothing.
 
-    The last line has the bytes of the log of events instead of seconds.
+    What its log of events takes is told beside.
     """
     for cells in (4, *(size for size in DRIVEN if size <= most)):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             path, root = Sweep("driven", cells, ONE).written_to(folder), folder / "run"
-            code = "import sys; from bench_many_cells import drive; drive(*sys.argv[1:])"
+            code = "import sys; from driven import drive; drive(*sys.argv[1:])"
             yield "driver of a run, units of one", cost(cells, code, str(path), str(root))
             events = (root / "events.log").stat().st_size / cells
             print(f"{cells} cells: {events:.0f} bytes of events a cell", file=sys.stderr)
@@ -182,16 +157,15 @@ def measured(most: int) -> list[Line]:
 def table(lines: list[Line]) -> list[str]:
     """Return the lines of the table in markdown."""
     rows = [
-        "| command | cells | seconds | by the clock | peak, MB | exponent |",
-        "| --- | --- | --- | --- | --- | --: |",
+        "| command | cells | seconds | peak, MB | exponent |",
+        "| --- | --- | --- | --- | --: |",
     ]
     for line in lines:
         columns = [
             ", ".join(f"{cost.cells:,}" for cost in line.costs),
             ", ".join(f"{cost.processor:.2f}" for cost in line.costs),
-            ", ".join(f"{cost.clock:.2f}" for cost in line.costs),
             ", ".join(f"{cost.peak:.0f}" for cost in line.costs),
-            f"{line.exponent:.2f}" if len(line.costs) > 1 else "",
+            "" if line.exponent is None else f"{line.exponent:.2f}",
         ]
         rows.append(f"| {line.what} | {' | '.join(columns)} |")
     return rows
