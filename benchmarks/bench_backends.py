@@ -47,7 +47,7 @@ gradient:
 WAIT = 0.25
 NODES = (1, 2, 3)
 _METRICS: list[dict[str, Any]] = []
-# What has to be set in the sweep for a place.
+# What has to be set in the sweep for a place; `{share}` stands for the units of a node.
 Overrides = tuple[str, ...]
 
 
@@ -76,9 +76,24 @@ def ray(nodes: int) -> Iterator[Overrides]:
         cluster.shutdown()
 
 
+@contextmanager
+def slurm(nodes: int) -> Iterator[Overrides]:
+    """Yield what chooses so many nodes of a Slurm of three, one job with its share on each."""
+    from slurm.cluster import running_cluster
+
+    with running_cluster() as cluster:
+        os.environ |= cluster.env
+        # A node has two cores.
+        yield (
+            *("execution.backend=slurm", "execution.partition=main", "execution.time=30min"),
+            *("execution.cpus=2", f"execution.array={nodes}", "execution.pack={share}"),
+        )
+
+
 PLACES: Mapping[str, Callable[[int], AbstractContextManager[Overrides]]] = {
     "local": local,
     "ray": ray,
+    "slurm": slurm,
 }
 
 
@@ -127,7 +142,8 @@ def cost(backend: str, what: str, nodes: int, cells: int, overrides: Overrides) 
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "sweep.yaml"
         path.write_text(SWEEP.format(seeds=list(range(cells))), encoding="utf-8")
-        plan = make_plan(load_spec(path, overrides))
+        shared = [one.replace("{share}", str(-(-cells // nodes))) for one in overrides]
+        plan = make_plan(load_spec(path, shared))
         first: list[float] = []
 
         def watch(event: str, payload: dict[str, Any]) -> None:
@@ -183,6 +199,8 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=1000, help="cells that take no time")
     parser.add_argument("--only", nargs="+", choices=list(PLACES), default=list(PLACES))
     given = parser.parse_args()
+    # Where the Slurm of the tests is found.
+    sys.path.append(str(HERE.parent / "tests" / "fixtures"))
     # Where workers on other nodes find this file.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     rows = table(list(measured(given.only, given.cells)))

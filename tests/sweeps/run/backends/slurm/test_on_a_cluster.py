@@ -52,26 +52,29 @@ def measured_once(run: RunDirectory) -> bool:
 def test_a_detached_run_goes_on_and_the_same_command_joins_it(
     cluster: Cluster, go: Go, run: RunDirectory
 ) -> None:
-    outcome = go("slow", detach=True)
-    assert len(outcome.missing) == 12
-    assert len(cluster.jobs()) == 3
-    joined = go("slow")
-    assert len(joined.done) + len(joined.reused) == 12
+    outcome = go("slow", "seeds=[0,1]", detach=True)
+    assert len(outcome.missing) == 8
+    assert len(cluster.jobs()) == 2
+    joined = go("slow", "seeds=[0,1]")
+    assert len(joined.done) + len(joined.reused) == 8
     assert len(submissions(run)) == 1
     assert measured_once(run)
     # All is done: nothing is submitted, nor asked.
-    assert len(go("slow").reused) == 12
+    assert len(go("slow", "seeds=[0,1]").reused) == 8
     assert len(submissions(run)) == 1
 
 
 def test_two_drivers_at_once_share_their_jobs(cluster: Cluster, go: Go, run: RunDirectory) -> None:
     outcomes: list[Outcome] = []
-    both = [threading.Thread(target=lambda: outcomes.append(go("slow"))) for _ in range(2)]
+    both = [
+        threading.Thread(target=lambda: outcomes.append(go("slow", "seeds=[0,1]")))
+        for _ in range(2)
+    ]
     for one in both:
         one.start()
     for one in both:
         one.join(60)
-    assert [len(outcome.done) for outcome in outcomes] == [12, 12]
+    assert [len(outcome.done) for outcome in outcomes] == [8, 8]
     assert len(submissions(run)) == 1
     assert measured_once(run)
 
@@ -101,16 +104,16 @@ def test_a_driver_killed_while_it_submits_has_submitted_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     process = multiprocessing.get_context("fork").Process(
-        target=_killed_while_submitting, args=(planned(), run, submit)
+        target=_killed_while_submitting, args=(planned("seeds=[0,1]"), run, submit)
     )
     process.start()
     process.join(30)
     assert process.exitcode == 9
     assert [one.number for one in submissions(run)] == [""]
-    assert len(cluster.jobs()) == (3 if submit else 0)
+    assert len(cluster.jobs()) == (2 if submit else 0)
     monkeypatch.setattr(placing, "LATE", 2.0)
-    outcome = go("slow")
-    assert len(outcome.done) == 12
+    outcome = go("slow", "seeds=[0,1]")
+    assert len(outcome.done) == 8
     assert measured_once(run)
     assert len(submissions(run)) == (1 if submit else 2)
 
