@@ -89,8 +89,22 @@ class _Job:
         if not self._rest():
             self._tell("job_finished", job=job_id())
         elif signal.SIGUSR2 in self._noted and signal.SIGTERM not in self._noted:
-            self._tell("job_requeued", job=job_id())
+            self._requeue()
+
+    def _requeue(self) -> None:
+        """Put the job back into the queue; where the site does not allow that, say what is left."""
+        try:
             queue.requeue(job_id())
+        except queue.QueueError as error:
+            self._tell("job_failed", job=job_id(), error=str(error))
+            self._pass_over()
+        else:
+            self._tell("job_requeued", job=job_id())
+
+    def _pass_over(self) -> None:
+        """Say that what is left may be submitted again, and is not lost."""
+        for task in self._rest():
+            self._tell("passed_over", unit=task.label, key=task.key)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._noted.add(number)
@@ -129,8 +143,7 @@ class _Job:
                     waiting=False,
                 )
             if time.monotonic() > end:
-                for task in self._rest():
-                    self._tell("passed_over", unit=task.label, key=task.key)
+                self._pass_over()
                 return
             time.sleep(_TICK)
 

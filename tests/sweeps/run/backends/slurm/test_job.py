@@ -110,11 +110,15 @@ def test_a_unit_that_another_driver_has_is_passed_over(
     assert len(run.records(plan)) == 8
 
 
+class Requeued(list[str]):
+    """The jobs that were requeued."""
+
+
 def _signalled(
     submission: Submission, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
     """Start the job with a signal that has come; return which jobs it has requeued."""
-    requeued: list[str] = []
+    requeued = Requeued()
     monkeypatch.setattr(queue, "requeue", requeued.append)
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "17")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
@@ -141,6 +145,20 @@ def test_a_job_whose_time_is_up_requeues_itself(
         "job_signalled",
         "job_requeued",
     ]
+
+
+def test_where_a_site_lets_no_job_requeue_itself_others_may_have_its_units(
+    submission: Submission, run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(job: str) -> None:
+        raise queue.QueueError("scontrol: Requested operation is presently disabled")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Requeued, "append", lambda _, job: refuse(job))
+        _signalled(submission, signal.SIGUSR2, monkeypatch)
+    events = told(submission)
+    assert events[2]["error"] == "scontrol: Requested operation is presently disabled"
+    assert [event["event"] for event in events[3:]] == ["passed_over"] * 3
 
 
 def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
