@@ -126,12 +126,8 @@ class RunDirectory:
         with collector_at_rest():
             return [_as_planned(record, cell) for record, cell in found if record is not None]
 
-    def all_records(self) -> Iterator[Record]:
-        """Yield every sound record of this identity version, also where no plan asks for it."""
-        return (record for cell_id in self.ids() if (record := self.read(cell_id)) is not None)
-
     def all_outlines(self) -> Iterator[Record]:
-        """Yield the same without metrics and provenance; see `outlines`."""
+        """Yield an outline of every sound record, also where no plan asks for it."""
         readings = self._readings
         found = (readings.read(cell_id, readings.outlined) for cell_id in self.ids())
         return (record for record in found if record is not None)

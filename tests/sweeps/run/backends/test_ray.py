@@ -113,7 +113,7 @@ def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
     for library in ("yaml", "psutil", "six"):
         (tmp_path / f"{library}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     outcome = measured(plan_on(nodes, path), run)
-    assert len(outcome.done) == 1, [r.error for r in run.all_records()]
+    assert len(outcome.done) == 1, [r.error for r in run.all_outlines()]
     assert not (tmp_path / "ran").exists()
 
 

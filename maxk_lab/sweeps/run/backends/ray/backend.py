@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import LabError, RefusedError, warn
 from maxk_lab.files import write_atomically
-from maxk_lab.sweeps.run.backends.backend import Told
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Told
 from maxk_lab.sweeps.run.backends.ray.cluster import Cluster, Heard, Needs, Node
 from maxk_lab.sweeps.run.backends.ray.joined import opened
 from maxk_lab.sweeps.run.backends.ray.luggage import Packer
@@ -141,8 +141,9 @@ class RayBackend:
             self._cluster.cancel(number)
             self._ended(number)
 
-    def leave(self) -> None:
-        """End every task; what is not finished goes on later from the last checkpoint here."""
+    def leave(self, seconds: float = LEAVE_SECONDS) -> None:
+        """End every task at once; what is not finished goes on from the last checkpoint here."""
+        del seconds
         self._leaving = True
 
     def detach(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import RefusedError
-from maxk_lab.sweeps.run.backends.backend import Told
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Told
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.log import Log
 from maxk_lab.sweeps.run.backends.slurm.placing import Place, place
@@ -106,8 +106,9 @@ class SlurmBackend:
         for job in self._jobs.values():
             job.open.pop(key, None)
 
-    def leave(self) -> None:
+    def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """Let the jobs go on, and tell their tasks as left."""
+        del seconds
         self._leaving = True
 
     def detach(self) -> None:
