@@ -49,7 +49,7 @@ def drive(
     tell: Teller,
     *,
     retries: int = 1,
-    leaving: Callable[[], bool] = lambda: False,
+    leaving: Callable[[], float | None] = lambda: None,
     waiting: bool = True,
     detach: bool = False,
 ) -> list[str]:
@@ -58,11 +58,11 @@ def drive(
     Returns the ids of the cells that other drivers have measured.
 
     A unit that is lost with its node is submitted again, up to `retries` times. Those that another
-    driver has are waited for, unless `waiting` is False: then they are passed over. Where
-    `leaving()` says that this process is to end soon, what runs is left where it can go on later,
-    and has no records. With `detach` this returns as soon as the backend has every task, and they
-    go on without this process. Raises `KeyboardInterrupt` after a signal, `StorageError` where the
-    driver cannot show that it lives, and what the backend raises.
+    driver has are waited for, unless `waiting` is False: then they are passed over. `leaving()`
+    gives the seconds that are left once this process is to end, and None before: what runs is left
+    then where it can go on later, and has no records. With `detach` this returns as soon as the
+    backend has every task, and they go on without this process. Raises `KeyboardInterrupt` after a
+    signal, `StorageError` where the driver cannot show that it lives, and what the backend raises.
     """
     with Interruption() as interruption:
         driving = _Driving(work, run, backend, driver, tell, retries, waiting)
@@ -105,7 +105,9 @@ class _Driving:
     def __post_init__(self) -> None:
         self.queue = deque(self.work.tasks)
 
-    def drive(self, interruption: Interruption, leaving: Callable[[], bool], detach: bool) -> None:
+    def drive(
+        self, interruption: Interruption, leaving: Callable[[], float | None], detach: bool
+    ) -> None:
         left = False
         while self.queue or self.open or self.elsewhere:
             interruption.check()
@@ -115,9 +117,9 @@ class _Driving:
             if detach and not self.queue:
                 self.backend.detach()
                 return
-            if leaving() and not left:
+            if not left and (seconds := leaving()) is not None:
                 left = True
-                self.backend.leave()
+                self.backend.leave(seconds)
             if left:
                 self.queue.clear()
                 self.elsewhere.clear()

@@ -59,8 +59,8 @@ class Scripted:
         self.withdrawn.append(key)
         self._due = [due for due in self._due if due and due[0].key != key]
 
-    def leave(self) -> None:
-        self.asked_to_leave = True
+    def leave(self, seconds: float = 60.0) -> None:
+        self.asked_to_leave, self.seconds = True, seconds
 
     def detach(self) -> None:
         self.detached = True
@@ -168,8 +168,9 @@ def test_what_is_left_has_no_record_and_nothing_more_is_submitted(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:
     backend = Scripted(measured, room=1)
-    told = go(tasks, run, backend, leaving=lambda: True)
+    told = go(tasks, run, backend, leaving=lambda: 7.5)
     assert [name for name, _ in told] == ["left"]
+    assert backend.seconds == 7.5
     assert len(backend.submitted) == 1
     assert not run.records(plan)
 

@@ -13,6 +13,7 @@ from types import FrameType
 
 from maxk_lab.errors import LabError, first_line
 from maxk_lab.installed import close_current_folder
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS
 from maxk_lab.sweeps.run.backends.local import LocalBackend
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.history import History
@@ -30,6 +31,8 @@ from maxk_lab.sweeps.run.workers.worker import Task
 _SIGNALS = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
 # Seconds in which what a lost node had leased becomes free, and between two looks whether it has.
 _PATIENCE, _TICK = 90.0, 0.1
+# Seconds that units have after SIGTERM: Slurm kills what is left after half a minute, most often.
+_KILLED_SOON = 20.0
 
 
 @dataclass(frozen=True)
@@ -109,12 +112,20 @@ class _Job:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._noted.add(number)
 
-    def _leaving(self) -> bool:
-        """Whether a signal has come, which the log keeps: what ends now is no loss."""
-        if self._noted and not self._told_of_signal:
+    def _leaving(self) -> float | None:
+        """Return how long units may take to leave once a signal has come, and None before.
+
+        The log keeps the signal: what ends now is no loss.
+        """
+        if not self._noted:
+            return None
+        if not self._told_of_signal:
             self._told_of_signal = True
             self._tell("job_signalled", job=job_id())
-        return self._told_of_signal
+        if signal.SIGTERM in self._noted:
+            return _KILLED_SOON
+        # Some of the time is for the records of what cannot go on, and for the requeue.
+        return min(LEAVE_SECONDS, int(self._execution.parameters["signal"]) / 2)
 
     def _measure(self, before: History) -> None:
         _have_children_deaf()
@@ -122,7 +133,7 @@ class _Job:
             with Driver(self._run.root, spec_hash=self._submission.spec) as driver:
                 self._fail_lost(driver, before)
                 self._drive(driver)
-                if self._leaving():
+                if self._leaving() is not None:
                     self._fail_standing(driver, before)
         except BaseException as error:
             self._failures.append(error)
@@ -130,7 +141,7 @@ class _Job:
     def _drive(self, driver: Driver) -> None:
         """Measure what nobody else is at; what a lost node had is soon nobody's."""
         end = time.monotonic() + _PATIENCE
-        while (rest := self._rest()) and not self._leaving():
+        while (rest := self._rest()) and self._leaving() is None:
             with LocalBackend(self._run, self._execution, workers_of(self._execution)) as backend:
                 drive(
                     replace(self._work, tasks=rest),

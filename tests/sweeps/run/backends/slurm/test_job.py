@@ -176,10 +176,10 @@ def test_a_unit_that_comes_no_further_in_a_whole_job_fails(
     progress = {"event": "progress", "key": key, "phase": "pool", "done": 3, "of": 9}
     tell(submission, *begun(key), progress, {"event": "job_signalled"})
 
-    def drive(work: Any, *rest: Any, leaving: Callable[[], bool], **more: Any) -> None:
+    def drive(work: Any, *rest: Any, leaving: Callable[[], float | None], **more: Any) -> None:
         tell(submission, {"event": "unit_started", "key": key}, progress)
         os.kill(os.getpid(), signal.SIGUSR2)
-        while not leaving():
+        while leaving() is None:
             pass
 
     monkeypatch.setattr(job, "drive", drive)
@@ -193,6 +193,26 @@ def test_a_unit_that_comes_no_further_in_a_whole_job_fails(
     assert all("no further in a whole job" in (record.error or "") for record in records)
     # The others have not had their turn.
     assert len(requeued) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "before", "seconds"),
+    [
+        (signal.SIGUSR2, 120, 60.0),
+        (signal.SIGUSR2, 30, 15.0),
+        (signal.SIGTERM, 120, 20.0),
+    ],
+)
+def test_units_leave_before_slurm_kills_the_job(
+    planned: MakePlan, run: RunDirectory, number: signal.Signals, before: int, seconds: float
+) -> None:
+    plan = planned("execution.backend=slurm", f"execution.signal={before}")
+    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick")
+    spec = spec_hash_without_execution(plan.spec)
+    started = job._Job(Submission.write_new(run, [tasks], spec, plan.spec.execution), 0)
+    assert started._leaving() is None
+    started._note(number, None)
+    assert started._leaving() == seconds
 
 
 def test_a_job_is_known_by_its_place_in_an_array_or_by_its_number(
