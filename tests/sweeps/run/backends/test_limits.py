@@ -13,36 +13,16 @@ from typing import Any
 
 import pytest
 
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.execute import Outcome, execute
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.execute import Outcome
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.workers.limits import Memory
-from maxk_lab.sweeps.spec.load import load_spec
 
 pytestmark = pytest.mark.slow
 FAKES = Path(__file__).parents[1]
 # A worker without torch has some 100 MB.
 MEMORY = "execution.memory=300MB"
 Go = Callable[..., Outcome]
-
-
-@pytest.fixture
-def plan(small: str) -> Plan:
-    return make_plan(load_spec(small))
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "results" / "small")
-
-
-@pytest.fixture
-def go(small: str, run: RunDirectory) -> Go:
-    def go(measure: str, *overrides: str, **options: Any) -> Outcome:
-        plan = make_plan(load_spec(small, overrides))
-        return execute(plan, run, measure=f"fake_measures:{measure}", **options)
-
-    return go
 
 
 def errors(run: RunDirectory, plan: Plan) -> set[str]:

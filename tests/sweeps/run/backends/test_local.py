@@ -30,25 +30,6 @@ SCRIPT = Path(__file__).parents[1] / "run_fake.py"
 Go = Callable[..., Outcome]
 
 
-@pytest.fixture
-def plan(small: str) -> Plan:
-    return make_plan(load_spec(small))
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "results" / "small")
-
-
-@pytest.fixture
-def go(small: str, run: RunDirectory) -> Go:
-    def go(measure: str, *overrides: str, **options: Any) -> Outcome:
-        plan = make_plan(load_spec(small, overrides))
-        return execute(plan, run, measure=f"fake_measures:{measure}", **options)
-
-    return go
-
-
 def started(run: RunDirectory, measure: str, jobs: int = 1) -> subprocess.Popen[str]:
     command = [sys.executable, str(SCRIPT), "sweep.yaml", str(run.root), measure, str(jobs)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
