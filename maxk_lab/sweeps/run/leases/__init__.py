@@ -14,6 +14,7 @@ lives. It takes a `Lease` of a unit before it measures it; no two living drivers
             if not lease.held:            # it was presumed dead, and another one has the unit:
                 ...                       # cancel it, and write nothing more of it
             lease.release()
+        driver.lost()                     # the units of all its leases that hold no more, at once
 
 `with driver.alone("--force")` refuses to begin while others live, and keeps
 those that register waiting; `exclusive(root)` does the same for commands that are no run.

@@ -61,6 +61,16 @@ class Driver(Registration):
         self._leases[unit_id] = lease
         return lease
 
+    def lost(self) -> list[str]:
+        """Return the units whose leases hold no more, though none was given back.
+
+        Whatever their number, the folder is listed once. Raises `RefusedError` where the disk does
+        not answer.
+        """
+        mine = dict(self._leases)
+        tops = self._files.tops(mine) if mine else {}
+        return [unit for unit, lease in mine.items() if not lease.check(tops.get(unit, (0, "")))]
+
     def holder(self, unit_id: str) -> DriverInfo | None:
         """Return the living driver that has a unit, perhaps this one; None where it is free."""
         generation, driver = self._files.top(unit_id)
@@ -76,7 +86,7 @@ class Driver(Registration):
 
     def _sweep(self) -> None:
         """Remove the leases of the dead, each by taking it: a new one may come at any moment."""
-        for unit in self._files.units():
+        for unit in self._files.tops():
             if lease := self.take(unit):
                 lease.release()
 
@@ -84,8 +94,8 @@ class Driver(Registration):
 def held(run_root: Path) -> dict[str, DriverInfo]:
     """Return the units that are leased by processes that `registered` tells, each with its own."""
     there = {one.id: one for one in registered(run_root)}
-    leased = LeaseFiles(Path(run_root) / FOLDER, "").units()
-    return {unit: there[driver] for unit, driver in leased.items() if driver in there}
+    leased = LeaseFiles(Path(run_root) / FOLDER, "").tops()
+    return {unit: there[driver] for unit, (_, driver) in leased.items() if driver in there}
 
 
 @contextmanager

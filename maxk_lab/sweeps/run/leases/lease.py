@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Container, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -100,13 +100,28 @@ class LeaseFiles:
             for one in (*lower, generation):
                 self._remove(f"{unit}.{one}")
 
-    def units(self) -> dict[str, str]:
-        """Return the units that have leases, each with the id of the driver of the highest."""
+    def tops(self, units: Container[str] | None = None) -> dict[str, tuple[int, str]]:
+        """Return what `top` tells of every unit that is not free, by one look at the folder.
+
+        `units` are those to tell of; without it all.
+        """
+        found: dict[str, tuple[int, str]] = {}
+        gone: list[str] = []
         with opened(self.path) as folder:
             names = [] if folder is None else os.listdir(folder)
-        found = {match[1] for name in names if (match := _FILE.fullmatch(name))}
-        tops = {unit: self.top(unit) for unit in sorted(found)}
-        return {unit: holder for unit, (generation, holder) in tops.items() if generation}
+            highest: dict[str, int] = {}
+            for match in filter(None, map(_FILE.fullmatch, names)):
+                if units is None or match[1] in units:
+                    highest[match[1]] = max(int(match[2]), highest.get(match[1], 0))
+            for unit, generation in sorted(highest.items()):
+                assert folder is not None
+                try:
+                    found[unit] = generation, self._owner_of(folder, f"{unit}.{generation}")
+                except FileNotFoundError:
+                    gone.append(unit)
+        # Given back, or taken by somebody else, since the folder was listed.
+        found |= {unit: top for unit in gone if (top := self.top(unit))[0]}
+        return found
 
     def _generations(self, folder: int, unit: str) -> list[int]:
         begin, at = f"{unit}.", len(unit) + 1
@@ -189,6 +204,11 @@ class Lease:
         """
         if not self._over:
             self._over = not self._files.is_held(self.unit, self.generation)
+        return not self._over
+
+    def check(self, top: tuple[int, str]) -> bool:
+        """Return the same where the highest generation and its owner have been looked up."""
+        self._over = self._over or top != (self.generation, self._files.owner)
         return not self._over
 
     def release(self) -> None:

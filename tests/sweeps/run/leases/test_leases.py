@@ -13,7 +13,7 @@ from run_drivers import FakeClock, Other, wait_until
 
 from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import StorageError
-from maxk_lab.sweeps.run.leases import Driver, Fence
+from maxk_lab.sweeps.run.leases import Driver, Fence, held
 
 Drivers = Callable[..., Driver]
 Others = Callable[..., Other]
@@ -304,3 +304,43 @@ def test_a_folder_in_the_way_is_told(driver: Drivers, run: Path) -> None:
     (run / "leases").touch()
     with pytest.raises(LabError, match=r"unit\.1 cannot be written: Not a directory"):
         one.take("unit")
+
+
+def test_all_own_leases_are_looked_at_in_one_listing(
+    driver: Drivers, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = driver(), driver()
+    names = [f"unit{number}" for number in range(20)]
+    leases = {name: one.take(name) for name in names}
+    two.take("another")
+    assert one.lost() == []
+    (run / "leases" / "unit3.2").write_text(two.info.id)
+    (run / "leases" / "unit5.1").unlink()
+    (run / "leases" / "unit7.1").write_text(two.info.id)  # made anew where all were deleted
+    leases["unit9"].release()
+    listings = []
+    listed = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: listings.append(1) or listed(folder))
+    assert one.lost() == ["unit3", "unit5", "unit7"]
+    assert len(listings) == 1
+    assert {name for name, lease in leases.items() if not lease.held} == {
+        *one.lost(),
+        "unit9",
+    }
+    assert {unit: info.id for unit, info in held(run).items()} == {
+        **{name: one.info.id for name in names if name not in ("unit3", "unit5", "unit7", "unit9")},
+        **{"unit3": two.info.id, "unit7": two.info.id, "another": two.info.id},
+    }
+
+
+def test_who_has_what_is_told_from_few_listings(
+    driver: Drivers, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = driver()
+    for number in range(20):
+        one.take(f"unit{number}")
+    listings = []
+    listed = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: listings.append(1) or listed(folder))
+    assert len(held(run)) == 20
+    assert len(listings) <= 2  # the leases, and the drivers
