@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.leases import Driver, Lease
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.tasks import Work, remove
 from maxk_lab.sweeps.run.workers.interruption import Interruption
 from maxk_lab.sweeps.run.workers.worker import Task
 
@@ -27,18 +28,8 @@ from maxk_lab.sweeps.run.workers.worker import Task
 POLL_SECONDS = 0.1
 # Seconds between two looks at what other drivers have, and at whether the own leases still hold.
 LOOK_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class Work:
-    """The units to measure, and what had a record when they were planned.
-
-    `before` holds the fingerprints of the records that are to be replaced, by their cells: where
-    one has changed since, another driver has measured the cell.
-    """
-
-    tasks: Sequence[Task]
-    before: Mapping[str, str | None] = field(default_factory=dict)
+# Events that every driver tells of a unit: which of them it was stands with them.
+_BY_DRIVER = ("unit_started", "unit_finished", "measured_elsewhere", "lost", "left")
 
 
 def drive(
@@ -151,11 +142,20 @@ class _Driving:
             self.gone += gone
             self._tell(task, "measured_elsewhere", {"cells": gone})
         if rest.cells:
+            if known is None:
+                self._forget(rest)
             fence = lease.fence if lease is not None and self.backend.here else None
             self.backend.submit(replace(rest, lease=fence))
         else:
             self._tell(task, "unit_finished", {})
             self._end(task.key)
+
+    def _forget(self, task: Task) -> None:
+        """Remove what the cache keeps of cells that are measured anew, unless a job is at them."""
+        kept = [path for cell in task.cells for path in self.work.kept.get(cell["id"], ())]
+        if kept and (not self.backend.leases_itself or self.driver.holder(task.key) is None):
+            for path in kept:
+                remove(path)
 
     def _leave_to_others(self, task: Task) -> None:
         if self.waits:
@@ -239,7 +239,10 @@ class _Driving:
             lease.release()
 
     def _tell(self, task: Task, name: str, payload: dict[str, Any]) -> None:
-        self.tell(name, **payload | {"unit": task.label, "key": task.key})
+        about = {"unit": task.label, "key": task.key}
+        if name in _BY_DRIVER:
+            about["driver"] = self.driver.info.id
+        self.tell(name, **payload | about)
 
 
 def keep_in_cache(run: RunDirectory, name: str, data: bytes) -> None:

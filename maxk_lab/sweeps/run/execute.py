@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.backends.load import load_backend
-from maxk_lab.sweeps.run.drive import Work, drive
+from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.events import OnEvent
-from maxk_lab.sweeps.run.leases import Driver, OthersError
+from maxk_lab.sweeps.run.leases import Driver, OthersError, registered
 from maxk_lab.sweeps.run.progress import checked_statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.shards.telling import PackingTeller
-from maxk_lab.sweeps.run.tasks import forget, tasks_of
+from maxk_lab.sweeps.run.tasks import Work, forget, kept_for, tasks_of
 from maxk_lab.sweeps.spec.load import spec_hash_without_execution
 
 
@@ -78,17 +78,24 @@ def execute(
         driver.remove_leftovers([run.root, run.cells_path, run.cache_path])
         states = {c: state for c, state in checked_statuses(plan, run).items() if c in selected}
         to_do = to_measure(states, force=force, retry_failed=retry_failed)
+        retried = {c for c in to_do if states[c] != "missing"}
+        # What is not there now is new whenever it comes: another driver may write it any moment.
+        before = {c: run.fingerprint(c) for c in retried | (to_do & run.unusable)}
+        if before:
+            # And what another one has replaced since it was looked at is not replaced again.
+            now = {c: state for c, state in checked_statuses(plan, run).items() if c in before}
+            to_do -= before.keys() - to_measure(now, force=force, retry_failed=retry_failed)
         if make_backend.here:
             for unit in plan.units:
                 if any(cell.id in to_do for cell in unit.cells):
                     unit.check_machine()
         run.write_spec(plan.spec)
-        _forget(plan, run, driver, to_do, states, force=force)
+        if force:
+            with driver.alone("--force", patient=True):
+                forget(run, to_do, keep={*(cell.id for cell in plan.cells), *run.ids()} - to_do)
         stale = tuple(run.stale(plan))
-        there = set(run.ids())
         work = Work(
-            tasks_of(plan, to_do, run, measure),
-            {cell_id: run.fingerprint(cell_id) for cell_id in to_do if cell_id in there},
+            tasks_of(plan, to_do, run, measure), before, {} if force else kept_for(run, retried)
         )
         tell = PackingTeller(run, on_event)
         tell(
@@ -119,12 +126,11 @@ def execute(
             tell("interrupted")
             raise
         after = checked_statuses(plan, run)
-        last = False
-        # Whoever ends last, when nobody writes there any more, closes the run.
+        # Where others are still at work, whoever ends last packs.
         with suppress(OthersError), driver.alone("the packing of records"):
             tell.pack_all()
-            last = True
         tell("run_finished")
+    last = not any(map(driver.is_known_to_live, registered(run.root)))
     return Outcome(
         done=tuple(c for c in _in_order(plan, to_do) if after[c] == "done"),
         failed=tuple(c for c in _in_order(plan, selected) if after[c] == "failed"),
@@ -139,30 +145,6 @@ def execute(
         elsewhere=tuple(elsewhere),
         last=last,
     )
-
-
-def _forget(
-    plan: Plan,
-    run: RunDirectory,
-    driver: Driver,
-    to_do: Set[str],
-    states: Mapping[str, str],
-    *,
-    force: bool,
-) -> None:
-    """Remove what the cache keeps of cells that are measured anew, but for what others work on."""
-    if force:
-        others = {*(cell.id for cell in plan.cells), *run.ids()} - to_do
-        with driver.alone("--force"):
-            forget(run, to_do, keep=others)
-        return
-    again = {cell_id for cell_id in to_do if states[cell_id] != "missing"}
-    if again:
-        for unit in plan.units:
-            ids = {cell.id for cell in unit.cells}
-            if again & ids and driver.holder(unit.id) is not None:
-                again -= ids
-        forget(run, again, keep=None)
 
 
 def _in_order(plan: Plan, ids: Iterable[str]) -> list[str]:

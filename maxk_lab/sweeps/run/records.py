@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +66,11 @@ class RunDirectory:
     def damaged(self) -> Mapping[str, str]:
         """The lines about damaged records, by the ids of their cells."""
         return dict(self._readings.damaged)
+
+    @property
+    def unusable(self) -> Set[str]:
+        """The ids of cells whose records were found damaged, or of an older version."""
+        return self._readings.damaged.keys() | self._readings.older
 
     def spec(self) -> SweepSpec:
         """Return the resolved spec of the latest run. Raises `LabError` without a sound one."""

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.studies import STUDIES
+
+
+@dataclass(frozen=True)
+class Work:
+    """The units to measure, and what there was of their cells when they were planned.
+
+    `before` holds the fingerprints of the records that are to be replaced, by their cells: where
+    one has changed since, another driver has measured the cell. `kept` are the files of the cache
+    that cells are measured anew without.
+    """
+
+    tasks: Sequence[Task]
+    before: Mapping[str, str | None] = field(default_factory=dict)
+    kept: Mapping[str, Sequence[Path]] = field(default_factory=dict)
 
 
 def tasks_of(plan: Plan, to_do: Set[str], run: RunDirectory, measure: str | None) -> list[Task]:
@@ -42,18 +57,37 @@ def tasks_of(plan: Plan, to_do: Set[str], run: RunDirectory, measure: str | None
     ]
 
 
-def forget(run: RunDirectory, again: Set[str], *, keep: Set[str] | None) -> None:
-    """Remove what the cache keeps of these cells alone: to be measured anew is not to resume.
+def forget(run: RunDirectory, again: Set[str], *, keep: Set[str]) -> None:
+    """Remove what the cache holds for these cells and for nobody of `keep`, such as a pool.
 
-    With `keep`, what cells share goes as well, such as pools, whose names do not tell the code that
-    they were drawn with; what is left belongs to a cell of `keep` alone, such as its trained
-    policy.
+    Names of pools do not tell the code that they were drawn with; what is left belongs to a cell of
+    `keep` alone, such as its trained policy.
     """
     for path in list(run.cache_path.glob("*")):
-        named = set(re.split("[^0-9A-Za-z]+", path.name))
-        if not named & again and (keep is None or named & keep):
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        named = _words(path)
+        if named & again or not named & keep:
+            remove(path)
+
+
+def kept_for(run: RunDirectory, again: Set[str]) -> dict[str, list[Path]]:
+    """Return what the cache keeps of each of these cells alone, such as a trained policy.
+
+    To be measured anew is not to resume.
+    """
+    found: dict[str, list[Path]] = {}
+    for path in run.cache_path.glob("*") if again else ():
+        for cell_id in _words(path) & again:
+            found.setdefault(cell_id, []).append(path)
+    return found
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder of the cache, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _words(path: Path) -> set[str]:
+    return set(re.split("[^0-9A-Za-z]+", path.name))

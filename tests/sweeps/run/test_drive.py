@@ -12,11 +12,11 @@ import pytest
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run import drive as drive_module
 from maxk_lab.sweeps.run.backends.backend import Told
-from maxk_lab.sweeps.run.drive import Work, drive
+from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.run.tasks import tasks_of
+from maxk_lab.sweeps.run.tasks import Work, tasks_of
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.load import load_spec
 

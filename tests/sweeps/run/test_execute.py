@@ -21,9 +21,10 @@ from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.execute import Outcome, execute
+from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.sweeps.spec.load import load_spec, spec_hash_without_execution
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
 SCRIPT = Path(__file__).parent / "run_fake.py"
@@ -368,6 +369,74 @@ def test_two_runs_in_one_folder_share_its_units(go: Go, run: RunDirectory, plan:
     assert len(outcome.done) == 7
     assert len(outcome.reused) == 1
     assert set(statuses(plan, run).values()) == {"done"}
+
+
+class Meanwhile(RunDirectory):
+    """A run in which another driver does something when a driver has seen what is there."""
+
+    def __init__(self, root: Path, happens: Callable[[], None]) -> None:
+        super().__init__(root)
+        self._happens = happens
+
+    def write_spec(self, spec: SweepSpec) -> None:
+        super().write_spec(spec)
+        self._happens()
+
+
+def test_what_another_driver_ends_while_this_one_looks_is_not_measured_again(
+    go: Go, run: RunDirectory, plan: Plan
+) -> None:
+    run.root.mkdir(parents=True)
+
+    def end() -> None:
+        go(only="seed=0")
+
+    told: list[str] = []
+    outcome = go(
+        run=Meanwhile(run.root, end),
+        on_event=lambda name, payload: told.append(f"{name} {payload.get('unit', '')}"),
+    )
+    second = plan.units[1].label
+    assert [line for line in told if line.startswith("unit_started")] == [f"unit_started {second}"]
+    assert set(outcome.elsewhere) == {cell.id for cell in plan.units[0].cells}
+    assert len(outcome.done) == 8
+
+
+@pytest.mark.slow
+def test_a_failed_cell_that_another_driver_has_mended_keeps_its_cache(
+    go: Go, run: RunDirectory, plan: Plan
+) -> None:
+    go("bad_cell")
+    failed = [cell.id for cell in plan.cells if cell.baseline == "none"]
+    policies = [run.cache_path / f"training-{cell_id}.pt" for cell_id in failed]
+
+    def mend() -> None:
+        go("quick", retry_failed=True)
+        for path in policies:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("trained anew")
+
+    told: list[str] = []
+    outcome = go(
+        run=Meanwhile(run.root, mend),
+        retry_failed=True,
+        on_event=lambda name, payload: told.append(name),
+    )
+    assert "unit_started" not in told
+    assert all(path.exists() for path in policies)
+    assert set(outcome.elsewhere) == set(failed)
+
+
+def test_a_run_is_over_when_the_last_driver_that_lives_has_ended(
+    go: Go, run: RunDirectory, plan: Plan
+) -> None:
+    spec_hash = spec_hash_without_execution(plan.spec)
+    with Driver(run.root, spec_hash=spec_hash):
+        assert not go(only="seed=0").last
+    # Of a process on another machine that was killed, or of one from before a restart.
+    left = {"id": "deadbeef00", "host": "node7", "pid": 4242, "boot": "another", "beat": 77}
+    (run.root / "drivers" / "deadbeef00.json").write_text(json.dumps(left))
+    assert go().last
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from maxk_lab.sweeps.run.leases.info import DriverInfo
 from maxk_lab.sweeps.run.leases.registry import Registry
 from maxk_lab.sweeps.run.links import refuse_links
 
-# So long others are waited for that do something brief, such as emptying the cache.
-_PATIENCE = 10.0
 _POLL = 0.05
 # A wait of less is not worth a word.
 _UNTOLD = 2.0
@@ -79,6 +77,10 @@ class Registration:
         """Return the others that are registered, but for those that are dead."""
         return [one for one, dead in self._registry.all() if not dead and one.id != self.info.id]
 
+    def is_known_to_live(self, one: DriverInfo) -> bool:
+        """Return whether another one was seen to live: beside this process, or by a new beat."""
+        return self._registry.is_known_to_live(one)
+
     def check(self) -> None:
         """Raise `StorageError` where this process can show no more that it lives, and is to end.
 
@@ -96,18 +98,23 @@ class Registration:
             )
 
     @contextmanager
-    def alone(self, what: str) -> Iterator[None]:
+    def alone(self, what: str, *, patient: bool = False) -> Iterator[None]:
         """Do something brief that bears no other process; those that register meanwhile wait.
 
-        Raises `OthersError`, which begins with `what`, such as `--force`, where others live.
+        Raises `OthersError`, which begins with `what`, such as `--force`, where others live. Of
+        those of which it is not known yet it waits to learn it where it is `patient`.
         """
         try:
             self._mark(what)
-            if others := self.others():
-                raise OthersError(
-                    f"{what} bears no other run beside it, and {self.root} is in use by another "
-                    f"run ({_named(others)}); wait for it or stop it"
-                )
+            waited = 0.0
+            while others := self.others():
+                living = [one for one in others if self.is_known_to_live(one)]
+                if living or not patient:
+                    raise OthersError(
+                        f"{what} bears no other run beside it, and {self.root} is in use by "
+                        f"another run ({_named(living or others)}); wait for it or stop it"
+                    )
+                waited = self._wait(waited, self._looking(others))
             yield
         finally:
             self._mark("")
@@ -172,20 +179,26 @@ class Registration:
 
     def _wait_for_those_against(self) -> None:
         """Wait until nobody is in the way. Raises `LabError` once it is known that one lives."""
-        told, waited = False, 0.0
+        waited = 0.0
         while against := self._against():
             living = [one for one in against if self._registry.is_known_to_live(one)]
-            lasting = [one for one in living if not one.brief]
-            if lasting or (living and waited > _PATIENCE):
-                raise LabError(self._refusal((lasting or living)[0]))
-            if not living and not told and waited > _UNTOLD:
-                told = True
-                warn(
-                    f"looking for up to {self._expiry:.0f} s whether another run still works in "
-                    f"{self.root} ({_named(against)})"
-                )
-            time.sleep(_POLL)
-            waited += _POLL
+            if lasting := [one for one in living if not one.brief]:
+                raise LabError(self._refusal(lasting[0]))
+            busy = f"waiting for the end of {living[0].alone} ({living[0]})" if living else ""
+            waited = self._wait(waited, busy or self._looking(against))
+
+    def _wait(self, waited: float, why: str) -> float:
+        """Wait a little, tell once why, and return how long it has been in all."""
+        if waited <= _UNTOLD < waited + _POLL:
+            warn(why)
+        time.sleep(_POLL)
+        return waited + _POLL
+
+    def _looking(self, unknown: Sequence[DriverInfo]) -> str:
+        return (
+            f"looking for up to {self._expiry:.0f} s whether another run still works in "
+            f"{self.root} ({_named(unknown)})"
+        )
 
     def _refusal(self, one: DriverInfo) -> str:
         if one.alone:

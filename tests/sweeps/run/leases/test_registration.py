@@ -113,6 +113,18 @@ def test_what_bears_no_other_is_refused_beside_one(driver: Drivers, run: Path) -
     assert one.info.alone == two.others()[0].alone == ""
 
 
+def test_what_cannot_be_beside_others_waits_to_learn_whether_they_live(
+    driver: Drivers, elsewhere: Callable[..., Path]
+) -> None:
+    """A file that a crash on another machine has left is in nobody's way for ever."""
+    elsewhere(driver())
+    one = driver(clock=time.monotonic, beat=0.1, expiry=0.5)
+    with pytest.raises(LabError, match="bears no other run"), one.alone("the packing"):
+        pass
+    with one.alone("--force", patient=True):
+        assert one.others() == []
+
+
 @pytest.mark.slow
 def test_who_comes_meanwhile_waits_for_what_is_brief(driver: Drivers, other: Others) -> None:
     one = driver(clock=time.monotonic)

@@ -19,12 +19,13 @@ from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.history import History
 from maxk_lab.sweeps.run.backends.slurm.sbatch import workers_of
 from maxk_lab.sweeps.run.backends.slurm.submission import Submission
-from maxk_lab.sweeps.run.drive import Work, drive
+from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.tasks import Work
 from maxk_lab.sweeps.run.workers.worker import Task
 
 # The time limit is near; scancel, preemption or a requeue by Slurm; Ctrl-C of an interactive job.
