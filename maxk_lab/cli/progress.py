@@ -97,7 +97,10 @@ def notes(name: str, payload: dict[str, Any]) -> list[str]:
     if name == "not_packed":
         return [f"finished records stay files of their own: {payload['error']}"]
     if name == "worker_died":
-        return [f"a worker process died ({payload['ending']}): {payload['unit']} is begun again"]
+        again = f"{payload['unit']} is begun again"
+        if "alone" in payload:
+            again = f"the {payload['alone']} cells left of {payload['unit']} are tried one by one"
+        return [f"a worker process died or was ended ({payload['ending']}): {again}"]
     if name == "waiting":
         units, drivers = payload["units"], "; ".join(payload["drivers"])
         count = "a unit" if len(units) == 1 else f"{len(units)} units"

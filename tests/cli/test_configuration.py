@@ -42,6 +42,14 @@ def test_profiles_are_listed(lab: Lab, config: Path) -> None:
     assert "partition  gpu" in lab("list", "profiles").stdout
 
 
+def test_a_profile_with_options_is_listed(lab: Lab, config: Path) -> None:
+    config.write_text("profiles: {a: {backend: slurm, options: {reservation: x, nice: 1}}}\n")
+    listed = lab("list", "profiles")
+    assert listed.exit_code == 0, listed.output
+    said = [line.split() for line in listed.stdout.splitlines()]
+    assert said == [["a"], ["backend", "slurm"], ["options", "reservation:", "x"], ["nice:", "1"]]
+
+
 def test_where_profiles_would_be_is_told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lab("list", "profiles", "--json").stdout == "[]\n"
     said = lab("list", "profiles").stderr
@@ -73,6 +81,7 @@ def test_the_command_that_follows_says_the_same(lab: Lab, sweep: str, config: Pa
     chosen = ("--profile", "careful", "--backend", "local")
     said = lab("plan", sweep, *chosen).stderr
     assert said.endswith("Next: maxk-lab run tiny.yaml --backend local --profile careful\n")
+    assert "--jobs 2" in lab("plan", sweep, "--jobs", "2").stderr.splitlines()[-1]
     ran = lab("run", sweep, *chosen, "--only", "seed=7")
     assert ran.exit_code == 2
 

@@ -12,6 +12,7 @@ from maxk_lab.cli.console import emit_json, say, tell
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.fsck import Examination, Finding
+    from maxk_lab.sweeps.run.records import RunDirectory
 
 
 def fsck(
@@ -54,10 +55,19 @@ def fsck(
     if not found.damaged:
         say(f"{directory.root}: nothing is damaged")
     elif repair:
-        say("Run the sweep again: it measures what was moved aside")
+        say(_after_repair(found, directory))
     else:
         say(f"{len(found.damaged)} damaged. Next: {options.fsck_command(directory.root)} --repair")
         raise typer.Exit(1)
+
+
+def _after_repair(found: Examination, run: RunDirectory) -> str:
+    kept = (run.spec_path, run.cells_path)
+    if found.missing or any(
+        {one.path, one.path.parent} & {*kept} or one.cell for one in found.damaged
+    ):
+        return "Run the sweep again: it measures what was moved aside or is missing"
+    return "No record was moved: no cell has to be measured again"
 
 
 def _print(found: Examination) -> None:

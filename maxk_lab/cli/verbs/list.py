@@ -224,6 +224,8 @@ def _lines(value: Any) -> list[str]:
         return ["yes" if value else "no"]
     if isinstance(value, tuple):
         return [", ".join(map(str, value))]
+    if isinstance(value, dict):
+        return [f"{key}: {one}" for key, one in value.items()]
     parameters = value if isinstance(value, list) else [value]
     if all(isinstance(parameter, dict) for parameter in parameters):
         return [_describe(parameter) for parameter in parameters]

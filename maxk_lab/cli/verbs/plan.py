@@ -70,7 +70,8 @@ varies
     if set(state.values()) == {"done"}:
         say(f"Next: {options.report_command(directory.name, results)}")
     else:
-        chosen = configuration.choosing(backend, profile)
+        chosen = [*configuration.choosing(backend, profile)]
+        chosen += ["--jobs", str(jobs)] if jobs > 1 else []
         again = options.run_command(
             spec, overrides, *chosen, shift_seeds=shift_seeds, results=results
         )

@@ -32,7 +32,8 @@ class Told(NamedTuple):
     | `cell_done`      | `cell`, `seconds`; `record`, its bytes, where the driver has to write it |
     | `cell_failed`    | `cell`, `error`; `record` as above                                       |
     | `cache_file`     | `name`, `data`: a file for the cache of the run, where it has to travel  |
-    | `worker_died`    | `ending`: a worker process was lost, and its unit is begun again         |
+    | `worker_died`    | `ending`: a worker process was lost or ended, and its unit begun again;  |
+    |                  | `alone`, the number of its cells, where each of them is tried alone      |
     | `unit_finished`  | nothing: every cell of the task has been told                            |
     | `lost`           | `why`: whoever had the task is gone, and it may be submitted again       |
     | `left`           | nothing: the task was left between two steps, as `leave` asked           |

@@ -29,9 +29,10 @@ class LocalBackend:
 
     A worker that dies, or takes more memory than it may, takes nothing with it: its task is begun
     again, without the cells that have a record, as often as `execution.retries` says. Then every
-    cell left is tried alone; where no cell had a record, what they share is at fault, and they fail
-    together. A cell that takes too long has no second try. Raises `LabError` where there is no
-    device for any worker.
+    cell left is tried alone, as it is at once where one took too long: nobody knows which of them
+    it was, and that one meets its limit again. A cell that is alone or the last one has no further
+    try at a limit of time. Where no cell had a record, what they share is at fault, and they fail
+    together. Raises `LabError` where there is no device for any worker.
     """
 
     here: ClassVar[bool] = True
@@ -222,6 +223,8 @@ class LocalBackend:
         elif found.alone or not found.shared or len(found.cells) <= 1:
             yield from self._fail(found, f"{excess.why}. To try again: --retry-failed")
         else:
+            left = {"ending": ending or excess.why, "alone": len(found.cells)}
+            yield Told(found.task.key, "worker_died", left)
             self._begin_again(found.cut())
 
     def _begin_again(self, again: list[OpenTask]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from run_processes import alive, wait_until, workers_of
 
+from maxk_lab.cli.progress import notes
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.backends.local import LocalBackend
@@ -153,13 +154,26 @@ def test_a_stopped_worker_does_not_hold_the_run(run: RunDirectory, small: str) -
 
 @pytest.mark.slow
 def test_a_cell_that_takes_too_long_fails_alone(go: Go, run: RunDirectory, plan: Plan) -> None:
-    outcome = go("one_stuck", "execution.timeout=3s", jobs=2)
+    told: list[tuple[str, dict[str, Any]]] = []
+    outcome = go(
+        "one_stuck",
+        "execution.timeout=3s",
+        jobs=2,
+        on_event=lambda *event: told.append(event),
+    )
     failed = [record for record in run.records(plan) if record.status == "failed"]
     assert [(r.cell["baseline"], r.cell["n"]) for r in failed] == [("none", 4)] * 2
     assert (len(outcome.done), outcome.missing) == (6, ())
     assert set(errors(run, plan)) == {
         "took longer than execution.timeout, 3 s, for a cell. To try again: --retry-failed"
     }
+    ended = [
+        note for name, payload in told if name == "worker_died" for note in notes(name, payload)
+    ]
+    assert len(ended) == 2
+    for note in ended:
+        assert "ended (took longer than execution.timeout, 3 s, for a cell): the " in note
+        assert note.endswith(" are tried one by one")
 
 
 @pytest.mark.slow
