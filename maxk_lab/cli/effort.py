@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import RunDirectory
 
+# A job starts a worker of its own, which takes so long.
+START_SECONDS = 3.0
 _ROUGHLY = "a rough guess: nothing has been timed yet"
 
 
 @dataclass(frozen=True)
 class Effort:
-    """The rest of a run: `seconds` by the clock, `work` of all units one after the other.
+    """The rest of a run: `seconds` by the clock, `work` of all units one after the other,
+    with the start of each job.
 
     `packs` are the units of each job, where the backend packs them. `measured` says whether units
     of this run were timed.
@@ -91,8 +94,9 @@ def effort_left(plan: Plan, run: RunDirectory, state: Mapping[str, str], jobs: i
         found = packs(list(times), list(times.values()), MOST_JOBS, at_once=workers, each=each)
         packed = tuple(map(len, found))
         workers = min(workers, len(found))
+        work += START_SECONDS * len(found)
         longest = max(sum(times[unit] for unit in pack) for pack in found)
-        seconds = max(work / workers, longest)
+        seconds = max(work / workers, longest + START_SECONDS)
     return Effort(execution.backend, workers, seconds, work, measured, packed, needs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +40,20 @@ def jobs_that_go_on(plan: Plan, *, detach: bool) -> bool:
 
 
 def execute_plan(
-    plan: Plan, directory: RunDirectory, *, resume: str, beside: Sequence[str] = (), **settings: Any
+    plan: Plan,
+    directory: RunDirectory,
+    *,
+    resume: str,
+    afresh: str = "",
+    beside: Callable[[], Sequence[str]] = tuple,
+    **settings: Any,
 ) -> Outcome:
     """Execute with a display.
 
     If interrupted, end with the command `resume` and exit code 130; where the system refuses what
-    it needs, as on a full disk, with 1. `beside` are lines on the jobs that go on all the same, if
-    there are any.
+    it needs, as on a full disk, with 1. `afresh` is the command that begins all over again, of a
+    run that measures what has a record: no command goes on with that. `beside` returns lines on the
+    jobs that go on all the same, if there are any.
     """
     from maxk_lab.cli.progress import Bar, Lines
     from maxk_lab.cli.tracker import Tracker
@@ -57,25 +64,36 @@ def execute_plan(
         with _terminate_as_interrupt(), display:
             return execute(plan, directory, on_event=display, **settings)
     except KeyboardInterrupt:
-        _say_interrupted(resume, beside)
+        _say_how_to_go_on(
+            "Interrupted; every finished cell is kept. Continue with:", resume, afresh
+        )
+        if lines := beside():
+            say("The jobs that were submitted wait and run on.")
+            for line in lines:
+                say(line)
         raise typer.Exit(INTERRUPTED) from None
     except (RefusedError, OSError, MemoryError) as error:
         refused = error if isinstance(error, RefusedError) else refusal(error)
         if refused is None:
             raise
         complain(refused)
-        say("Every finished cell is kept. Make room, or mend what is in the way, then go on with:")
-        say(resume)
+        words = "Make room, or mend what is in the way, then go on with:"
+        _say_how_to_go_on(f"Every finished cell is kept. {words}", resume, afresh)
         raise typer.Exit(1) from None
 
 
-def _say_interrupted(resume: str, beside: Sequence[str]) -> None:
-    say("Interrupted; every finished cell is kept. Continue with:")
+def _say_how_to_go_on(words: str, resume: str, afresh: str) -> None:
+    """Say these words and the command that goes on; of a run with `--force` what is true of it."""
+    if not afresh:
+        say(words)
+    else:
+        say(
+            "Stopped; what was measured anew is kept, and cells that were not reached keep the "
+            "records that they had. To measure everything again, from the beginning:"
+        )
+        say(afresh)
+        say("To leave it at that, and measure only what has no record:")
     say(resume)
-    if beside:
-        say("The jobs that were submitted wait and run on.")
-    for line in beside:
-        say(line)
 
 
 @contextmanager

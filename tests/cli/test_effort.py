@@ -14,7 +14,7 @@ from maxk_lab.sweeps.plan.needs import SECONDS
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.records import RunDirectory
 
-from .conftest import TAUGHT
+from .conftest import SWEEP, TAUGHT
 
 
 def planned(folder: Path, *overrides: str, text: str = TAUGHT) -> Plan:
@@ -136,6 +136,21 @@ def test_effort_on_a_cluster_tells_how_units_are_packed(tmp_path: Path) -> None:
     found = effort(tmp_path, *slurm, "execution.array=4")
     assert found.packs == (6,)
     assert found.as_json()["packs"] == [6]
+
+
+def test_many_tiny_cells_take_what_units_cost(tmp_path: Path) -> None:
+    plan = planned(tmp_path, f"seeds={list(range(300))}", text=SWEEP)
+    missing = {cell.id: "missing" for cell in plan.cells}
+    found = effort_left(plan, RunDirectory(tmp_path / "run"), missing, 1)
+    assert found.seconds >= 0.03 * len(plan.units) + 0.007 * len(plan.cells) > 25
+
+
+def test_every_job_has_its_start(tmp_path: Path) -> None:
+    slurm = ("execution.backend=slurm", "execution.pack=1", "execution.array=2")
+    found = effort(tmp_path, *slurm)
+    assert found.packs == (1,) * 6
+    assert found.work > 6 * 3
+    assert found.seconds == pytest.approx(found.work / 2)
 
 
 def test_effort_on_ray_is_that_of_its_slots(tmp_path: Path) -> None:

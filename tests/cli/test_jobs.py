@@ -13,6 +13,12 @@ from click.testing import Result
 from launched import Launch
 from slurm.cluster import Cluster, why_not
 from slurm.site import slurm
+from sweep_files import plan_of
+
+from maxk_lab.sweeps.run.backends.slurm.submission import Submission
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.tasks import tasks_of
+from maxk_lab.sweeps.spec.execution import Execution
 
 from .conftest import SWEEP, program
 
@@ -47,6 +53,27 @@ def test_a_machine_without_slurm_says_where_to_run(
     assert refused.exit_code == 1
     assert "no sbatch, squeue, scontrol on this machine" in refused.stderr
     assert "such as a login node" in refused.stderr
+
+
+def test_jobs_are_spoken_of_only_where_there_are_any(
+    lab: Lab, sweep: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("maxk_lab.sweeps.run.execute.execute", stop)
+    monkeypatch.setenv("PATH", "/nowhere")
+    nothing = lab("run", sweep, "--backend", "slurm")
+    assert nothing.exit_code == 130
+    assert "maxk-lab status" not in nothing.stderr
+    assert "maxk-lab cancel" not in nothing.stderr
+    run = RunDirectory(Path("results/tiny"))
+    plan = plan_of(sweep)
+    run.write_spec(plan.spec)
+    Submission.write_new(run, [tasks_of(plan, {plan.cells[0].id}, run, None)], "x", Execution())
+    there = lab("run", sweep, "--backend", "slurm")
+    assert "maxk-lab status tiny" in there.stderr
+    assert "maxk-lab cancel tiny" in there.stderr
 
 
 @pytest.mark.slow

@@ -201,6 +201,25 @@ def test_a_pipe_in_the_place_of_a_driver_ends_the_run_with_the_command_that_goes
     assert result.stderr.splitlines()[-1] == "maxk-lab run tiny.yaml"
 
 
+def test_a_forced_run_that_ends_early_says_what_each_command_does(
+    lab: Lab, sweep: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, code in ((KeyboardInterrupt(), 130), (OSError(errno.ENOSPC, "No space left"), 1)):
+
+        def stop(*_: object, error: BaseException = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr("maxk_lab.sweeps.run.execute.execute", stop)
+        result = lab("run", sweep, "--force", "--jobs", "2")
+        assert result.exit_code == code
+        first, again, second, rest = result.stderr.splitlines()[-4:]
+        assert "what was measured anew is kept" in first
+        assert "cells that were not reached keep the records that they had" in first
+        assert again == "maxk-lab run tiny.yaml --jobs 2 --force"
+        assert "only what has no record" in second
+        assert rest == "maxk-lab run tiny.yaml --jobs 2"
+
+
 def test_workers_that_cannot_start_end_the_run_with_the_command_that_goes_on(
     lab: Lab, sweep: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

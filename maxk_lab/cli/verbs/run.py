@@ -86,13 +86,14 @@ under other seeds
     more = [*configuration.choosing(backend, profile)]
     more += [*(["--jobs", str(jobs)] if jobs > 1 else []), *(["--only", only] if only else [])]
     again = options.run_command(spec, overrides, *more, shift_seeds=shift_seeds, results=results)
-    extra = " --force" * force + " --retry-failed" * retry_failed
+    resume = again + " --retry-failed" * retry_failed
     go_on = jobs_that_go_on(plan, detach=detach)
     outcome = execute_plan(
         plan,
         directory,
-        resume=again + extra,
-        beside=options.jobs_commands(directory.name, results) if go_on else [],
+        resume=resume,
+        afresh=f"{resume} --force" if force else "",
+        beside=lambda: _on_jobs(directory, results) if go_on else [],
         jobs=jobs,
         only=only,
         force=force,
@@ -106,6 +107,13 @@ under other seeds
         _say_detached(outcome, directory, results, again)
     else:
         _conclude(outcome, directory, results, again, go_on=go_on)
+
+
+def _on_jobs(directory: RunDirectory, results: Path) -> list[str]:
+    """Return what to do about the jobs of a run, if it has any."""
+    from maxk_lab.sweeps.run.backends.jobs import any_may_run
+
+    return options.jobs_commands(directory.name, results) if any_may_run(directory) else []
 
 
 def _say_detached(outcome: Outcome, directory: RunDirectory, results: Path, again: str) -> None:

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Literal
 
 from maxk_lab.sweeps.plan.cells import Unit
-from maxk_lab.sweeps.plan.needs import SECONDS
+from maxk_lab.sweeps.plan.needs import guessed_seconds
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 
@@ -56,7 +56,7 @@ def seconds_of_units(
 
     Cells of a unit share the work that dominates: it counts as a whole one, at the mean time of the
     units of its study and stage, or of all where these have none. Where nothing has been timed, it
-    is a guess from its work.
+    is a guess from its work and its cells.
     """
     seconds = {
         record.cell["id"]: float(record.timings["seconds"])
@@ -65,15 +65,19 @@ def seconds_of_units(
     }
     spent: dict[Kind, list[float]] = defaultdict(list)
     missing: dict[str, Unit] = {}
+    cells: dict[str, int] = {}
     for unit in plan.units:
-        if any(state[cell.id] == "missing" for cell in unit.cells):
-            missing[unit.id] = unit
+        if count := sum(state[cell.id] == "missing" for cell in unit.cells):
+            missing[unit.id], cells[unit.id] = unit, count
         if any(cell.id in seconds for cell in unit.cells):
             spent[unit.study, unit.stage].append(
                 sum(seconds.get(cell.id, 0.0) for cell in unit.cells)
             )
     if not spent:
-        return {key: SECONDS * sum(unit.work().values()) for key, unit in missing.items()}, False
+        return {
+            key: guessed_seconds(sum(unit.work().values()), cells[key])
+            for key, unit in missing.items()
+        }, False
     means = {kind: fmean(times) for kind, times in spent.items()}
     overall = fmean(value for values in spent.values() for value in values)
     return {

@@ -135,6 +135,35 @@ profiles:
     assert resolve("{timeout: null}", config=config).timeout is None
 
 
+@pytest.mark.parametrize("key", ["timeout", "retries", "memory", "cpus", "gpus", "reward_timeout"])
+def test_null_takes_any_value_of_an_earlier_place_away(resolve: Resolve, key: str) -> None:
+    values = {"timeout": "1h", "reward_timeout": "9s", "memory": "1GB"}
+    config = f"execution: {{{key}: {values.get(key, 7)}}}\nprofiles: {{none: {{{key}: null}}}}"
+    assert resolve(config=config) != Execution()
+    assert resolve(f"{{{key}: null}}", config=config) == Execution()
+    assert resolve(config=config, profile="none") == Execution()
+    assert resolve("{}", f"execution.{key}=null", config=config) == Execution()
+    assert resolve(f"{{{key}: null}}") == Execution()
+
+
+def test_null_takes_a_backend_and_its_parameters_away(resolve: Resolve) -> None:
+    config = """
+execution: {backend: slurm, options: {reservation: course, nice: 1}, array: 7}
+profiles: {here: {backend: null}, plain: {options: null, array: null}}
+"""
+    assert resolve(config=config).parameters["array"] == 7
+    assert resolve(config=config, profile="here") == Execution()
+    assert resolve("{backend: null}", config=config) == Execution()
+    plain = resolve(config=config, profile="plain").parameters
+    assert (plain["options"], plain["array"]) == ({}, 100)
+    one = resolve("{}", "execution.options.reservation=null", config=config)
+    assert one.parameters["options"] == {"nice": 1}
+    block = "{backend: slurm, partition: gpu, retries: 3}"
+    assert resolve(block, "execution.backend=null") == Execution(retries=3)
+    told = "execution.partition: is of backend slurm, and this run's is local"
+    assert told in refused(resolve, "{backend: null, partition: x}")[0]
+
+
 def test_defaults_may_be_those_of_any_backend(resolve: Resolve) -> None:
     config = "execution: {partition: gpu, address: auto}"
     assert resolve(config=config) == Execution()

@@ -59,3 +59,8 @@ class Queue(Protocol):
 def queues() -> list[Queue]:
     """Return what tells of jobs, one of every backend that has jobs which outlive its driver."""
     return [cast(Queue, imported(row.queue)) for row in BACKENDS if row.queue]
+
+
+def any_may_run(run: RunDirectory) -> bool:
+    """Return whether a run has jobs that run or may do so later, or it is not known."""
+    return any(job.may_run for queue in queues() for job in queue.jobs(run).found)

@@ -1,7 +1,7 @@
 """The layers of `execution`: the user's defaults, the sweep file, a profile, the command line.
 
-A later layer goes before an earlier one, key by key. One that names another backend leaves the
-parameters of the earlier one behind.
+A later layer goes before an earlier one, key by key, and a null takes away what earlier ones say of
+its key. One that names another backend leaves the parameters of the earlier one behind.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ def resolve_execution(source: Source, choice: Choice) -> None:
     backend = next(
         (layer[_BACKEND] for layer in reversed([defaults, *own]) if _BACKEND in layer), None
     )
+    if backend is not None and backend.value is None:
+        backend = None
     if backend is not None and not _is_known(backend, source):
         source.tree[BLOCK] = {}
         return
@@ -86,10 +88,16 @@ def resolve_execution(source: Source, choice: Choice) -> None:
     merged: _Layer = {}
     every = BACKENDS.names()
     _add(defaults, merged, source, of=name, also=every)
-    named = defaults[_BACKEND].value if _BACKEND in defaults else LOCAL
+    named = defaults[_BACKEND].value if _BACKEND in defaults else None
     for layer in own:
         named = layer[_BACKEND].value if _BACKEND in layer else named
-        _add(layer, merged, source, of=name, also=every if hidden and layer is own[0] else [named])
+        _add(
+            layer,
+            merged,
+            source,
+            of=name,
+            also=every if hidden and layer is own[0] else [named or LOCAL],
+        )
     source.tree[BLOCK] = dict(_written(merged, name, source))
 
 
@@ -158,15 +166,17 @@ def _written(merged: _Layer, backend: str, source: Source) -> Iterator[tuple[str
         source.values.setdefault((BLOCK, key), entry.at)
         source.keys.setdefault((BLOCK, key), entry.key_at)
         if inside:
-            tree.setdefault(key, {})[inside[0]] = entry.value
-        else:
+            under = tree.setdefault(key, {})
+            if entry.value is not None:
+                under[inside[0]] = entry.value
+        elif entry.value is not None:
             tree[key] = entry.value
     row = BACKENDS.get(backend)
     for key, value in tree.items():
         parameter = row.parameter(key)
         if parameter is None or key in _COMMON:
             yield key, value
-        elif value is not None:
+        else:
             try:
                 yield key, parameter.parse(value)
             except LabError as error:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from maxk_lab.errors import RefusedError
-from maxk_lab.sweeps.plan.needs import SECONDS
+from maxk_lab.sweeps.plan.needs import guessed_seconds
 from maxk_lab.sweeps.plan.packing import MOST_JOBS, packs
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.backends.slurm import queue, sbatch
@@ -149,7 +149,7 @@ def packed(
     pack = execution.parameters["pack"]
     return packs(
         tasks,
-        [times.get(task.key, SECONDS * task.work) for task in tasks],
+        [times.get(task.key, guessed_seconds(task.work, len(task.cells))) for task in tasks],
         min(most, MOST_JOBS),
         at_once=execution.parameters["array"],
         each=None if pack == "auto" else pack,
