@@ -6,6 +6,7 @@ a site needs a database.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from maxk_lab.errors import RefusedError
+from maxk_lab.sweeps.run.backends.slurm.environment import without_ours
 
 # States in which a job will never run again; it may be in any other one for a while.
 ENDED = {
@@ -135,6 +137,7 @@ def _said(*command: str) -> str:
     try:
         done = subprocess.run(
             command,
+            env=without_ours(os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

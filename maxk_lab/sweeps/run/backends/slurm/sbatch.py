@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import LabError, RefusedError
+from maxk_lab.sweeps.run.backends.slurm.environment import only_ours
 from maxk_lab.sweeps.spellings import slurm_seconds
 
 if TYPE_CHECKING:
@@ -21,7 +22,18 @@ if TYPE_CHECKING:
 _OVERHEAD = 2**30
 # Options of sbatch that a run cannot do with other values of.
 _OURS = {
-    *("array", "chdir", "error", "export", "job-name", "no-requeue", "nodes", "ntasks", "output"),
+    *(
+        "array",
+        "chdir",
+        "clusters",
+        "error",
+        "export",
+        "job-name",
+        "no-requeue",
+        "nodes",
+        "ntasks",
+        "output",
+    ),
     *("ntasks-per-node", "open-mode", "parsable", "requeue", "signal", "wait", "wrap"),
 }
 
@@ -53,6 +65,8 @@ def parameters(execution: Execution, at_once: int) -> dict[str, Any]:
         "stderr_to_stdout": True,
         # A name of submitit's own, which sites that keep accounts by such keys do not know.
         "wckey": None,
+        # Without it srun follows SLURM_EXPORT_ENV, and a job would not find itself.
+        "srun_args": ["--export=ALL"],
         "additional_parameters": {"requeue": True, **options},
     }
     # An option counts for more than the key that says the same.
@@ -64,6 +78,12 @@ def _memory(execution: Execution, workers: int) -> str | None:
     if execution.memory is None:
         return None
     return f"{math.ceil((execution.memory * workers + _OVERHEAD) / 2**20)}M"
+
+
+def _said(settings: Mapping[str, Any]) -> set[str]:
+    """Return the options of sbatch that these parameters give."""
+    said = {key for key, value in settings.items() if value is not None}
+    return {key.replace("_", "-") for key in said | {*settings.get("additional_parameters", {})}}
 
 
 def submit(
@@ -81,7 +101,7 @@ def submit(
         executor = submitit.SlurmExecutor(folder, python=f"{shlex.quote(sys.executable)} -P")
         executor.update_parameters(job_name=name, **settings)
         # It prints what sbatch says, and raises it, too.
-        with redirect_stderr(io.StringIO()):
+        with redirect_stderr(io.StringIO()), only_ours(_said(settings)):
             first, *_ = executor.submit_array(calls)
     except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
         lines = [line.removeprefix("sbatch: error: ") for line in str(error).strip().splitlines()]

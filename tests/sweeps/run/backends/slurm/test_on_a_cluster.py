@@ -186,6 +186,32 @@ def test_more_jobs_than_an_array_may_have_are_several_arrays(
     assert not cluster.jobs()
 
 
+def test_jobs_are_found_whatever_the_environment_says_of_slurm(
+    cluster: Cluster, go: Go, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a job of an array, of a user who has settings of their own."""
+    for name, value in {
+        "SBATCH_JOB_NAME": "mine",
+        "SBATCH_EXPORT": "NONE",
+        "SBATCH_WAIT": "1",
+        "SBATCH_PARTITION": "nowhere",
+        "SQUEUE_PARTITION": "urgent",
+        "SQUEUE_USERS": "nobody",
+        "SQUEUE_STATES": "FAILED",
+        "SLURM_CLUSTERS": "another",
+        "SLURM_EXPORT_ENV": "NONE",
+        "SLURM_JOB_ID": "4711",
+        "SLURM_ARRAY_JOB_ID": "4700",
+        "SLURM_ARRAY_TASK_ID": "11",
+    }.items():
+        monkeypatch.setenv(name, value)
+    go("slow", "seeds=[0]", detach=True)
+    assert os.environ["SBATCH_JOB_NAME"] == "mine"
+    assert len(go("slow", "seeds=[0]").done) == 4
+    (submission,) = submissions(run)
+    assert [one["job"] for one in told(run, "job_started")] == [submission.id(0)]
+
+
 def test_what_sbatch_refuses_is_told_in_its_words_and_leaves_nothing(
     cluster: Cluster, go: Go, run: RunDirectory
 ) -> None:

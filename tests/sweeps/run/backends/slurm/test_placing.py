@@ -82,6 +82,7 @@ def test_the_keys_of_execution_are_the_parameters_of_the_jobs() -> None:
         "array_parallelism": 7,
         "stderr_to_stdout": True,
         "wckey": None,
+        "srun_args": ["--export=ALL"],
         "additional_parameters": {
             "requeue": True,
             "reservation": "course",

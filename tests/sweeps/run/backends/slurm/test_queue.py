@@ -78,6 +78,19 @@ def test_a_program_that_does_not_answer_is_given_up(
         queue.jobs(["maxk-lab-a"])
 
 
+def test_programs_are_asked_without_variables_that_change_the_question(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SQUEUE_PARTITION", "SQUEUE_USERS", "SLURM_CLUSTERS", "SLURM_ARRAY_TASK_ID"):
+        monkeypatch.setenv(name, "other")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
+    put(programs, "scontrol", 'echo "MaxJobCount=${SLURM_CONF:+7}"')
+    put(programs, "squeue", "/usr/bin/env | /bin/grep -c =other >&2; exit 3")
+    assert queue.limits() == Limits(1001, 7)
+    with pytest.raises(QueueError, match=r"^squeue: 0$"):
+        queue.count()
+
+
 def test_a_machine_without_slurm_is_told_from_a_login_node(programs: Path) -> None:
     put(programs, "squeue", "true")
     with pytest.raises(RefusedError, match=r"^no sbatch, scontrol on this machine: .*login node"):
