@@ -139,7 +139,11 @@ def _read(cells: Cells, cell_id: str) -> tuple[Stamp, bytes]:
 
 
 def _remove(cells: Cells, cell_id: str, before: Stamp) -> bool:
-    """Remove a file that has been packed, unless it has been replaced meanwhile."""
+    """Remove a file that has been packed, unless it has been replaced meanwhile.
+
+    A file system has no way to remove a file only if it is this one: whoever packs sees to it that
+    nobody replaces it between the look and the removal.
+    """
     path = cells.path(cell_id)
     try:
         if stamp(os.stat(path)) != before:

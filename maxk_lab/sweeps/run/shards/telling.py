@@ -21,9 +21,13 @@ class PackingTeller(Teller):
         self._new: set[str] = set()
 
     def __call__(self, name: str, **payload: Any) -> None:
-        """Tell one event. A record that is told of is written by nobody again in this run."""
+        """Tell one event, and pack on the way what nobody replaces while this process is at work.
+
+        That is what is done: `--force` bears no other run beside it. A failed record another driver
+        may replace at any moment, with `--retry-failed`; it waits until nobody else is there.
+        """
         super().__call__(name, **payload)
-        if name in ("cell_done", "cell_failed"):
+        if name == "cell_done":
             self._new.add(payload["cell"])
         if len(self._new) >= MOST_LOOSE:
             new, self._new = self._new, set()
