@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Told
 from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.log import Log
-from maxk_lab.sweeps.run.backends.slurm.placing import Place, place
+from maxk_lab.sweeps.run.backends.slurm.placing import place
+from maxk_lab.sweeps.run.backends.slurm.watched import Open, Watched
 from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.run.tasks import Work
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
@@ -24,45 +24,6 @@ ASK_FIRST, ASK_MOST, ASK_GROWTH = 1.0, 30.0, 1.3
 LISTEN = 0.01
 # Seconds from the end of a job until its last records and events are here, through NFS.
 SETTLE = 2.0
-
-
-@dataclass
-class _Open:
-    """A task with those of its cells of which no record was told."""
-
-    task: Task
-    cells: set[str]
-    # Whether the job could not have it, since a living driver had.
-    passed_over: bool = False
-
-    @property
-    def rest(self) -> Task:
-        """The task with these cells alone."""
-        cells = tuple(cell for cell in self.task.cells if cell["id"] in self.cells)
-        return replace(self.task, cells=cells)
-
-
-class _Watched:
-    """A job with tasks of this process: its log, and since when it is there no more."""
-
-    def __init__(self, place: Place) -> None:
-        self.place, self.log = place, Log(place.submission.events(place.index))
-        self.id = place.submission.id(place.index)
-        self.open: dict[str, _Open] = {}
-        self.gone: float | None = None
-        # What it said when it failed, and whether it was the system that refused something.
-        self.failure, self.refused = "", False
-        self.started = False
-
-    def was_cancelled(self, ended: queue.Job | None) -> bool:
-        """Whether somebody cancelled it; Slurm forgets at once what had not begun."""
-        return not self.started if ended is None else ended.state == "CANCELLED"
-
-    def ending(self, ended: queue.Job | None) -> str:
-        """Say how the job ended, as far as it or Slurm tells, and where its log is."""
-        why = "is no longer known to Slurm" if ended is None else f"ended as {ended.state}"
-        told = f" ({self.failure})" if self.failure else ""
-        return f"job {self.id} {why}{told}; its log: {self.place.submission.log(self.place.index)}"
 
 
 class SlurmBackend:
@@ -80,8 +41,8 @@ class SlurmBackend:
         del jobs  # Slurm says how many run
         queue.check_there()
         self._run, self._execution = run, execution
-        self._pending: list[Task] = []
-        self._jobs: dict[tuple[str, int], _Watched] = {}
+        self._pending: list[Open] = []
+        self._jobs: dict[tuple[str, int], Watched] = {}
         self._every, self._asked, self._listened = ASK_FIRST, 0.0, 0.0
         self._leaving = False
 
@@ -98,11 +59,13 @@ class SlurmBackend:
 
     def submit(self, task: Task) -> None:
         """Take a task, for which a job is found at the next call of `events`."""
-        self._pending.append(task)
+        # What the driver is to replace: it has looked a moment ago.
+        before = {cell["id"]: self._run.fingerprint(cell["id"]) for cell in task.cells}
+        self._pending.append(Open(task, set(before), before))
 
     def withdraw(self, key: str) -> None:
         """Pass over what the job of the task tells of it."""
-        self._pending = [task for task in self._pending if task.key != key]
+        self._pending = [found for found in self._pending if found.task.key != key]
         for job in self._jobs.values():
             job.open.pop(key, None)
 
@@ -142,15 +105,17 @@ class SlurmBackend:
     def _place(self) -> None:
         if not self._pending:
             return
-        tasks, self._pending = self._pending, []
-        places = place(self._run, self._execution, tasks)
-        for task in tasks:
-            where = places[task.key]
-            job = self._jobs.setdefault(where.job, _Watched(where))
-            job.open[task.key] = _Open(task, {cell["id"] for cell in task.cells})
+        pending, self._pending = self._pending, []
+        before = {cell: now for found in pending for cell, now in found.before.items()}
+        work = Work([found.rest for found in pending], before)
+        places = place(self._run, self._execution, work)
+        for found in pending:
+            where = places[found.task.key]
+            job = self._jobs.setdefault(where.job, Watched(where))
+            job.open[found.task.key] = found
         self._every, self._asked = ASK_FIRST, time.monotonic()
 
-    def _listen(self, job: _Watched) -> Iterator[Told]:
+    def _listen(self, job: Watched) -> Iterator[Told]:
         """Yield what a job has told of the tasks of this process."""
         for name, payload in job.log.new():
             if name in ("job_started", "job_failed"):
@@ -164,7 +129,7 @@ class SlurmBackend:
                 yield from self._noted(job, found, name, payload)
 
     def _noted(
-        self, job: _Watched, found: _Open, name: str, payload: dict[str, Any]
+        self, job: Watched, found: Open, name: str, payload: dict[str, Any]
     ) -> Iterator[Told]:
         key = found.task.key
         if name in ("cell_done", "cell_failed"):
@@ -180,11 +145,11 @@ class SlurmBackend:
         elif name == "unit_finished":
             yield from self._finish(job, found)
 
-    def _finish(self, job: _Watched, found: _Open) -> Iterator[Told]:
+    def _finish(self, job: Watched, found: Open) -> Iterator[Told]:
         """End a task whose job is done with it; what the job did not measure is placed again."""
         del job.open[found.task.key]
         if found.cells:
-            self._pending.append(found.rest)
+            self._pending.append(Open(found.rest, found.cells, found.before))
         else:
             yield Told(found.task.key, "unit_finished", {})
 
@@ -210,15 +175,14 @@ class SlurmBackend:
                 yield from self._listen(job)
                 yield from self._conclude(job, found)
 
-    def _conclude(self, job: _Watched, ended: queue.Job | None) -> Iterator[Told]:
+    def _conclude(self, job: Watched, ended: queue.Job | None) -> Iterator[Told]:
         """Tell what became of the tasks of a job that has ended."""
         del self._jobs[job.place.job]
-        before = job.place.submission.work(job.place.index).before
         for found in list(job.open.values()):
             key = found.task.key
             for cell in sorted(found.cells):
                 record = self._run.read(cell)
-                if record is not None and self._run.fingerprint(cell) != before.get(cell):
+                if record is not None and self._run.fingerprint(cell) != found.before[cell]:
                     found.cells.remove(cell)
                     yield _told_of(key, record)
             if not found.cells or found.passed_over:

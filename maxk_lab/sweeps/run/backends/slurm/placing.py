@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from maxk_lab.errors import RefusedError
+from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.sweeps.plan.needs import guessed_seconds
 from maxk_lab.sweeps.plan.packing import MOST_JOBS, packs
 from maxk_lab.sweeps.plan.plan import make_plan
@@ -17,6 +18,7 @@ from maxk_lab.sweeps.run.backends.slurm.submission import Submission, submission
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.tasks import Work
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.load import spec_hash_without_execution
@@ -40,13 +42,22 @@ class Place:
         """The name and the index by which Slurm knows the job."""
         return self.submission.name, self.index
 
+    def replaces(self, before: Mapping[str, str | None]) -> bool:
+        """Whether the job measures its cells where their records are those of `before`."""
+        try:
+            work = self.submission.work(self.index)
+        except (OSError, ValueError):
+            return False
+        own = {cell["id"] for task in work.tasks for cell in task.cells}
+        return all(work.before.get(cell) == now for cell, now in before.items() if cell in own)
 
-def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dict[str, Place]:
+
+def place(run: RunDirectory, execution: Execution, work: Work) -> dict[str, Place]:
     """Return the job of every task, by its key; what no job has that may run is submitted.
 
     Of several processes that do so in a run at once each sees what the one before has done. Raises
-    `RefusedError` where Slurm does not answer or does not take the jobs; those that it has taken
-    stay.
+    `LabError` where a job has a task that would not replace its records, and `RefusedError` where
+    Slurm does not answer or does not take the jobs; those that it has taken stay.
     """
     with alone(run):
         found = {
@@ -55,11 +66,34 @@ def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dic
             for index in indices
             for key in submission.packs[index]
         }
-        new = [task for task in tasks if task.key not in found]
+        _check_same(run, found, work)
+        new = replace(work, tasks=[task for task in work.tasks if task.key not in found])
         for submission in _submitted(run, execution, new):
             for index, keys in enumerate(submission.packs):
                 found |= dict.fromkeys(keys, Place(submission, index))
-    return {task.key: found[task.key] for task in tasks}
+    return {task.key: found[task.key] for task in work.tasks}
+
+
+def _check_same(run: RunDirectory, found: Mapping[str, Place], work: Work) -> None:
+    """Raise `LabError` where a job would keep a record that is to be replaced, or has done so."""
+    wanted: dict[tuple[str, int], tuple[Place, dict[str, str | None]]] = {}
+    for task in work.tasks:
+        if task.key in found:
+            where = found[task.key]
+            _, before = wanted.setdefault(where.job, (where, {}))
+            before |= {cell["id"]: work.before.get(cell["id"]) for cell in task.cells}
+    others = [
+        where.submission.id(where.index)
+        for where, before in wanted.values()
+        if not where.replaces(before)
+    ]
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        raise LabError(
+            f"job {others[0]}{more} of this run, which waits or runs, was submitted when other "
+            "records were there, and would not measure these cells again. To end it first: "
+            f"maxk-lab cancel {shlex.quote(str(run.root))}; or wait until it has ended"
+        )
 
 
 @contextmanager
@@ -114,23 +148,21 @@ def calls(submission: Submission) -> list[Pack]:
     return [Pack(root, submission.name, index) for index in range(len(submission.packs))]
 
 
-def _submitted(
-    run: RunDirectory, execution: Execution, tasks: Sequence[Task]
-) -> Iterator[Submission]:
+def _submitted(run: RunDirectory, execution: Execution, work: Work) -> Iterator[Submission]:
     """Submit tasks and yield the arrays, each as soon as Slurm has taken it."""
-    if not tasks:
+    if not work.tasks:
         return
     limits = queue.limits()
     free = limits.jobs - queue.count()
     if free < 1:
         raise RefusedError(f"the queue of Slurm is full ({limits.jobs} jobs): try again later")
-    found = packed(run, tasks, execution, free)
+    found = packed(run, work.tasks, execution, free)
     arrays = [found[at : at + limits.array] for at in range(0, len(found), limits.array)]
     at_once = max(1, execution.parameters["array"] // len(arrays))
     settings = sbatch.parameters(execution, at_once)
     spec = spec_hash_without_execution(run.spec())
     for array in arrays:
-        submission = Submission.write_new(run, array, spec, execution)
+        submission = Submission.write_new(run, array, spec, execution, work.before)
         try:
             number = sbatch.submit(submission.name, calls(submission), submission.logs, settings)
         except BaseException:

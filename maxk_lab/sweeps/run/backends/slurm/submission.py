@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -52,11 +53,16 @@ class Submission(BaseModel):
 
     @classmethod
     def write_new(
-        cls, run: RunDirectory, packs: Sequence[Sequence[Task]], spec: str, execution: Execution
+        cls,
+        run: RunDirectory,
+        packs: Sequence[Sequence[Task]],
+        spec: str,
+        execution: Execution,
+        before: Mapping[str, str | None] = MappingProxyType({}),
     ) -> Submission:
-        """Write a submission with the tasks of its jobs, and what records their cells have now.
+        """Write a submission with the tasks of its jobs, and what they are to replace.
 
-        Raises `StorageError`.
+        `before` are the fingerprints of the records there, by their cells. Raises `StorageError`.
         """
         submission = cls(
             root=run.root.absolute(),
@@ -67,11 +73,10 @@ class Submission(BaseModel):
             spec=spec,
             execution=execution.model_dump(mode="json"),
         )
-        recorded = set(run.ids())
         for index, pack in enumerate(packs):
-            cells = {cell["id"] for task in pack for cell in task.cells} & recorded
-            before = {cell: run.fingerprint(cell) for cell in sorted(cells)}
-            content = {"tasks": [asdict(task) for task in pack], "before": before}
+            cells = sorted(cell["id"] for task in pack for cell in task.cells)
+            there = {cell: before[cell] for cell in cells if before.get(cell) is not None}
+            content = {"tasks": [asdict(task) for task in pack], "before": there}
             write_atomically(submission.of(index) / _TASKS, json.dumps(content).encode())
         submission._write()
         return submission

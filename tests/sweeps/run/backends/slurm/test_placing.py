@@ -125,9 +125,8 @@ def test_no_logs_are_asked_for_in_a_folder_that_slurm_would_rename() -> None:
 def submission(planned: MakePlan, run: RunDirectory) -> Submission:
     plan = planned()
     tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None)
-    run.cells_path.mkdir(parents=True)
-    (run.cells_path / f"{tasks[0].cells[0]['id']}.json").write_text("an old one")
-    return Submission.write_new(run, [tasks[:2], tasks[2:]], "hash", plan.spec.execution)
+    old = {tasks[0].cells[0]["id"]: "the hash of an old one", tasks[0].cells[1]["id"]: None}
+    return Submission.write_new(run, [tasks[:2], tasks[2:]], "hash", plan.spec.execution, old)
 
 
 def test_a_submission_is_read_as_it_was_written(submission: Submission, run: RunDirectory) -> None:

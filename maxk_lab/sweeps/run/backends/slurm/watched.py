@@ -1,0 +1,54 @@
+"""The jobs that a process watches over, each with those of its tasks that are not at their end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from maxk_lab.sweeps.run.backends.slurm import queue
+from maxk_lab.sweeps.run.backends.slurm.log import Log
+from maxk_lab.sweeps.run.backends.slurm.placing import Place
+from maxk_lab.sweeps.run.workers.worker import Task
+
+
+@dataclass
+class Open:
+    """A task with those of its cells of which no record was told.
+
+    `before` are the fingerprints of the records that the driver found before it submitted it.
+    """
+
+    task: Task
+    cells: set[str]
+    before: Mapping[str, str | None]
+    # Whether the job could not have it, since a living driver had.
+    passed_over: bool = False
+
+    @property
+    def rest(self) -> Task:
+        """The task with these cells alone."""
+        cells = tuple(cell for cell in self.task.cells if cell["id"] in self.cells)
+        return replace(self.task, cells=cells)
+
+
+class Watched:
+    """A job with tasks of this process: its log, and since when it is there no more."""
+
+    def __init__(self, place: Place) -> None:
+        self.place, self.log = place, Log(place.submission.events(place.index))
+        self.id = place.submission.id(place.index)
+        self.open: dict[str, Open] = {}
+        self.gone: float | None = None
+        # What it said when it failed, and whether it was the system that refused something.
+        self.failure, self.refused = "", False
+        self.started = False
+
+    def was_cancelled(self, ended: queue.Job | None) -> bool:
+        """Whether somebody cancelled it; Slurm forgets at once what had not begun."""
+        return not self.started if ended is None else ended.state == "CANCELLED"
+
+    def ending(self, ended: queue.Job | None) -> str:
+        """Say how the job ended, as far as it or Slurm tells, and where its log is."""
+        why = "is no longer known to Slurm" if ended is None else f"ended as {ended.state}"
+        told = f" ({self.failure})" if self.failure else ""
+        return f"job {self.id} {why}{told}; its log: {self.place.submission.log(self.place.index)}"
