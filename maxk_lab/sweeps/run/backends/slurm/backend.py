@@ -189,8 +189,8 @@ class SlurmBackend:
                 yield from self._finish(job, found)
             elif job.was_cancelled(ended):
                 yield Told(key, "left", {"why": f"job {job.id} was cancelled"})
-            elif job.refused:
-                raise RefusedError(f"job {job.id}: {job.failure}")
+            elif why := job.refusal(ended):
+                raise RefusedError(why)
             else:
                 yield Told(key, "lost", {"why": job.ending(ended)})
 

@@ -11,6 +11,8 @@ from maxk_lab.files import open_regular
 
 # The bytes that are read at once.
 _PART = 2**20
+# The last bytes of what a job has printed that are looked at, and the most lines that are told.
+_TAIL, _LINES = 2**12, 5
 
 
 class Log:
@@ -44,3 +46,17 @@ class Log:
             lines, rest = [b""], b""
         self._at += len(part) - len(rest)
         return lines
+
+
+def last_words(path: Path | None) -> str:
+    """Return the last lines of what a job has printed, in one line; empty where there are none."""
+    if path is None:
+        return ""
+    try:
+        with open_regular(path) as file:
+            file.seek(max(0, path.stat().st_size - _TAIL))
+            text = file.read(_TAIL).decode(errors="replace")
+    except (OSError, ValueError):
+        return ""
+    lines = ["".join(filter(str.isprintable, line)).strip() for line in text.splitlines()]
+    return "; ".join([line for line in lines if line][-_LINES:])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.log import Log
+from maxk_lab.sweeps.run.backends.slurm.log import Log, last_words
 from maxk_lab.sweeps.run.backends.slurm.placing import Place
 from maxk_lab.sweeps.run.workers.worker import Task
 
@@ -47,8 +47,23 @@ class Watched:
         """Whether somebody cancelled it; Slurm forgets at once what had not begun."""
         return not self.started if ended is None else ended.state == "CANCELLED"
 
+    def refusal(self, ended: queue.Job | None) -> str:
+        """Say what it was refused, or why it could not begin; empty of one that did its work."""
+        if self.refused:
+            return f"job {self.id}: {self.failure}"
+        if self.started or ended is None or ended.state not in queue.BY_ITSELF:
+            return ""
+        log = self.place.submission.log(self.place.index)
+        return (
+            f"job {self.id} ended as {ended.state} on {ended.node or 'its node'} before it began: "
+            f"mend execution.setup, or what the node lacks. The last words of its log, {log}: "
+            f"{last_words(log) or 'none'}"
+        )
+
     def ending(self, ended: queue.Job | None) -> str:
-        """Say how the job ended, as far as it or Slurm tells, and where its log is."""
+        """Say how the job ended, as far as it or Slurm tells, and where in the run its log is."""
         why = "is no longer known to Slurm" if ended is None else f"ended as {ended.state}"
         told = f" ({self.failure})" if self.failure else ""
-        return f"job {self.id} {why}{told}; its log: {self.place.submission.log(self.place.index)}"
+        submission = self.place.submission
+        log = (submission.log(self.place.index) or submission.logs).relative_to(submission.root)
+        return f"job {self.id} {why}{told}; its log in the folder of the run: {log}"

@@ -13,8 +13,10 @@ from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.backends.slurm import queue, sbatch
 from maxk_lab.sweeps.run.backends.slurm.jobs import jobs
-from maxk_lab.sweeps.run.backends.slurm.placing import packed
+from maxk_lab.sweeps.run.backends.slurm.log import last_words
+from maxk_lab.sweeps.run.backends.slurm.placing import Place, packed
 from maxk_lab.sweeps.run.backends.slurm.submission import Submission, submissions
+from maxk_lab.sweeps.run.backends.slurm.watched import Watched
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import tasks_of
 from maxk_lab.sweeps.spec.execution import Execution
@@ -142,6 +144,16 @@ def test_a_submission_is_read_as_it_was_written(submission: Submission, run: Run
     assert list(work.before) == [work.tasks[0].cells[0]["id"]]
     assert changed.work(1).before == {}
     assert changed.cells == (8, 4)
+
+
+def test_a_lost_job_is_told_without_the_folders_of_this_machine(submission: Submission) -> None:
+    """Records travel: they have the place of the log in the run."""
+    watched = Watched(Place(submission.changed(number="17"), 1))
+    assert watched.ending(None) == (
+        "job 17_1 is no longer known to Slurm; its log in the folder of the run: "
+        f"jobs/{submission.name}/slurm/17_1_0_log.out"
+    )
+    assert last_words(None) == last_words(submission.logs / "none") == ""
 
 
 @pytest.mark.parametrize(
