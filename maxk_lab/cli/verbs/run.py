@@ -26,7 +26,6 @@ Only = Annotated[
         help="Only these cells, e.g. 'baseline=subloo,k=8' or 'environment.arms=8'.",
     ),
 ]
-_CANCELLED = "their jobs were cancelled, or "
 
 
 def run(
@@ -106,7 +105,7 @@ under other seeds
     if detach and outcome.missing:
         _say_detached(outcome, directory, results, again)
     else:
-        _conclude(outcome, directory, results, again, go_on=go_on)
+        _conclude(outcome, directory, results, again)
 
 
 def _on_jobs(directory: RunDirectory, results: Path) -> list[str]:
@@ -156,9 +155,7 @@ def _track(plan: Plan, directory: RunDirectory, *, last: bool) -> list[str]:
         return []
 
 
-def _conclude(
-    outcome: Outcome, directory: RunDirectory, results: Path, again: str, *, go_on: bool
-) -> None:
+def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, again: str) -> None:
     """Say what was done, then the next command. Exits with 1 when cells failed or are missing."""
     others = set(outcome.elsewhere)
     mine = sum(cell_id not in others for cell_id in outcome.done)
@@ -172,10 +169,13 @@ def _conclude(
         f"{directory.name}: {', '.join(counts)}; {duration(outcome.seconds)}; "
         f"records in {directory.root}"
     )
-    if outcome.missing:
+    if outcome.missing and outcome.left:
+        more = f" and {len(outcome.left) - 3} more" if len(outcome.left) > 3 else ""
+        warn(f"{len(outcome.missing)} cells have no record: {'; '.join(outcome.left[:3])}{more}")
+    elif outcome.missing:
         warn(
             f"{len(outcome.missing)} cells have no record, although they were measured or there "
-            f"when the run began: {_CANCELLED * go_on}something removed files of {directory.root}"
+            f"when the run began: something removed files of {directory.root}"
         )
     if outcome.failed:
         say(

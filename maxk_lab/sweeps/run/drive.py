@@ -89,6 +89,8 @@ class _Driving:
     # What other drivers have, by the keys; and those for which this one was told to wait.
     elsewhere: dict[str, Task] = field(default_factory=dict)
     waited_for: frozenset[str] = frozenset()
+    # Those of which the backend has said so: it is not asked again while somebody has them.
+    told_elsewhere: set[str] = field(default_factory=set)
     # The cells that others have measured.
     gone: list[str] = field(default_factory=list)
     looked: float = field(default_factory=time.monotonic)
@@ -133,6 +135,12 @@ class _Driving:
                 self._leave_to_others(task)
                 return
             # Once more: another driver may have measured some before it gave the unit free.
+            rest = self._unmeasured(task)
+        elif rest.cells and task.key in self.told_elsewhere:
+            if self.driver.holder(task.key) is not None:
+                self._leave_to_others(task)
+                return
+            self.told_elsewhere.remove(task.key)
             rest = self._unmeasured(task)
         self.open[task.key] = _Open(
             rest, lease, {cell["id"]: cell for cell in rest.cells}, known.lost if known else 0
@@ -210,6 +218,10 @@ class _Driving:
                     return  # another driver may have a record of it by now
                 self.run.write(Record.from_bytes(data, payload["cell"]))
             del found.cells[payload["cell"]]
+        if told.name == "elsewhere":
+            self.told_elsewhere.add(told.key)
+            self._give_up(found)
+            return
         self._tell(found.task, told.name, payload)
         if told.name == "lost":
             self._lose(found, payload["why"])

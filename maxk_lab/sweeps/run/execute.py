@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.grid import Skipped
@@ -28,8 +29,9 @@ class Outcome:
 
     `done` and `failed` include what was measured `elsewhere`, by other drivers meanwhile; `failed`
     also `failed_before`, which were not run again. `missing` have no record though they were
-    selected: somebody has removed what was written, or they go on without this process. `last` says
-    that nobody else worked in the run any more.
+    selected: somebody has removed what was written, or they go on without this process, or they
+    were `left`, which says why, such as that a job was cancelled. `last` says that nobody else
+    worked in the run any more.
     """
 
     done: tuple[str, ...]
@@ -41,6 +43,7 @@ class Outcome:
     stale: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     last: bool = True
 
 
@@ -97,7 +100,14 @@ def execute(
         work = Work(
             tasks_of(plan, to_do, run, measure), before, {} if force else kept_for(run, retried)
         )
-        tell = PackingTeller(run, on_event)
+        left: dict[str, None] = {}
+
+        def noted(name: str, payload: dict[str, Any]) -> None:
+            if name == "left" and "why" in payload:
+                left[payload["why"]] = None
+            on_event(name, payload)
+
+        tell = PackingTeller(run, noted)
         tell(
             "run_started",
             cell_ids=_in_order(plan, to_do),
@@ -143,6 +153,7 @@ def execute(
         stale=stale,
         missing=tuple(c for c in _in_order(plan, selected) if after[c] == "missing"),
         elsewhere=tuple(elsewhere),
+        left=tuple(left),
         last=last,
     )
 

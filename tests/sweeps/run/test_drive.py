@@ -265,6 +265,31 @@ def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(
     assert f"process {os.getpid()} on " in told[0]["drivers"][0]
 
 
+def test_a_unit_that_a_node_could_not_have_is_not_submitted_again_while_somebody_has_it(
+    tasks: list[Task], run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive_module, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(Scripted, "leases_itself", True)
+    waited: list[list[str]] = []
+    with Driver(run.root, spec_hash="") as other, Driver(run.root, spec_hash="") as driver:
+        lease = other.take(tasks[0].key)
+        assert lease is not None
+
+        def answer(task: Task, times: int) -> list[Told]:
+            return [Told(task.key, "elsewhere", {})] if times == 1 else measured(task, times)
+
+        def give_free(name: str, payload: dict[str, Any]) -> None:
+            if name == "waiting":
+                waited.append(payload["units"])
+                assert len(backend.submitted) == 1
+                lease.release()
+
+        backend = Scripted(answer)
+        drive(Work(tasks[:1]), run, backend, driver, Teller(run.events_path, give_free))
+    assert waited == [[tasks[0].label]]
+    assert len(backend.submitted) == 2
+
+
 def test_a_driver_that_does_not_wait_passes_over_what_others_have(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:

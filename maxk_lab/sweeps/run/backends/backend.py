@@ -37,8 +37,9 @@ class Told(NamedTuple):
     | `unit_finished`  | nothing: every cell of the task has been told                            |
     | `lost`           | `why`: whoever had the task is gone, and it may be submitted again       |
     | `left`           | nothing: the task was left between two steps, as `leave` asked           |
+    | `elsewhere`      | nothing: another driver has the unit, where units are leased on nodes    |
 
-    The last three end a task: it is told nothing more of.
+    The last four end a task: it is told nothing more of.
     """
 
     key: str

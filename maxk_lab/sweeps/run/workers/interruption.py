@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Those that note signals now: signals are for the whole process.
+_noting: list[Interruption] = []
+
+
+def pause(seconds: float) -> None:
+    """Sleep; raises `KeyboardInterrupt` where a signal has come that is acted on between steps."""
+    time.sleep(seconds)
+    if threading.current_thread() is threading.main_thread():
+        for interruption in _noting:
+            interruption.check()
 
 
 class Interruption:
@@ -26,9 +37,12 @@ class Interruption:
                 # One that is ignored, as under nohup, stays so.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
+            _noting.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self in _noting:
+            _noting.remove(self)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 

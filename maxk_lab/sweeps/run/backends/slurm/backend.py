@@ -185,8 +185,10 @@ class SlurmBackend:
                 if record is not None and self._run.fingerprint(cell) != found.before[cell]:
                     found.cells.remove(cell)
                     yield _told_of(key, record)
-            if not found.cells or found.passed_over:
+            if not found.cells:
                 yield from self._finish(job, found)
+            elif found.passed_over:
+                yield Told(key, "elsewhere", {})
             elif job.was_cancelled(ended):
                 yield Told(key, "left", {"why": f"job {job.id} was cancelled"})
             elif why := job.refusal(ended):

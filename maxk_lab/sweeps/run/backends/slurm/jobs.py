@@ -5,8 +5,8 @@ from __future__ import annotations
 from maxk_lab.sweeps.run.backends.jobs import Jobs, JobState, State
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.history import History
-from maxk_lab.sweeps.run.backends.slurm.placing import living
-from maxk_lab.sweeps.run.backends.slurm.submission import Submission, submissions
+from maxk_lab.sweeps.run.backends.slurm.placing import alone, living
+from maxk_lab.sweeps.run.backends.slurm.submission import FOLDER, Submission, submissions
 from maxk_lab.sweeps.run.records import RunDirectory
 
 
@@ -64,12 +64,16 @@ def _doing(job: queue.Job | None, history: History, *, known: bool) -> tuple[Sta
 def cancel(run: RunDirectory) -> list[str]:
     """Cancel every job of a run that waits or runs, and return their ids. Raises `QueueError`.
 
-    Those that run write checkpoints, where they can, before they leave.
+    Those that run write checkpoints, where they can, before they leave. What another process is
+    submitting is waited for, and cancelled, too.
     """
+    if not (run.root / FOLDER).is_dir():
+        return []
     ended = []
-    for submission, indices in living(run):
-        queue.cancel([submission.id(index) for index in indices])
-        ended += [submission.id(index) for index in indices]
-        # A job that Slurm starts at this very moment leaves at once.
-        submission.changed(over=True)
+    with alone(run):
+        for submission, indices in living(run):
+            queue.cancel([submission.id(index) for index in indices])
+            ended += [submission.id(index) for index in indices]
+            # A job that Slurm starts at this very moment leaves at once.
+            submission.changed(over=True)
     return ended

@@ -19,6 +19,7 @@ from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import Work
+from maxk_lab.sweeps.run.workers.interruption import pause
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.load import spec_hash_without_execution
@@ -98,10 +99,13 @@ def _check_same(run: RunDirectory, found: Mapping[str, Place], work: Work) -> No
 
 @contextmanager
 def alone(run: RunDirectory) -> Iterator[None]:
-    """Wait until no other process submits jobs of this run, and keep others waiting."""
+    """Wait until no other process submits or cancels jobs of this run, and keep others waiting.
+
+    Raises `KeyboardInterrupt` where a signal comes while it waits.
+    """
     with Driver(run.root, spec_hash="") as driver:
         while (lease := driver.take(_SUBMITTING)) is None:
-            time.sleep(_TICK)
+            pause(_TICK)
         try:
             yield
         finally:
@@ -133,7 +137,7 @@ def _settled(run: RunDirectory) -> list[Submission]:
     """Return what is not over, once no killed process can bring in jobs any more."""
     open_ = [one for one in submissions(run) if not one.over]
     while any(_may_come(one) for one in open_):
-        time.sleep(_TICK)
+        pause(_TICK)
     return open_
 
 

@@ -90,8 +90,15 @@ class Submission(BaseModel):
         return cls.model_validate(content | {"root": root})
 
     def changed(self, **changes: Any) -> Submission:
-        """Return it with these changes, which are kept. Raises `StorageError`."""
-        submission = self.model_copy(update=changes)
+        """Return it with these changes, which are kept, and those that others have made meanwhile.
+
+        Raises `StorageError`.
+        """
+        try:
+            now = Submission.read(self.root, self.name)
+        except (OSError, ValueError):
+            now = self
+        submission = now.model_copy(update=changes)
         submission._write()
         return submission
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +14,10 @@ import pytest
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.backends.slurm import queue, sbatch
+from maxk_lab.sweeps.run.backends.slurm import backend as backend_module
+from maxk_lab.sweeps.run.backends.slurm import placing, queue, sbatch
+from maxk_lab.sweeps.run.backends.slurm.backend import SlurmBackend
+from maxk_lab.sweeps.run.backends.slurm.jobs import cancel
 from maxk_lab.sweeps.run.backends.slurm.submission import submissions
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.record import Record
@@ -97,3 +104,73 @@ def test_jobs_that_are_to_replace_the_same_records_are_joined(
     submission.of(0).joinpath("tasks.json").write_text("torn")
     with pytest.raises(LabError, match="job 1_0 of this run"):
         execute(plan, run, detach=True, retry_failed=True)
+
+
+def tell(run: RunDirectory, name: str, **payload: Any) -> None:
+    """Put an event into the log of the first job."""
+    with submissions(run)[0].events(0).open("a") as log:
+        log.write(json.dumps({"event": name, **payload}) + "\n")
+
+
+def test_a_unit_that_a_job_could_not_have_is_elsewhere(
+    made_up: Queue, tasks: list[Task], run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend_module, "SETTLE", 0.0)
+    monkeypatch.setattr(backend_module, "ASK_FIRST", 0.0)
+    backend = SlurmBackend(run, run.spec().execution, 1)
+    backend.submit(tasks[0])
+    list(backend.events(0.0))
+    tell(run, "passed_over", key=tasks[0].key)
+    made_up.state = "COMPLETED"
+    found = [told for _ in range(4) for told in backend.events(0.0)]
+    assert [(told.key, told.name) for told in found if told.key] == [(tasks[0].key, "elsewhere")]
+    assert len(made_up.arrays) == 1
+
+
+def test_what_is_being_submitted_is_cancelled_when_it_is_there(
+    made_up: Queue, plan: Plan, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any) -> str:
+        begun.set()
+        assert goes_on.wait(10)
+        return made_up.submit(*arguments)
+
+    monkeypatch.setattr(sbatch, "submit", slowly)
+    submits = threading.Thread(target=lambda: execute(plan, run, detach=True))
+    submits.start()
+    assert begun.wait(10)
+    cancels = threading.Thread(target=lambda: cancel(run))
+    cancels.start()
+    goes_on.set()
+    submits.join(10)
+    cancels.join(10)
+    assert made_up.cancelled == ["1_0", "1_1", "1_2"]
+    assert [one.over for one in submissions(run)] == [True]
+
+
+def test_a_change_of_a_submission_keeps_those_of_others(
+    made_up: Queue, plan: Plan, run: RunDirectory
+) -> None:
+    execute(plan, run, detach=True)
+    (submission,) = submissions(run)
+    submission.changed(over=True)
+    assert submission.changed(number="9").over
+
+
+def test_nothing_is_written_where_no_jobs_are_cancelled(run: RunDirectory) -> None:
+    run.root.mkdir(parents=True)
+    assert cancel(run) == []
+    assert not list(run.root.iterdir())
+
+
+def test_ctrl_c_is_heard_while_another_process_submits(
+    made_up: Queue, plan: Plan, run: RunDirectory
+) -> None:
+    with placing.alone(run):
+        timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            execute(plan, run)
+    assert not made_up.arrays
