@@ -6,13 +6,21 @@ beside the other keys of `execution` in a sweep file, flat; `Execution.parameter
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Parameter, Row
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.spellings import options, pack, shell_lines, signal, slurm_time, word
+from maxk_lab.sweeps.spellings import (
+    options,
+    pack,
+    shell_lines,
+    signal,
+    slurm_time,
+    time_to_work,
+    word,
+)
 
 # The backend of a sweep that names none.
 LOCAL = "local"
@@ -51,12 +59,14 @@ class BackendRow(Row):
     `implementation` is `module:Class`. `extra` is what `pip install 'maxk-lab[extra]'` adds for it;
     empty where nothing is needed. `queue` is the module that tells of its jobs and cancels them
     (`sweeps/run/backends/jobs.py`), of a backend whose jobs go on without the command that
-    submitted them; empty for others.
+    submitted them; empty for others. `clash` says of parameters that do not go together which they
+    are, and why.
     """
 
     parameters: tuple[Parameter, ...] = ()
     extra: str = ""
     queue: str = ""
+    clash: Callable[[Mapping[str, Any]], tuple[tuple[str, ...], str] | None] = lambda given: None
 
     def parameter(self, name: str) -> Parameter | None:
         """Return the parameter of this name; None where it has none."""
@@ -102,6 +112,7 @@ BACKENDS: Catalogue[BackendRow] = Catalogue(
             implementation="maxk_lab.sweeps.run.backends.slurm.backend:SlurmBackend",
             queue="maxk_lab.sweeps.run.backends.slurm.jobs",
             extra="slurm",
+            clash=time_to_work,
             parameters=(
                 _text("partition", "the partition of the jobs; without it the site's own"),
                 SpelledParameter(

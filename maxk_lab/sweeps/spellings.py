@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from maxk_lab.errors import shown
-from maxk_lab.sweeps.quantities import seconds
+from maxk_lab.errors import shown, warn
+from maxk_lab.sweeps.quantities import seconds, spelled
 
 # The times that Slurm itself reads, of those that are not a bare number of minutes.
 _SLURM_TIME = re.compile(r"(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,2}))?(?::(\d{1,2}))?")
@@ -124,3 +124,22 @@ def options(value: Any) -> dict[str, Any]:
                 f"needs a number, a text, true or false for {name}, got {shown(given)}"
             )
     return dict(value)
+
+
+def time_to_work(given: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
+    """Return what is wrong where a job of Slurm is told to leave before it can do anything.
+
+    `given` are all parameters, as they are read. It warns where most of the time is for leaving.
+    """
+    if not given["time"] or "time" in given["options"]:
+        return None
+    time, signal = slurm_seconds(given["time"]), given["signal"]
+    found = f"signal ({spelled(signal)}) comes so long before the end of time ({spelled(time)})"
+    if signal >= time:
+        return ("signal", "time"), f"{found} that a job leaves at once: give it less, or time more"
+    if signal > time / 2:
+        warn(
+            f"execution: {found} that a job works for {spelled(time - signal)} only: "
+            "give it less, or time more"
+        )
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from sweep_files import SMALL, Write
 
-from maxk_lab.errors import LabError, SpecError
+from maxk_lab.errors import LabError, LabWarning, SpecError
 from maxk_lab.sweeps.backends import BACKENDS
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.execution import Execution
@@ -110,6 +111,12 @@ def test_limits_are_read_in_units(resolve: Resolve) -> None:
             "{backend: slurm, time: 4:00:00}",
             'execution.time: time must be a time such as "4:00:00"',
         ),
+        (
+            "{backend: slurm, time: 5min, signal: 300}",
+            ":8:49: execution.signal: signal (5 min) comes so long before the end of time (5 min) "
+            "that a job leaves at once: give it less, or time more",
+        ),
+        ("{backend: slurm, time: 2min}", ":8:35: execution.time: signal (2 min) comes so long"),
         ("{xyzzy: 1}", "unknown key 'xyzzy'; known: backend, timeout, reward_timeout, retries"),
         ("3", ":8:12: execution: must be a mapping of keys to values, got 3"),
     ],
@@ -117,6 +124,15 @@ def test_limits_are_read_in_units(resolve: Resolve) -> None:
 def test_what_is_wrong_is_told_where_it_stands(resolve: Resolve, block: str, expected: str) -> None:
     (line,) = refused(resolve, block)
     assert expected in line
+
+
+def test_a_signal_that_leaves_little_time_to_work_is_warned_of(resolve: Resolve) -> None:
+    with pytest.warns(LabWarning, match=r"signal \(2 min\) .* a job works for 1 min only"):
+        resolve("{backend: slurm, time: 3min}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        resolve("{backend: slurm, time: 4min}")
+        resolve("{backend: slurm, time: 1min, options: {time: 60}}")
 
 
 def test_a_later_layer_goes_before_an_earlier_one(resolve: Resolve) -> None:

@@ -172,15 +172,20 @@ def _written(merged: _Layer, backend: str, source: Source) -> Iterator[tuple[str
         elif entry.value is not None:
             tree[key] = entry.value
     row = BACKENDS.get(backend)
+    read = {one.name: one.default for one in row.parameters}
     for key, value in tree.items():
         parameter = row.parameter(key)
         if parameter is None or key in _COMMON:
             yield key, value
         else:
             try:
-                yield key, parameter.parse(value)
+                read[key] = parameter.parse(value)
+                yield key, read[key]
             except LabError as error:
                 source.add((BLOCK, key), str(error))
+    if (clash := row.clash(read)) is not None:
+        keys, message = clash
+        source.add((BLOCK, next((key for key in keys if key in tree), keys[0])), message)
 
 
 def _note(at: Mark, key: str, message: str, source: Source) -> None:
