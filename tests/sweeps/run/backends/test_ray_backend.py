@@ -14,6 +14,7 @@ from maxk_lab.errors import LabError, LabWarning, RefusedError
 from maxk_lab.sweeps.run.backends.ray import backend as module
 from maxk_lab.sweeps.run.backends.ray.backend import RayBackend
 from maxk_lab.sweeps.run.backends.ray.cluster import Heard, Needs, Node
+from maxk_lab.sweeps.run.backends.ray.joined import _reason
 from maxk_lab.sweeps.run.backends.ray.parcel import Parcel
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.workers.worker import Task
@@ -139,6 +140,29 @@ def test_a_lost_unit_is_told_once(make: Make, heard: Heard, why: str) -> None:
     ray.submit(task())
     cluster.heard = [heard, heard]
     assert [(one.name, one.payload) for one in ray.events(0)] == [("lost", {"why": why})]
+
+
+def test_what_ray_says_of_a_loss_stays_on_this_machine(make: Make) -> None:
+    cluster = Paper(1)
+    ray = make(cluster)
+    ray.submit(task())
+    lost = "Ray has lost it: OwnerDiedError"
+    cluster.heard = [Heard(0, lost=lost, detail="of 10.0.0.7 at /home/me")]
+    with pytest.warns(LabWarning, match=r"a unit: Ray has lost it: .*: of 10\.0\.0\.7 at /home/me"):
+        (told,) = ray.events(0)
+    assert told.payload == {"why": lost}
+
+
+def test_the_reason_of_a_loss_is_its_kind_alone() -> None:
+    class OwnerDiedError(Exception):
+        pass
+
+    class NodeDiedError(Exception):
+        pass
+
+    text = "owner 10.0.0.7 is gone"
+    assert _reason(OwnerDiedError(text)) == ("Ray has lost it: OwnerDiedError", text)
+    assert _reason(NodeDiedError(text)) == ("its node is gone", "")
 
 
 def test_a_node_that_sees_nothing_gets_the_files_and_from_then_on_all_do(make: Make) -> None:

@@ -161,6 +161,19 @@ def test_folders_of_processes_that_are_gone_are_removed_by_the_next_one(tmp_path
     assert not third.folder.exists()
 
 
+def test_folders_of_others_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = Scratch(str(tmp_path), "maxk-ray-")
+    theirs._lock.close()
+    monkeypatch.setattr(scratch.os, "getuid", lambda: -1)
+    Scratch(str(tmp_path), "maxk-ray-").remove()
+    assert theirs.folder.is_dir()
+    monkeypatch.undo()
+    Scratch(str(tmp_path)).remove()
+    assert theirs.folder.is_dir()
+    Scratch(str(tmp_path), "maxk-ray-").remove()
+    assert not theirs.folder.exists()
+
+
 @pytest.mark.parametrize(
     ("name", "version", "refused"),
     [

@@ -181,6 +181,8 @@ class RayBackend:
                 return
         if heard.lost or heard.ended:
             self._ended(heard.number)
+            if heard.detail:
+                warn(f"{found.task.label}: {heard.lost}: {heard.detail}")
             yield Told(key, "lost", {"why": heard.lost or "its node told no end"})
 
     def _send_elsewhere(self, number: int, name: str, payload: dict[str, Any]) -> None:

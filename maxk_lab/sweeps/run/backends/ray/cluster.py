@@ -34,12 +34,16 @@ class Node:
 
 
 class Heard(NamedTuple):
-    """News of a task since it was last asked; `ended`, or `lost` with the reason, is the last."""
+    """News of a task since it was last asked; `ended`, or `lost` with the reason, is the last.
+
+    `detail` is what is to be known of the loss on this machine alone.
+    """
 
     number: int
     items: Sequence[Item] = ()
     ended: bool = False
     lost: str = ""
+    detail: str = ""
 
 
 class Cluster(Protocol):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
-import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import RefusedError, first_line
+from maxk_lab.sweeps.run.backends.ray import reach
 from maxk_lab.sweeps.run.backends.ray.cluster import Cluster, Heard, Needs, Node
 from maxk_lab.sweeps.run.backends.ray.distant import Distant
 from maxk_lab.sweeps.run.backends.ray.parcel import Item, Parcel
+from maxk_lab.sweeps.run.backends.ray.scratch import Scratch
 
 # Read when Ray is imported: it tells its makers nothing, and prints no lines of its own to stdout,
 # where results belong.
 _ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "^"}
-# Seconds in which a cluster must answer.
-_PATIENCE = 10.0
 # Batches of events that a task may be ahead of who reads them; beyond that it waits.
 _AHEAD = 16
 # A socket lies in the folder of a local cluster under a name of up to 70 characters, and the system
@@ -39,12 +38,13 @@ def opened(address: str, cpus: int) -> Iterator[Cluster]:
     Where this process has joined one already, that one is used. Raises `RefusedError` where there
     is none.
     """
-    ray = _ray()
-    own, folder = not ray.is_initialized(), None
+    ray = _ray(address)
+    own, scratch, folder = not ray.is_initialized(), None, None
     cluster: Cluster | None = None
     try:
         if own and not address:
-            folder = Path(tempfile.mkdtemp(prefix="maxk-ray-", dir=_short_folder()))
+            scratch = Scratch(_short_folder(), "maxk-ray-")
+            folder = scratch.folder
         if own:
             _join(address, cpus, folder)
         cluster = Distant(_asking()) if address.startswith("ray://") else Here(folder)
@@ -54,13 +54,15 @@ def opened(address: str, cpus: int) -> Iterator[Cluster]:
             cluster.close()
         if own:
             ray.shutdown()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        if scratch is not None:
+            scratch.remove()
 
 
-def _ray() -> Any:
+def _ray(address: str) -> Any:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if address and "ray" not in sys.modules:
+        reach.use_token(os.environ)
     try:
         import ray
     except ImportError as error:
@@ -89,22 +91,19 @@ def _join(address: str, cpus: int, folder: Path | None) -> None:
     if folder is not None:
         options |= {"num_cpus": cpus, "object_store_memory": _STORE, "_temp_dir": str(folder)}
         options |= {"include_dashboard": False}
+    answered = False
     try:
-        _check_reachable(address)
+        reach.check(address)
+        answered = True
         ray.init(address=address or "local", **options)
     except Exception as error:  # Ray raises many kinds
         where = f"no Ray cluster at {address}" if address else "no Ray cluster can be started here"
+        # Whoever is no Ray, or not there, asks for no token.
+        token = f"; {reach.advice(os.environ)}" if address and answered else ""
         raise RefusedError(
-            f"{where}: {first_line(error)}; execution.address names another, "
+            f"{where}: {first_line(error)}{token}; execution.address names another, "
             "and without it a run starts one on this machine"
         ) from error
-
-
-def _check_reachable(address: str) -> None:
-    """Raise `OSError` where nobody listens: Ray would try for minutes."""
-    host, found, port = address.removeprefix("ray://").rpartition(":")
-    if found and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
 
 
 def _short_folder() -> str:
@@ -193,7 +192,8 @@ class Here:
             ) from error
         except RayError as error:
             del self._tasks[task]
-            return Heard(number, lost=_reason(error))
+            reason, detail = _reason(error)
+            return Heard(number, lost=reason, detail=detail)
 
     def cancel(self, number: int) -> None:
         """End a task with its process; the guard of its workers ends these."""
@@ -247,8 +247,11 @@ def _measured(parcel: Parcel, contents: Mapping[str, Sequence[Any]]) -> Iterator
     yield from measured(parcel, fetch, ray.get_runtime_context().get_node_id())
 
 
-def _reason(error: Exception) -> str:
-    """Return for people what became of a task; `error` is what Ray says of it."""
+def _reason(error: Exception) -> tuple[str, str]:
+    """Return for people what became of a task, and all that Ray says of it where that says more.
+
+    The first goes into records, which are handed on: no addresses or paths of nodes stand in it.
+    """
     told = {
         "NodeDiedError": "its node is gone",
         "WorkerCrashedError": "its process on the node has died",
@@ -256,7 +259,7 @@ def _reason(error: Exception) -> str:
         "ObjectLostError": "its node is gone with what it had measured",
     }
     kinds = [told[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in told]
-    return kinds[0] if kinds else f"{type(error).__name__}: {first_line(error)}"
+    return (kinds[0], "") if kinds else (f"Ray has lost it: {type(error).__name__}", str(error))
 
 
 def _last_line(error: Exception) -> str:

@@ -30,11 +30,11 @@ class Scratch:
     comes later removes those that nobody holds.
     """
 
-    def __init__(self, parent: str = "") -> None:
+    def __init__(self, parent: str = "", prefix: str = _PREFIX) -> None:
         place = Path(parent or tempfile.gettempdir())
-        for left in place.glob(f"{_PREFIX}*"):
+        for left in place.glob(f"{prefix}*"):
             _remove_unheld(left)
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        self.folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         self._lock = (self.folder / _HELD).open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
@@ -45,8 +45,10 @@ class Scratch:
 
 
 def _remove_unheld(folder: Path) -> None:
-    # Somebody else's cannot be opened, and one that is being made has no file yet.
+    # One that is being made has no file yet, and one of somebody else is for them to remove.
     with suppress(OSError):
+        if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
+            return
         descriptor = os.open(folder / _HELD, os.O_RDWR | os.O_NOFOLLOW)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
