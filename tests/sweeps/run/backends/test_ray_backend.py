@@ -14,7 +14,7 @@ from maxk_lab.errors import LabError, LabWarning, RefusedError
 from maxk_lab.sweeps.run.backends.ray import backend as module
 from maxk_lab.sweeps.run.backends.ray.backend import RayBackend
 from maxk_lab.sweeps.run.backends.ray.cluster import Heard, Needs, Node
-from maxk_lab.sweeps.run.backends.ray.joined import _reason
+from maxk_lab.sweeps.run.backends.ray.losses import reason
 from maxk_lab.sweeps.run.backends.ray.parcel import Parcel
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.workers.worker import Task
@@ -161,8 +161,8 @@ def test_the_reason_of_a_loss_is_its_kind_alone() -> None:
         pass
 
     text = "owner 10.0.0.7 is gone"
-    assert _reason(OwnerDiedError(text)) == ("Ray has lost it: OwnerDiedError", text)
-    assert _reason(NodeDiedError(text)) == ("its node is gone", "")
+    assert reason(OwnerDiedError(text)) == ("Ray has lost it: OwnerDiedError", text)
+    assert reason(NodeDiedError(text)) == ("its node is gone", "")
 
 
 def test_a_node_that_sees_nothing_gets_the_files_and_from_then_on_all_do(make: Make) -> None:

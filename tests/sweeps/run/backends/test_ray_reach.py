@@ -100,7 +100,7 @@ def test_a_cluster_of_this_machine_removes_the_folder_of_one_whose_driver_was_ki
     def refused(*given: object) -> None:
         raise RefusedError("no")
 
-    monkeypatch.setattr(joined, "_short_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(joined, "short_folder", lambda: str(tmp_path))
     monkeypatch.setattr(joined, "_join", refused)
     left = Scratch(str(tmp_path), "maxk-ray-")
     left._lock.close()

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,17 +15,16 @@ from maxk_lab.errors import RefusedError, first_line
 from maxk_lab.sweeps.run.backends.ray import reach
 from maxk_lab.sweeps.run.backends.ray.cluster import Cluster, Heard, Needs, Node
 from maxk_lab.sweeps.run.backends.ray.distant import Distant
+from maxk_lab.sweeps.run.backends.ray.losses import last_line, reason
 from maxk_lab.sweeps.run.backends.ray.parcel import Item, Parcel
-from maxk_lab.sweeps.run.backends.ray.scratch import Scratch
+from maxk_lab.sweeps.run.backends.ray.scratch import Scratch, short_folder
+from maxk_lab.sweeps.run.backends.ray.watch import Watch, leave_lost
 
 # Read when Ray is imported: it tells its makers nothing, and prints no lines of its own to stdout,
 # where results belong.
 _ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "^"}
 # Batches of events that a task may be ahead of who reads them; beyond that it waits.
 _AHEAD = 16
-# A socket lies in the folder of a local cluster under a name of up to 70 characters, and the system
-# allows 107 in all.
-_LONGEST_FOLDER = 24
 # What a cluster on this machine keeps in memory: little, for all files are there already.
 _STORE = 100 * 2**20
 
@@ -43,7 +41,7 @@ def opened(address: str, cpus: int) -> Iterator[Cluster]:
     cluster: Cluster | None = None
     try:
         if own and not address:
-            scratch = Scratch(_short_folder(), "maxk-ray-")
+            scratch = Scratch(short_folder(), "maxk-ray-")
             folder = scratch.folder
         if own:
             _join(address, cpus, folder)
@@ -53,7 +51,10 @@ def opened(address: str, cpus: int) -> Iterator[Cluster]:
         if cluster is not None:
             cluster.close()
         if own:
-            ray.shutdown()
+            if isinstance(cluster, Here) and not cluster.answers:
+                leave_lost(ray.shutdown)
+            else:
+                ray.shutdown()
         if scratch is not None:
             scratch.remove()
 
@@ -106,12 +107,6 @@ def _join(address: str, cpus: int, folder: Path | None) -> None:
         ) from error
 
 
-def _short_folder() -> str:
-    """The folder for what is temporary, or /tmp where its name is too long for sockets in it."""
-    usual = tempfile.gettempdir()
-    return usual if len(usual) <= _LONGEST_FOLDER else "/tmp"
-
-
 class Here:
     """The cluster that this process has joined."""
 
@@ -122,16 +117,17 @@ class Here:
         self._run = ray.remote(max_retries=0, max_calls=0)(_measured)
         self._tasks: dict[Any, int] = {}
         self._kept: dict[str, Any] = {}
+        where = ray.get_runtime_context().gcs_address
+        self._watch = Watch(f"the Ray cluster at {where}", _nodes)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the cluster has answered just now."""
+        return self._watch.answers
 
     def nodes(self) -> list[Node]:
-        """Return the nodes that are up."""
-        import ray
-
-        return [
-            Node(one["NodeID"], one["NodeManagerHostname"], one["Resources"])
-            for one in ray.nodes()
-            if one["Alive"]
-        ]
+        """Return the nodes that are up, or were a second ago."""
+        return self._watch.answer()
 
     def keep(self, sha256: str, data: bytes) -> None:
         """Take the content of a file into the store of the cluster."""
@@ -166,6 +162,7 @@ class Here:
         """Wait until some task has told something, and take in what each that has told last."""
         import ray
 
+        self._watch.check()
         tasks = list(self._tasks)
         if not tasks:
             time.sleep(seconds)
@@ -187,13 +184,13 @@ class Here:
             return Heard(number, ended=True)
         except RayTaskError as error:
             raise RefusedError(
-                f"a node cannot measure anything: {_last_line(error)}; "
+                f"a node cannot measure anything: {last_line(error)}; "
                 "maxk-lab must be installed on every node"
             ) from error
         except RayError as error:
             del self._tasks[task]
-            reason, detail = _reason(error)
-            return Heard(number, lost=reason, detail=detail)
+            why, detail = reason(error)
+            return Heard(number, lost=why, detail=detail)
 
     def cancel(self, number: int) -> None:
         """End a task with its process; the guard of its workers ends these."""
@@ -208,6 +205,17 @@ class Here:
         for number in list(self._tasks.values()):
             self.cancel(number)
         self._kept.clear()
+        self._watch.close()
+
+
+def _nodes() -> list[Node]:
+    import ray
+
+    return [
+        Node(one["NodeID"], one["NodeManagerHostname"], one["Resources"])
+        for one in ray.nodes()
+        if one["Alive"]
+    ]
 
 
 def _asking() -> Callable[..., Any]:
@@ -245,23 +253,3 @@ def _measured(parcel: Parcel, contents: Mapping[str, Sequence[Any]]) -> Iterator
         return data
 
     yield from measured(parcel, fetch, ray.get_runtime_context().get_node_id())
-
-
-def _reason(error: Exception) -> tuple[str, str]:
-    """Return for people what became of a task, and all that Ray says of it where that says more.
-
-    The first goes into records, which are handed on: no addresses or paths of nodes stand in it.
-    """
-    told = {
-        "NodeDiedError": "its node is gone",
-        "WorkerCrashedError": "its process on the node has died",
-        "OutOfMemoryError": "Ray ended its process, for the node ran out of memory",
-        "ObjectLostError": "its node is gone with what it had measured",
-    }
-    kinds = [told[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in told]
-    return (kinds[0], "") if kinds else (f"Ray has lost it: {type(error).__name__}", str(error))
-
-
-def _last_line(error: Exception) -> str:
-    """The line of a remote traceback that says what was wrong."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

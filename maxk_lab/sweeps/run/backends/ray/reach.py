@@ -1,4 +1,4 @@
-"""What is seen to before Ray joins a cluster: that one answers there, and the token it may want."""
+"""Checks before Ray joins a cluster: that one answers there, and the token that it may want."""
 
 from __future__ import annotations
 

@@ -15,12 +15,21 @@ from pathlib import Path
 from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.run.backends.ray.parcel import Item, in_parts
 
+# A socket lies in the folder of a local cluster under a name of up to 70 characters, and the system
+# allows 107 in all.
+_LONGEST_FOLDER = 24
 _PREFIX, _HELD = "maxk-lab-node-", ".held"
 # At most this share of the time goes into looking for changed files and sending them.
 _SHARE = 0.1
 # A file of more bytes does not travel: who needs it begins anew.
 MOST_BYTES = 2 * 2**30
 _Stamp = tuple[int, int, int]
+
+
+def short_folder() -> str:
+    """Return the folder for what is temporary; /tmp where its name is too long for a socket."""
+    usual = tempfile.gettempdir()
+    return usual if len(usual) <= _LONGEST_FOLDER else "/tmp"
 
 
 class Scratch:
