@@ -77,7 +77,9 @@ def test_a_driver_that_was_stopped_does_not_take_the_cluster_for_lost(
     head.over.set()
     watch.close()
     monkeypatch.setattr(module.time, "monotonic", lambda: now + 3600)
+    assert not watch.answers
     watch.check()
+    assert watch._silent <= 2 * module._LOOK
 
 
 def test_a_lost_cluster_is_left_soon_and_not_once_more_at_the_end(
