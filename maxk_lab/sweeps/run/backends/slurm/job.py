@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -34,6 +35,8 @@ _SIGNALS = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
 _PATIENCE, _TICK = 90.0, 0.1
 # Seconds that units have after SIGTERM: Slurm kills what is left after half a minute, most often.
 _KILLED_SOON = 20.0
+# Seconds between two tries to requeue, and what Slurm says where no other try would help.
+_AGAIN, _FINAL = 2.0, ("disabled", "denied", "Invalid")
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class _Job:
         tasks = [replace(task, provenance=provenance) for task in work.tasks]
         self._work = Work(tasks, work.before)
         self._noted: set[int] = set()
+        self._signalled = math.inf
         self._told_of_signal = False
         self._failures: list[BaseException] = []
 
@@ -96,14 +100,25 @@ class _Job:
             self._requeue()
 
     def _requeue(self) -> None:
-        """Put the job back into the queue; where the site does not allow that, say what is left."""
-        try:
-            queue.requeue(job_id())
-        except queue.QueueError as error:
-            self._tell("job_failed", job=job_id(), error=str(error))
-            self._pass_over()
-        else:
-            self._tell("job_requeued", job=job_id())
+        """Put the job back into the queue; where the site does not allow that, say what is left.
+
+        A controller that is busy or restarts is asked until the job's time is up. A job that is
+        cancelled meanwhile does not come back.
+        """
+        end = self._signalled + int(self._execution.parameters["signal"])
+        while signal.SIGTERM not in self._noted:
+            try:
+                queue.requeue(job_id())
+            except queue.QueueError as error:
+                final = any(word in str(error) for word in _FINAL)
+                if not final and time.monotonic() + _AGAIN < end:
+                    time.sleep(_AGAIN)
+                    continue
+                self._tell("job_failed", job=job_id(), error=str(error))
+                self._pass_over()
+            else:
+                self._tell("job_requeued", job=job_id())
+            return
 
     def _pass_over(self) -> None:
         """Say that what is left may be submitted again, and is not lost."""
@@ -112,6 +127,7 @@ class _Job:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._noted.add(number)
+        self._signalled = min(self._signalled, time.monotonic())
 
     def _leaving(self) -> float | None:
         """Return how long units may take to leave once a signal has come, and None before.

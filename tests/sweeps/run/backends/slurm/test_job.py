@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -159,6 +160,46 @@ def test_where_a_site_lets_no_job_requeue_itself_others_may_have_its_units(
     events = told(submission)
     assert events[2]["error"] == "scontrol: Requested operation is presently disabled"
     assert [event["event"] for event in events[3:]] == ["passed_over"] * 3
+
+
+def test_a_controller_that_is_busy_is_asked_again_while_there_is_time(
+    submission: Submission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def busy_at_first(job: str) -> None:
+        asked.append(job)
+        if len(asked) < 3:
+            raise queue.QueueError("scontrol: Unable to contact slurm controller")
+
+    monkeypatch.setattr(job, "_AGAIN", 0.01)
+    monkeypatch.setattr(Requeued, "append", lambda _, job: busy_at_first(job))
+    _signalled(submission, signal.SIGUSR2, monkeypatch)
+    assert asked == ["17_3"] * 3
+    assert told(submission)[-1]["event"] == "job_requeued"
+
+
+@pytest.mark.parametrize(("cancelled", "expected"), [(False, "passed_over"), (True, "")])
+def test_a_controller_that_does_not_answer_is_given_up_when_the_time_is_up_or_at_a_cancel(
+    submission: Submission, monkeypatch: pytest.MonkeyPatch, cancelled: bool, expected: str
+) -> None:
+    asked: list[str] = []
+
+    def never(number: str) -> None:
+        asked.append(number)
+        if cancelled:
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise queue.QueueError("scontrol: Unable to contact slurm controller")
+
+    started = job._Job(submission, 0)
+    monkeypatch.setattr(queue, "requeue", never)
+    monkeypatch.setattr(job, "_AGAIN", 0.02)
+    signal.signal(signal.SIGTERM, started._note)
+    # Its time is up in a tenth of a second.
+    started._signalled = time.monotonic() - started._execution.parameters["signal"] + 0.1
+    started._requeue()
+    assert len(asked) == 1 if cancelled else 1 < len(asked) <= 6
+    assert {event["event"] for event in told(submission)[1:]} == ({expected} - {""})
 
 
 def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
