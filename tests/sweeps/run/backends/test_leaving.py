@@ -26,7 +26,7 @@ name: taught
 seeds: [0]
 environment: {name: bandit, arms: 4}
 training:
-  steps: 300
+  steps: 900
   batch: 8
   checkpoint_every: 100000
   evaluate: {every: 100, instances: 8, samples: 4}
