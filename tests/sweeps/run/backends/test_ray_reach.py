@@ -50,14 +50,14 @@ def test_another_service_is_told_from_ray_at_once(scheme: str) -> None:
 
 
 def test_what_closes_is_not_ray() -> None:
-    with served(closing) as address, pytest.raises(OSError) as told:
+    with served(closing) as address, pytest.raises(OSError, match="listens there") as told:
         reach.check(address)
     assert "is not Ray" in str(told.value)
 
 
 def test_what_says_nothing_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "_PATIENCE", 0.2)
-    with served(silent) as address, pytest.raises(OSError) as told:
+    with served(silent) as address, pytest.raises(OSError, match="listens there") as told:
         reach.check(address)
     assert "said nothing for 0.2 s" in str(told.value)
 
