@@ -23,6 +23,8 @@ class Lines:
         self._tracker = tracker
         self._clock = clock
         self._last = clock()
+        # Why jobs wait, and whether some run, when a line last said so.
+        self._queue: tuple[set[str], bool] = (set(), False)
 
     def __enter__(self) -> Lines:
         return self
@@ -47,9 +49,16 @@ class Lines:
             say(f"{self._tracker.line()}; finished {payload['unit']}")
         elif name == "progress" and self._clock() - self._last >= QUIET_SECONDS:
             say(f"{self._tracker.line()}; {self._tracker.current}")
+        elif name == "jobs" and self._queue_changes(payload):
+            say(f"{self._tracker.line()}; {self._tracker.jobs}")
         else:
             return
         self._last = self._clock()
+
+    def _queue_changes(self, payload: dict[str, Any]) -> bool:
+        """Take note of why jobs wait, and return whether that is news; their number is none."""
+        before, self._queue = self._queue, (set(payload["queued"]), bool(payload["running"]))
+        return self._queue != before
 
 
 class Bar(Lines):
@@ -82,7 +91,7 @@ class Bar(Lines):
     def show(self, name: str, payload: dict[str, Any]) -> None:
         """Bring the bar up to date."""
         tracker = self._tracker
-        current = tracker.current or "starting the workers"
+        current = tracker.current or tracker.jobs or "starting the workers"
         self._bar.update(self._task, completed=tracker.share, line=tracker.line(), current=current)
 
 
@@ -101,6 +110,11 @@ def notes(name: str, payload: dict[str, Any]) -> list[str]:
         if "alone" in payload:
             again = f"the {payload['alone']} cells left of {payload['unit']} are tried one by one"
         return [f"a worker process died or was ended ({payload['ending']}): {again}"]
+    if name == "jobs":
+        return [
+            f"jobs wait for a reason that does not pass by itself ({reason}): {advice}"
+            for reason, advice in payload["stuck"].items()
+        ]
     if name == "waiting":
         units, drivers = payload["units"], "; ".join(payload["drivers"])
         count = "a unit" if len(units) == 1 else f"{len(units)} units"

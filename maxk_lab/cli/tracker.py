@@ -68,6 +68,8 @@ class Tracker:
         self.done = 0
         self.failed = 0
         self.current = ""
+        # The jobs of a cluster that wait and run.
+        self.jobs = ""
 
     def event(self, name: str, payload: Mapping[str, Any]) -> None:
         """Take in one event of a run; those that say nothing about progress are passed over."""
@@ -83,6 +85,8 @@ class Tracker:
             self._worked, self._unfinished = 0.0, len(self._units)
         elif name == "progress":
             self._progress(payload)
+        elif name == "jobs":
+            self._count_jobs(payload)
         elif name == "cell_done":
             self.done += 1
         elif name == "cell_failed":
@@ -93,6 +97,15 @@ class Tracker:
             unit = self._units[payload["unit"]]
             self._unfinished -= not unit.finished
             self._worked += unit.finish()
+
+    def _count_jobs(self, payload: Mapping[str, Any]) -> None:
+        reasons = payload["queued"].items()
+        counts = [f"{count} queued{f' ({why})' if why else ''}" for why, count in reasons]
+        if payload["running"]:
+            counts.append(f"{payload['running']} running")
+        else:
+            self.current = ""
+        self.jobs = f"jobs: {', '.join(counts)}"
 
     def _progress(self, payload: Mapping[str, Any]) -> None:
         phase = payload["phase"]

@@ -204,6 +204,8 @@ class _Driving:
 
     def _take_in(self, told: Told) -> None:
         """Keep an event and pass it on."""
+        if not told.key:
+            self.tell(told.name, **told.payload)
         found = self.open.get(told.key)
         if found is None:
             return

@@ -39,7 +39,9 @@ class Told(NamedTuple):
     | `left`           | nothing: the task was left between two steps, as `leave` asked           |
     | `elsewhere`      | nothing: another driver has the unit, where units are leased on nodes    |
 
-    The last four end a task: it is told nothing more of.
+    The last four end a task: it is told nothing more of. With an empty key, of all tasks together,
+    `jobs` tells that jobs wait in a queue: how many for which reason (`queued`), how many are
+    `running`, and what to do where a reason will not pass by itself (`stuck`).
     """
 
     key: str

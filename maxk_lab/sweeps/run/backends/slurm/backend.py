@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
-from maxk_lab.errors import RefusedError
+from maxk_lab.errors import RefusedError, warn
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Told
 from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.placing import place
+from maxk_lab.sweeps.run.backends.slurm.placing import Place, cancel_command, place
+from maxk_lab.sweeps.run.backends.slurm.waiting import stuck, waiting
 from maxk_lab.sweeps.run.backends.slurm.watched import Open, Watched
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.run.tasks import Work
@@ -45,6 +46,9 @@ class SlurmBackend:
         self._jobs: dict[tuple[str, int], Watched] = {}
         self._every, self._asked, self._listened = ASK_FIRST, 0.0, 0.0
         self._leaving = False
+        # What was told of the queue last, and the reasons to wait that were warned of.
+        self._waiting: dict[str, Any] = {}
+        self._warned: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -109,11 +113,22 @@ class SlurmBackend:
         before = {cell: now for found in pending for cell, now in found.before.items()}
         work = Work([found.rest for found in pending], before)
         places = place(self._run, self._execution, work)
+        self._warn_of_others(places.values())
         for found in pending:
             where = places[found.task.key]
             job = self._jobs.setdefault(where.job, Watched(where))
             job.open[found.task.key] = found
         self._every, self._asked = ASK_FIRST, time.monotonic()
+
+    def _warn_of_others(self, places: Iterable[Place]) -> None:
+        """Warn of jobs that an earlier command has submitted in another way."""
+        mine = self._execution.model_dump(mode="json")
+        others = {place.job for place in places if place.submission.execution != mine}
+        if others:
+            warn(
+                f"{len(others)} jobs that wait or run keep the execution options they were "
+                f"submitted with; {cancel_command(self._run)} first to change them"
+            )
 
     def _listen(self, job: Watched) -> Iterator[Told]:
         """Yield what a job has told of the tasks of this process."""
@@ -155,15 +170,16 @@ class SlurmBackend:
 
     def _look(self) -> Iterator[Told]:
         """Ask Slurm which jobs are there, and tell what became of the others."""
-        waiting = [job for job in self._jobs.values() if job.open]
+        watched = [job for job in self._jobs.values() if job.open]
         try:
-            there = queue.jobs({job.place.submission.name for job in waiting})
+            there = queue.jobs({job.place.submission.name for job in watched})
         except queue.QueueError:
             return  # it may be restarted at the moment; nothing is known, so nothing is lost
         finally:
             self._asked = time.monotonic()
             self._every = min(self._every * ASK_GROWTH, ASK_MOST)
-        for job in waiting:
+        yield from self._tell_of_queue(there, watched)
+        for job in watched:
             submission = job.place.submission
             known = queue.by_index(there, submission.name, len(submission.packs))
             found = known.get(job.place.index)
@@ -174,6 +190,19 @@ class SlurmBackend:
             elif time.monotonic() - job.gone >= SETTLE:
                 yield from self._listen(job)
                 yield from self._conclude(job, found)
+
+    def _tell_of_queue(self, there: list[queue.Job], watched: list[Watched]) -> Iterator[Told]:
+        """Tell how many jobs wait and run, where that has changed, and which wait in vain."""
+        ours = {job.place.job for job in watched}
+        names = {name: [index for one, index in ours if one == name] for name, _ in ours}
+        found = waiting(
+            job for job in there if job.index is None or job.index in names.get(job.name, ())
+        )
+        if found != self._waiting and (found["queued"] or found["running"]):
+            self._waiting = found
+            new = stuck(found["queued"].keys() - self._warned)
+            self._warned |= new.keys()
+            yield Told("", "jobs", found | {"stuck": new})
 
     def _conclude(self, job: Watched, ended: queue.Job | None) -> Iterator[Told]:
         """Tell what became of the tasks of a job that has ended."""

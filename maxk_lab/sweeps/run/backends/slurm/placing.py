@@ -93,8 +93,13 @@ def _check_same(run: RunDirectory, found: Mapping[str, Place], work: Work) -> No
         raise LabError(
             f"job {others[0]}{more} of this run, which waits or runs, was submitted when other "
             "records were there, and would not measure these cells again. To end it first: "
-            f"maxk-lab cancel {shlex.quote(str(run.root))}; or wait until it has ended"
+            f"{cancel_command(run)}; or wait until it has ended"
         )
+
+
+def cancel_command(run: RunDirectory) -> str:
+    """Return the command that ends the jobs of a run."""
+    return f"maxk-lab cancel {shlex.quote(str(run.root))}"
 
 
 @contextmanager
@@ -165,14 +170,22 @@ def _submitted(run: RunDirectory, execution: Execution, work: Work) -> Iterator[
     at_once = max(1, execution.parameters["array"] // len(arrays))
     settings = sbatch.parameters(execution, at_once)
     spec = spec_hash_without_execution(run.spec())
+    taken = 0
     for array in arrays:
         submission = Submission.write_new(run, array, spec, execution, work.before)
         try:
             number = sbatch.submit(submission.name, calls(submission), submission.logs, settings)
-        except BaseException:
+        except BaseException as error:
             # One that comes into the queue all the same finds that it has nothing to do.
             submission.changed(over=True)
+            if taken and isinstance(error, RefusedError):
+                raise RefusedError(
+                    f"{error}; {taken} of {len(found)} jobs were taken before, and stay: maxk-lab "
+                    f"status {shlex.quote(str(run.root))} shows them, {cancel_command(run)} ends "
+                    "them. With a larger execution.pack there are fewer jobs"
+                ) from error
             raise
+        taken += len(array)
         yield submission.changed(number=number)
 
 

@@ -6,19 +6,21 @@ import json
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, LabWarning, RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.backends.slurm import backend as backend_module
 from maxk_lab.sweeps.run.backends.slurm import placing, queue, sbatch
 from maxk_lab.sweeps.run.backends.slurm.backend import SlurmBackend
 from maxk_lab.sweeps.run.backends.slurm.jobs import cancel
 from maxk_lab.sweeps.run.backends.slurm.submission import submissions
+from maxk_lab.sweeps.run.backends.slurm.waiting import stuck
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -174,3 +176,75 @@ def test_ctrl_c_is_heard_while_another_process_submits(
         with pytest.raises(KeyboardInterrupt):
             execute(plan, run)
     assert not made_up.arrays
+
+
+def test_the_queue_is_told_when_it_changes_and_reasons_that_stay_once(
+    made_up: Queue, tasks: list[Task], run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend_module, "ASK_FIRST", 0.0)
+    backend = SlurmBackend(run, run.spec().execution, 1)
+    for task in tasks:
+        backend.submit(task)
+
+    def look() -> list[Any]:
+        return [told.payload for told in backend.events(0.0) if told.name == "jobs"]
+
+    list(look())
+    assert backend._waiting == {"queued": {"Priority": 3}, "running": 0}
+    assert look() == []
+    made_up.reason = "PartitionTimeLimit"
+    (told,) = look()
+    assert told["queued"] == {"PartitionTimeLimit": 3}
+    assert "execution" in told["stuck"]["PartitionTimeLimit"]
+    made_up.state, made_up.reason = "RUNNING", "None"
+    assert look() == [{"queued": {}, "running": 3, "stuck": {}}]
+    made_up.state, made_up.reason = "PENDING", "PartitionTimeLimit"
+    assert [told["stuck"] for told in look()] == [{}]
+
+
+@pytest.mark.parametrize(
+    ("reason", "stays"),
+    [
+        ("PartitionTimeLimit", True),
+        ("JobHeldUser", True),
+        ("launch failed requeued held", True),
+        ("BadConstraints", True),
+        ("AssocMaxSubmitJobLimit", True),
+        ("QOSMaxWallDurationPerJobLimit", True),
+        ("Priority", False),
+        ("Resources", False),
+        ("BeginTime", False),
+        ("JobArrayTaskLimit", False),
+        ("QOSMaxJobsPerUserLimit", False),
+        ("", False),
+    ],
+)
+def test_reasons_that_pass_are_told_from_those_that_do_not(reason: str, stays: bool) -> None:
+    assert bool(stuck([reason])) is stays
+
+
+def test_jobs_that_keep_their_earlier_options_are_warned_of(
+    made_up: Queue, planned: MakePlan, run: RunDirectory
+) -> None:
+    execute(planned("execution.backend=slurm"), run, detach=True)
+    other = planned("execution.backend=slurm", "execution.partition=big")
+    with pytest.warns(LabWarning, match="3 jobs .* keep the execution options .* cancel .* first"):
+        execute(other, run, detach=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        execute(planned("execution.backend=slurm"), run, detach=True)
+
+
+def test_a_refusal_says_what_was_taken_before_it(
+    made_up: Queue, plan: Plan, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def submit_one(*arguments: Any) -> str:
+        if made_up.arrays:
+            raise RefusedError("sbatch does not take the jobs: too many")
+        return made_up.submit(*arguments)
+
+    monkeypatch.setattr(queue, "limits", lambda: queue.Limits(2, 1000))
+    monkeypatch.setattr(sbatch, "submit", submit_one)
+    wanted = "too many; 2 of 3 jobs were taken .* maxk-lab status .* maxk-lab cancel .*pack"
+    with pytest.raises(RefusedError, match=wanted):
+        execute(plan, run, detach=True)

@@ -1,0 +1,61 @@
+"""The displays of a run: what they say of jobs that wait in the queue of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from maxk_lab.cli.progress import Bar, Lines
+from maxk_lab.cli.tracker import Tracker
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.spec.load import load_spec
+
+from .conftest import SWEEP
+
+
+@pytest.fixture
+def tracker(tmp_path: Any) -> Tracker:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SWEEP, encoding="utf-8")
+    return Tracker(make_plan(load_spec(path)))
+
+
+def jobs(queued: dict[str, int], running: int = 0, **stuck: str) -> dict[str, Any]:
+    return {"queued": queued, "running": running, "stuck": stuck}
+
+
+def test_lines_say_why_jobs_wait_when_that_changes(
+    tracker: Tracker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Lines(tracker) as lines:
+        lines("jobs", jobs({"": 3}))
+        lines("jobs", jobs({"Priority": 3}))
+        lines("jobs", jobs({"Priority": 2}))
+        lines("jobs", jobs({"Priority": 1}, running=1))
+        lines("jobs", jobs({"JobHeldUser": 1}, running=1, JobHeldUser="let it go on"))
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition("; ")[2] for line in told if "; jobs" in line] == [
+        "jobs: 3 queued",
+        "jobs: 3 queued (Priority)",
+        "jobs: 1 queued (Priority), 1 running",
+        "jobs: 1 queued (JobHeldUser), 1 running",
+    ]
+    (warning,) = [line for line in told if "warning" in line]
+    assert "(JobHeldUser): let it go on" in warning
+
+
+def test_a_bar_says_what_jobs_wait_for_until_they_are_at_work(tracker: Tracker) -> None:
+    def current() -> str:
+        return str(bar._bar.tasks[0].fields["current"])
+
+    with Bar(tracker) as bar:
+        bar("run_started", {"cell_ids": []})
+        assert current() == "starting the workers"
+        bar("jobs", jobs({"Priority": 2}))
+        assert current() == "jobs: 2 queued (Priority)"
+        tracker.current = "a unit: cells 1/2"
+        bar("jobs", jobs({"Priority": 1}, running=1))
+        assert current() == "a unit: cells 1/2"
+        bar("jobs", jobs({"BeginTime": 2}))
+        assert current() == "jobs: 2 queued (BeginTime)"
