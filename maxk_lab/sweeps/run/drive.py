@@ -191,10 +191,10 @@ class _Driving:
         self.looked = time.monotonic()
         if self.driver.others():
             self.run.ids()  # they may have packed records
-        for key, found in list(self.open.items()):
-            if found.was_taken():
+        for key in self.driver.lost():
+            if key in self.open:
                 self.backend.withdraw(key)
-                self._give_up(found)
+                self._give_up(self.open[key])
         self.queue.extend(self.elsewhere.values())
         self.elsewhere.clear()
 
