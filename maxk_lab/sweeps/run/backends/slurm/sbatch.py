@@ -61,13 +61,13 @@ def parameters(execution: Execution, at_once: int) -> dict[str, Any]:
         "mem": _memory(execution, workers),
         "setup": list(own["setup"]) or None,
         "array_parallelism": at_once,
-        "signal_delay_s": own["signal"],
         "stderr_to_stdout": True,
         # A name of submitit's own, which sites that keep accounts by such keys do not know.
         "wckey": None,
         # Without it srun follows SLURM_EXPORT_ENV, and a job would not find itself.
         "srun_args": ["--export=ALL"],
-        "additional_parameters": {"requeue": True, **options},
+        # That which jobs listen to: SUBMITIT_PREEMPT_SIGNAL may name another one.
+        "additional_parameters": {"requeue": True, "signal": f"USR2@{own['signal']}", **options},
     }
     # An option counts for more than the key that says the same.
     return {key: value for key, value in found.items() if key.replace("_", "-") not in options}

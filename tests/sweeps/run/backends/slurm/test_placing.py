@@ -80,13 +80,13 @@ def test_the_keys_of_execution_are_the_parameters_of_the_jobs() -> None:
         # That of the cells, and of the process that watches over them.
         "mem": f"{-(-(4 * 10**9 + 2**30) // 2**20)}M",
         "setup": ["module load cuda"],
-        "signal_delay_s": 60,
         "array_parallelism": 7,
         "stderr_to_stdout": True,
         "wckey": None,
         "srun_args": ["--export=ALL"],
         "additional_parameters": {
             "requeue": True,
+            "signal": "USR2@60",
             "reservation": "course",
             "mail-user": "me@there",
         },
@@ -144,6 +144,30 @@ def test_a_submission_is_read_as_it_was_written(submission: Submission, run: Run
     assert list(work.before) == [work.tasks[0].cells[0]["id"]]
     assert changed.work(1).before == {}
     assert changed.cells == (8, 4)
+
+
+@pytest.mark.parametrize(
+    ("state", "started", "refused"),
+    [
+        ("COMPLETED", False, True),
+        ("FAILED", False, True),
+        ("FAILED", True, False),
+        ("NODE_FAIL", False, False),
+        ("PREEMPTED", False, False),
+    ],
+)
+def test_a_job_that_ended_by_itself_before_it_began_is_refused_something(
+    submission: Submission, state: str, started: bool, refused: bool
+) -> None:
+    watched = Watched(Place(submission.changed(number="17"), 1))
+    watched.started = started
+    submission.logs.mkdir()
+    (submission.logs / "17_1_0_log.out").write_text("module: no such module\n\x1b[0m\nbye\n")
+    why = watched.refusal(queue.Job(submission.name, "17", 1, state, "n1"))
+    assert bool(why) == refused
+    if refused:
+        assert why.startswith(f"job 17_1 ended as {state} on n1 before it began: mend execution")
+        assert why.endswith("_log.out: module: no such module; [0m; bye")
 
 
 def test_a_lost_job_is_told_without_the_folders_of_this_machine(submission: Submission) -> None:
