@@ -290,6 +290,15 @@ def test_a_unit_that_a_node_could_not_have_is_not_submitted_again_while_somebody
     assert len(backend.submitted) == 2
 
 
+def test_what_a_backend_tells_of_all_tasks_is_passed_on(
+    tasks: list[Task], run: RunDirectory
+) -> None:
+    queued = {"queued": {"Priority": 1}, "running": 0, "stuck": {}}
+    backend = Scripted(lambda task, times: [Told("", "jobs", queued), *measured(task, times)])
+    told = go(tasks[:1], run, backend)
+    assert [payload for name, payload in told if name == "jobs"] == [queued]
+
+
 def test_a_driver_that_does_not_wait_passes_over_what_others_have(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:

@@ -194,10 +194,7 @@ class SlurmBackend:
     def _tell_of_queue(self, there: list[queue.Job], watched: list[Watched]) -> Iterator[Told]:
         """Tell how many jobs wait and run, where that has changed, and which wait in vain."""
         ours = {job.place.job for job in watched}
-        names = {name: [index for one, index in ours if one == name] for name, _ in ours}
-        found = waiting(
-            job for job in there if job.index is None or job.index in names.get(job.name, ())
-        )
+        found = waiting(job for job in there if job.index is None or (job.name, job.index) in ours)
         if found != self._waiting and (found["queued"] or found["running"]):
             self._waiting = found
             new = stuck(found["queued"].keys() - self._warned)
