@@ -10,17 +10,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from maxk_lab.errors import shown
-from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.run.backends.backend import Backend, Told
 from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.leases import Driver, Lease
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.tasks import Work, remove
+from maxk_lab.sweeps.run.tasks import Work, keep_in_cache, remove
 from maxk_lab.sweeps.run.workers.interruption import Interruption
 from maxk_lab.sweeps.run.workers.worker import Task
 
@@ -257,10 +254,3 @@ class _Driving:
         if name in _BY_DRIVER:
             about["driver"] = self.driver.info.id
         self.tell(name, **payload | about)
-
-
-def keep_in_cache(run: RunDirectory, name: str, data: bytes) -> None:
-    """Write a file that has come from a node. Raises `ValueError` for one outside of the cache."""
-    if Path(name).name != name or name.startswith("."):
-        raise ValueError(f"{shown(name)} is no name of a file in the cache of a run")
-    write_atomically(run.cache_path / name, data)

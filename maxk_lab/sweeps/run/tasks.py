@@ -1,4 +1,4 @@
-"""The tasks of a run: its units with the cells that are to be measured, and what they find."""
+"""The tasks of a run: its units with the cells to measure, and what the cache keeps for them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from maxk_lab.errors import shown
+from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -87,6 +89,13 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def keep_in_cache(run: RunDirectory, name: str, data: bytes) -> None:
+    """Write a file that has come from a node. Raises `ValueError` for one outside of the cache."""
+    if Path(name).name != name or name.startswith("."):
+        raise ValueError(f"{shown(name)} is no name of a file in the cache of a run")
+    write_atomically(run.cache_path / name, data)
 
 
 def _words(path: Path) -> set[str]:
