@@ -24,8 +24,9 @@ MakePlan = Callable[..., Plan]
 
 
 @pytest.fixture(autouse=True)
-def _handlers() -> Iterator[None]:
-    """Put the handlers back that a job replaces."""
+def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep from this process what a job does with its own, and put its handlers back."""
+    monkeypatch.setattr(job, "close_current_folder", lambda: None)
     before = {number: signal.getsignal(number) for number in job._SIGNALS}
     yield
     for number, handler in before.items():

@@ -266,6 +266,10 @@ training:
 """
 
 
+# Long enough that it is preempted before it ends, also on a fast machine.
+LONG = TRAINING.replace("steps: 800", "steps: 3000")
+
+
 def begun(run: RunDirectory) -> bool:
     """Whether the training is well under way."""
     progress = told(run, "progress")
@@ -280,7 +284,7 @@ def test_a_job_whose_time_is_nearly_up_leaves_a_checkpoint_and_requeues_itself(
     execute(planned(*limits, sweep=TRAINING), run, detach=True)
     (job,) = cluster.jobs()
     wait_until(lambda: told(run, "job_requeued"), 45)
-    wait_until(lambda: cluster.jobs()[job] == "PENDING")
+    wait_until(lambda: cluster.jobs().get(job) == "PENDING")
     assert any(run.cache_path.glob("training-*"))
     assert told(run, "left")
     assert not told(run, "worker_died")
@@ -304,13 +308,13 @@ def test_a_cancelled_training_has_a_checkpoint(
 def test_a_preempted_training_goes_on_where_it_was_with_the_same_numbers(
     cluster: Cluster, planned: MakePlan, run: RunDirectory, tmp_path: Path
 ) -> None:
-    plan = planned(sweep=TRAINING)
+    plan = planned(sweep=LONG)
     execute(plan, run, detach=True)
     (job,) = cluster.jobs()
     wait_until(lambda: begun(run))
     urgent = ["-purgent", f"-w{cluster.node_of(job)}", "--exclusive", "-o/dev/null"]
     cluster.run("sbatch", *urgent, "--wrap", "sleep 1")
-    wait_until(lambda: cluster.jobs()[job] == "PENDING")
+    wait_until(lambda: cluster.jobs().get(job) == "PENDING")
     cluster.let_start(job)
     assert len(execute(plan, run).done) == 1
     assert len(submissions(run)) == 1
@@ -322,5 +326,5 @@ def test_a_preempted_training_goes_on_where_it_was_with_the_same_numbers(
     steps = [event["step"] for line in lines if "step" in (event := json.loads(line))]
     assert steps[0] > 150
     alone = RunDirectory(tmp_path / "alone")
-    execute(planned(sweep=TRAINING, here=True), alone)
+    execute(planned(sweep=LONG, here=True), alone)
     assert [r.metrics for r in run.records(plan)] == [r.metrics for r in alone.records(plan)]
