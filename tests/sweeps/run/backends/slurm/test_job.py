@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -24,11 +25,12 @@ MakePlan = Callable[..., Plan]
 
 
 @pytest.fixture(autouse=True)
-def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _process() -> Iterator[None]:
     """Keep from this process what a job does with its own, and put its handlers back."""
-    monkeypatch.setattr(job, "close_current_folder", lambda: None)
     before = {number: signal.getsignal(number) for number in job._SIGNALS}
-    yield
+    # Not by `monkeypatch`, which puts the real `signal` back only after this.
+    with patch.object(job, "close_current_folder"):
+        yield
     for number, handler in before.items():
         signal.signal(number, handler)
 

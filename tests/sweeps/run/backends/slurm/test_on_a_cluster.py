@@ -279,11 +279,11 @@ def begun(run: RunDirectory) -> bool:
 def test_a_job_whose_time_is_nearly_up_leaves_a_checkpoint_and_requeues_itself(
     cluster: Cluster, planned: MakePlan, run: RunDirectory
 ) -> None:
-    """The least time limit is a minute: here Slurm signals as long before its end as it can."""
-    limits = ["training.steps=20000", "execution.time=1min", "execution.signal=58"]
+    """Slurm counts in minutes: here it signals when the job has had time to begin."""
+    limits = ["training.steps=200000", "execution.time=2min", "execution.signal=105"]
     execute(planned(*limits, sweep=TRAINING), run, detach=True)
     (job,) = cluster.jobs()
-    wait_until(lambda: told(run, "job_requeued"), 45)
+    wait_until(lambda: told(run, "job_requeued"), 100)
     wait_until(lambda: cluster.jobs().get(job) == "PENDING")
     assert any(run.cache_path.glob("training-*"))
     assert told(run, "left")
