@@ -29,6 +29,14 @@ LOOK_SECONDS = 1.0
 _BY_DRIVER = ("unit_started", "unit_finished", "measured_elsewhere", "lost", "left")
 
 
+@dataclass
+class Driven:
+    """What a driver did not measure: the cells that others did, and why units were left."""
+
+    elsewhere: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
 def drive(
     work: Work,
     run: RunDirectory,
@@ -40,10 +48,8 @@ def drive(
     leaving: Callable[[], float | None] = lambda: None,
     waiting: bool = True,
     detach: bool = False,
-) -> list[str]:
+) -> Driven:
     """Have every task measured by `backend`; each of their cells has a record when this returns.
-
-    Returns the ids of the cells that other drivers have measured.
 
     A unit that is lost with its node is submitted again, up to `retries` times. Those that another
     driver has are waited for, unless `waiting` is False: then they are passed over. `leaving()`
@@ -55,7 +61,7 @@ def drive(
     with Interruption() as interruption:
         driving = _Driving(work, run, backend, driver, tell, retries, waiting)
         driving.drive(interruption, leaving, detach)
-    return driving.gone
+    return driving.driven
 
 
 @dataclass
@@ -88,8 +94,7 @@ class _Driving:
     waited_for: frozenset[str] = frozenset()
     # Those of which the backend has said so: it is not asked again while somebody has them.
     told_elsewhere: set[str] = field(default_factory=set)
-    # The cells that others have measured.
-    gone: list[str] = field(default_factory=list)
+    driven: Driven = field(default_factory=Driven)
     looked: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -144,7 +149,7 @@ class _Driving:
         )
         gone = [cell["id"] for cell in task.cells if cell["id"] not in self.open[task.key].cells]
         if gone:
-            self.gone += gone
+            self.driven.elsewhere += gone
             self._tell(task, "measured_elsewhere", {"cells": gone})
         if rest.cells:
             if known is None:
@@ -186,8 +191,6 @@ class _Driving:
     def _look_around(self) -> None:
         """Give up what is no longer ours, and try to get what others had."""
         self.looked = time.monotonic()
-        if self.driver.others():
-            self.run.ids()  # they may have packed records
         for key in self.driver.lost():
             if key in self.open:
                 self.backend.withdraw(key)
@@ -225,6 +228,7 @@ class _Driving:
         if told.name == "lost":
             self._lose(found, payload["why"])
         elif told.name in ("unit_finished", "left"):
+            self.driven.left += [payload["why"]] if "why" in payload else []
             self._end(told.key)
 
     def _lose(self, found: _Open, why: str) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.backends.load import load_backend
-from maxk_lab.sweeps.run.drive import drive
+from maxk_lab.sweeps.run.drive import Driven, drive
 from maxk_lab.sweeps.run.events import OnEvent
 from maxk_lab.sweeps.run.leases import Driver, OthersError, registered
-from maxk_lab.sweeps.run.progress import checked_statuses, to_measure
+from maxk_lab.sweeps.run.progress import State, checked_statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.shards.telling import PackingTeller
 from maxk_lab.sweeps.run.tasks import Work, forget, kept_for, tasks_of
@@ -79,15 +79,9 @@ def execute(
     with Driver(run.root, spec_hash=spec_hash_without_execution(plan.spec)) as driver:
         run.cells_path.mkdir(parents=True, exist_ok=True)
         driver.remove_leftovers([run.root, run.cells_path, run.cache_path])
-        states = {c: state for c, state in checked_statuses(plan, run).items() if c in selected}
-        to_do = to_measure(states, force=force, retry_failed=retry_failed)
-        retried = {c for c in to_do if states[c] != "missing"}
-        # What is not there now is new whenever it comes: another driver may write it any moment.
-        before = {c: run.fingerprint(c) for c in retried | (to_do & run.unusable)}
-        if before:
-            # And what another one has replaced since it was looked at is not replaced again.
-            now = {c: state for c, state in checked_statuses(plan, run).items() if c in before}
-            to_do -= before.keys() - to_measure(now, force=force, retry_failed=retry_failed)
+        measured = partial(to_measure, force=force, retry_failed=retry_failed)
+        states, before = _looked(plan, run, selected, measured)
+        to_do = measured(states)
         if make_backend.here:
             for unit in plan.units:
                 if any(cell.id in to_do for cell in unit.cells):
@@ -97,17 +91,11 @@ def execute(
             with driver.alone("--force", patient=True):
                 forget(run, to_do, keep={*(cell.id for cell in plan.cells), *run.ids()} - to_do)
         stale = tuple(run.stale(plan))
+        retried = {c for c in to_do if states[c] != "missing"}
         work = Work(
             tasks_of(plan, to_do, run, measure), before, {} if force else kept_for(run, retried)
         )
-        left: dict[str, None] = {}
-
-        def noted(name: str, payload: dict[str, Any]) -> None:
-            if name == "left" and "why" in payload:
-                left[payload["why"]] = None
-            on_event(name, payload)
-
-        tell = PackingTeller(run, noted)
+        tell = PackingTeller(run, on_event)
         tell(
             "run_started",
             cell_ids=_in_order(plan, to_do),
@@ -119,11 +107,11 @@ def execute(
             tell("stale", cell_ids=list(stale))
         if run.problems:
             tell("damaged", problems=run.problems)
-        elsewhere: list[str] = []
+        driven = Driven()
         try:
             if work.tasks:
                 with make_backend(run, execution, min(jobs, len(work.tasks))) as backend:
-                    elsewhere = drive(
+                    driven = drive(
                         work,
                         run,
                         backend,
@@ -152,10 +140,27 @@ def execute(
         ),
         stale=stale,
         missing=tuple(c for c in _in_order(plan, selected) if after[c] == "missing"),
-        elsewhere=tuple(elsewhere),
-        left=tuple(left),
+        elsewhere=tuple(driven.elsewhere),
+        left=tuple(dict.fromkeys(driven.left)),
         last=last,
     )
+
+
+def _looked(
+    plan: Plan, run: RunDirectory, selected: Set[str], measured: Callable[..., set[str]]
+) -> tuple[dict[str, State], dict[str, str | None]]:
+    """Return the states of the selected cells, and the fingerprints of records to be replaced.
+
+    `measured(states)` says which are measured. What is not there now is new whenever it comes:
+    another driver may write it any moment, and what that has replaced meanwhile is not replaced
+    again.
+    """
+    states = {c: state for c, state in checked_statuses(plan, run).items() if c in selected}
+    there = {c for c in measured(states) if states[c] != "missing" or c in run.unusable}
+    before = {c: run.fingerprint(c) for c in there}
+    if before:
+        states |= {c: state for c, state in checked_statuses(plan, run).items() if c in before}
+    return states, before
 
 
 def _in_order(plan: Plan, ids: Iterable[str]) -> list[str]:
