@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibration.pages import put_between
+from calibration.pages import print_or_put
 
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
@@ -204,11 +204,7 @@ def main() -> None:
     # Where workers on other nodes find this file.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     rows = table(list(measured(given.only, given.cells)))
-    if given.into is None:
-        print(*rows, sep="\n")
-    else:
-        page = put_between(given.into.read_text(encoding="utf-8"), BEGIN, rows, END)
-        given.into.write_text(page, encoding="utf-8")
+    print_or_put(rows, given.into, BEGIN, END)
 
 
 if __name__ == "__main__":

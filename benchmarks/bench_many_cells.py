@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench_report import SMALL, Sweep, write_records
-from calibration.pages import put_between
+from calibration.pages import print_or_put
 
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -178,11 +178,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=SIZES[-1], help="cells of the largest sweep")
     given = parser.parse_args()
     rows = table(measured(given.most))
-    if given.into is None:
-        print(*rows, sep="\n")
-    else:
-        page = put_between(given.into.read_text(encoding="utf-8"), BEGIN, rows, END)
-        given.into.write_text(page, encoding="utf-8")
+    print_or_put(rows, given.into, BEGIN, END)
 
 
 if __name__ == "__main__":
