@@ -31,7 +31,7 @@ _BY_DRIVER = ("unit_started", "unit_finished", "measured_elsewhere", "lost", "le
 
 @dataclass
 class Driven:
-    """What a driver did not measure: the cells that others did, and why units were left."""
+    """Tells what a driver did not measure: the cells that others did, and why units were left."""
 
     elsewhere: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
