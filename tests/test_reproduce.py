@@ -121,7 +121,7 @@ def test_control_c_stops_all_sweeps_and_says_how_to_go_on(tmp_path: Path) -> Non
             assert process.poll() is None
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=100)
     assert "interrupted; the same command continues" in said
     assert process.returncode != 0
     assert not any("c.yaml" in call for call in calls(tmp_path))

@@ -82,8 +82,8 @@ def greedy(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
 def greedy_child(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     """A process that the first cell starts takes much memory."""
     if unit["seed"] == 1:
-        script = "x = bytearray(400 * 10**6); x[::4096] = b'x' * len(x[::4096]); input()"
-        subprocess.run([sys.executable, "-c", script], stdin=subprocess.PIPE, timeout=30)
+        script = "x = bytearray(400 * 10**6); x[::4096] = b'x' * len(x[::4096])"
+        subprocess.run([sys.executable, "-c", f"{script}; import time; time.sleep(100)"])
     for cell in cells:
         yield cell["id"], _metrics(cell)
 
@@ -117,14 +117,12 @@ def sees(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
         yield cell["id"], gradient_metrics(cell, undefined={"sees": seen, "pid": str(os.getpid())})
 
 
-def patient(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
-    """Waits to be asked to leave, after the first cell, and counts that in the cache."""
+def patient(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """Waits to be asked to leave, after the first cell."""
     for number, cell in enumerate(cells):
-        while number == 1 and not (cache / f"left-{unit['seed']}").exists():
+        while number == 1:
             time.sleep(0.02)
             if leaving():
-                cache.mkdir(exist_ok=True)
-                (cache / f"left-{unit['seed']}").touch()
                 raise Leaving
         yield cell["id"], _metrics(cell)
 

@@ -25,7 +25,7 @@ def bomb(word: str) -> str:
 def test_aliases_are_counted_before_they_are_written_out(write: Write, word: str) -> None:
     started = time.monotonic()
     (problem,) = problems(write(bomb(word)))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     line = problem.split(":")[1]
     assert f"has more than {MOST_VALUES:,} values, aliases written out" in problem
     assert 9 < int(line) < 16
@@ -35,7 +35,7 @@ def test_interpolations_are_counted_before_they_are_written_out(write: Write) ->
     chain = "".join(f"x{i}: '${{x{i - 1}}}${{x{i - 1}}}'\n" for i in range(1, 60))
     started = time.monotonic()
     found = problems(write(SMALL + "x0: ha\n" + chain))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     assert "its interpolations make the file longer than 1,048,576 letters" in found[0]
     assert all(len(problem) < 200 for problem in found)
 
@@ -175,7 +175,7 @@ ENDLESS = [".inf", "-.inf", ".nan", "1e300", "4000000000000000000", "10000000000
 def test_numbers_without_end(write: Write, text: str, key: str, line: int, number: str) -> None:
     started = time.monotonic()
     found = problems(write(text), f"{key}={number}")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     assert found[0].startswith(f"--set:1:{len(key) + 2}: {key}: ")
     assert " must be " in f" {found[0]}"
 
@@ -200,7 +200,7 @@ def test_lengths_that_count_to_no_end_are_not_counted(write: Write) -> None:
     ):
         (problem,) = problems(write(SMALL.replace("bandit, arms: 4", sizes)))
         assert "too large for any machine" in problem
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_cells_are_counted_before_they_are_made(write: Write) -> None:
@@ -208,7 +208,7 @@ def test_cells_are_counted_before_they_are_made(write: Write) -> None:
     text = SMALL.replace("n: [4, 8]", f"n: [4, {many}]").replace("k: 2", f"k: [{many}]")
     started = time.monotonic()
     found = problems(write(text))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     assert found == [
         "sweep.yaml:7:57: gradient.grid.n: the sweep has 180,600 cells of each seed, more than the "
         "50,000 that it may have; 301 values are given here: split the sweep"
@@ -231,7 +231,7 @@ def test_claims_about_points_are_counted_before_they_are_looked_at(write: Write)
     )
     started = time.monotonic()
     found = problems(write(text + "claims:\n" + claims))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     assert found == [
         "sweep.yaml:9:3: claims: 500 claims about 1,600 points are more than can be judged; split "
         "the sweep"
@@ -245,7 +245,7 @@ def test_cells_of_all_seeds_are_counted_before_they_are_made(write: Write) -> No
     assert f"seeds: [{seeds}]" in text
     started = time.monotonic()
     (problem,) = problems(write(text))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     assert "seeds: the sweep has 2,400,000 cells, more than the 1,000,000 that it may" in problem
 
 

@@ -104,7 +104,7 @@ def test_units_are_left_between_two_cells_and_gone_on_with(small: str, run: RunD
         *["cell_done"] * 2,
         *["left"] * 2,
     ]
-    second = measured(plan, run, "fake_measures:patient", never)
+    second = measured(plan, run, "fake_measures:quick", never)
     assert [*names(second, "cell_done", "cell_failed", "left")] == ["cell_done"] * 6
 
 

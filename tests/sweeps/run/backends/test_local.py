@@ -104,12 +104,12 @@ def test_a_worker_that_is_stuck_in_c_is_ended(
         assert len(beside) == 2
         since = time.monotonic()
         process.send_signal(number)
-        _, complaints = process.communicate(timeout=20)
-        assert time.monotonic() - since < 5
+        _, complaints = process.communicate(timeout=100)
+        assert time.monotonic() - since < 60
         assert (process.returncode, complaints) == (130, "")
         assert not any(map(alive, beside))
         # The process of multiprocessing that keeps the books ends a moment after its parent.
-        wait_until(lambda: not any(map(alive, everyone)), seconds=2)
+        wait_until(lambda: not any(map(alive, everyone)))
     finally:
         process.kill()
         process.communicate()
@@ -130,7 +130,7 @@ def test_nothing_outlives_a_killed_parent(run: RunDirectory, small: str, stopped
                 os.kill(pid, signal.SIGSTOP)
         process.kill()
         process.wait()
-        wait_until(lambda: not any(map(alive, everyone)), seconds=5)
+        wait_until(lambda: not any(map(alive, everyone)))
     finally:
         process.kill()
         process.communicate()
@@ -144,7 +144,7 @@ def test_a_stopped_worker_does_not_hold_the_run(run: RunDirectory, small: str) -
         (worker,) = workers_of(run)
         os.kill(worker, signal.SIGSTOP)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=8)
+        process.communicate(timeout=100)
         assert process.returncode == 130
         assert not alive(worker)
     finally:
@@ -204,7 +204,7 @@ def test_half_a_word_of_a_worker_holds_nobody(run: RunDirectory, plan: Plan, sma
         wait_until(lambda: len(run.ids()) == 4)
         time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=8)
+        process.communicate(timeout=100)
         assert process.returncode == 130
     finally:
         process.kill()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +119,7 @@ def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
 
 
 def test_units_share_a_device_by_fractions(nodes: Nodes, small: str, run: RunDirectory) -> None:
-    node = nodes.add(num_cpus=4, num_gpus=1)
-    try:
+    with nodes.with_one(num_cpus=4, num_gpus=1):
         plan = plan_on(nodes, small, "execution.gpus=0.5")
         at_once: list[int] = []
         running: set[str] = set()
@@ -135,8 +135,6 @@ def test_units_share_a_device_by_fractions(nodes: Nodes, small: str, run: RunDir
         assert max(at_once) == 2
         seen = {record.metrics["undefined"]["devices"] for record in run.records(plan)}
         assert seen == {"0"}
-    finally:
-        nodes.remove(node)
 
 
 def test_a_node_with_other_versions_measures_nothing(
@@ -150,29 +148,39 @@ def test_a_node_with_other_versions_measures_nothing(
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 1.0\n")
     path = f"{about.parent}{os.pathsep}{os.environ['PYTHONPATH']}"
-    older = nodes.add(num_cpus=4, env_vars={"PYTHONPATH": path})
     plan = plan_on(nodes, small, "execution.cpus=4")
-    with pytest.raises(RefusedError, match=r"no node of the cluster can measure: .*torch 1\.0"):
-        measured(plan, run, "quick")
-    assert not run.ids()
-    added: list[Any] = []
-    monkeypatch.setattr(backend, "warn", lambda text: added.append(nodes.add(num_cpus=4)))
-    assert len(measured(plan, run, "quick").done) == 8
-    assert len(added) == 1
-    for node in (older, *added):
-        nodes.remove(node)
+    with nodes.with_one(num_cpus=4, env_vars={"PYTHONPATH": path}):
+        with pytest.raises(RefusedError, match=r"no node of the cluster can measure: .*torch 1\.0"):
+            measured(plan, run, "quick")
+        assert not run.ids()
+        told: list[str] = []
+        with ExitStack() as stack:
+
+            def tell(text: str) -> None:
+                told.append(text)
+                stack.enter_context(nodes.with_one(num_cpus=4))
+
+            monkeypatch.setattr(backend, "warn", tell)
+            assert len(measured(plan, run, "quick").done) == 8
+        (text,) = told
+        assert "a node of the cluster is not used" in text
 
 
 def test_a_node_that_joins_is_used(
     nodes: Nodes, small: str, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_on(nodes, small, "execution.cpus=3")
-    added: list[Any] = []
-    monkeypatch.setattr(backend, "warn", lambda text: added.append((text, nodes.add(num_cpus=3))))
-    assert len(measured(plan, run, "quick").done) == 8
-    ((text, node),) = added
+    told: list[str] = []
+    with ExitStack() as stack:
+
+        def tell(text: str) -> None:
+            told.append(text)
+            stack.enter_context(nodes.with_one(num_cpus=3))
+
+        monkeypatch.setattr(backend, "warn", tell)
+        assert len(measured(plan, run, "quick").done) == 8
+    (text,) = told
     assert "no node of the cluster has what a unit asks for (execution.cpus 3" in text
-    nodes.remove(node)
 
 
 def started(run: RunDirectory, address: str, measure: str) -> subprocess.Popen[str]:
@@ -198,7 +206,7 @@ def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
     workers = workers_of(run)
     assert len(workers) == 2
     program.send_signal(number)
-    told, errors = program.communicate(timeout=30)
+    told, errors = program.communicate(timeout=100)
     assert program.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL), errors
     assert told == ""
     wait_until(lambda: not any(map(alive, workers)))

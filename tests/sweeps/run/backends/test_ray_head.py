@@ -42,7 +42,7 @@ def test_a_run_whose_cluster_is_lost_ends_in_good_order(small: str, tmp_path: Pa
         try:
             wait_until(lambda: _cells_done(run) > 0)
             nodes.kill_head()
-            _, errors = program.communicate(timeout=30)
+            _, errors = program.communicate(timeout=100)
         finally:
             program.kill()
         assert f"the Ray cluster at {nodes.address} no longer answers" in errors

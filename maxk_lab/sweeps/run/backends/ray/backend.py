@@ -23,8 +23,8 @@ from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
-# Seconds for which a list of the nodes is used.
-_NODES_LAST = 2.0
+# Seconds for which a list of the nodes is used, and after which one has the nodes that had joined.
+_NODES_LAST, _NODES_TOLD = 2.0, 5.0
 # A file in the cache by which a node tells it from others, and the seconds for which one is left.
 _TOKEN, _TOKEN_LASTS = ".seen-", 30 * 24 * 3600.0
 # One unit more than there is room for, for so many that are measured: none of them waits for the
@@ -60,8 +60,9 @@ class RayBackend:
         self._numbers = count()
         # Whether units take their files along, since some node does not see them.
         self._carrying = False
-        # Nodes that cannot measure anything, each with the reason.
+        # Nodes that cannot measure anything, each with the reason, and when the last one said so.
         self._refused: dict[str, str] = {}
+        self._refused_at = float("-inf")
         self._nodes: tuple[float, list[Node]] = (float("-inf"), [])
         self._warned = self._leaving = False
 
@@ -193,9 +194,7 @@ class RayBackend:
             if payload["node"] not in self._refused:
                 warn(f"a node of the cluster is not used: {payload['why']}")
             self._refused[payload["node"]] = payload["why"]
-            self._nodes = (float("-inf"), [])
-            if not self._slots():
-                raise RefusedError(f"no node of the cluster can measure: {payload['why']}")
+            self._refused_at = time.monotonic()
         self._start(replace(self._ended(number).parcel, luggage=None))
 
     def _slots(self) -> int:
@@ -212,7 +211,15 @@ class RayBackend:
 
     def _tell_where_there_is_no_room(self) -> None:
         """Say once that no node has what a unit needs. Raises `RefusedError` where none will."""
-        if self._warned or self._slots():
+        if self._slots():
+            return
+        if self._refused:
+            # A node that has just joined may not be in the list yet.
+            if time.monotonic() - self._refused_at > _NODES_TOLD:
+                why = "; ".join(sorted(set(self._refused.values())))
+                raise RefusedError(f"no node of the cluster can measure: {why}")
+            return
+        if self._warned:
             return
         self._warned = True
         needs = self._needs

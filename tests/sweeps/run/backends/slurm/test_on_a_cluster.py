@@ -280,10 +280,10 @@ def test_a_job_whose_time_is_nearly_up_leaves_a_checkpoint_and_requeues_itself(
     cluster: Cluster, planned: MakePlan, run: RunDirectory
 ) -> None:
     """Slurm counts in minutes: here it signals when the job has had time to begin."""
-    limits = ["training.steps=200000", "execution.time=2min", "execution.signal=105"]
+    limits = ["training.steps=200000", "execution.time=2min", "execution.signal=55"]
     execute(planned(*limits, sweep=TRAINING), run, detach=True)
     (job,) = cluster.jobs()
-    wait_until(lambda: told(run, "job_requeued"), 100)
+    wait_until(lambda: told(run, "job_requeued"), 200)
     wait_until(lambda: cluster.jobs().get(job) == "PENDING")
     assert any(run.cache_path.glob("training-*"))
     assert told(run, "left")
