@@ -1,3 +1,18 @@
 """maxk-lab: which Max@K gradient estimator and which baseline to use, measured with evidence."""
 
+from typing import TYPE_CHECKING
+
+from maxk_lab.lazy import lazy_exports
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from maxk_lab.errors import LabError as LabError
+    from maxk_lab.errors import LabWarning as LabWarning
+    from maxk_lab.errors import MistakeError as MistakeError
+    from maxk_lab.errors import RefusedError as RefusedError
+    from maxk_lab.errors import SpecError as SpecError
+    from maxk_lab.estimators.by_name import advantages as advantages
+    from maxk_lab.files import StorageError as StorageError
+else:
+    __getattr__, __dir__ = lazy_exports(__name__)

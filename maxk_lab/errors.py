@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from multiprocessing import parent_process
+from typing import Self
 
 # The letters of a value that a message quotes.
 LONGEST = 120
@@ -30,7 +31,22 @@ def shortened(text: str, most: int) -> str:
 
 
 class LabError(Exception):
-    """A mistake the user can mend; the command line prints the message and exits with 2."""
+    """A mistake the user can mend; the command line prints the message and exits with 2.
+
+    All that the package raises on purpose is one. A bare `LabError(...)` is a `MistakeError`, as a
+    bare `OSError(...)` of Python becomes that of its number; a subclass says for itself whether it
+    is one.
+    """
+
+    def __new__(cls, *args: object) -> Self:
+        """Return the error, of the class that tells whose mistake it is."""
+        found = super().__new__(MistakeError if cls is LabError else cls, *args)
+        assert isinstance(found, cls)
+        return found
+
+
+class MistakeError(LabError, ValueError):
+    """A `LabError` about what the caller has given, and so a `ValueError`, too."""
 
 
 class RefusedError(LabError):
@@ -55,7 +71,7 @@ class Problem:
         return f"{self.file}:{self.line}:{self.column}: {self.path}: {self.message}"
 
 
-class SpecError(LabError):
+class SpecError(MistakeError):
     """Every problem of a sweep file at once, one line per problem; of very many the first."""
 
     def __init__(self, problems: list[Problem]) -> None:

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from maxk_lab.catalogue import did_you_mean
-from maxk_lab.errors import LabError, shown
+from maxk_lab.errors import LabError, MistakeError, shown
 from maxk_lab.installed import current_folder
 
 # Module code that uses one of these may give itself names that its source does not show.
@@ -19,7 +19,7 @@ _MAKES_NAMES = {"__getattr__", "globals", "locals", "vars", "exec", "eval", "set
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-class NoModuleError(LabError):
+class NoModuleError(MistakeError):
     """A module that is nowhere on the path."""
 
 

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import load
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.baselines.kinds import FittedRow
 from maxk_lab.estimators.catalogue import (
     BASELINES,
@@ -184,9 +185,9 @@ class Method:
         k = check_k(self.k, n)
         problem = self.refusal(n)
         if problem is not None:
-            raise ValueError(problem)
+            raise LabError(problem)
         if self.is_token_level:
-            raise ValueError(
+            raise LabError(
                 f"{self.baseline.name} gives one weight per token, not one per sample: call "
                 "token_advantages(rewards, logit_proxies, mask)"
             )
@@ -197,14 +198,14 @@ class Method:
         weights: Tensor
         if self.needs_ratios:
             if ratios is None:
-                raise ValueError(
+                raise LabError(
                     f"{chosen.name} needs ratios, one positive number pi / pi_old per sample, "
                     "got none"
                 )
             weights = function(rewards, ratios, k, self.baseline.name, stable_sort=stable_sort)
         else:
             if ratios is not None:
-                raise ValueError(f"{chosen.name} takes no ratios: leave them out")
+                raise LabError(f"{chosen.name} takes no ratios: leave them out")
             bound = (
                 self._baseline_function(trajectory_weights, coefficients)
                 if self.takes_baseline
@@ -222,17 +223,17 @@ class Method:
         base = self.baseline
         if isinstance(base.row, FittedRow) and self.fit is not None:
             if coefficients is None:
-                raise ValueError(f"{base.name} needs its fitted coefficients, [..., D], got none")
+                raise LabError(f"{base.name} needs its fitted coefficients, [..., D], got none")
             return partial(load(base.row.fitted), coefficients=coefficients)
         if coefficients is not None:
-            raise ValueError(f"{base.name} takes no coefficients: leave them out")
+            raise LabError(f"{base.name} takes no coefficients: leave them out")
         chosen = self.estimator
         params = {**base.params, **chosen.row.baseline_options(self.k, **chosen.params)}
         needed = self.needed_weight
         if needed is not None:
             if trajectory_weights is None or needed not in trajectory_weights:
                 given = ", ".join(trajectory_weights or {}) or "none"
-                raise ValueError(
+                raise LabError(
                     f"{base.name} needs trajectory_weights[{needed!r}], one positive number "
                     f"per sample, got {given}"
                 )

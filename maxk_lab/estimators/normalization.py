@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from maxk_lab.catalogue import did_you_mean
+from maxk_lab.errors import LabError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +33,7 @@ def normalize_weights(weights: Tensor, how: str) -> Tensor:
     """
     if how not in WEIGHT_NORMALIZATIONS:
         also = did_you_mean(how, WEIGHT_NORMALIZATIONS)
-        raise ValueError(
+        raise LabError(
             f"weight_normalization must be one of {', '.join(WEIGHT_NORMALIZATIONS)}, got "
             f"{how!r}{also}"
         )
@@ -42,7 +43,7 @@ def normalize_weights(weights: Tensor, how: str) -> Tensor:
     centred = exact - exact.mean(-1, keepdim=True)
     if how == "zscore":
         if weights.shape[-1] < 2:
-            raise ValueError("weight_normalization zscore needs n >= 2 samples, got n = 1")
+            raise LabError("weight_normalization zscore needs n >= 2 samples, got n = 1")
         centred = centred / (exact.std(-1, keepdim=True) + _EPS)
     return centred.to(weights.dtype)
 
@@ -58,9 +59,7 @@ def scale_by_gap(weights: Tensor, rewards: Tensor, min_gap_scale: float) -> Tens
         or not isinstance(min_gap_scale, int | float)
         or not (math.isfinite(min_gap_scale) and min_gap_scale > 0)
     ):
-        raise ValueError(
-            f"min_gap_scale must be a finite number > 0 or None, got {min_gap_scale!r}"
-        )
+        raise LabError(f"min_gap_scale must be a finite number > 0 or None, got {min_gap_scale!r}")
     values = rewards.detach().double()
     reach = values.amax(dim=-1, keepdim=True) - values.amin(dim=-1, keepdim=True)
     return (weights.double() / reach.clamp(min=float(min_gap_scale))).to(weights.dtype)

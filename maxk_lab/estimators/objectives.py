@@ -97,7 +97,7 @@ class Objective:
     def exact_reduced(self) -> Weights:
         """The weights of the K-1 rewards without sample i, as exact fractions; see `reduced`."""
         if self.k == 1:
-            raise ValueError(f"{self.name} has no objective of K - 1 rewards: K must be at least 2")
+            raise LabError(f"{self.name} has no objective of K - 1 rewards: K must be at least 2")
         if self._name == "l_statistic":
             return _rebinned(self.exact_weights)
         value = min(self._value, self.k - 1) if self._name == "top_m" else self._value

@@ -8,6 +8,8 @@ import operator
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
+
 # What a trajectory weight of 0 counts as, next to the largest of its group.
 LEAST_WEIGHT = 1e-200
 
@@ -23,11 +25,11 @@ def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -
             f"{name} must be a torch.Tensor of shape [..., n], got {type(rewards).__name__}"
         )
     if rewards.dim() == 0 or rewards.shape[-1] < least_n:
-        raise ValueError(
+        raise LabError(
             f"{name} must have shape [..., n] with n >= {least_n}, got shape {list(rewards.shape)}"
         )
     if rewards.is_complex():
-        raise ValueError(
+        raise LabError(
             f"{name} must be floating-point, integer or boolean, got dtype {rewards.dtype}"
         )
     return int(rewards.shape[-1])
@@ -45,9 +47,9 @@ def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False, most: int | 
     try:
         whole = operator.index(k)
     except TypeError:
-        raise ValueError(f"k must be {allowed}, got {k!r}") from None
+        raise LabError(f"k must be {allowed}, got {k!r}") from None
     if isinstance(k, bool) or not low <= whole <= limit:
-        raise ValueError(f"k must be {allowed}, got {k!r}")
+        raise LabError(f"k must be {allowed}, got {k!r}")
     return whole
 
 
@@ -69,8 +71,8 @@ def check_finite(low: Tensor, high: Tensor) -> None:
     for end in (high, low):
         wrong = end[~torch.isfinite(end)]
         if wrong.numel():
-            raise ValueError(f"rewards must be finite, got {wrong.flatten()[0].item()}")
-    raise ValueError(
+            raise LabError(f"rewards must be finite, got {wrong.flatten()[0].item()}")
+    raise LabError(
         f"rewards of a group must span less than {torch.finfo(torch.float64).max:.3g}, got an "
         "overflow"
     )
@@ -97,7 +99,7 @@ def check_binary(rewards: Tensor) -> Tensor:
     if values.device.type != "cpu":
         return torch.where(binary, values, torch.nan)
     if not bool(binary.all()):
-        raise ValueError(f"rewards must be 0 or 1 here, got {values[~binary][0].item()}")
+        raise LabError(f"rewards must be 0 or 1 here, got {values[~binary][0].item()}")
     return values
 
 
@@ -115,17 +117,17 @@ def check_trajectory_weights(g: Tensor, rewards: Tensor) -> Tensor:
     if not isinstance(g, Tensor):
         raise TypeError(f"g must be a torch.Tensor of the shape of rewards, got {type(g).__name__}")
     if g.shape != rewards.shape:
-        raise ValueError(
+        raise LabError(
             f"g must have the shape of rewards {list(rewards.shape)}, got {list(g.shape)}"
         )
     if g.is_complex():
-        raise ValueError(f"g must be floating-point, integer or boolean, got dtype {g.dtype}")
+        raise LabError(f"g must be floating-point, integer or boolean, got dtype {g.dtype}")
     own = g.detach().to(torch.float64, copy=True)
     low, high = own.amin(dim=-1, keepdim=True), own.amax(dim=-1, keepdim=True)
     # NaN is neither, and shows in both ends.
     fine = (low >= 0) & (high < torch.inf)
     if own.device.type == "cpu" and not bool(fine.all()):
         wrong = own[~((own >= 0) & (own < torch.inf))]
-        raise ValueError(f"g must be finite and not negative, got {wrong[0].item()}")
+        raise LabError(f"g must be finite and not negative, got {wrong[0].item()}")
     own.div_(torch.where(fine, torch.where(high > 0, high, 1.0), torch.nan))
     return own.clamp_(min=LEAST_WEIGHT)

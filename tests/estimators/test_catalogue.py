@@ -220,7 +220,7 @@ def test_rows_of_other_packages_run_and_are_checked() -> None:
     [
         ("halved_with_twin", True, "settings, largest at"),
         ("halved_with_wrong_twin", False, "settings, largest at"),
-        ("halved_with_lost_twin", False, "LabError: cannot load 'third_party:nothing'"),
+        ("halved_with_lost_twin", False, "MistakeError: cannot load 'third_party:nothing'"),
     ],
 )
 def test_a_twin_of_another_package_is_compared_with_its_function(

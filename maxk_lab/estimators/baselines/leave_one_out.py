@@ -15,6 +15,7 @@ import math
 
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.ranks import derived
 from maxk_lab.estimators.ranks.derived import weigh
@@ -89,7 +90,7 @@ def affine_weights(
     Unbiased for every fixed alpha. `alpha` is any finite number, fixed before the rewards are seen.
     """
     if isinstance(alpha, str) or not math.isfinite(alpha):
-        raise ValueError(f"alpha must be a finite number, got {alpha!r}")
+        raise LabError(f"alpha must be a finite number, got {alpha!r}")
     alpha = float(alpha)
     n = check_rewards(rewards)
     k = check_k(k, n, low=1 if alpha == 0 else 2, below_n=True)
@@ -107,7 +108,7 @@ def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = 
     check_rewards(s, "s")
     check_rewards(rewards)
     if s.shape != rewards.shape:
-        raise ValueError(
+        raise LabError(
             f"s must have the shape of rewards {list(rewards.shape)}, got {list(s.shape)}"
         )
     baseline = sample_loo_baseline(rewards.double(), k, stable_sort=stable_sort)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.ranks import derived, maximum
 from maxk_lab.estimators.ranks.combinatorics import cached
 from maxk_lab.estimators.ranks.gaps import Rule, in_own_order, sort_rewards, weights_by_rank
@@ -35,7 +36,7 @@ def family_terms(
     that is not finite. Takes O(nD) after the sort.
     """
     if family not in FAMILIES:
-        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {family!r}")
+        raise LabError(f"family must be one of {', '.join(FAMILIES)}, got {family!r}")
     n = check_rewards(rewards)
     k = check_k(k, n) if family == "constant" else check_k(k, n, low=2, below_n=True)
     start, directions = FAMILIES[family](n, k, rewards.device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.ranks.gaps import result_dtype
 from maxk_lab.estimators.validation import below_top, check_rewards
 
@@ -28,13 +29,13 @@ def token_advantages(rewards: Tensor, logit_proxies: Tensor, mask: Tensor) -> Te
     n = check_rewards(rewards, least_n=2)
     for name, table in (("logit_proxies", logit_proxies), ("mask", mask)):
         if table.dim() != rewards.dim() + 1 or table.shape[:-1] != rewards.shape:
-            raise ValueError(
+            raise LabError(
                 f"{name} must have the shape of rewards {list(rewards.shape)} and one more "
                 "dimension, "
                 f"got {list(table.shape)}"
             )
     if mask.dtype != torch.bool or mask.shape != logit_proxies.shape:
-        raise ValueError(
+        raise LabError(
             f"mask must be boolean of shape {list(logit_proxies.shape)}, got {mask.dtype} of "
             f"{list(mask.shape)}"
         )
@@ -56,7 +57,7 @@ def _proxies(logit_proxies: Tensor, mask: Tensor) -> Tensor:
     if proxies.device.type == "cpu":
         wrong = ~torch.isfinite(proxies) | (proxies < -1e-6)
         if bool(wrong.any()):
-            raise ValueError(
+            raise LabError(
                 f"logit_proxies must be finite and not negative, got {proxies[wrong][0].item()}"
             )
     return proxies.clamp(min=0)

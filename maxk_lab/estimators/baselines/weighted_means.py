@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.kinds import TRAJECTORY_WEIGHTS
 from maxk_lab.estimators.ranks import derived, maximum
 from maxk_lab.estimators.ranks.combinatorics import cached, rank_weights
@@ -91,13 +92,13 @@ def optimal_weights(
     and is not given.
     """
     if kind not in TRAJECTORY_WEIGHTS:
-        raise ValueError(f"kind must be one of {', '.join(TRAJECTORY_WEIGHTS)}, got {kind!r}")
+        raise LabError(f"kind must be one of {', '.join(TRAJECTORY_WEIGHTS)}, got {kind!r}")
     n = check_rewards(rewards)
     k = check_k(k, n, below_n=True)
     if kind == "uniform":
         return derived.weigh(derived.centred, rewards, k, stable_sort=stable_sort)
     if g is None:
-        raise ValueError(f"g must be given for kind {kind!r}: one positive number per sample")
+        raise LabError(f"g must be given for kind {kind!r}: one positive number per sample")
     g = check_trajectory_weights(g, rewards)
     groups, weights_of = rewards.detach().reshape(-1, n), g.reshape(-1, n)
     weights = torch.empty(groups.shape, dtype=result_dtype(rewards), device=rewards.device)

@@ -13,6 +13,7 @@ import math
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.baselines.linear_families import family_terms
 from maxk_lab.estimators.ranks import derived
 from maxk_lab.estimators.ranks.combinatorics import cached
@@ -55,9 +56,9 @@ def fixed_ladder_weights(
     n = check_rewards(rewards)
     k = check_k(k, n, low=2, below_n=True)
     if isinstance(alpha, str) or len(alpha) != k or not all(map(math.isfinite, alpha)):
-        raise ValueError(f"alpha must be k = {k} finite numbers, got {alpha!r}")
+        raise LabError(f"alpha must be k = {k} finite numbers, got {alpha!r}")
     if abs(math.fsum(alpha) - 1.0) > 1e-9:
-        raise ValueError(f"alpha must be numbers whose sum is 1, got {alpha!r}")
+        raise LabError(f"alpha must be numbers whose sum is 1, got {alpha!r}")
     coefficients = _on_device(tuple(alpha[:-1]), rewards.device)
     return _of_family("ladder", rewards, k, coefficients, stable_sort=stable_sort)
 
@@ -68,7 +69,7 @@ def fixed_constant_weights(
     """s_i - (K/n) c for a fixed number c in units of reward, 1 <= k <= n. Unbiased."""
     k = check_k(k, check_rewards(rewards))
     if isinstance(c, str) or not math.isfinite(c):
-        raise ValueError(f"c must be a finite number, got {c!r}")
+        raise LabError(f"c must be a finite number, got {c!r}")
     return _above(rewards, c, k, stable_sort=stable_sort)
 
 
@@ -116,7 +117,7 @@ def _coefficients(coefficients: Tensor, rewards: Tensor, count: int) -> Tensor:
     fits = coefficients.dim() > 0 and coefficients.shape[-1] == count and len(padded) == len(wanted)
     fits = fits and all(own in (1, size) for own, size in zip(padded, wanted, strict=True))
     if not fits:
-        raise ValueError(
+        raise LabError(
             f"coefficients must be [..., {count}] over the leading dimensions of rewards "
             f"{list(rewards.shape)}, "
             f"got shape {list(coefficients.shape)}"

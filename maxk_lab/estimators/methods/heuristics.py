@@ -9,6 +9,7 @@ import math
 
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.methods.maxk import BaselineFunction
 from maxk_lab.estimators.ranks import derived
 from maxk_lab.estimators.ranks.gaps import apply_rule, result_dtype
@@ -29,7 +30,7 @@ def leader_reward(
     is `mean_weights`. Biased. Wang et al. 2024 (Leader Reward), arXiv 2405.13947.
     """
     if not (math.isfinite(alpha) and alpha >= 0):
-        raise ValueError(f"alpha must be a finite number >= 0, got {alpha!r}")
+        raise LabError(f"alpha must be a finite number >= 0, got {alpha!r}")
     n = check_rewards(rewards, least_n=2)
     check_k(k, n)
     x = below_top(rewards)
@@ -53,7 +54,7 @@ def hybrid(
     every J_K unless lambda_ = 1, which is `subloo_weights`.
     """
     if not 0 <= lambda_ <= 1:
-        raise ValueError(f"lambda_ must be a number from 0 to 1, got {lambda_!r}")
+        raise LabError(f"lambda_ must be a number from 0 to 1, got {lambda_!r}")
     n = check_rewards(rewards)
     k = check_k(k, n, low=2)
     x = below_top(rewards)

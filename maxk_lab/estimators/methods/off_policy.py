@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.methods import ratio_sums
 from maxk_lab.estimators.methods.off_policy_centred import centred
 from maxk_lab.estimators.objectives import Objective
@@ -91,7 +92,7 @@ def _in_range(values: Tensor, k: int, dtype: torch.dtype) -> Tensor:
     found = values.to(dtype)
     if found.device.type == "cpu" and not bool(torch.isfinite(found).all()):
         left = "float64" if not bool(torch.isfinite(values).all()) else str(dtype).split(".")[1]
-        raise ValueError(
+        raise LabError(
             f"the products of K = {k} ratios leave the range of {left}: the two policies are "
             "too far apart"
         )
@@ -170,7 +171,7 @@ def checked_k(k: int, n: int, baseline: str) -> int:
     Raises `ValueError` for an unknown baseline and for a K that it cannot have with n samples.
     """
     if baseline not in OFF_POLICY_BASELINES:
-        raise ValueError(
+        raise LabError(
             f"baseline must be one of {', '.join(OFF_POLICY_BASELINES)}, got {baseline!r}"
         )
     fewer = OFF_POLICY_BASELINES[baseline].fewer
@@ -186,7 +187,7 @@ def _checked(ratios: Tensor, rewards: Tensor) -> Tensor:
     """
     check_rewards(ratios, "ratios")
     if ratios.shape != rewards.shape:
-        raise ValueError(
+        raise LabError(
             f"ratios must have the shape of rewards {list(rewards.shape)}, got {list(ratios.shape)}"
         )
     own = ratios.detach().double()
@@ -194,5 +195,5 @@ def _checked(ratios: Tensor, rewards: Tensor) -> Tensor:
     if own.device.type != "cpu":
         return torch.where(fine, own, torch.nan)
     if not bool(fine.all()):
-        raise ValueError(f"ratios must be positive and finite, got {own[~fine][0].item()}")
+        raise LabError(f"ratios must be positive and finite, got {own[~fine][0].item()}")
     return own

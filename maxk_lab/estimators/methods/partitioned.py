@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.methods.maxk import BaselineFunction
 from maxk_lab.estimators.ranks import derived
 from maxk_lab.estimators.validation import check_k, check_rewards
@@ -28,14 +29,14 @@ def partitioned(
     Source: PKPO, arXiv 2505.15201, Figure 4.
     """
     if baseline not in ("none", "loo"):
-        raise ValueError(f"baseline must be none or loo, got {baseline!r}")
+        raise LabError(f"baseline must be none or loo, got {baseline!r}")
     n = check_rewards(rewards)
     k = check_k(k, n)
     groups = n // k
     if n % k:
-        raise ValueError(f"k must be a divisor of n = {n}, got {k}")
+        raise LabError(f"k must be a divisor of n = {n}, got {k}")
     if baseline == "loo" and groups < 2:
-        raise ValueError(f"k must be at most n / 2 = {n / 2:g} for loo, got {k}")
+        raise LabError(f"k must be at most n / 2 = {n / 2:g} for loo, got {k}")
     # Each maximum is one sample of an ordinary mean over the groups.
     best = rewards.detach().reshape(*rewards.shape[:-1], groups, k).amax(-1)
     rule_of = derived.centred if baseline == "loo" else derived.score

@@ -13,6 +13,7 @@ import math
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.methods.maxk import BaselineFunction
 from maxk_lab.estimators.ranks import derived, maximum
 from maxk_lab.estimators.ranks.gaps import apply_rule, result_dtype, sort_rewards
@@ -38,7 +39,7 @@ def grpo(
     arXiv 2402.03300.
     """
     if not (math.isfinite(eps) and eps >= 0):
-        raise ValueError(f"eps must be a finite number >= 0, got {eps!r}")
+        raise LabError(f"eps must be a finite number >= 0, got {eps!r}")
     n = check_rewards(rewards, least_n=2)
     x = below_top(rewards)
     centred = x - x.mean(-1, keepdim=True)
@@ -84,10 +85,10 @@ def grpo_passk(
     "none" does not. Equal best rewards give 0. verl multiplies both by 1/n, which is left out here.
     """
     if norm not in ("std", "none"):
-        raise ValueError(f"norm must be std or none, got {norm!r}")
+        raise LabError(f"norm must be std or none, got {norm!r}")
     n = check_rewards(rewards, least_n=2)
     if check_k(k, n) != n:
-        raise ValueError(f"k must be n = {n}, got {k!r}")
+        raise LabError(f"k must be n = {n}, got {k!r}")
     rule = derived.subloo(n, n, None, rewards.device)
     if norm == "none":
         return apply_rule(rule, rewards, stable_sort=stable_sort)

@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar, cast
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.validation import check_k
 
 _BLOCK = 256
@@ -103,7 +104,7 @@ def maxk_reward_weights(n: int, k: int, *, device: torch.device | str = "cpu") -
     Source: PKPO, arXiv 2505.15201, Theorem 1.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"n must be an integer with n >= 1, got {n!r}")
+        raise LabError(f"n must be an integer with n >= 1, got {n!r}")
     return rank_weights(n, check_k(k, n), torch.device(device)).clone()
 
 

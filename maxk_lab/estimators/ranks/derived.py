@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.ranks import l_statistic, maximum
 from maxk_lab.estimators.ranks.combinatorics import cached
@@ -45,7 +46,7 @@ def _primitive(
 
     def rule(n: int, k: int, objective: Objective | None, device: torch.device) -> Rule:
         if objective is not None and objective.k != k:
-            raise ValueError(f"objective must be one of k = {k} rewards, got {objective.name}")
+            raise LabError(f"objective must be one of k = {k} rewards, got {objective.name}")
         if objective is None or objective.is_max:
             return of_maximum(n, k, device)
         return of_any(n, objective, device)

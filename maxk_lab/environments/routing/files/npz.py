@@ -20,17 +20,20 @@ def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shape of every array. Raises `LabError` for what is no npz file of numbers."""
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > MOST_BYTES:
-                raise LabError(f"{path} unpacks to more than {MOST_BYTES:,} bytes")
-            return {
-                entry.filename.removesuffix(".npy"): _shape(archive.open(entry), entry.file_size)
-                for entry in archive.infolist()
-            }
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+            if unpacked <= MOST_BYTES:
+                return {
+                    entry.filename.removesuffix(".npy"): _shape(
+                        archive.open(entry), entry.file_size
+                    )
+                    for entry in archive.infolist()
+                }
     except (OSError, ValueError, EOFError, RuntimeError, NotImplementedError) as error:
         reason = shortened(str(error), 200)
         raise LabError(f"{path} is no npz file of numbers: {reason}") from error
     except (zipfile.BadZipFile, zlib.error, RecursionError, SyntaxError) as error:
         raise LabError(f"{path} is no npz file of numbers: it is damaged") from error
+    raise LabError(f"{path} unpacks to more than {MOST_BYTES:,} bytes")
 
 
 def _shape(file: IO[bytes], there: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import RefusedError
 from maxk_lab.files import open_regular, read_regular, write_atomically
 from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
 from maxk_lab.sweeps.run.shards.archive import SUFFIX, Archive, Stamp, stamp
@@ -64,7 +64,7 @@ class Cells:
     def ids(self) -> list[str]:
         """Look at the folder, and return the ids of all cells with a record, sorted.
 
-        Raises `LabError` where it cannot be listed.
+        Raises `RefusedError` where it cannot be listed.
         """
         self._look()
         return sorted(self._loose | self._packed.keys())
@@ -151,7 +151,7 @@ class Cells:
         return self._packed[cell_id]
 
     def _look(self) -> None:
-        """Take in what the folder holds. Raises `LabError` where it cannot be listed."""
+        """Take in what the folder holds. Raises `RefusedError` where it cannot be listed."""
         self._marked = self._mark()
         for _ in range(_ATTEMPTS):
             self._loose, shards = self._listed()
@@ -184,7 +184,7 @@ class Cells:
         except FileNotFoundError:
             return set(), set()
         except OSError as error:
-            raise LabError(
+            raise RefusedError(
                 f"the records of {self.folder.parent} cannot be listed: {error}"
             ) from error
         records = {one.removesuffix(RECORD) for one in names if one.endswith(RECORD)}
