@@ -24,6 +24,7 @@ ALLOWED = {
     "training": {"environments", "policies", "estimators"},
     "sweeps": {"environments", "policies", "estimators", "statistics"},
     "report": {"sweeps", "estimators", "statistics"},
+    "results": {"sweeps", "report", "statistics"},
     "tracking": {"sweeps", "report"},
     "studies": {
         "tracking",
@@ -35,11 +36,11 @@ ALLOWED = {
         "estimators",
         "statistics",
     },
-    "cli": {"sweeps", "report", "tracking", "environments", "policies", "estimators"},
+    "cli": {"sweeps", "report", "results", "tracking", "environments", "policies", "estimators"},
 }
 # Rooms that know the kinds of studies by their rows alone, but for packages some of whose public
 # names are a kind's.
-FRAME = ("sweeps", "report", "tracking", "cli")
+FRAME = ("sweeps", "report", "results", "tracking", "cli")
 FRONTS = (
     "sweeps/__init__.py",
     "report/__init__.py",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from maxk_lab.report.document import Chapter
     from maxk_lab.report.model import Summary
     from maxk_lab.report.recommendation import Question, Recommendation
-    from maxk_lab.report.rows import PooledRow, Rows
+    from maxk_lab.report.rows import Measured, PooledRow, Rows
     from maxk_lab.report.verdicts import Judged
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record
@@ -34,6 +34,16 @@ class RowsPart(Protocol):
         """Return the rows of the planned cells of this kind, with intervals at `level`.
 
         `done` has the finished records by the id of their cell.
+        """
+
+
+class MeasuredPart(Protocol):
+    """The module `measured`: the numbers of a row by their names."""
+
+    def measured(self, row: Any) -> Mapping[str, Measured]:
+        """Return every number that has an interval or is exact, as tables of the report have it.
+
+        One without a value has its reason; a row without any has none of them.
         """
 
 
@@ -74,4 +84,4 @@ class RecommendPart(Protocol):
 
 
 # The modules of a kind, for mypy to compare with the protocols.
-ReportParts = tuple[RowsPart, SectionPart, FiguresPart, ClaimsPart]
+ReportParts = tuple[RowsPart, MeasuredPart, SectionPart, FiguresPart, ClaimsPart]

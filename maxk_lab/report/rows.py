@@ -6,6 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.measures import Better
+
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
@@ -32,6 +35,19 @@ class PooledRow:
         if self.all_finished:
             return ""
         return f"incomplete: {len(self.finished)} of {len(self.cells)} seeds finished"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number of a row: its interval, its unit, and the side on which it is better.
+
+    `of_pair` says that it compares the row with another of its run already.
+    """
+
+    interval: Interval
+    unit: str = ""
+    better: Better = ""
+    of_pair: bool = False
 
 
 RowType = TypeVar("RowType", bound=PooledRow, covariant=True)

@@ -70,7 +70,7 @@ def summarise_records(
             name: part.pool(of_kind.get(name, []), done, level=level, alpha=alpha)
             for name, part in parts.items()
         }
-    without = _without_record(
+    without = without_record(
         [cell["id"] for cell in cells if cell["id"] not in by_id], damaged, set(stale)
     )
     return Summary(
@@ -98,10 +98,10 @@ def summarise_records(
     )
 
 
-def _without_record(
+def without_record(
     ids: Sequence[str], damaged: Mapping[str, str], stale: Collection[str]
 ) -> dict[str, list[str]]:
-    """The cells without a record to use, by what became of it."""
+    """The cells of these without a record to use, by what became of it."""
     found: dict[str, list[str]] = {"damaged": [], "stale": [], "missing": []}
     for one in ids:
         found["damaged" if one in damaged else "stale" if one in stale else "missing"].append(one)

@@ -46,6 +46,9 @@ LEAST_INSTANCES = 16
 # these. A larger share would be worse: samples whose tail is missing look well carried.
 LEAST_SHARE = 1 / 5
 
+# The question of an interval of a number that no sample goes into.
+EXACT = "exact"
+
 # A norm that a measure divides by → why it is undefined where that cannot be told from zero.
 _NORMS = {
     "truth": "the norm of the gradient it is judged against cannot be told from zero",
@@ -58,8 +61,8 @@ class Interval:
     """A point estimate with its two-sided interval; NaN has a reason, `high` may be infinite.
 
     `question` tells what the interval is about: these instances, instances like these, or seeds;
-    empty where the value has its own. A `reason` beside a known interval tells why it is not about
-    what was asked for.
+    `EXACT` where nothing is random, empty where the value has its own. A `reason` beside a known
+    interval tells why it is not about what was asked for.
     """
 
     value: float
@@ -98,6 +101,11 @@ class Interval:
 def undefined(level: float, reason: str) -> Interval:
     """An interval that does not exist, with the reason."""
     return Interval(float("nan"), float("nan"), float("nan"), level, reason)
+
+
+def exactly(value: float) -> Interval:
+    """The interval of a number that is computed, not measured: it ends at the number itself."""
+    return Interval(value, value, value, 1.0, question=EXACT)
 
 
 def interval(

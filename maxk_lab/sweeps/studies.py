@@ -3,20 +3,22 @@
 A kind is a package that holds the same modules under the same names. Nothing outside imports them:
 they are found through the row and loaded when they are used, so that planning imports no torch and
 reporting no trainer. The signatures stand in `maxk_lab.sweeps.parts` (schema, plan, checks,
-worker), `maxk_lab.report.parts` (rows, section, figures, claims) and `maxk_lab.tracking.payload`.
+worker), `maxk_lab.report.parts` (rows, measured, section, figures, claims) and
+`maxk_lab.tracking.payload`.
 
-| module    | names that the frame looks up in it                                                  |
-|-----------|--------------------------------------------------------------------------------------|
-| `schema`  | `Study`, the pydantic model of the block in a sweep file, an `AnyStudy`              |
-| `plan`    | `units(study, seeds, found)`: the work; `left_out(study, environment)`               |
-| `checks`  | `check(block, resolved, found, source)`: conditions on the block beyond its shape    |
-| `worker`  | `measure(unit, cells, *, cache, event)`: the metrics or the exception of every cell  |
-| `kept`    | `kept(unit, cells)`: the files of the cache that a unit can use; need not be there   |
-| `rows`    | `key(cell)`, `pool(cells, done, *, level, alpha)`: records pooled to rows            |
-| `section` | `chapter(found, summary)`: the part of the report that the kind fills                |
-| `figures` | `figures(found, summary)`: the figures that it draws                                 |
-| `claims`  | `judge(claim, met, alpha)`: verdicts on the claims that speak of its rows            |
-| `payload` | `metrics(record)`, `tables(records)`: all that a tracker is sent                     |
+| module     | names that the frame looks up in it                                                 |
+|------------|-------------------------------------------------------------------------------------|
+| `schema`   | `Study`, the pydantic model of the block in a sweep file, an `AnyStudy`             |
+| `plan`     | `units(study, seeds, found)`: the work; `left_out(study, environment)`              |
+| `checks`   | `check(block, resolved, found, source)`: conditions on the block beyond its shape   |
+| `worker`   | `measure(unit, cells, *, cache, event)`: the metrics or the exception of every cell |
+| `kept`     | `kept(unit, cells)`: the files of the cache that a unit can use; need not be there  |
+| `rows`     | `key(cell)`, `pool(cells, done, *, level, alpha)`: records pooled to rows           |
+| `measured` | `measured(row)`: the numbers of a row by their names, with their intervals          |
+| `section`  | `chapter(found, summary)`: the part of the report that the kind fills               |
+| `figures`  | `figures(found, summary)`: the figures that it draws                                |
+| `claims`   | `judge(claim, met, alpha)`: verdicts on the claims that speak of its rows           |
+| `payload`  | `metrics(record)`, `tables(records)`: all that a tracker is sent                    |
 
 The kinds of the package hold more of one name: `record` with `Metrics`, the content of a finished
 record for reading, and `columns` of their rows.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.statistics.measures.of_gradients import OF_GRADIENTS
 from maxk_lab.statistics.measures.of_other_studies import OF_OBJECTIVES, OF_WEIGHTS
+from maxk_lab.statistics.measures.row import Better as Better
 from maxk_lab.statistics.measures.row import MeasureRow as MeasureRow
 from maxk_lab.statistics.measures.row import Question as Question
 

@@ -11,6 +11,8 @@ from maxk_lab.ranges import ANYWHERE, Range
 # These stay, and their trajectories are random; or they are random themselves.
 Question = Literal["these instances", "instances like these"]
 Source = Literal["moments", "groups", "units", "cell"]
+# The side on which a number is better; some have none.
+Better = Literal["", "lower", "higher"]
 ANY_CLAIM = ("equals", "order", "ratio")
 _LACKING = {
     "behaviour": "is measured with a behaviour policy only: "
@@ -39,6 +41,7 @@ class MeasureRow(Row):
     source: Source = "moments"
     heading: str = ""
     unit: str = ""
+    better: Better = ""
     group: str = ""
     # The kinds of claims that may name it; figures take what a ratio may compare.
     claims: tuple[str, ...] = ANY_CLAIM

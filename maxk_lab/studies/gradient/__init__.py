@@ -10,8 +10,16 @@ if TYPE_CHECKING:
     _kept: Kept = kept
 
     from maxk_lab.report.parts import RecommendPart, ReportParts
-    from maxk_lab.studies.gradient import claims, figures, payload, recommend, rows, section
+    from maxk_lab.studies.gradient import (
+        claims,
+        figures,
+        measured,
+        payload,
+        recommend,
+        rows,
+        section,
+    )
     from maxk_lab.tracking.payload import PayloadPart
 
-    _told: tuple[ReportParts, PayloadPart] = ((rows, section, figures, claims), payload)
+    _told: tuple[ReportParts, PayloadPart] = ((rows, measured, section, figures, claims), payload)
     _recommending: RecommendPart = recommend

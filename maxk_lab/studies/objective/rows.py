@@ -64,6 +64,14 @@ class ObjectiveRow(PooledRow):
         """The curves without repeats: one, unless the seed changes the environment."""
         return tuple(dict.fromkeys(self.curves.values()))
 
+    @property
+    def no_optimum(self) -> str:
+        """The reason why the row has no one optimum; empty where it has."""
+        if self.unfinished:
+            return self.unfinished
+        reasons = dict.fromkeys(curve.reason for curve in self.distinct if curve.reason)
+        return "; ".join(reasons) or ("the seeds differ" if len(self.distinct) > 1 else "")
+
 
 def key(cell: Mapping[str, Any]) -> ObjectiveKey:
     """The row that a cell belongs to; its label leaves out the parameter along the curve."""

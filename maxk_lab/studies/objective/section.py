@@ -62,7 +62,7 @@ def record(row: ObjectiveRow) -> dict[str, Any]:
         }
         for seed, curve in row.curves.items()
     }
-    flat["undefined"] = {"optimum": reason} if (reason := _reason(row)) else {}
+    flat["undefined"] = {"optimum": reason} if (reason := row.no_optimum) else {}
     return flat
 
 
@@ -89,13 +89,6 @@ def _between(rows: Sequence[ObjectiveRow]) -> str:
     return f" between {points[0]:g} and {points[-1]:g}" if points else ""
 
 
-def _reason(row: ObjectiveRow) -> str:
-    if row.unfinished:
-        return row.unfinished
-    reasons = dict.fromkeys(curve.reason for curve in row.distinct if curve.reason)
-    return "; ".join(reasons) or ("the seeds differ" if len(row.distinct) > 1 else "")
-
-
 def _measure(name: str, get: Callable[[Curve], float]) -> Column:
     def text(row: ObjectiveRow) -> str:
         values = [get(curve) for curve in row.distinct] if row.all_finished else []
@@ -105,7 +98,7 @@ def _measure(name: str, get: Callable[[Curve], float]) -> Column:
         return " to ".join(ends)
 
     def values(row: ObjectiveRow) -> Mapping[str, Any]:
-        return {name: None if _reason(row) else get(row.distinct[0])}
+        return {name: None if row.no_optimum else get(row.distinct[0])}
 
     return Column(MEASURES.get(name).heading, text, values, numeric=True)
 

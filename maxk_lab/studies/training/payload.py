@@ -10,8 +10,8 @@ from maxk_lab.fields import Numbers
 from maxk_lab.statistics.seeds.over_seeds import floats
 from maxk_lab.studies.training import record as content
 from maxk_lab.studies.training.curves import Evaluations, Final
+from maxk_lab.studies.training.ending.gap import gap
 from maxk_lab.studies.training.ending.ways import sampled_at
-from maxk_lab.studies.training.gap import gap
 from maxk_lab.tracking.table import (
     Metrics,
     PayloadTable,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     _run: Parts = (schema, plan, checks, worker)
 
     from maxk_lab.report.parts import ReportParts
-    from maxk_lab.studies.weights import claims, figures, payload, rows, section
+    from maxk_lab.studies.weights import claims, figures, measured, payload, rows, section
     from maxk_lab.tracking.payload import PayloadPart
 
-    _told: tuple[ReportParts, PayloadPart] = ((rows, section, figures, claims), payload)
+    _told: tuple[ReportParts, PayloadPart] = ((rows, measured, section, figures, claims), payload)

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from maxk_lab.report.keys import GridKey
 from maxk_lab.report.rows import PooledRow, Rows, grouped
-from maxk_lab.statistics.measures import measures_of
+from maxk_lab.statistics.measures import MEASURES, measures_of
 from maxk_lab.studies.weights.record import Metrics
 
 if TYPE_CHECKING:
@@ -48,6 +50,13 @@ class WeightsRow(PooledRow):
     key: WeightsKey
     catalogued_unbiased: bool
     by_seed: Mapping[int, Weighed] = field(default_factory=dict, repr=False)
+
+    def pooled(self, measure: str) -> float:
+        """A measure over all seeds; NaN if a seed is missing."""
+        if not self.all_finished:
+            return math.nan
+        found = [one.measures[measure] for one in self.by_seed.values()]
+        return float(min(found) if MEASURES.get(measure).pooled == "least" else np.mean(found))
 
     @property
     def groups(self) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from maxk_lab.report.document import (
     UNDEFINED,
     Block,
@@ -21,7 +19,7 @@ from maxk_lab.report.document import (
 from maxk_lab.report.key_columns import POINT, SEEDS, setting_columns
 from maxk_lab.report.model import Summary
 from maxk_lab.report.rows import Rows, grouped
-from maxk_lab.statistics.measures import MEASURES, MeasureRow, measures_of
+from maxk_lab.statistics.measures import MeasureRow, measures_of
 from maxk_lab.studies.weights.rows import WeightsRow
 
 
@@ -47,14 +45,6 @@ def record(row: WeightsRow) -> dict[str, Any]:
     return flat
 
 
-def pooled(row: WeightsRow, measure: str) -> float:
-    """A measure over all seeds; NaN if a seed is missing."""
-    found = [one.measures[measure] for one in row.by_seed.values()]
-    if not row.all_finished:
-        return float("nan")
-    return float(min(found) if MEASURES.get(measure).pooled == "least" else np.mean(found))
-
-
 def _sheet(rows: tuple[WeightsRow, ...]) -> Sheet:
     groups = max(len(row.groups) for row in rows)
     caption = (
@@ -74,9 +64,9 @@ def _measure(measure: MeasureRow) -> Column:
     name = measure.name
 
     def values(row: WeightsRow) -> Mapping[str, Any]:
-        return {name: pooled(row, name) if row.all_finished else None}
+        return {name: row.pooled(name) if row.all_finished else None}
 
-    return Column(measure.heading, lambda row: exact(pooled(row, name)), values, numeric=True)
+    return Column(measure.heading, lambda row: exact(row.pooled(name)), values, numeric=True)
 
 
 _MEASURES = tuple(map(_measure, measures_of("weights")))

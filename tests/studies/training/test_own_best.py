@@ -14,8 +14,8 @@ from maxk_lab.report.formats.render import render
 from maxk_lab.report.verdicts import shown
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
 from maxk_lab.studies.training.claims import judge
+from maxk_lab.studies.training.ending.gap import gap
 from maxk_lab.studies.training.ending.own_best import best_on_tuning
-from maxk_lab.studies.training.gap import gap
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 POMO, BEST = ("reinforce", "group_mean", 1), ("maxk", "subloo", 8)

@@ -8,6 +8,7 @@ from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, Range
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds.over_seeds import floats, of_instances, of_means
 from maxk_lab.statistics.seeds.two_level import QUANTILES
+from maxk_lab.studies.training.ending.gap import gap
 from maxk_lab.studies.training.ending.ways import (
     EXTRAS,
     SAMPLED,
@@ -16,7 +17,6 @@ from maxk_lab.studies.training.ending.ways import (
     sampled_at,
     ways,
 )
-from maxk_lab.studies.training.gap import gap
 from maxk_lab.studies.training.record import Metrics
 from maxk_lab.studies.training.row.model import Measures, Optimum, Trained
 

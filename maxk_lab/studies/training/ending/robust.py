@@ -16,8 +16,8 @@ from maxk_lab.statistics.seeds.two_level import (
     quantile_interval,
 )
 from maxk_lab.statistics.units import Array
+from maxk_lab.studies.training.ending.gap import ROUNDING, gap
 from maxk_lab.studies.training.ending.measures import gap_range
-from maxk_lab.studies.training.gap import ROUNDING, gap
 from maxk_lab.studies.training.row.comparison import seed_pairs, why_not_paired
 from maxk_lab.studies.training.row.model import Robust, Trained, TrainingRow
 

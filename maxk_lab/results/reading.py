@@ -1,0 +1,93 @@
+"""A run as it is read for tables of its numbers: its cells, their rows, and what has no result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from maxk_lab.memory import collector_at_rest
+from maxk_lab.report.model import Summary
+from maxk_lab.report.parts import MeasuredPart, RowsPart
+from maxk_lab.report.rows import Measured, PooledRow, grouped
+from maxk_lab.report.summarise import summarise, without_record
+from maxk_lab.sweeps.plan.cells import Cell
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.record import Record
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.studies import STUDIES
+
+
+@dataclass(frozen=True)
+class ReadRun:
+    """A run with its plan: everything that a table of its numbers asks for."""
+
+    directory: RunDirectory
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of its spec. Raises `LabError` where there is no sound one."""
+        return make_plan(self.directory.spec())
+
+    @cached_property
+    def records(self) -> Mapping[str, Record]:
+        """The sound records of the planned cells by their ids, failed ones too."""
+        return {record.cell["id"]: record for record in self.directory.records(self.plan)}
+
+    def summary(self, level: float) -> Summary:
+        """Everything that its report shows, with intervals at `level`."""
+        return summarise(self.directory, self.plan, level=level)
+
+    def rows_of_cells(self, level: float) -> dict[str, PooledRow]:
+        """The row of every measured cell by its id: that of a report on its seed alone."""
+        found: dict[str, PooledRow] = {}
+        of_seeds = grouped(self._done, lambda cell: (cell.study, cell.seed))
+        with collector_at_rest():
+            for (study, _), cells in of_seeds.items():
+                part: RowsPart = STUDIES.get(study).part("rows")
+                done = {cell.id: self.records[cell.id] for cell in cells}
+                pooled = part.pool(
+                    [cell.as_dict() for cell in cells], done, level=level, alpha=1 - level
+                )
+                found |= {one: row for row in pooled.rows for one in row.cells.values()}
+        return found
+
+    @property
+    def _done(self) -> list[Cell]:
+        records = self.records
+        cells = self.plan.cells
+        return [cell for cell in cells if cell.id in records and records[cell.id].status == "done"]
+
+    @cached_property
+    def absent(self) -> dict[str, tuple[str, str]]:
+        """The state of every cell without a result, and why, by its id."""
+        records, run = self.records, self.directory
+        found = {
+            one: ("failed", last_line(record.error))
+            for one, record in records.items()
+            if record.status != "done"
+        }
+        without = [cell.id for cell in self.plan.cells if cell.id not in records]
+        stale = set(run.stale(self.plan))
+        for state, ids in without_record(without, run.damaged, stale).items():
+            found |= {one: (state, run.damaged.get(one, "")) for one in ids}
+        return found
+
+
+def last_line(error: str | None) -> str:
+    """The last line of a traceback."""
+    return (error or "no error text").strip().splitlines()[-1]
+
+
+def axes(kind: str, key: Any) -> dict[str, Any]:
+    """The place of a row: its environment, what the sweep varies, and the axes of its kind."""
+    named = {axis: getattr(key, axis) for axis in STUDIES.get(kind).axes}
+    setting = dict(getattr(key, "setting", ()))
+    return {"study": kind, "environment": key.environment, **setting, **named}
+
+
+def numbers(kind: str, row: PooledRow) -> Mapping[str, Measured]:
+    """The numbers of a row by their names."""
+    part: MeasuredPart = STUDIES.get(kind).part("measured")
+    return part.measured(row)
