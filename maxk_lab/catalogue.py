@@ -19,6 +19,8 @@ from maxk_lab.installed import entry_points, package_of
 # The largest number, and minus the smallest, that a setting may have where it says nothing else:
 # sums of squares of such numbers are still exact to many digits.
 MOST = 10**9
+# The letters from which on the beginning of a word stands for it: `env` for environment.
+SHORTEST_BEGINNING = 3
 
 
 @dataclass(frozen=True)
@@ -202,8 +204,14 @@ def imported(module: str) -> ModuleType:
 def did_you_mean(word: object, words: Iterable[str]) -> str:
     """Return " (did you mean X?)" with the one of `words` most like `word`; "" when none is near.
 
-    Nothing is like a value that is no text, or a very long one.
+    Capitals make no difference, and the beginning of one word alone stands for it. Nothing is like
+    a value that is no text, or a very long one.
     """
-    text = word if isinstance(word, str) and len(word) <= LONGEST else ""
-    found = difflib.get_close_matches(text, list(words), n=1, cutoff=0.6)
-    return f" (did you mean {found[0]}?)" if found else ""
+    text = word.lower() if isinstance(word, str) and len(word) <= LONGEST else ""
+    known = {each.lower(): each for each in words}
+    begun = [each for each in known if len(text) >= SHORTEST_BEGINNING and each.startswith(text)]
+    if text in known or len(begun) == 1:
+        found = [text] if text in known else begun
+    else:
+        found = difflib.get_close_matches(text, known, n=1, cutoff=0.6)
+    return f" (did you mean {known[found[0]]}?)" if found else ""

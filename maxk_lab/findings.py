@@ -22,6 +22,8 @@ _WORDS = {
     "model_type": "must be a mapping of keys to values",
     "model_attributes_type": "must be a mapping of keys to values",
 }
+# Keys by which other programs call what has another name here.
+MEANT = {"type": "name", "class": "name"}
 _BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("greater than", "gt"),
@@ -76,7 +78,8 @@ def one_of(given: Any, words: Iterable[str]) -> str:
 def unknown_key(key: str, known: Iterable[str]) -> str:
     """Return the sentence for a key that nothing reads."""
     known = list(known)
-    also = did_you_mean(key, known) or f"; known: {', '.join(known)}"
+    meant = MEANT.get(key)
+    also = did_you_mean(meant if meant in known else key, known) or f"; known: {', '.join(known)}"
     return f"unknown key {shown(key)}{also}"
 
 

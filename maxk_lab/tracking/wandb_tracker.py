@@ -33,6 +33,10 @@ class TrackingError(LabError):
         super().__init__(message)
 
 
+class NoKeyError(LabError):
+    """There is no API key of W&B."""
+
+
 def track(
     run: RunDirectory, mode: str, project: str | None = None, *, plan: Plan | None = None
 ) -> list[str]:
@@ -40,8 +44,9 @@ def track(
 
     `offline` writes below the run's own folder and needs no network and no key; what was written
     there before under the same id is replaced. `disabled` does nothing. `plan` is made, and
-    `project` is that of the sweep file, unless given. Raises `LabError` for an unknown mode, and
-    `TrackingError` for whatever goes wrong with W&B: the records are only read, and they stay.
+    `project` is that of the sweep file, unless given. Raises `LabError` for an unknown mode and for
+    `online` without a key, and `TrackingError` for whatever goes wrong with W&B: the records are
+    only read, and they stay.
     """
     if mode not in MODES:
         also = did_you_mean(mode, MODES)
@@ -58,9 +63,9 @@ def track(
     found = payloads(spec.name, _as_written(spec), records)
     sent: list[str] = []
     try:
-        if found:
+        if found or mode == "online":
             _set_up()
-        if found and mode == "online":
+        if mode == "online":
             _log_in()
         for payload in found:
             place = _send(
@@ -69,6 +74,8 @@ def track(
             sent.append(place)
             if mode == "offline":
                 _remove_others(run.root / "wandb", payload.run_id, Path(place).name)
+    except NoKeyError:
+        raise
     # SystemExit too: some of wandb's errors end the process.
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, LabError) else f"{type(error).__name__}: "
@@ -111,7 +118,11 @@ def _log_in() -> None:
     import wandb
 
     if not wandb.login(prompt=False, verify=True):
-        raise LabError("no API key; set WANDB_API_KEY or run: wandb login")
+        raise NoKeyError(
+            "online tracking needs an API key of W&B, and there is none: set WANDB_API_KEY or run: "
+            "wandb login; or track offline (--mode offline, or tracking: {wandb: offline} in a "
+            "sweep file), which needs no key and can be sent later"
+        )
 
 
 def _send(

@@ -181,7 +181,7 @@ def test_the_first_guess_is_near_what_was_measured(tmp_path: Path, seconds: int)
     grid = "{estimator: maxk, baseline: centred, n: 16, k: 8}"
     extras = "extras: [greedy, augmentation, multistart]"
     text = (
-        f"name: one\nseeds: 0\nenvironment: {environment}\n"
+        f"name: one\nseeds: [0]\nenvironment: {environment}\n"
         f"training: {{{steps}, evaluate: {{{evaluate}, {extras}}}, grid: {grid}}}\n"
     )
     plan = planned(tmp_path, text=text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -284,6 +285,40 @@ def test_a_tracked_run_carries_the_metrics_and_the_figures(tmp_path: Path) -> No
         "heat-map-stage0",
         "variance",
     ]
+
+
+def test_online_tracking_without_a_key_is_a_mistake_and_breaks_no_run(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Lab
+) -> None:
+    import wandb
+
+    from maxk_lab.cli.verbs import run
+    from maxk_lab.report import write
+    from maxk_lab.sweeps.run.execute import Outcome
+
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(wandb, "login", lambda **_: False)
+    monkeypatch.setattr(write, "write_figures", lambda *_: None)
+    told = lab("track", "tiny", "--mode", "online")
+    assert told.exit_code == 2
+    assert told.stderr.startswith("error: online tracking needs an API key of W&B")
+    assert "or track offline" in told.stderr
+    assert len(told.stderr.splitlines()) == 1
+
+    def measured(*_: object, **__: object) -> Outcome:
+        ids = (path.stem for path in Path("results/tiny/cells").glob("*.json"))
+        return Outcome(done=tuple(ids), failed=(), skipped=(), reused=(), seconds=1.0)
+
+    monkeypatch.setattr(run, "execute_plan", measured)
+    ran = lab("run", "tiny.yaml", "--set", "tracking.wandb=online")
+    assert ran.exit_code == 0
+    *_, summary, following = ran.stderr.splitlines()
+    assert "20 measured, 0 already done, 0 failed" in summary
+    assert "nothing was tracked (the warning says why); " in summary
+    assert following == "Next: maxk-lab report tiny"
+    assert "warning: not tracked: online tracking needs an API key of W&B" in ran.stderr
+    assert "try again with: maxk-lab track results/tiny --mode online" in ran.stderr
 
 
 def test_a_reward_function_of_the_folder_is_found_and_reporting_does_without_it(

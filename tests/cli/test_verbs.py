@@ -64,12 +64,25 @@ def test_plan_counts_cells_and_says_why_points_are_skipped(lab: Lab, sweep: str)
     result = lab("plan", sweep)
     assert result.exit_code == 0
     assert "20 cells in 2 units: 0 done, 0 failed, 20 missing" in result.stdout
+    assert "\nseeds 0, 1\n" in result.stdout
     assert "skipped: 2 grid points" in result.stdout
     assert "subloo needs 2 <= K <= n, got K = 1 and n = 8" in result.stdout
     assert "a rough guess" in result.stdout
     assert result.stderr == "Next: maxk-lab run tiny.yaml\n"
     elsewhere = lab("plan", "tiny.yaml", "--results", "my results")
     assert elsewhere.stderr == "Next: maxk-lab run tiny.yaml --results 'my results'\n"
+
+
+def test_a_number_of_seeds_is_a_count_and_the_plan_names_them(lab: Lab, sweep: str) -> None:
+    counted = lab("plan", sweep, "--set", "seeds=2")
+    assert counted.stdout == lab("plan", sweep).stdout
+    assert "\nseed 2\n" in lab("plan", sweep, "--set", "seeds=[2]").stdout
+    many = lab("plan", sweep, "--set", "seeds=40").stdout
+    assert "\nseeds 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …, 39, 40 of them\n" in many
+    assert json.loads(lab("plan", sweep, "--set", "seeds=3", "--json").stdout)["seeds"] == [0, 1, 2]
+    refused = lab("plan", sweep, "--set", "seeds=0")
+    assert refused.exit_code == 2
+    assert "--set:1:7: seeds: must be how many seeds" in " ".join(refused.stderr.split())
 
 
 def test_plan_as_json_has_every_cell_and_stdout_is_json_alone(lab: Lab, sweep: str) -> None:
@@ -224,7 +237,12 @@ def test_plan_tells_repeats_in_one_line_per_estimator(
 
 
 def test_plan_tells_what_is_varied(lab: Lab, sweep: str) -> None:
-    vary = ["--set", "vary={environment.arms: [4, 8], policy.init_std: [0.5]}", "--set", "seeds=0"]
+    vary = [
+        "--set",
+        "vary={environment.arms: [4, 8], policy.init_std: [0.5]}",
+        "--set",
+        "seeds=[0]",
+    ]
     text = lab("plan", sweep, *vary).stdout
     assert "20 cells in 2 units" in text
     for arms in (4, 8):

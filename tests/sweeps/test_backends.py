@@ -159,7 +159,7 @@ def cellar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("cellar")
 def test_a_backend_of_another_package_measures_a_sweep(small: str, tmp_path: Path) -> None:
-    chosen = ["execution.backend=cellar", "execution.depth=3", "seeds=0"]
+    chosen = ["execution.backend=cellar", "execution.depth=3", "seeds=[0]"]
     spec = load_spec(small, chosen)
     run = RunDirectory(tmp_path / "run")
     assert len(execute(make_plan(spec), run).done) == 4

@@ -17,7 +17,7 @@ from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.tracking.payload import payloads
-from maxk_lab.tracking.wandb_tracker import TrackingError, track
+from maxk_lab.tracking.wandb_tracker import NoKeyError, TrackingError, track
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
@@ -307,7 +307,11 @@ def test_online_without_a_key_asks_nobody(run, monkeypatch, tmp_path):
 
     monkeypatch.setattr(wandb, "login", lambda *, prompt, verify: prompt)
     monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("started without a key"))
-    with pytest.raises(TrackingError, match="0 of 2 runs sent: no API key; set WANDB_API_KEY"):
+    with pytest.raises(NoKeyError, match=r"needs an API key of W&B, .* set WANDB_API_KEY or run"):
+        track(run, "online")
+    for path in run.cells_path.iterdir():
+        path.unlink()
+    with pytest.raises(NoKeyError):
         track(run, "online")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import RunDirectory
 
 STATUSES = ("done", "failed", "missing")
+MOST_SEEDS_TOLD = 12
 
 
 def plan(
@@ -88,6 +89,7 @@ def _as_json(
     effort = effort_left(planned, directory, state, jobs)
     return {
         "name": directory.name,
+        "seeds": list(planned.spec.seeds),
         "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in planned.cells],
         "skipped": runs.skipped_as_json(planned.skipped),
         "stale": directory.stale(planned),
@@ -150,11 +152,21 @@ def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory,
     out = console()
     counts = ", ".join(f"{_count(state, status, planned.cells)} {status}" for status in STATUSES)
     out.print(f"\n{len(state)} cells in {len(planned.units)} units: {counts}")
+    out.print(_seeds(planned.spec.seeds))
     stale = directory.stale(planned)
     if stale:
         out.print(f"{len(stale)} stale records of an earlier spec or version; they are not used")
     if _count(state, "missing", planned.cells):
         out.print(effort_left(planned, directory, state, jobs).sentence())
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    """Return a text such as `seeds 0, 1, 2`; of very many the first and the last."""
+    told = [str(seed) for seed in seeds]
+    if len(told) > MOST_SEEDS_TOLD:
+        told[MOST_SEEDS_TOLD - 1 : -1] = ["…"]
+        told.append(f"{len(seeds):,} of them")
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(told)}"
 
 
 def _describe(unit: Unit) -> str:

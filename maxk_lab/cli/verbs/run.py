@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.run.execute import Outcome
     from maxk_lab.sweeps.run.records import RunDirectory
 
+NOTHING_TRACKED = "nothing was tracked (the warning says why)"
 Only = Annotated[
     str | None,
     typer.Option(
@@ -99,13 +100,13 @@ under other seeds
         retry_failed=retry_failed,
         detach=detach,
     )
-    tracked = _track(plan, directory, last=outcome.last) if outcome.done else []
+    tracked, lost = _track(plan, directory, last=outcome.last) if outcome.done else ([], "")
     if json:
         emit_json(_as_json(directory, outcome, tracked))
     if detach and outcome.missing:
         _say_detached(outcome, directory, results, again)
     else:
-        _conclude(outcome, directory, results, again)
+        _conclude(outcome, directory, results, again, lost)
 
 
 def _on_jobs(directory: RunDirectory, results: Path) -> list[str]:
@@ -123,40 +124,44 @@ def _say_detached(outcome: Outcome, directory: RunDirectory, results: Path, agai
     say(f"To wait for them and see their progress: {again}")
 
 
-def _track(plan: Plan, directory: RunDirectory, *, last: bool) -> list[str]:
+def _track(plan: Plan, directory: RunDirectory, *, last: bool) -> tuple[list[str], str]:
     """Send the records to W&B as the sweep says. Nothing that goes wrong there fails the sweep.
 
+    Return the places that were written, and what the last words on the run are to say was lost.
     Where several processes work in a run, the last one does it.
     """
     tracking = plan.spec.tracking
     if tracking.wandb == "disabled":
-        return []
+        return [], ""
+    again = f"maxk-lab track {shlex.quote(str(directory.root))} --mode {tracking.wandb}"
     if not last:
         say(
             "Not sent to W&B: another process still works in this run, and sends all when it ends; "
-            f"or do so with: maxk-lab track {shlex.quote(str(directory.root))}"
+            f"or do so with: {again}"
         )
-        return []
+        return [], ""
     from maxk_lab.report.write import write_figures
     from maxk_lab.tracking.wandb_tracker import TrackingError, track
 
     say("Drawing the figures and sending the records to W&B")
     try:
         write_figures(directory, plan)
-        return track(directory, tracking.wandb, tracking.project, plan=plan)
+        return track(directory, tracking.wandb, tracking.project, plan=plan), ""
     except TrackingError as error:
         warn(f"not tracked: {error}")
-        return error.sent
+        return error.sent, "tracked in part only" if error.sent else NOTHING_TRACKED
     except Exception as error:
-        warn(
-            f"not tracked: {first_line(error)}; "
-            f"try again with: maxk-lab track {shlex.quote(str(directory.root))}"
-        )
-        return []
+        warn(f"not tracked: {first_line(error)}; try again with: {again}")
+        return [], NOTHING_TRACKED
 
 
-def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, again: str) -> None:
-    """Say what was done, then the next command. Exits with 1 when cells failed or are missing."""
+def _conclude(
+    outcome: Outcome, directory: RunDirectory, results: Path, again: str, lost: str
+) -> None:
+    """Say what was done, then the next command. Exits with 1 when cells failed or are missing.
+
+    `lost` says what went wrong beside the measuring.
+    """
     others = set(outcome.elsewhere)
     mine = sum(cell_id not in others for cell_id in outcome.done)
     counts = [f"{mine} measured", f"{len(outcome.reused)} already done"]
@@ -165,6 +170,8 @@ def _conclude(outcome: Outcome, directory: RunDirectory, results: Path, again: s
     counts.append(f"{len(outcome.failed)} failed")
     if outcome.skipped:
         counts.append(f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)")
+    if lost:
+        counts.append(lost)
     say(
         f"{directory.name}: {', '.join(counts)}; {duration(outcome.seconds)}; "
         f"records in {directory.root}"

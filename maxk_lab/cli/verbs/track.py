@@ -31,7 +31,8 @@ def track(
 ) -> None:
     """Send a run's finished records to Weights & Biases (again).
 
-    Exits with 1 when that fails; the records are only read.
+    Exits with 1 when that fails, and with 2 where online tracking lacks an API key; the records
+    are only read.
 
     \b
     [bold]maxk-lab track tsp_sweep --mode online[/bold]

@@ -78,7 +78,7 @@ def _policy(given: Mapping[str, Any], row: EnvironmentRow, source: Source) -> di
         source.add(("policy", "name"), str(error))
         return {}
     own = {key: value for key, value in given.items() if key != "name"}
-    parsed = _parse(own, known, ("policy",), source, also=("checkpoint",))
+    parsed = _parse(own, known, ("policy",), source, also=("name", "checkpoint"))
     name = {key: value for key, value in given.items() if key == "name"}
     return row.written(name | parsed)
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.fields import GroupSize, Model, NotNegative, OneOrMore, Seed, WholeNumber, distinct
+from maxk_lab.fields import GroupSize, Model, NotNegative, OneOrMore, WholeNumber, distinct
 from maxk_lab.findings import one_of
 from maxk_lab.statistics.measures import claimable
 
@@ -57,7 +57,6 @@ EqualMeasure = Annotated[str, AfterValidator(_claimable_by("equals"))]
 OrderedMeasure = Annotated[str, AfterValidator(_claimable_by("order"))]
 EstimatorName = Annotated[str, AfterValidator(_canonical(choose_estimator))]
 BaselineName = Annotated[str, AfterValidator(_canonical(choose_baseline))]
-Seeds = Annotated[OneOrMore[Seed], AfterValidator(distinct)]
 Distinct = Annotated[OneOrMore[WholeNumber], AfterValidator(distinct)]
 Distances = Annotated[OneOrMore[NotNegative], AfterValidator(distinct)]
 # A value that a YAML file can give a parameter: true and false are no numbers.

@@ -18,7 +18,8 @@ from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import Source, read_source
 from maxk_lab.sweeps.spec.studies import check_studies
 from maxk_lab.sweeps.spec.text.layers import NO_CHOICE, Choice, resolve_execution
-from maxk_lab.sweeps.spec.text.overrides import apply_overrides, shift_seeds
+from maxk_lab.sweeps.spec.text.overrides import apply_overrides
+from maxk_lab.sweeps.spec.text.seeds import resolve_seeds
 from maxk_lab.sweeps.spec.variation import resolve_vary, variants
 
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
@@ -40,7 +41,7 @@ def load_spec(
     """
     source = read_source(path)
     apply_overrides(source, list(overrides))
-    shift_seeds(source, seeds_shifted_by)
+    resolve_seeds(source, seeds_shifted_by)
     resolve_files(source)
     resolve_execution(source, choice)
     parts = read_parts(source)

@@ -11,8 +11,9 @@ from maxk_lab.errors import shown
 from maxk_lab.fields import Model, OneOrMore
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 from maxk_lab.sweeps.spec.execution import Execution
-from maxk_lab.sweeps.spec.fields import AnyStudy, Seeds
+from maxk_lab.sweeps.spec.fields import AnyStudy
 from maxk_lab.sweeps.spec.figures import Figure
+from maxk_lab.sweeps.spec.text.seeds import Seeds
 from maxk_lab.sweeps.studies import STUDIES
 
 WANDB_MODES = ("offline", "online", "disabled")

@@ -16,7 +16,7 @@ from maxk_lab.errors import LabError
 
 SWEEP = """\
 name: given
-seeds: 0
+seeds: [0]
 environment: {name: tsp, num_loc: 5}
 training:
   steps: 2

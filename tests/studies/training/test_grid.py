@@ -37,7 +37,7 @@ claims:
 """
 SIMPLE = """\
 name: simple
-seeds: 0
+seeds: [0]
 environment: {name: bandit, arms: 4}
 training:
   batch: 16
@@ -124,7 +124,7 @@ def test_what_two_entries_have_is_measured_once(write: Write) -> None:
         rest = {"training": "", "gradient": "pool: 16, instances: 2, ", "weights": ""}[study]
         given = grid if study == "training" else grid.replace(", with: {start: iid}", "")
         text = (
-            f"name: s\nseeds: 0\nenvironment: {{name: bandit}}\n{study}: {{{rest}grid: {given}}}\n"
+            f"name: s\nseeds: 1\nenvironment: {{name: bandit}}\n{study}: {{{rest}grid: {given}}}\n"
         )
         plan = plan_of(write(text))
         assert [(cell.baseline, cell.k) for cell in plan.cells] == [
@@ -139,7 +139,7 @@ def test_what_two_entries_have_is_measured_once(write: Write) -> None:
 
 def test_a_list_of_objectives(write: Write) -> None:
     text = (
-        "name: s\nseeds: 0\nenvironment: {name: bandit}\n"
+        "name: s\nseeds: [0]\nenvironment: {name: bandit}\n"
         "objective: {parameter: environment.reward_shift, from: 0, to: 1, grid: "
         "[{estimator: maxk, k: [1, 2]}, {estimator: 'top_m[1]', k: 2}]}\n"
     )
@@ -321,7 +321,7 @@ def test_estimators_without_a_k_have_no_schedule_of_it(write: Write) -> None:
 )
 def test_multistart_is_refused_where_unbiasedness_is_at_stake(write: Write, study: str) -> None:
     grid = "grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
-    (problem,) = problems(write(f"name: s\nseeds: 0\nenvironment: {{name: tsp}}\n{study}{grid}"))
+    (problem,) = problems(write(f"name: s\nseeds: [0]\nenvironment: {{name: tsp}}\n{study}{grid}"))
     said = (
         "start: is a setting of training studies: multistart forces the first actions, "
         "so that its samples are not i.i.d. and no claim of unbiasedness can be made of them"

@@ -16,7 +16,7 @@ from maxk_lab.sweeps.plan.needs import largest_need, size
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
 
-HEAD = "name: large\nseeds: 0\n"
+HEAD = "name: large\nseeds: [0]\n"
 TSP = HEAD + "environment: {name: tsp, num_loc: 20}\n"
 GRADIENT = HEAD + "environment: {name: gaussian, dim: 100}\ngradient:\n"
 GRID = "grid: {estimator: maxk, baseline: none, n: 4, k: 2}"

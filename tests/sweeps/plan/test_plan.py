@@ -22,7 +22,7 @@ def test_cells_of_a_seed_and_stage_share_a_unit(small: str) -> None:
 
 
 def test_a_cell_says_all_it_means(small: str) -> None:
-    cell = plan_of(small, "seeds=7", "gradient.stages=3").cells[0].as_dict()
+    cell = plan_of(small, "seeds=[7]", "gradient.stages=3").cells[0].as_dict()
     identity = cell.pop("id")
     assert content_hash(cell) == identity
     assert cell == {
@@ -89,7 +89,7 @@ def test_warm_up_matters_only_where_there_is_one(small: str) -> None:
     plain, changed = (
         {
             cell.stage: cell.id
-            for cell in plan_of(small, "seeds=0", "gradient.stages=[0, 1]", *more).cells
+            for cell in plan_of(small, "seeds=[0]", "gradient.stages=[0, 1]", *more).cells
         }
         for more in ([], ["gradient.warmup.clip=2"])
     )
@@ -109,7 +109,9 @@ def test_skipped_points_say_why(small: str) -> None:
 
 def test_points_of_one_meaning_run_once(small: str) -> None:
     plan = plan_of(
-        small, "seeds=0", "gradient.grid={estimator: reinforce, baseline: centred, n: 4, k: [2, 3]}"
+        small,
+        "seeds=[0]",
+        "gradient.grid={estimator: reinforce, baseline: centred, n: 4, k: [2, 3]}",
     )
     assert [(cell.estimator, cell.k) for cell in plan.cells] == [("reinforce", 1)]
     assert [str(skipped) for skipped in plan.skipped] == [
@@ -117,7 +119,7 @@ def test_points_of_one_meaning_run_once(small: str) -> None:
         "baseline=centred n=4 k=1"
     ]
     spelled = plan_of(
-        small, "seeds=0", "gradient.grid.baseline=[affine, 'affine[0.50]']", "gradient.grid.n=4"
+        small, "seeds=[0]", "gradient.grid.baseline=[affine, 'affine[0.50]']", "gradient.grid.n=4"
     )
     assert [cell.baseline for cell in spelled.cells] == ["affine[0.5]"]
     assert len(spelled.skipped) == 1

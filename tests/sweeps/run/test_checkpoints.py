@@ -177,7 +177,7 @@ def test_every_study_begins_with_the_checkpoint(saved: Path, write: Write) -> No
     }
     torch.save({"policy": settled}, "settled.pt")
     plan = plan_of(
-        write(HEAD + WEIGHTS + TRAINING + GRADIENT), "policy.checkpoint=settled.pt", "seeds=0"
+        write(HEAD + WEIGHTS + TRAINING + GRADIENT), "policy.checkpoint=settled.pt", "seeds=[0]"
     )
     units = {
         unit.study: unit_of(plan, number) for number, unit in reversed(list(enumerate(plan.units)))
@@ -198,7 +198,7 @@ def test_the_last_checkpoint_of_a_training_is_the_policy_of_a_gradient_study(
     saved: Path, write: Write
 ) -> None:
     """Stage 0 is the trained policy; warm-up goes on from it; nothing depends on the path."""
-    unit, cells = unit_of(plan_of(write(HEAD + TRAINING), "seeds=0"))
+    unit, cells = unit_of(plan_of(write(HEAD + TRAINING), "seeds=[0]"))
     list(measure_training(unit, cells, cache=saved / "cache", event=silent))
     trained = saved / "cache" / f"training-{cells[0]['id']}.pt"
     plan = plan_of(write(HEAD + GRADIENT), f"policy.checkpoint={trained}")

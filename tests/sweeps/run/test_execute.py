@@ -481,7 +481,7 @@ def test_no_run_without_a_worker(go: Go, run: RunDirectory) -> None:
 
 TRAINING = """\
 name: trained
-seeds: 0
+seeds: [0]
 environment: {name: tsp, num_loc: 6}
 training:
   batch: 16

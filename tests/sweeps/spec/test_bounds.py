@@ -183,7 +183,7 @@ def test_numbers_without_end(write: Write, text: str, key: str, line: int, numbe
 @pytest.mark.parametrize("number", ENDLESS)
 def test_k_of_an_objective_has_an_end(write: Write, number: str) -> None:
     text = (
-        "name: small\nseeds: 0\nenvironment: {name: gaussian}\n"
+        "name: small\nseeds: [0]\nenvironment: {name: gaussian}\n"
         "objective: {parameter: policy.mean, from: 0, to: 1,\n"
         f"  grid: {{estimator: maxk, k: [{number}]}}}}\n"
     )

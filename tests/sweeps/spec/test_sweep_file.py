@@ -11,6 +11,7 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, SpecError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.statistics.measures import claimable
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
@@ -64,6 +65,7 @@ KNOWN_ESTIMATORS = f"known: {', '.join(ESTIMATORS.names())}"
 KNOWN_ENVIRONMENTS = ", ".join(ENVIRONMENTS.names())
 KINDS = "unbiased, biased, equals, ratio, order, difference"
 METRICS = ", ".join(claimable("equals"))
+SEEDS = "must be how many seeds (1 to 1,000,000: from 0 on) or a list of them"
 FOLDER = (
     "names the folder of results: at most 100 letters, digits, '.', '_' and '-', "
     "beginning with a letter or digit and not ending with '.'"
@@ -82,7 +84,17 @@ FOLDER = (
         (2, "seeds: [1, 0.5]", "2:12: seeds.1: must be a whole number, got 0.5"),
         (2, "seeds: [1, yes]", "2:12: seeds.1: must be a whole number, got True"),
         (2, "seeds: [3, 1, 3]", "2:8: seeds: must be distinct, got 3 more than once"),
-        (2, "seeds:", "2:7: seeds: must be a whole number, got nothing"),
+        (2, "seeds:", f"2:7: seeds: {SEEDS}, got nothing"),
+        (2, "seeds: 0", f"2:8: seeds: {SEEDS}, got 0; for the one seed 0 write [0]"),
+        (2, "seeds: -3", f"2:8: seeds: {SEEDS}, got -3"),
+        (2, "seeds: yes", f"2:8: seeds: {SEEDS}, got True"),
+        (2, "seeds: 2.0", f"2:8: seeds: {SEEDS}, got 2.0"),
+        (2, "seeds: two", f"2:8: seeds: {SEEDS}, got 'two'"),
+        (
+            2,
+            "seeds: 2000000",
+            f"2:8: seeds: {SEEDS}, got 2000000; for the one seed 2000000 write [2000000]",
+        ),
         (2, "seeds: [0]\nseeds: [1]", "3:1: seeds: key 'seeds' is given twice, first on line 2"),
         (
             3,
@@ -100,6 +112,17 @@ FOLDER = (
             "environment: {name: bandits}",
             "3:21: environment.name: unknown environment 'bandits' (did you mean "
             f"bandit?); known: {KNOWN_ENVIRONMENTS}",
+        ),
+        (
+            3,
+            "env: {name: bandit}\nenvironment: {name: bandit}",
+            "3:1: env: unknown key 'env' (did you mean environment?)",
+        ),
+        (4, "policy: {type: t}", "4:10: policy.type: unknown key 'type' (did you mean name?)"),
+        (
+            8,
+            "  grid: {estimator: maxk, baseline: none, n: 4, k: 2, K: 2}",
+            "8:55: gradient.grid.K: unknown key 'K' (did you mean k?)",
         ),
         (
             3,
@@ -125,7 +148,7 @@ FOLDER = (
             4,
             "policy: {name: tabular, z: 4}",
             "4:25: policy.z: unknown key 'z'; known: init_std, dtype, "
-            "success_probability, checkpoint",
+            "success_probability, name, checkpoint",
         ),
         (
             4,
@@ -371,19 +394,28 @@ def test_shifted_seeds_are_the_only_change_and_stay_in_the_written_spec(write: W
     assert shifted.seeds == (100, 107)
     assert shifted.model_copy(update={"seeds": plain.seeds}) == plain
     assert load_spec(write(spec_to_yaml(shifted))).seeds == (100, 107)
-    assert load_spec(path, ["seeds=5"], seeds_shifted_by=100).seeds == (105,)
+    assert load_spec(path, ["seeds=[5]"], seeds_shifted_by=100).seeds == (105,)
+    assert load_spec(path, ["seeds=2"], seeds_shifted_by=100).seeds == (100, 101)
+
+
+def test_a_number_of_seeds_is_those_from_0_on_and_makes_the_same_cells(write: Write) -> None:
+    listed = load_spec(write(with_line(2, "seeds: [0, 1, 2]")))
+    counted = load_spec(write(with_line(2, "seeds: 3")))
+    assert counted == listed == load_spec(write(with_line(2, "seeds: [7]")), ["seeds=3"])
+    assert [c.id for c in make_plan(counted).cells] == [c.id for c in make_plan(listed).cells]
+    assert "seeds:\n- 0\n- 1\n- 2\n" in spec_to_yaml(counted)
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("seeds: [0, one]", "2:12: seeds.1: must be a whole number, got 'one'"),
-        ("seeds: true", "2:8: seeds: must be a whole number, got True"),
+        ("seeds: true", f"2:8: seeds: {SEEDS}, got True"),
         ("seeds: [0, -5]", "2:12: seeds.1: must be at least 0, got -5"),
         ("seeds: [3, 3]", "2:8: seeds: must be distinct, got 103 more than once"),
-        ("seeds:", "2:7: seeds: must be a whole number, got nothing"),
+        ("seeds:", f"2:7: seeds: {SEEDS}, got nothing"),
         ("description: none", "1:1: seeds: is missing"),
-        ("seeds: 9223372036854775807", "2:8: seeds: must be less than 9.22337e+18"),
+        ("seeds: [9223372036854775807]", "2:9: seeds.0: must be less than 9.22337e+18"),
     ],
 )
 def test_seeds_that_cannot_be_shifted_are_told(write: Write, line: str, expected: str) -> None:

@@ -40,7 +40,7 @@ def varied(write: Write) -> Callable[..., Plan]:
 
 
 def test_every_combination_in_the_order_of_the_file(varied: Callable[..., Plan]) -> None:
-    plan = varied(BOTH, "seeds=0")
+    plan = varied(BOTH, "seeds=[0]")
     assert [dict(unit.setting) for unit in plan.units] == [
         {"environment.arms": arms, "policy.init_std": std} for arms in (8, 4) for std in (1.0, 0.5)
     ]
@@ -76,10 +76,10 @@ def test_the_setting_is_told_outside_the_meaning(varied: Callable[..., Plan]) ->
 def test_an_optional_parameter_at_its_default_is_that_of_older_cells(
     varied: Callable[..., Plan],
 ) -> None:
-    plan = varied("{environment.rewards: [gaussian, linear]}", "seeds=0")
+    plan = varied("{environment.rewards: [gaussian, linear]}", "seeds=[0]")
     assert [unit.environment.get("rewards") for unit in plan.units] == [None, "linear"]
     assert {cell.id for cell in plan.units[0].cells} == {
-        cell.id for cell in varied("{}", "seeds=0").cells
+        cell.id for cell in varied("{}", "seeds=[0]").cells
     }
 
 
@@ -139,7 +139,7 @@ def test_one_problem(write: Write, vary: str, expected: str) -> None:
 def test_combinations_that_cannot_run_are_skipped_with_their_reason(
     varied: Callable[..., Plan],
 ) -> None:
-    plan = varied("{policy.success_probability: [0.5, 1.0]}", "seeds=0")
+    plan = varied("{policy.success_probability: [0.5, 1.0]}", "seeds=[0]")
     assert [dict(unit.setting) for unit in plan.units] == [{"policy.success_probability": 0.5}]
     assert [str(skipped) for skipped in plan.skipped] == [
         "policy.success_probability=1.0: success_probability must be less than 1, got 1.0"
@@ -268,22 +268,22 @@ def test_one_setting_can_be_selected(varied: Callable[..., Plan]) -> None:
 def test_records_are_told_by_the_setting_of_the_present_plan(
     varied: Callable[..., Plan], tmp_path: Path
 ) -> None:
-    run, plan = RunDirectory(tmp_path / "run"), varied("{environment.arms: [4, 8]}", "seeds=0")
+    run, plan = RunDirectory(tmp_path / "run"), varied("{environment.arms: [4, 8]}", "seeds=[0]")
     run.cells_path.mkdir(parents=True)
     cell = plan.cells[0]
-    bare = varied("{}", "seeds=0").cells[0].as_dict()
+    bare = varied("{}", "seeds=[0]").cells[0].as_dict()
     run.write(Record(bare, "done", gradient_metrics(bare, value=1.0)))
     (found,) = run.records(plan)
     assert found.cell == cell.as_dict()
     assert found.cell["setting"] == {"environment.arms": 4}
     run.write(replace(found, metrics=gradient_metrics(bare, value=2.0)))
-    (plain,) = run.records(varied("{}", "seeds=0"))
+    (plain,) = run.records(varied("{}", "seeds=[0]"))
     assert (plain.metrics or {})["value"] == 2.0
     assert "setting" not in plain.cell
 
 
 def test_distances_of_a_behaviour_policy_are_settings(varied: Callable[..., Plan]) -> None:
-    plan = varied("{}", "seeds=0", "gradient.behaviour.distance=[0, 0.5]")
+    plan = varied("{}", "seeds=[0]", "gradient.behaviour.distance=[0, 0.5]")
     assert [dict(unit.setting) for unit in plan.units] == [
         {"behaviour.distance": 0.0},
         {"behaviour.distance": 0.5},
@@ -293,7 +293,7 @@ def test_distances_of_a_behaviour_policy_are_settings(varied: Callable[..., Plan
     # On-policy cells are what they are without any distance.
     assert "behaviour" not in on
     assert {cell.id for cell in plan.units[0].cells} == {
-        cell.id for cell in varied("{}", "seeds=0").cells
+        cell.id for cell in varied("{}", "seeds=[0]").cells
     }
     assert plan.units[1].label == "bandit distance=0.5, stage 0, seed 0"
 

@@ -49,18 +49,6 @@ def apply_overrides(source: Source, overrides: Sequence[str]) -> None:
         source.add(_path(getattr(error, "full_key", None) or ""), _first_line(error))
 
 
-def shift_seeds(source: Source, by: int) -> None:
-    """Add `by` to every seed of the tree; what can be no seed stays, for validation to name."""
-
-    def shifted(seed: Any) -> Any:
-        return seed + by if type(seed) is int and seed >= 0 else seed
-
-    if "seeds" in source.tree:
-        seeds = source.tree["seeds"]
-        several = isinstance(seeds, list)
-        source.tree["seeds"] = [shifted(seed) for seed in seeds] if several else shifted(seeds)
-
-
 def _apply(config: Any, source: Source, text: str, number: int) -> None:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException

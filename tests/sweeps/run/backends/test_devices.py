@@ -178,7 +178,7 @@ def test_training_units_can_use_a_device(write: Write) -> None:
     def on_device(environment: str, device: str) -> list[bool]:
         text = f"""\
 name: two
-seeds: 0
+seeds: [0]
 environment: {environment}
 gradient: {{grid: {{estimator: maxk, baseline: none, n: 4, k: 1}}}}
 training: {{device: {device}, grid: {{estimator: maxk, baseline: none, n: 4, k: 1}}}}
