@@ -68,8 +68,9 @@ lint: $(STAMP)
 	$(BIN)/python docs/draw_architecture.py --check
 	$(BIN)/mypy maxk_lab
 
+# One process more than cores, since some tests wait for a cluster.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $$(( $(JOBS) + 1 )) --dist worksteal
 
 # A test of the long version may take as much longer as it makes more rounds.
 attack: $(STAMP)

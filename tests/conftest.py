@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import signal
 
+import hypothesis
 import pytest
 
 # One thread per process, however the tests are started: more only get in each other's way.
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 # No configuration of whoever runs the tests.
 os.environ["MAXK_LAB_CONFIG"] = ""
+
+# As many examples as there is time for; how long one takes says something of the machine only.
+hypothesis.settings.register_profile("lab", max_examples=40, deadline=None)
+hypothesis.settings.load_profile("lab")
 
 # Modules of tests/fixtures whose fixtures several rooms use.
 pytest_plugins = [
@@ -24,9 +29,11 @@ pytest_plugins = [
 
 
 def pytest_configure() -> None:
-    """A shell starts background jobs deaf to SIGINT, and what they start inherits that."""
+    """Hear SIGINT and SIGHUP again, to which background jobs and nohup make all below them deaf."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from maxk_lab import estimators
@@ -19,7 +19,6 @@ from maxk_lab.estimators.method import Method
 NUMBERS = ("constant", "joint_optimum")
 NAMES = tuple(row.name for row in BASELINES if not row.token_level and row.name not in NUMBERS)
 UNBIASED = tuple(name for name in NAMES if BASELINES.get(name).unbiased)
-FEW = settings(max_examples=40, deadline=None)
 GROUPS = st.lists(st.integers(-50, 50), min_size=3, max_size=9)
 
 
@@ -61,7 +60,6 @@ def cases(draw: st.DrawFn, names: tuple[str, ...] = NAMES) -> tuple[str, torch.T
     return name, rewards, draw(st.integers(2, len(rewards) - 1))
 
 
-@FEW
 @given(cases(), st.randoms(use_true_random=False))
 def test_permuting_rewards_permutes_weights(case: tuple[str, torch.Tensor, int], rng: Any) -> None:
     name, rewards, k = case
@@ -74,7 +72,6 @@ def test_permuting_rewards_permutes_weights(case: tuple[str, torch.Tensor, int],
     )
 
 
-@FEW
 @given(cases(), st.integers(-1000, 1000), st.integers(1, 100))
 def test_shift_and_scale(case: tuple[str, torch.Tensor, int], shift: int, scale: int) -> None:
     name, rewards, k = case
@@ -95,7 +92,6 @@ def test_the_row_says_whether_a_shift_changes_the_weights(name: str) -> None:
     assert torch.allclose(shifted, weights) == BASELINES.get(name).shift_invariant
 
 
-@FEW
 @given(cases())
 def test_equal_rewards_get_equal_weights(case: tuple[str, torch.Tensor, int]) -> None:
     name, rewards, k = case
@@ -108,7 +104,6 @@ def test_equal_rewards_get_equal_weights(case: tuple[str, torch.Tensor, int]) ->
             torch.testing.assert_close(found, found[:1].expand_as(found), rtol=0.0, atol=1e-13)
 
 
-@FEW
 @given(cases(UNBIASED), st.integers(0, 8), st.integers(-50, 50), st.floats(0.01, 100.0))
 def test_baseline_of_a_sample_sees_neither_its_reward_nor_its_g(
     case: tuple[str, torch.Tensor, int], i: int, other: int, other_g: float

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from maxk_lab import estimators
@@ -25,7 +25,6 @@ from maxk_lab.estimators.ranks.gaps import apply_rule
 NAMES = tuple(row.name for row in BASELINES if row.any_objective)
 UNBIASED = tuple(name for name in NAMES if BASELINES.get(name).unbiased)
 FORMS = ("top_m[2]", "cvar_upper[0.3]", "cvar_lower[0.3]", "median", "trimmed_mean[0.2]")
-FEW = settings(max_examples=40, deadline=None)
 CPU = torch.device("cpu")
 
 
@@ -101,7 +100,6 @@ def test_the_minimum_is_minus_the_maximum_of_minus_the_rewards(k: int) -> None:
         )
 
 
-@FEW
 @given(
     st.lists(st.floats(-2, 2).map(lambda x: round(x, 2)), min_size=4, max_size=4),
     st.lists(st.floats(-2, 2).map(lambda x: round(x, 2)), min_size=4, max_size=4),
@@ -120,7 +118,6 @@ def test_weights_are_linear_in_alpha(
     torch.testing.assert_close(found, parts, rtol=1e-11, atol=1e-13)
 
 
-@FEW
 @given(cases(), st.integers(-1000, 1000), st.integers(1, 100))
 def test_shift_and_scale(case: tuple[str, str, torch.Tensor, int], shift: int, scale: int) -> None:
     form, name, rewards, k = case
@@ -134,7 +131,6 @@ def test_shift_and_scale(case: tuple[str, str, torch.Tensor, int], shift: int, s
         torch.testing.assert_close(shifted, found + level, rtol=1e-10, atol=1e-10)
 
 
-@FEW
 @given(cases(), st.randoms(use_true_random=False))
 def test_ties_and_permutations(case: tuple[str, str, torch.Tensor, int], rng: Any) -> None:
     form, name, rewards, k = case
@@ -146,7 +142,6 @@ def test_ties_and_permutations(case: tuple[str, str, torch.Tensor, int], rng: An
     assert torch.equal(weights(rewards[order], form, name, k), found[order])
 
 
-@FEW
 @given(cases(UNBIASED), st.integers(0, 8), st.integers(-50, 50))
 def test_baseline_of_a_sample_does_not_see_its_reward(
     case: tuple[str, str, torch.Tensor, int], i: int, other: int
