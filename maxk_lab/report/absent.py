@@ -15,9 +15,20 @@ _NAMED = 5
 
 
 def standing_lines(summary: Summary) -> list[str]:
-    """Return the first lines: how many cells have a result, and what cannot be said without."""
-    counts = str(summary.counts)
-    lines = [f"{counts[0].upper()}{counts[1:]}."]
+    """Return the first lines: how many cells have a result, what is damaged, and what it costs."""
+    counts = summary.counts
+    said = str(counts)
+    if counts.planned and counts.failed == counts.planned:
+        said = f"every cell failed and nothing was measured: {said}"
+    elif counts.planned and not counts.done:
+        said = f"nothing is measured yet: {said}"
+    lines = [f"{said[0].upper()}{said[1:]}."]
+    if summary.problems:
+        number = len(summary.problems)
+        found = f"{number} records, the first: " if number > 1 else ""
+        lines.append(f"DAMAGED: {found}{summary.problems[0]}.")
+    if not counts.done:
+        lines += failure_lines(summary)
     if summary.unjudged:
         names = listed(summary.unjudged, _NAMED)
         lines.append(f"Claims that cannot be judged for want of cells: {names}.")
@@ -26,7 +37,9 @@ def standing_lines(summary: Summary) -> list[str]:
 
 def absent_lines(summary: Summary) -> list[str]:
     """Return a line for every cell without a result, or for many of them together."""
-    items = [f"failed: {line}" for line in failure_lines(summary)]
+    # Where nothing was measured, they stand in the first lines.
+    failed = failure_lines(summary) if summary.counts.done else []
+    items = [f"failed: {line}" for line in failed]
     items += [f"damaged: {problem}" for problem in summary.problems]
     missing = {*summary.missing, *summary.stale} - set(summary.damaged)
     unfinished = [
@@ -51,7 +64,9 @@ def failure_lines(summary: Summary) -> list[str]:
     """Return a line for every failed cell; for every reason, where many failed or all did."""
     if summary.counts.done and len(summary.failed) <= _LISTED:
         return [f"{_place(failure)}: {failure.error}" for failure in summary.failed]
-    return list(_by_reason(summary.failed))
+    reasons = list(_by_reason(summary.failed))
+    more = len(reasons) - _LISTED
+    return [*reasons[:_LISTED], *([f"and {more} more reasons"] if more > 0 else [])]
 
 
 def _by_reason(failures: tuple[Failure, ...]) -> Iterator[str]:

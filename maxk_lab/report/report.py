@@ -10,6 +10,7 @@ from maxk_lab.report.absent import absent_lines, standing_lines
 from maxk_lab.report.document import Block, Bullets, Chapter, Paragraph, Section
 from maxk_lab.report.model import Header, Summary
 from maxk_lab.report.parts import SectionPart
+from maxk_lab.report.view.view import WHOLE, View
 from maxk_lab.sweeps.studies import STUDIES, in_reading_order
 
 
@@ -17,6 +18,7 @@ from maxk_lab.sweeps.studies import STUDIES, in_reading_order
 class Report:
     """A summary, and how it is to look: `colour` and `width` are the terminal's, `images`
     (caption, relative path) Markdown's, and `undrawn` a line for each figure that is missing.
+    `view` is the part that is shown.
     """
 
     summary: Summary
@@ -24,6 +26,7 @@ class Report:
     width: int = 100
     images: Sequence[tuple[str, str]] = ()
     undrawn: Sequence[str] = ()
+    view: View = WHOLE
 
     @property
     def title(self) -> str:
@@ -37,19 +40,38 @@ class Report:
         studies = self.summary.studies
         return {name: part.chapter(studies[name], self.summary) for name, part in parts.items()}
 
-    @property
+    @cached_property
     def sections(self) -> list[Section]:
-        """The sections that have rows, in reading order."""
+        """The sections that have rows to show, in reading order."""
+        captions = {
+            section.name: tuple(line for lines in chapter.basis.values() for line in lines)
+            for chapter in self.chapters.values()
+            for section in chapter.sections
+        }
+        return self.view.of(self._all_sections, captions)
+
+    @cached_property
+    def _all_sections(self) -> list[Section]:
         found = (self.chapters[kind.name] for kind in in_reading_order())
         return [part for chapter in found for part in chapter.sections if part.records]
+
+    @property
+    def standing(self) -> list[str]:
+        """The first lines: what was measured at all, and what is shown of it."""
+        shown, planned = (
+            sum(len(section.records) for section in sections)
+            for sections in (self.sections, self._all_sections)
+        )
+        return [*standing_lines(self.summary), *self.view.lines(shown, planned), *self.undrawn]
 
     @property
     def blocks(self) -> list[Block]:
         """All there is to read: what was measured at all, the header, claims, then the sections."""
         summary = self.summary
-        first = (*standing_lines(summary), *self.undrawn, *header_lines(summary.header))
+        first = (*self.standing, *header_lines(summary.header))
         blocks: list[Block] = [Paragraph(first)]
-        if summary.claims:
+        # Without a measured cell there is none to judge, as the first lines say.
+        if summary.claims and summary.counts.done:
             items = tuple(
                 f"{claim.verdict.upper()} — {claim.name}: {claim.text}. Measured: {claim.detail}."
                 for claim in summary.claims

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,10 @@ def summarise(
 
     plan = plan or make_plan(run.spec())
     spec = plan.spec
-    # Reading the records is what finds the damaged ones.
+    # Reading the records is what finds the damaged ones, of other cells, too.
     records, stale = run.records(plan), run.stale(plan)
+    if stale:
+        collections.deque(run.all_outlines(), maxlen=0)
     return summarise_records(
         [cell.as_dict() for cell in plan.cells],
         records,
@@ -37,8 +40,9 @@ def summarise(
         description=spec.description,
         claims=spec.claims,
         figures=spec.figures,
-        stale=stale,
+        stale=[one for one in stale if one not in run.damaged],
         damaged=run.damaged,
+        lost=run.cells.problems,
         level=level,
         alpha=alpha,
     )
@@ -54,12 +58,14 @@ def summarise_records(
     figures: Sequence[Figure] = (),
     stale: Sequence[str] = (),
     damaged: Mapping[str, str] = MappingProxyType({}),
+    lost: Sequence[str] = (),
     level: float = 0.95,
     alpha: float = 0.05,
 ) -> Summary:
     """The summary of planned cells and their records; see `summarise`.
 
-    `damaged` says of the cells whose record is damaged what is wrong with it.
+    `damaged` says of the cells whose record is damaged what is wrong with it, `lost` the same of
+    files with the records of many.
     """
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
@@ -92,7 +98,7 @@ def summarise_records(
         missing=tuple(without["missing"]),
         damaged=tuple(without["damaged"]),
         stale=tuple(stale),
-        problems=tuple(damaged.values()),
+        problems=(*lost, *damaged.values()),
         level=level,
         alpha=alpha,
     )

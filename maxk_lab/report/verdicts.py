@@ -31,15 +31,25 @@ def _verdict(supported: bool, refuted: bool) -> Verdict:
     return "supported" if supported else "refuted" if refuted else "undecided"
 
 
-def together(verdicts: Sequence[Judged], parts: str) -> Judged:
-    """One refutation refutes; else every part must support. `parts` is their name, plural."""
+def together(verdicts: Sequence[Judged], parts: str, alpha: float | None = None) -> Judged:
+    """One refutation refutes; else every part must support. `parts` is their name, plural.
+
+    With `alpha` they are judged by intervals that hold together at that level (Bonferroni), which
+    is told: those of the tables are narrower.
+    """
     counts = [verdict for verdict, _ in verdicts]
     order: tuple[Verdict, ...] = ("refuted", "undecided", "supported")
     overall = next(verdict for verdict in order if verdict in counts)
     example = verdicts[counts.index(overall)][1]
     if len(counts) == 1:
         return overall, example
-    return overall, f"{counts.count(overall)} of {len(counts)} {parts}, e.g. {example}"
+    told = f"{counts.count(overall)} of {len(counts)} {parts}, e.g. {example}"
+    if alpha is not None:
+        told += (
+            f" ({100 * (1 - alpha / len(counts)):.4g} % intervals, corrected for {len(counts)} "
+            f"{parts}; those of the tables are {100 * (1 - alpha):.4g} %, each alone)"
+        )
+    return overall, told
 
 
 def shown(found: Interval) -> str:

@@ -14,6 +14,7 @@ from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise
+from maxk_lab.report.view.view import WHOLE, View
 from maxk_lab.sweeps.run.records import RunDirectory
 
 if TYPE_CHECKING:
@@ -25,15 +26,17 @@ def write_report(
     out: Path,
     formats: Sequence[str] | None = None,
     *,
-    failed: Callable[[str], None] | None = None,
+    view: View = WHOLE,
+    failed: Callable[[str], None] = lambda line: None,
     left_out: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
     """Write the report to the folder `out` and return the files, figures last.
 
-    A figure that cannot be drawn is missing, as the report says, and told to `failed`; without that
-    its error is raised. Of very many figures some are missing, which is said, too, and told to
-    `left_out`. `formats` are all that have a file unless given. Raises `LabError` for an unknown
-    format and for `terminal`, which is no file; nothing is written then.
+    A figure that cannot be drawn is missing, as the report says, and told to `failed`. Of very many
+    figures some are missing, which is said, too, and told to `left_out`. A `view` of a part has no
+    figures: they are of the whole run. `formats` are all that have a file unless given. Raises
+    `LabError` for an unknown format and for `terminal`, which is no file, and for a column of the
+    view that there is not; nothing is written then.
     """
     files = {row.name: row.file for row in CATALOGUE if row.file is not None}
     chosen = list(files) if formats is None else [CATALOGUE.get(name).name for name in formats]
@@ -46,30 +49,27 @@ def write_report(
 
     def note(line: str) -> None:
         undrawn.append(line)
-        if failed is not None:
-            failed(line)
+        failed(line)
 
     def note_left_out(line: str) -> None:
         undrawn.append(line)
         left_out(line)
 
-    drawn = figures(
-        summary,
-        out / "figures",
-        failed=None if failed is None else note,
-        left_out=note_left_out,
-    )
+    drawn: list[Path] = []
+    if view.whole:
+        drawn = figures(summary, out / "figures", failed=note, left_out=note_left_out)
+    else:
+        undrawn.append("Without figures, which are of the whole run.")
     images = [
         (path.stem.replace("-", " "), f"figures/{path.name}")
         for path in drawn
         if path.suffix == ".png"
     ]
-    report = Report(summary, images=images, undrawn=undrawn)
-    written = []
-    for format in chosen:
-        written.append(out / files[format])
-        write_atomically(written[-1], rendered(report, format).encode())
-    return written + drawn
+    report = Report(summary, images=images, undrawn=undrawn, view=view)
+    texts = {out / files[format]: rendered(report, format) for format in chosen}
+    for path, text in texts.items():
+        write_atomically(path, text.encode())
+    return [*texts, *drawn]
 
 
 def write_figures(run: RunDirectory, plan: Plan | None = None) -> list[Path]:

@@ -264,3 +264,16 @@ def test_every_study_has_an_estimate_of_time(lab: Lab, sweep: str) -> None:
     assert view["counts"] == {"done": 0, "failed": 0, "missing": 3}
     assert view["seconds_left"] > 0
     assert "gaussian" in lab("plan", "along.yaml").stdout
+
+
+def test_report_shows_the_rows_and_columns_that_are_asked_for(lab, finished, monkeypatch):
+    monkeypatch.chdir(finished)
+    asked = ["--where", "k=2,baseline=centred", "--sort", "-variance", "--columns", "n,variance"]
+    found = lab("report", "tiny", "--format", "csv", *asked)
+    assert found.exit_code == 0, found.output
+    header, *rows = found.stdout.splitlines()
+    assert header == "section,n,variance,variance_low,variance_high,variance_about"
+    assert {row.split(",")[1] for row in rows} == {"4", "8"}
+    wrong = lab("report", "tiny", "--columns", "varance")
+    assert wrong.exit_code == 2
+    assert "did you mean variance?" in wrong.stderr

@@ -5,6 +5,7 @@ import math
 import pytest
 from pydantic import TypeAdapter
 
+from maxk_lab.report.document import compact
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.report.verdicts import shown
 from maxk_lab.statistics.intervals import Interval
@@ -208,6 +209,7 @@ def trained(lab):
 
 EIGHT = {"of": {"estimator": "maxk", "k": 8}, "over": {"estimator": "reinforce", "k": 1}}
 CENTRED = EIGHT | {"where": {"baseline": "centred"}}
+POINT = ("centred", 8)
 
 
 @pytest.mark.parametrize(
@@ -259,6 +261,31 @@ def test_one_seed_decides_no_difference(trained):
     found, detail = trained(metric="max@8", at_least=0, **CENTRED, seeds=(0,))
     assert found == "undecided"
     assert "one seed" in detail
+
+
+def test_an_interval_that_is_not_the_one_of_the_table_says_why(trained, lab):
+    """One number has two intervals: that of a claim is corrected for all that the claim says."""
+    records = [lab.training_record(cell) for cell in lab.training_cells()]
+    rows = summarise_records(lab.training_cells(), records, name="it").studies["training"].rows
+    (of_table,) = [compact(r.differences[8]) for r in rows if (r.key.baseline, r.key.k) == POINT]
+    alone = trained(metric="max@8", at_least=0, **CENTRED)[1]
+    assert of_table in alone
+    assert alone.endswith("over 3 seeds, at 95 %")
+    over, both = {"baseline": "centred"}, {"baseline": ["centred", "subloo"]}
+    wide = {"of": EIGHT["of"] | both, "over": EIGHT["over"] | over}
+    wider = trained(metric="max@8", at_least=0, **wide)[1]
+    assert "training/maxk/centred/n8/k8 minus" in wider
+    assert of_table not in wider
+    assert wider.endswith(
+        "(97.5 % intervals, corrected for 2 differences; those of the tables are 95 %, each alone)"
+    )
+
+
+def test_so_does_a_claim_about_ratios(verdict):
+    claim = {"kind": "ratio", "metric": "variance", "over": {"baseline": "none"}, "at_most": 1.0}
+    where = {"of": {"baseline": "centred"}}
+    assert "(97.5 % intervals, corrected for 2 ratios" in verdict(**claim, **where)[1]
+    assert "corrected" not in verdict(**claim, **where, where={"n": 8})[1]
 
 
 def test_a_claim_in_words(lab):

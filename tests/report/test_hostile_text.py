@@ -152,7 +152,7 @@ def test_every_format_of_a_whole_report_shows_hostile_texts(hostile, tmp_path) -
         told = render(summary, format)
         told.encode("utf-8")
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", told)
-    written = write_report(summary, tmp_path)
+    written = write_report(summary, tmp_path, failed=pytest.fail)
     assert any(path.suffix == ".svg" for path in written)
     sorts, _ = shown((tmp_path / "report.md").read_text("utf-8"))
     assert "link_open" not in sorts

@@ -178,7 +178,9 @@ def test_many_settings_have_short_tables(lab):
 def test_of_very_many_figures_the_first_are_drawn_and_it_is_said(summary, tmp_path, monkeypatch):
     monkeypatch.setattr("maxk_lab.report.figures.MOST", 1)
     told = []
-    written = write_report(summary, tmp_path, ["markdown"], left_out=told.append)
+    written = write_report(
+        summary, tmp_path, ["markdown"], failed=pytest.fail, left_out=told.append
+    )
     assert [path.name for path in written if path.suffix == ".png"] == ["variance-num_loc-8.png"]
     assert told == [
         "the gradient study has more than 1 figures, and the others are not drawn; "

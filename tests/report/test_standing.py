@@ -1,12 +1,16 @@
 """The first lines of a report: what was measured at all, and what cannot be said for want of it."""
 
+import csv
+import io
 import json
 
 import pytest
+from sweep_files import plan_of
 
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.model import Counts
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.summarise import summarise, summarise_records
+from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.claims.regions import Where
 from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim
 
@@ -96,3 +100,63 @@ def test_nothing_planned_and_nothing_done(lab, cells):
         assert render(summarise_records(cells, [], name="it"), format)
     assert str(Counts()) == "no cells are planned"
     assert str(Counts(planned=2, missing=2)) == "0 of 2 cells measured; 2 missing"
+
+
+@pytest.mark.parametrize("format", TEXTS)
+def test_damaged_records_are_in_the_first_lines(lab, cells, format):
+    damaged = {cell["id"]: f"{cell['id']}.json: damaged and not used: torn" for cell in cells[:2]}
+    summary = summarise_records(cells, map(lab.record, cells[2:]), name="it", damaged=damaged)
+    text = render(summary, format, width=300)
+    assert f"DAMAGED: 2 records, the first: {cells[0]['id']}.json" in first_lines(text)
+    assert not summary.sound
+    lines = list(csv.DictReader(io.StringIO(render(summary, "csv"))))
+    assert " ".join(line["damaged"] for line in lines).split() == list(damaged)
+    assert json.loads(render(summary, "json"))["problems"] == list(damaged.values())
+
+
+def test_a_file_of_many_records_that_is_lost_is_in_the_first_lines(lab, cells):
+    records = map(lab.record, cells)
+    summary = summarise_records(cells, records, name="it", lost=["cells/00.zip: not complete"])
+    assert "DAMAGED: cells/00.zip: not complete." in first_lines(render(summary, "terminal"))
+    assert not summary.sound
+
+
+@pytest.mark.parametrize("format", TEXTS)
+def test_where_nothing_was_measured_nothing_looks_like_a_result(lab, cells, format):
+    about = [claim("about_none", baseline="none")]
+    failed = [lab.record(cell, status="failed") for cell in cells]
+    for number, record in enumerate(failed):
+        record.error = f"ValueError: reason {number % 2}"
+    for records, begins in ((failed, "Every cell failed"), ([], "Nothing is measured yet")):
+        summary = summarise_records(cells, records, name="it", claims=about)
+        text = render(summary, format, width=300)
+        first = next(line for line in text.splitlines() if "cells measured" in line)
+        assert begins in first
+        assert "UNDECIDED" not in text
+        assert "##" not in text.replace("## Without a result", "")
+        assert "Claims that cannot be judged for want of cells: about" in first_lines(text, 9)
+    told = render(summarise_records(cells, failed, name="it"), format, width=300)
+    assert told.count("4 cells, e.g. stage0/maxk/") == 2
+    assert all(told.count(f"ValueError: reason {number}") == 1 for number in (0, 1))
+
+
+def test_of_very_many_reasons_the_first_are_told(lab, cells):
+    cells = lab.cells(ks=(2,))
+    records = [lab.record(cell, status="failed") for cell in cells]
+    for number, record in enumerate(records):
+        record.error = f"ValueError: reason {number}"
+    text = render(summarise_records(cells, records, name="it"), "markdown")
+    assert text.count("ValueError") == 20
+    assert f"and {len(cells) - 20} more reasons" in text
+
+
+def test_a_damaged_record_of_a_cell_that_is_not_planned_is_told(small, tmp_path):
+    run = RunDirectory(tmp_path / "small")
+    run.write_spec(plan_of(small).spec)
+    assert summarise(run).sound
+    run.cells_path.mkdir()
+    (run.cells_path / f"{'f' * 16}.json").write_text("{}")
+    summary = summarise(run)
+    assert not summary.sound
+    assert summary.stale == ()
+    assert "its checksum does not fit" in first_lines(render(summary, "terminal", width=300))

@@ -91,5 +91,9 @@ def test_a_figure_that_fails_is_told_and_takes_nothing_with_it(lab, tmp_path, mo
     assert "variance.png" in [path.name for path in paths]
     text = (tmp_path / "out" / "report.md").read_text()
     assert "figure sad could not be drawn: ValueError: Data cannot be log-scaled" in text
+    # Nor does it where nobody asks for the line.
+    assert {path.name for path in write_report(summary, tmp_path / "quiet")} == {
+        path.name for path in paths
+    }
     with pytest.raises(ValueError, match="log-scaled"):
-        write_report(summary, tmp_path / "loud")
+        figures(summary, tmp_path / "loud")

@@ -81,7 +81,7 @@ def test_damaged_and_stale_records_are_named(run):
 
 
 def test_the_folder(summary, tmp_path):
-    paths = write_report(summary, tmp_path)
+    paths = write_report(summary, tmp_path, failed=pytest.fail)
     names = [path.relative_to(tmp_path).as_posix() for path in paths]
     assert names[:4] == ["report.md", "table.csv", "report.json", "table.tex"]
     pictures = [

@@ -144,7 +144,7 @@ def test_its_report_and_its_verdicts_are_like_those_of_the_others(
     verdicts = {claim.name: (claim.verdict, claim.detail) for claim in summary.claims}
     assert [verdict for verdict, _ in verdicts.values()] == ["supported", "refuted", "supported"]
     assert "4 of 4 rows of dice, e.g. dice/arms=2/maxk/none/n4/k2: " in verdicts["two dice"][1]
-    files = write_report(summary, tmp_path / "report")
+    files = write_report(summary, tmp_path / "report", failed=pytest.fail)
     names = {str(path.relative_to(tmp_path / "report")) for path in files}
     assert {"report.md", "report.json", "figures/dice.png", "figures/dice.svg"} <= names
     markdown = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")

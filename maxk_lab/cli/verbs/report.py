@@ -16,6 +16,7 @@ from maxk_lab.report.formats.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
     from maxk_lab.report.model import Summary
+    from maxk_lab.report.view.view import View
 
 
 def report(
@@ -32,6 +33,26 @@ def report(
             metavar="DIR", help="Write every format and the figures here; print the verdicts."
         ),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS=VALUE,...",
+            help="Show only these rows, as in 'k=8,baseline=centred': axes must all hold, values "
+            "of one axis are alternatives. Claims are judged on the whole run.",
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[-]COLUMN", help="Sort by a column of the CSV; -COLUMN: largest first."
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN,...", help="Show only these columns of the CSV, in one table a study."
+        ),
+    ] = None,
     results: options.Results = options.RESULTS,
 ) -> None:
     """Report a run: the tables of every study, and a verdict on each claim.
@@ -42,22 +63,31 @@ def report(
     [bold]maxk-lab report[/bold]                                     the latest run
     [bold]maxk-lab report tsp_sweep --format markdown[/bold]
     [bold]maxk-lab report tsp_sweep --out results/tsp_sweep/report[/bold]   with figures
+    [bold]maxk-lab report tsp_sweep --where k=8 --sort variance --columns baseline,n,variance[/bold]
     """
     from maxk_lab.report.formats.render import render
     from maxk_lab.report.summarise import summarise
+    from maxk_lab.report.view.asked import asked_view
+    from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.records import find_run
 
     CATALOGUE.get(format)
     directories = [find_run(name, results) for name in runs or (None,)]
+    plans = [make_plan(directory.spec()) for directory in directories]
+    views = [asked_view(plan, where=where, sort=sort, columns=columns) for plan in plans]
     with kept_to_the_end():  # the process ends with the report
-        summaries = [summarise(directory) for directory in directories]
+        summaries = [summarise(*pair) for pair in zip(directories, plans, strict=True)]
     undrawn: list[str] = []
     if out is not None:
-        for directory, summary in zip(directories, summaries, strict=True):
-            undrawn += _write(summary, out if len(directories) == 1 else out / directory.name)
+        for directory, summary, view in zip(directories, summaries, views, strict=True):
+            folder = out if len(directories) == 1 else out / directory.name
+            undrawn += _write(summary, folder, view)
     else:
         width = console().width if sys.stdout.isatty() else 100
-        texts = [render(one, format, colour=sys.stdout.isatty(), width=width) for one in summaries]
+        texts = [
+            render(summary, format, colour=sys.stdout.isatty(), width=width, view=view)
+            for summary, view in zip(summaries, views, strict=True)
+        ]
         several_json = format == "json" and len(texts) > 1
         emit(f"[{','.join(texts)}]" if several_json else "\n".join(texts))
         if format == "terminal":
@@ -74,7 +104,7 @@ def report(
         raise typer.Exit(1)
 
 
-def _write(summary: Summary, folder: Path) -> list[str]:
+def _write(summary: Summary, folder: Path, view: View) -> list[str]:
     """Write the files; print verdicts and failures, and say where the rest is.
 
     Returns a line for each figure that could not be drawn.
@@ -83,14 +113,15 @@ def _write(summary: Summary, folder: Path) -> list[str]:
     from maxk_lab.report.write import write_report
 
     undrawn: list[str] = []
-    paths = write_report(summary, folder, failed=undrawn.append, left_out=warn)
+    paths = write_report(summary, folder, view=view, failed=undrawn.append, left_out=warn)
     for line in standing_lines(summary):
         tell(line)
-    for claim in summary.claims:
+    # Where nothing was measured, the first lines have told all there is.
+    for claim in summary.claims if summary.counts.done else ():
         tell(f"{claim.verdict.upper():<9}  {claim.name}")
         if claim.verdict != "supported":
             tell(f"           {claim.text}\n           {claim.detail}")
-    for line in failure_lines(summary):
+    for line in failure_lines(summary) if summary.counts.done else ():
         tell(f"FAILED     {line}")
     for problem in summary.problems:
         tell(f"DAMAGED    {problem}")

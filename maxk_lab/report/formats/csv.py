@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report
 from maxk_lab.visible import visible_line
 
@@ -23,12 +24,21 @@ def csv(report: Report) -> str:
     import pandas as pd
 
     lines = [
-        {"section": section.name} | _flat(record)
+        {"section": section.name} | _flat(record) | _damaged(record, report.summary)
         for section in report.sections
         for record in section.records
     ]
     # As objects: else whole numbers become floats where another section leaves the column empty.
     return str(pd.DataFrame(lines, dtype=object).to_csv(index=False, lineterminator="\n"))
+
+
+def _damaged(record: Mapping[str, Any], summary: Summary) -> dict[str, str]:
+    """The damaged ones among the cells of a row; nothing in a report without any."""
+    if not summary.problems:
+        return {}
+    return {
+        "damaged": " ".join(set(record.get("cells", {}).values()).intersection(summary.damaged))
+    }
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:

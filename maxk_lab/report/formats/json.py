@@ -19,6 +19,7 @@ def _mapping(report: Report) -> dict[str, Any]:
     return {
         "header": asdict(summary.header),
         "counts": asdict(summary.counts),
+        **({} if report.view.whole else {"view": report.view.as_dict()}),
         "level": summary.level,
         "alpha": summary.alpha,
         **{name: lines for chapter in chapters for name, lines in chapter.basis.items()},

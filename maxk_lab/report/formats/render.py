@@ -8,6 +8,7 @@ from maxk_lab.catalogue import load
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report
+from maxk_lab.report.view.view import WHOLE, View
 
 FORMATS = CATALOGUE.names()
 
@@ -19,12 +20,13 @@ def render(
     colour: bool = False,
     width: int = 100,
     images: Sequence[tuple[str, str]] = (),
+    view: View = WHOLE,
 ) -> str:
     """`summary` in one of `FORMATS`, told how to look; see `Report`.
 
-    Raises `LabError` for any other format.
+    Raises `LabError` for any other format, and for a column of the view that there is not.
     """
-    return rendered(Report(summary, colour, width, images), format)
+    return rendered(Report(summary, colour, width, images, view=view), format)
 
 
 def rendered(report: Report, format: str) -> str:

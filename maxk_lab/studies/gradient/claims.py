@@ -124,11 +124,12 @@ def _evidence(row: GradientRow) -> str:
 
 def _judge_equals(claim: EqualsClaim, met: Sequence[GradientRow], alpha: float) -> Judged:
     """Supported where every interval lies within the tolerance, refuted where one lies outside."""
-    level, verdicts = 1 - alpha / len(met), []
+    level, verdicts, sampled = 1 - alpha / len(met), [], False
     for row in met:
         assert row.units is not None
         wanted = evaluate_value(claim.value, row.key.n, row.key.k, row.key.setting)
         found = interval(row.units, claim.metric, level=level)
+        sampled = sampled or found.width > 0
         slack = claim.slack(wanted)
         low, high = wanted - slack, wanted + slack
         verdict: Verdict = "supported" if low <= found.low and found.high <= high else "undecided"
@@ -136,7 +137,7 @@ def _judge_equals(claim: EqualsClaim, met: Sequence[GradientRow], alpha: float) 
             verdict = "refuted"
         text = f"{row.key.path}: {shown(found)}, claimed {number(wanted)} ± {slack:.3g}"
         verdicts.append((verdict, text))
-    return together(verdicts, "intervals")
+    return together(verdicts, "intervals", alpha if sampled else None)
 
 
 def _judge_ratio(claim: RatioClaim, met: Sequence[tuple[GradientRow, ...]], alpha: float) -> Judged:
@@ -146,7 +147,7 @@ def _judge_ratio(claim: RatioClaim, met: Sequence[tuple[GradientRow, ...]], alph
         found = _ratio(row, partner, claim.metric, level, claim.about)
         text = f"{row.key.path} over {partner.key.path}: {shown(found)}"
         verdicts.append((side(found, claim.at_least, claim.at_most), text))
-    return together(verdicts, "ratios")
+    return together(verdicts, "ratios", alpha)
 
 
 def _judge_order(claim: OrderClaim, met: Sequence[tuple[GradientRow, ...]], alpha: float) -> Judged:
@@ -162,7 +163,7 @@ def _judge_order(claim: OrderClaim, met: Sequence[tuple[GradientRow, ...]], alph
         found = _ratio(upper, lower, claim.metric, level)
         text = f"{upper.key.path} over {lower.key.path}: {shown(found)}"
         verdicts.append((strict_side(found, 1.0, None), text))
-    return together(verdicts, "ratios")
+    return together(verdicts, "ratios", alpha)
 
 
 def _ratio(

@@ -34,12 +34,13 @@ def judge(
             verdicts.append(("undecided", f"{text}, of one seed: another may end differently"))
         else:
             verdict = strict_side(found, claim.at_least, claim.at_most)
-            words = f"{text} over {len(row.cells)} seeds, at {100 * level:.4g} %"
+            at = f", at {100 * level:.4g} %" if len(met) == 1 else ""
+            words = f"{text} over {len(row.cells)} seeds{at}"
             apart = {each.seed for each in (*mine.apart, *theirs.apart)}
             if apart:
                 words += f"; seed {', '.join(map(str, sorted(apart)))} ended apart from the others"
             verdicts.append((verdict, words))
-    return together(verdicts, "differences")
+    return together(verdicts, "differences", alpha)
 
 
 def _decoded(claim: DifferenceClaim, row: TrainingRow, level: float) -> TrainingRow | None:
