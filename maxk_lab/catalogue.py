@@ -118,6 +118,7 @@ class Catalogue(Generic[RowType]):
         self.entry_point_group = entry_point_group
         self._own = tuple(rows)
         self._left_out: dict[str, str] = {}
+        self._points: dict[str, EntryPoint] = {}
 
     @cached_property
     def _rows(self) -> dict[str, RowType]:
@@ -129,6 +130,7 @@ class Catalogue(Generic[RowType]):
                 if row.name in rows:
                     raise LabError(f"{self.kind} {row.name!r} is already in the catalogue")
                 rows[row.name] = row
+                self._points[row.name] = point
             except LabError as error:
                 reason = f"{self.kind} {point.name!r} of {package_of(point)} is left out: {error}"
                 self._left_out[point.name] = reason
@@ -159,6 +161,10 @@ class Catalogue(Generic[RowType]):
     def names(self) -> tuple[str, ...]:
         """Return every name, in catalogue order."""
         return tuple(self._rows)
+
+    def origin(self, name: str) -> EntryPoint | None:
+        """Return the entry point that a row is from; None for our own, and for unknown ones."""
+        return self._points.get(name) if name in self._rows else None
 
     def get(self, name: str) -> RowType:
         """Return the row called `name`. Raises `LabError` with the nearest name and all others."""

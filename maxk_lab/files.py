@@ -8,6 +8,7 @@ does not look at.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 import sys
@@ -25,6 +26,8 @@ from maxk_lab.errors import LONGEST, LabError, RefusedError, shown
 PARTIAL = ".partial-"
 # Held while a file is being written, so that a worker told to stop does not stop in the middle.
 WRITING = threading.Lock()
+# The hashes of files as they were when they were read, by their paths.
+_hashes: dict[str, tuple[tuple[int, ...], str]] = {}
 
 
 class StorageError(RefusedError):
@@ -83,6 +86,22 @@ def open_regular(path: str | Path, most: int = sys.maxsize) -> BufferedReader:
         file.close()
         raise
     return file
+
+
+def hash_of(path: str | Path) -> str:
+    """Return the SHA-256 of a regular file, 64 hex digits; it is read once until it is written.
+
+    Raises as `read_regular` does.
+    """
+    with open_regular(path) as file:
+        status = os.fstat(file.fileno())
+        stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        key = os.path.abspath(path)
+        known = _hashes.get(key)
+        if known is None or known[0] != stamp:
+            known = stamp, hashlib.file_digest(file, "sha256").hexdigest()
+            _hashes[key] = known
+    return known[1]
 
 
 @contextmanager

@@ -82,6 +82,13 @@ def package_of(point: EntryPoint) -> str:
     return _told(point.dist)
 
 
+def name_and_version(point: EntryPoint) -> tuple[str, str]:
+    """The name and the version of the package that declares an entry point, as far as known."""
+    about: Any = {} if point.dist is None else point.dist.metadata
+    name, version = (str(about[key]) if key in about else "" for key in ("Name", "Version"))
+    return name, version
+
+
 def _told(package: Distribution | None) -> str:
     about: Any = {} if package is None else package.metadata
     told = [about[key] for key in ("Name", "Version") if key in about]

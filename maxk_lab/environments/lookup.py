@@ -36,7 +36,7 @@ def no_function(path: str) -> str | None:
     loaded = sys.modules.get(module)
     if loaded is not None:
         return _in_loaded(loaded, name)
-    spec = _found(module)
+    spec = place_of(module)
     # A folder without an __init__.py has no names of its own; other modules may have no source.
     source = "" if spec.origin is None else _source(spec)
     return None if source is None else _in_source(source, module, name)
@@ -58,8 +58,11 @@ def _missing(module: str, name: str, names: Any) -> LabError:
     return LabError(f"module {module!r} has no attribute {name!r}{did_you_mean(name, names)}")
 
 
-def _found(module: str) -> ModuleSpec:
-    """The place of a module. The packages that it is in are not imported, as `find_spec` would."""
+def place_of(module: str) -> ModuleSpec:
+    """The place of a module. The packages that it is in are not imported, as `find_spec` would.
+
+    Raises `NoModuleError`.
+    """
     first, *others = module.split(".")
     spec = _of_path_or_hooks(first)
     for number, part in enumerate(others, start=1):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxk_lab.catalogue import Parameter, Row, did_you_mean
+from maxk_lab.catalogue import Catalogue, Parameter, Row, did_you_mean
 from maxk_lab.environments.footprint import Footprint
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, PolicyRow
@@ -100,6 +100,10 @@ class EnvironmentRow(Row):
         Kinds are length, logit_proxy and grad_norm.
         """
         return None
+
+    def named(self, parameters: Mapping[str, Any]) -> Sequence[tuple[Catalogue[Any], str]]:
+        """The rows of other catalogues that its parameters name, such as a task or a reward."""
+        return ()
 
     def lacks_solver(self, optimum: str) -> str | None:
         """Why this machine cannot find an optimum that `optima` declares; None where it can."""

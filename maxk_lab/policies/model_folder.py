@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
+
+from maxk_lab.files import hash_of, named_in_sweep
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.*", "*.model")
@@ -17,6 +20,22 @@ def folder_problem(folder: Path) -> str | None:
         return _problem(folder)
     except OSError as error:  # such as a name that is too long
         return f"cannot be read: {error.strerror}"
+
+
+def folder_hash(folder: str | Path) -> str:
+    """Return the SHA-256 of what a folder holds of a model: of the names and hashes of its files.
+
+    Those in folders below, hidden ones and texts for people are none of the model's. Raises
+    `LabError` where there is no such folder, or a file cannot be read.
+    """
+    with named_in_sweep(folder):
+        files = sorted(one for one in Path(folder).iterdir() if _is_of_model(one))
+        lines = [f"{one.name} {hash_of(one)}\n" for one in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _is_of_model(file: Path) -> bool:
+    return file.is_file() and not file.name.startswith(".") and file.suffix != ".md"
 
 
 def _problem(folder: Path) -> str | None:

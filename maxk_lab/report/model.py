@@ -43,6 +43,8 @@ class Header:
     description: str
     seeds: tuple[int, ...]
     commits: tuple[str, ...]
+    # Those of the user's own repository.
+    projects: tuple[str, ...]
     versions: Mapping[str, tuple[str, ...]]
 
 

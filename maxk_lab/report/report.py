@@ -92,6 +92,8 @@ def header_lines(header: Header) -> list[str]:
     )
     lines = [header.description] if header.description else []
     lines.append(f"git commit: {', '.join(header.commits) or 'unknown'}")
+    if header.projects:
+        lines.append(f"project commit: {', '.join(header.projects)}")
     if versions:
         lines.append(f"versions: {versions}")
     return lines

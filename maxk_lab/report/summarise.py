@@ -124,12 +124,14 @@ def _failure(cell: Mapping[str, Any], record: Record) -> Failure:
 def _header(
     name: str, description: str, cells: Sequence[Mapping[str, Any]], records: Sequence[Record]
 ) -> Header:
-    commits: set[str] = set()
+    commits: dict[str, set[str]] = {"git": set(), "project": set()}
     versions: dict[str, set[str]] = {}
     for record in records:
-        git = record.provenance.get("git") or {}
-        if git.get("commit"):
-            commits.add(git["commit"] + (" (with uncommitted changes)" if git.get("dirty") else ""))
+        for of, found in commits.items():
+            git = record.provenance.get(of) or {}
+            if git.get("commit"):
+                changed = " (with uncommitted changes)" if git.get("dirty") else ""
+                found.add(git["commit"] + changed)
         for package, version in (record.provenance.get("versions") or {}).items():
             if version is not None:
                 versions.setdefault(package, set()).add(str(version))
@@ -137,6 +139,7 @@ def _header(
         name=name,
         description=description,
         seeds=tuple(sorted({cell["seed"] for cell in cells})),
-        commits=tuple(sorted(commits)),
-        versions={package: tuple(sorted(found)) for package, found in sorted(versions.items())},
+        commits=tuple(sorted(commits["git"])),
+        projects=tuple(sorted(commits["project"])),
+        versions={package: tuple(sorted(told)) for package, told in sorted(versions.items())},
     )

@@ -5,7 +5,7 @@ Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,6 +126,10 @@ class GaussianRow(EnvironmentRow):
     def reward_range(self, parameters: Mapping[str, Any]) -> Range:
         name = parameters["reward"]
         return GAUSSIAN_REWARDS.get(name).range if name in GAUSSIAN_REWARDS else ANYWHERE
+
+    def named(self, parameters: Mapping[str, Any]) -> Sequence[tuple[Catalogue[Any], str]]:
+        name = parameters["reward"]
+        return [(GAUSSIAN_REWARDS, name)] if name in GAUSSIAN_REWARDS else []
 
     def refuses_weight(self, kind: str) -> str | None:
         return "a Gaussian policy has no logits" if kind == "logit_proxy" else None

@@ -5,11 +5,11 @@ Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.catalogue import Parameter
+from maxk_lab.catalogue import Catalogue, Parameter
 from maxk_lab.environments.footprint import Footprint, of_transformer
 from maxk_lab.environments.language.reward_rows import REWARDS, check_reward
 from maxk_lab.environments.language.task_rows import TASKS
@@ -80,6 +80,10 @@ class LanguageRow(EnvironmentRow):
             for weight, each in zip(weights, known, strict=True)
         ]
         return Range(sum(low for low, _ in ends), sum(high for _, high in ends))
+
+    def named(self, parameters: Mapping[str, Any]) -> Sequence[tuple[Catalogue[Any], str]]:
+        rewards = [(REWARDS, name) for name in reward_names(parameters) if name in REWARDS]
+        return [(TASKS, parameters["task"]), *rewards]
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         of_policy = EnvironmentRow.refusal(self, parameters, policy)

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.footprint import Footprint
-from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, SharedHash, without_paths
+from maxk_lab.sweeps.plan.content import content_of_axes, named_content
+from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, Content, SharedHash, without_paths
 from maxk_lab.sweeps.plan.needs import Need, check_memory
 from maxk_lab.sweeps.studies import GRID_AXES
 
@@ -27,8 +28,9 @@ class Unit(ABC):
     """Cells that share their samples and run in one worker; every kind of study has its own.
 
     `stage` counts the steps of training before anything is measured, None in kinds without stages.
-    `setting` has the values of what the sweep varies. `told` names the fields that a worker is
-    told, all that what it measures depends on but the grid points.
+    `setting` has the values of what the sweep varies. `content` tells what is behind the names in
+    the sweep where that is not the lab's own. `told` names the fields that a worker is told, all
+    that what it measures depends on but the grid points.
     """
 
     study: ClassVar[str]
@@ -40,12 +42,22 @@ class Unit(ABC):
     seed: int
     stage: int | None = None
     setting: Mapping[str, Any] = field(default_factory=dict)
+    content: Content = field(default_factory=dict)
     cells: tuple[Cell, ...] = field(default=(), repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all that the worker is told, as plain JSON: what the cells share."""
         fields = ((name, getattr(self, name)) for name in self.told)
-        return {n: dict(value) if isinstance(value, Mapping) else value for n, value in fields}
+        told = {n: dict(value) if isinstance(value, Mapping) else value for n, value in fields}
+        return told | ({"content": self.own_content} if self.own_content else {})
+
+    @cached_property
+    def own_content(self) -> Content:
+        """The content of what all of its cells name."""
+        if not self.content:
+            return {}
+        told = {name: getattr(self, name) for name in self.told}
+        return named_content(self.content, self.study, told)
 
     @property
     def on_device(self) -> bool:
@@ -77,10 +89,21 @@ class Unit(ABC):
         """All that tells one cell of the unit from others, but for its grid point."""
         return {"identity_version": IDENTITY_VERSION, "study": self.study, **self.meaning()}
 
+    def meaning_with(self, content: Content) -> dict[str, Any]:
+        """Return the same of the cells whose estimator or baseline is of this content."""
+        shared = self.shared_meaning
+        return shared | {"content": {**self.own_content, **content}} if content else shared
+
+    def shared_hash(self, content: Content) -> SharedHash:
+        """Return the ids of the cells of such an estimator and baseline, by their grid points."""
+        key = tuple(content)
+        if key not in self._hashes:
+            self._hashes[key] = SharedHash(self.meaning_with(content), GRID_AXES)
+        return self._hashes[key]
+
     @cached_property
-    def shared_hash(self) -> SharedHash:
-        """The ids of its cells, by their grid points."""
-        return SharedHash(self.shared_meaning, GRID_AXES)
+    def _hashes(self) -> dict[tuple[str, ...], SharedHash]:
+        return {}
 
     def memory(self) -> Sequence[Need]:
         """Return what it has in memory at once, each alone and counted low."""
@@ -97,6 +120,11 @@ class Unit(ABC):
     def with_points(self, points: Iterable[Point]) -> Self:
         """Return the unit with a cell for each of these grid points."""
         return replace(self, cells=tuple(Cell(self, **point) for point in points))
+
+    def with_content(self, content: Content) -> Self:
+        """Return the unit with the content of what the sweep names."""
+        bare = replace(self, content=content, cells=())
+        return replace(bare, cells=tuple(replace(cell, unit=bare) for cell in self.cells))
 
     @property
     def sizes(self) -> dict[str, float]:
@@ -152,7 +180,13 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """16 hex digits that depend on the resolved meaning of the cell and on nothing else."""
-        return self.unit.shared_hash.of(_POINT(self))
+        return self.unit.shared_hash(self._content).of(_POINT(self))
+
+    @property
+    def _content(self) -> Content:
+        """The content of its estimator and baseline."""
+        content = self.unit.content
+        return content_of_axes(content, self._axes) if content else {}
 
     @property
     def study(self) -> str:
@@ -188,7 +222,7 @@ class Cell:
     def as_dict(self) -> dict[str, Any]:
         """Return the cell as plain JSON, with its id and, outside its meaning, its setting."""
         setting = {"setting": dict(self.setting)} if self.setting else {}
-        return {"id": self.id, **self.unit.shared_meaning, **self._axes, **setting}
+        return {"id": self.id, **self.unit.meaning_with(self._content), **self._axes, **setting}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cell) and self.id == other.id

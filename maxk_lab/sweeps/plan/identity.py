@@ -8,10 +8,15 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
+
 # Raised whenever the same cell would be measured differently; records of another version are stale.
 IDENTITY_VERSION = 1
 # The keys of a file that a sweep names, once it is resolved.
 FILE_KEYS = {"path", "sha256"}
+# What is behind the names in a sweep, by these names: the hash of code or of files, and of a plugin
+# its package and version.
+Content = Mapping[str, Mapping[str, str]]
 
 
 def canonical_json(obj: Any) -> str:
@@ -65,12 +70,19 @@ def without_defaults(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -
 
 
 def without_paths(obj: Any) -> Any:
-    """Return `obj` with the hash alone of every file in it: its content tells a file apart."""
+    """Return `obj` with the hash alone of every file in it: its content tells a file apart.
+
+    The folder of a model is left out: its hash is among the content of what a sweep names.
+    """
     if not isinstance(obj, Mapping):
         return obj
     if set(obj) == FILE_KEYS:
         return {"sha256": obj["sha256"]}
-    return {key: without_paths(value) for key, value in obj.items()}
+    return {
+        key: without_paths(value)
+        for key, value in obj.items()
+        if not (value and key == PRETRAINED_FOLDER.name and isinstance(value, str))
+    }
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from maxk_lab.sweeps import parts
 from maxk_lab.sweeps.plan.cells import Cell, Unit
+from maxk_lab.sweeps.plan.content import was_sound
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.variation import variants
@@ -34,6 +35,7 @@ def make_plan(spec: SweepSpec) -> Plan:
     units: list[Unit] = []
     skipped: list[Skipped] = []
     found = list(variants(spec.environment, spec.policy, spec.vary))
+    found = [replace(v, refusal=None) if was_sound(v, spec.content) else v for v in found]
     sound = [variant for variant in found if variant.refusal is None]
     for kind, study in spec.studies.items():
         part: parts.Plan = STUDIES.get(kind).part("plan")
@@ -43,4 +45,6 @@ def make_plan(spec: SweepSpec) -> Plan:
         for environment in dict.fromkeys(variant.environment["name"] for variant in sound):
             left_out += [one for one in part.left_out(study, environment) if one not in left_out]
         skipped += left_out
+    if spec.content:
+        units = [unit.with_content(spec.content) for unit in units]
     return Plan(spec, tuple(units), tuple(skipped))

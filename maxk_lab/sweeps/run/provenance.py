@@ -16,14 +16,19 @@ from typing import Any
 
 import maxk_lab
 
-TOLD = ("git", "versions", "platform", "started")
+TOLD = ("git", "project", "versions", "platform", "started")
 PACKAGES = ("torch", "rl4co", "tensordict", "numpy", "scipy")
 
 
 def collect_provenance() -> dict[str, Any]:
-    """Return git commit and dirty flag, versions, platform and time (UTC)."""
+    """Return commits and their dirty flags, versions, platform and time (UTC).
+
+    `git` is the checkout of the lab, `project` the repository of the current folder if that is
+    another one: the user's own, where the sweep and its functions lie.
+    """
     return {
         "git": _git(Path(maxk_lab.__file__).parent),
+        "project": _project(),
         "versions": {
             "maxk_lab": maxk_lab.__version__,
             "python": platform.python_version(),
@@ -49,6 +54,18 @@ def _git(package: Path) -> dict[str, Any] | None:
     commit = _run_git(package, "rev-parse", "HEAD")
     status = _run_git(package, "status", "--porcelain")
     return {"commit": commit, "dirty": bool(status)} if commit else None
+
+
+def _project() -> dict[str, Any] | None:
+    """Return the same of the current folder's repository; None for the lab's own, and without."""
+    here = Path()
+    top = _run_git(here, "rev-parse", "--show-toplevel")
+    commit = _run_git(here, "rev-parse", "HEAD") if top else None
+    if not top or not commit or Path(maxk_lab.__file__).parent.parent == Path(top):
+        return None
+    # Results and other new files make no other code; what a sweep names of them is hashed.
+    changed = _run_git(here, "status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": bool(changed)}
 
 
 def _run_git(folder: Path, *arguments: str) -> str | None:

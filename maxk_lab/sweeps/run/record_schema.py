@@ -55,6 +55,7 @@ class _Git(_Part):
 
 class _Provenance(_Part):
     git: _Git | None = None
+    project: _Git | None = None
     versions: dict[str, str | None] = Field(default_factory=dict)
 
 

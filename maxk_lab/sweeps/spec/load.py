@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import Problem, SpecError
+from maxk_lab.sweeps.places import short_names
+from maxk_lab.sweeps.plan.content import content_of
 from maxk_lab.sweeps.spec.blocks import read_parts
 from maxk_lab.sweeps.spec.checkpoints import check_checkpoints
 from maxk_lab.sweeps.spec.counts import check_counts
@@ -56,9 +59,10 @@ def load_spec(
     if source.problems or parts.spec is None or resolved is None:
         raise _problems(source)
     environment, policy = resolved
-    return parts.spec.model_copy(
+    spec = parts.spec.model_copy(
         update={"environment": environment, "policy": policy, "vary": vary}
     )
+    return spec.model_copy(update={"content": content_of(spec)})
 
 
 def read_spec(path: str | Path) -> SweepSpec:
@@ -75,7 +79,10 @@ def read_spec(path: str | Path) -> SweepSpec:
 
 
 def spec_to_yaml(spec: SweepSpec) -> str:
-    """Return the resolved spec as a sweep file that `load_spec` and `read_spec` read back to it."""
+    """Return the resolved spec as a sweep file that `load_spec` and `read_spec` read back to it.
+
+    Files of other folders than the current one are named without these.
+    """
     import yaml
 
     written = spec.model_dump(mode="json", by_alias=True)
@@ -83,13 +90,40 @@ def spec_to_yaml(spec: SweepSpec) -> str:
     written["claims"] = [claim.model_dump(mode="json", exclude_none=True) for claim in spec.claims]
     tree: dict[str, Any] = {}
     for key, value in written.items():
+        if key == "content" and not value:
+            continue
         if key != "studies":
             tree[key] = value
             continue
         for kind, study in value.items():
             grid = study["grid"]
             tree[kind] = study | {"grid": grid[0] if len(grid) == 1 else grid}
-    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110)
+    return yaml.safe_dump(_without_places(tree), sort_keys=False, allow_unicode=True, width=110)
+
+
+def _without_places(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return the tree with short names in place of the paths from the root in it."""
+
+    def texts(value: Any) -> Iterator[str]:
+        if isinstance(value, dict):
+            value = [*value, *value.values()]
+        if isinstance(value, list):
+            for one in value:
+                yield from texts(one)
+        elif isinstance(value, str) and os.path.isabs(value):
+            yield value
+
+    def named(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {named(key): named(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [named(one) for one in value]
+        return names.get(value, value) if isinstance(value, str) else value
+
+    written = {key: value for key, value in tree.items() if key not in ("name", "description")}
+    names = short_names(texts(written))
+    told: dict[str, Any] = named(written)
+    return tree | told
 
 
 def spec_hash_without_execution(spec: SweepSpec) -> str:

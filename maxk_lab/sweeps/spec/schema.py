@@ -61,7 +61,7 @@ class SweepSpec(Model):
 
     `vary` lists values of their parameters, by keys such as `environment.arms`. `studies` holds one
     study or several by their kind; in the file each is a block of its own, and `spec.gradient` is
-    the study of that kind, None where there is none.
+    the study of that kind, None where there is none. `content` is that of what the sweep names.
     """
 
     name: Annotated[str, AfterValidator(_folder_name)]
@@ -78,6 +78,8 @@ class SweepSpec(Model):
     execution: Execution = Execution()
     figures: tuple[Figure, ...] = ()
     claims: tuple[Claim, ...] = ()
+    # Filled in when a sweep file is resolved, whatever it says there.
+    content: dict[str, dict[str, str]] = Field(default_factory=dict)
 
     @classmethod
     def keys(cls) -> list[str]:

@@ -11,6 +11,8 @@ from maxk_lab.catalogue import Parameter, did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.fields import as_tuple
+from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
+from maxk_lab.sweeps.places import short_names
 from maxk_lab.sweeps.plan.identity import without_defaults
 from maxk_lab.sweeps.spec.environment import (
     NAME,
@@ -27,6 +29,8 @@ Resolved = tuple[dict[str, Any], dict[str, Any]]
 Vary = Mapping[str, Sequence[Any]]
 # The key by which a sweep varies the origin of its policies; its values are paths.
 CHECKPOINT = "policy.checkpoint"
+# Those whose values are paths.
+PATHS = (CHECKPOINT, f"policy.{PRETRAINED_FOLDER.name}")
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ def variants(
     # Whatever is refused with nothing varied was sound when the run was made: a reward function
     # that is not at hand where the run is reported. It says nothing of the combinations.
     always = refusal_of(*completed(environment, policy)) if vary else None
+    named = {key: short_names(map(_path, vary[key])) for key in PATHS if key in vary}
     for values in product(*vary.values()):
         chosen = dict(zip(vary, values, strict=True))
         blocks = {"environment": dict(environment), "policy": dict(policy)}
@@ -67,11 +72,17 @@ def variants(
         refused = refusal_of(**blocks) if vary else None
         # A checkpoint is known by its path; its hash is for the worker.
         setting = {
-            key: value["path"] if key == CHECKPOINT else value for key, value in chosen.items()
+            key: named[key].get(_path(value), "") if key in named else value
+            for key, value in chosen.items()
         }
         yield Variant(
             setting, blocks["environment"], blocks["policy"], None if refused == always else refused
         )
+
+
+def _path(value: Any) -> str:
+    """The path of a varied file, which may be resolved, or folder."""
+    return str(value["path"] if isinstance(value, Mapping) else value)
 
 
 def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...]] | None:

@@ -141,7 +141,7 @@ def test_failed_cells_that_are_retried_do_not_resume(go: Go, run: RunDirectory, 
 def test_records_carry_their_provenance(go: Go, run: RunDirectory, plan: Plan) -> None:
     go(only="seed=0,n=4,baseline=none")
     (record,) = run.records(plan)
-    assert set(record.provenance) == {"git", "versions", "platform", "started"}
+    assert set(record.provenance) == {"git", "project", "versions", "platform", "started"}
     assert {"maxk_lab", "python", "torch", "rl4co"} <= set(record.provenance["versions"])
     assert set(record.timings) == {"seconds", "finished"}
     assert run.spec() == load_spec("sweep.yaml")

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from socket import socket
@@ -23,8 +23,10 @@ from maxk_lab.errors import RefusedError
 from maxk_lab.files import WRITING, StorageError
 from maxk_lab.process_state import seed_generators, unchanged
 from maxk_lab.seeds import derive_seed
+from maxk_lab.sweeps.places import without_places
+from maxk_lab.sweeps.plan.content import check_content
+from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.run.leases import Fence
-from maxk_lab.sweeps.run.places import without_places
 from maxk_lab.sweeps.run.records import Record, RunDirectory, Status
 from maxk_lab.sweeps.run.workers.board import Board
 from maxk_lab.sweeps.run.workers.devices import VARIABLE
@@ -139,7 +141,8 @@ def run_unit(task: Task, line: socket) -> None:
             measure = load(task.measure)
             with unchanged():
                 # For the functions of the user: the lab draws from generators of its own.
-                seed_generators(derive_seed("process", task.unit))
+                seed_generators(_process_seed(task.unit))
+                check_content(task.cells[0]["study"], task.unit, task.cells)
                 results = measure(
                     task.unit, list(task.cells), cache=run.cache_path, event=reporter.progress
                 )
@@ -157,6 +160,12 @@ def run_unit(task: Task, line: socket) -> None:
         # No fault of the cell: it is measured when there is room for its record.
         reporter.tell("cannot_write", error=str(error))
     reporter.tell("unit_finished")
+
+
+def _process_seed(unit: Mapping[str, Any]) -> int:
+    """The seed of global generators: neither places nor the content of code change it."""
+    told = {name: value for name, value in unit.items() if name != "content"}
+    return derive_seed("process", without_paths(told))
 
 
 def _told(error: BaseException) -> str:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError
 from maxk_lab.files import PARTIAL, read_regular
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
+from maxk_lab.sweeps.plan.content import function_paths
 from maxk_lab.sweeps.plan.identity import FILE_KEYS
 from maxk_lab.sweeps.plan.needs import size
+from maxk_lab.sweeps.plan.sources import modules_below
 from maxk_lab.sweeps.run.backends.ray.parcel import Luggage
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.studies import STUDIES
 
 # The most bytes of one unit that travel; whoever has larger files has a folder that nodes share.
 MOST_BYTES = 4 * 2**30
-# A function by its path, as in `mine.rewards:short`.
-_FUNCTION = re.compile(r"([A-Za-z_][\w.]*):\w+")
 _Stamp = tuple[int, int, int]
 
 
@@ -117,30 +115,12 @@ def _files(path: Path) -> list[Path]:
 def _modules(unit: Mapping[str, Any], folder: Path) -> set[Path]:
     """The modules in a folder that the functions that a unit names are in, and that these import.
 
-    Nothing is imported here. What Python cannot read is no module, and its import says so.
+    Nothing is imported here.
     """
     found: set[Path] = set()
-    for module in {name.partition(":")[0] for name in _functions(unit)}:
-        finder = ModuleFinder(path=[str(folder)])
-        with suppress(ImportError, SyntaxError, ValueError, OSError):
-            finder.import_hook(module)
-        named = [getattr(one, "__file__", None) for one in finder.modules.values()]
-        files = [Path(name) for name in named if name]
-        # One that it cannot follow goes along as it is.
+    for module in {name.partition(":")[0] for name in function_paths(unit)}:
+        # What is found only while it runs goes along, too.
         first = folder / module.partition(".")[0]
-        files += sorted(first.rglob("*.py")) if first.is_dir() else [first.with_suffix(".py")]
-        found |= {one for one in files if one.is_file() and one.is_relative_to(folder)}
+        files = first.rglob("*.py") if first.is_dir() else [first.with_suffix(".py")]
+        found |= {*modules_below(module, folder), *(one for one in files if one.is_file())}
     return found
-
-
-def _functions(value: Any) -> Iterator[str]:
-    """Yield every text in a unit that may be the path of a function."""
-    if isinstance(value, str):
-        if _FUNCTION.fullmatch(value):
-            yield value
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _functions(one)
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _functions(one)

@@ -158,7 +158,9 @@ class _Desk:
 
     def measure(self, parcel: Parcel, host: str) -> Iterator[list[Item]]:
         """Measure a unit, and yield what there is to tell, batch by batch."""
-        task = replace(parcel.task, root=str(self._run.root.absolute()), provenance=provenance())
+        # The user's repository is where the driver was started.
+        own = provenance() | {"project": parcel.provenance.get("project")}
+        task = replace(parcel.task, root=str(self._run.root.absolute()), provenance=own)
         self._backend.submit(task)
         items: list[Item] = []
         going, since = True, 0.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from maxk_lab.sweeps.run.places import without_places
+from maxk_lab.sweeps.places import short_names, without_places
 
 
 def test_files_are_named_from_where_modules_are_found(tmp_path: Path) -> None:
@@ -30,6 +30,26 @@ def test_own_files_and_home_are_named_from_there(
     monkeypatch.chdir(work)
     told = without_places(f'File "{work}/fn.py", line 3\nno {home}/data.npz, no /usr/x')
     assert told == 'File "fn.py", line 3\nno ~/data.npz, no /usr/x'
+
+
+def test_other_files_are_named_by_their_own_names() -> None:
+    told = without_places("no /scratch/ada/x/data.npz; see https://a.org/b/c/d, /usr/lib/x/y.so")
+    assert told == "no data.npz; see https://a.org/b/c/d, /usr/lib/x/y.so"
+
+
+def test_paths_have_short_names_that_tell_them_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inside = str(tmp_path / "models" / "tiny")
+    elsewhere = ["/home/ada/a/last.ckpt", "/home/ada/b/last.ckpt"]
+    assert short_names([inside, "../x", *elsewhere, "/y/z"]) == {
+        inside: "models/tiny",
+        "../x": "../x",
+        "/home/ada/a/last.ckpt": "a/last.ckpt",
+        "/home/ada/b/last.ckpt": "b/last.ckpt",
+        "/y/z": "z",
+    }
 
 
 @pytest.mark.parametrize("home", ["/", ""])

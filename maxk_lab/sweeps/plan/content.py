@@ -1,0 +1,175 @@
+"""The content of what a sweep only names, such as a reward function of the user's own.
+
+A name stays when the code or the weights behind it change. So the resolved spec keeps, for all that
+is not the lab's own, the hash of what is there, and the id of a cell holds those that it rests on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from maxk_lab.catalogue import Catalogue
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
+from maxk_lab.installed import name_and_version
+from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER
+from maxk_lab.policies.model_folder import folder_hash
+from maxk_lab.sweeps.plan.identity import Content
+from maxk_lab.sweeps.studies import STUDIES
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.spec.schema import SweepSpec
+    from maxk_lab.sweeps.spec.variation import Variant
+
+# A function by its path, as in `mine.rewards:short`.
+_FUNCTION = re.compile(r"([A-Za-z_][\w.]*):\w+")
+# The axes of a grid whose values are rows of a catalogue.
+_AXES: Mapping[str, Catalogue[Any]] = {"estimator": ESTIMATORS, "baseline": BASELINES}
+
+
+def content_of(spec: SweepSpec) -> Content:
+    """Return the content of all that a validated spec names and that is not the lab's own.
+
+    Each entry has the SHA-256 of a model's files, or of the source of code, which for that of a
+    plugin comes with the package and its version.
+    """
+    from maxk_lab.sweeps.spec.variation import variants
+
+    found: dict[str, Mapping[str, str]] = {}
+    for variant in variants(spec.environment, spec.policy, spec.vary):
+        if variant.refusal is None:
+            place = {"environment": variant.environment, "policy": variant.policy}
+            for kind, study in spec.studies.items():
+                told = place | {"study": study.model_dump(mode="json")}
+                found |= _resolved(_named(kind, told), known=found)
+    return found
+
+
+def named_content(content: Content, study: str, told: Mapping[str, Any]) -> Content:
+    """Return the entries of what a unit of this kind names in all that its worker is told."""
+    found = {key: content[key] for key in _named(study, told) if key in content}
+    folder = _folder(told)
+    # Where the folder lies tells nothing.
+    return {PRETRAINED_FOLDER.name if key == folder else key: one for key, one in found.items()}
+
+
+def content_of_axes(content: Content, point: Mapping[str, Any]) -> Content:
+    """Return the entries of the estimator and the baseline of a grid point."""
+    return {key: content[key] for key in _of_axes(point) if key in content}
+
+
+def was_sound(variant: Variant, content: Content) -> bool:
+    """Return whether a variant ran, though the folder of its model is here no more."""
+    folder = _folder({"policy": variant.policy})
+    return (variant.refusal or "").startswith(PRETRAINED_FOLDER.name) and folder in content
+
+
+def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[str, Any]]) -> None:
+    """Raise `LabError` where something that a unit and its cells name has changed since the plan.
+
+    What has been measured with it would bear the name of what it no longer is.
+    """
+    planned: dict[str, Mapping[str, str]] = dict(unit.get("content", {}))
+    names = _named(study, unit)
+    for cell in cells:
+        planned |= cell.get("content", {})
+        names |= _of_axes(cell)
+    if not planned:
+        return
+    now = _resolved(names, known={})
+    folder = _folder(unit)
+    for key, there in planned.items():
+        if now.get(folder if key == PRETRAINED_FOLDER.name else key) != there:
+            what = f"the files of {folder}" if key == PRETRAINED_FOLDER.name else f"code of {key}"
+            raise LabError(
+                f"{what} changed while the run was at work: the same command measures it anew"
+            )
+
+
+def function_paths(told: Any) -> Iterator[str]:
+    """Yield every text in what a worker is told that may be the path of a function."""
+    if isinstance(told, str):
+        if _FUNCTION.fullmatch(told):
+            yield told
+    elif isinstance(told, Mapping):
+        for one in told.values():
+            yield from function_paths(one)
+    elif isinstance(told, list | tuple):
+        for one in told:
+            yield from function_paths(one)
+
+
+_Names = dict[str, tuple[Catalogue[Any] | None, str]]
+
+
+def _named(study: str, told: Mapping[str, Any]) -> _Names:
+    """The rows, functions and the folder that are named, by their keys in the content."""
+    environment, policy = told["environment"], told["policy"]
+    found: _Names = {path: (None, path) for path in function_paths(told)}
+    rows: list[tuple[Catalogue[Any], str]] = [(STUDIES, study)]
+    if environment["name"] in ENVIRONMENTS:
+        row = ENVIRONMENTS.get(environment["name"])
+        rows += [(ENVIRONMENTS, row.name), (POLICIES, policy.get("name", row.policies[0]))]
+        rows += row.named(environment)
+    found |= {f"{catalogue.kind} {name}": (catalogue, name) for catalogue, name in rows}
+    folder = _folder(told)
+    return found | _of_axes(told) | ({folder: (None, folder)} if folder else {})
+
+
+def _folder(told: Mapping[str, Any]) -> str:
+    return str(told["policy"].get(PRETRAINED_FOLDER.name) or "")
+
+
+def _of_axes(told: Any) -> _Names:
+    """The estimators and baselines that are named anywhere, without their parameters."""
+    found: _Names = {}
+    for key, value in told.items() if isinstance(told, Mapping) else ():
+        catalogue = _AXES.get(key)
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if catalogue is not None and isinstance(one, str):
+                name = one.partition("[")[0].strip()
+                found[f"{catalogue.kind} {name}"] = catalogue, name
+            else:
+                found |= _of_axes(one)
+    return found
+
+
+def _resolved(names: _Names, known: Content) -> dict[str, Mapping[str, str]]:
+    """The content of what is not known yet; what is the lab's own has none."""
+    found: dict[str, Mapping[str, str]] = {}
+    for key, (catalogue, name) in names.items():
+        there = None
+        if key in known:
+            continue
+        if catalogue is not None:
+            there = _of_row(catalogue, name)
+        elif _FUNCTION.fullmatch(name):
+            there = _of_source([name.partition(":")[0]])
+        else:
+            there = {"sha256": folder_hash(name)}
+        if there is not None:
+            found[key] = there
+    return found
+
+
+def _of_row(catalogue: Catalogue[Any], name: str) -> Mapping[str, str] | None:
+    point = catalogue.origin(name)
+    if point is None:
+        return None
+    from maxk_lab.sweeps.plan.sources import package_modules
+
+    # The code of a row is a function in a module, or a whole package.
+    module, _, function = catalogue.get(name).implementation.partition(":")
+    modules = [module] if function else package_modules(module)
+    package, version = name_and_version(point)
+    return {"package": package, "version": version, **(_of_source([point.module, *modules]) or {})}
+
+
+def _of_source(modules: Iterable[str]) -> Mapping[str, str] | None:
+    from maxk_lab.sweeps.plan.sources import source_hash
+
+    found = source_hash(modules)
+    return None if found is None else {"sha256": found}

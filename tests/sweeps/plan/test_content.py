@@ -1,0 +1,196 @@
+"""Cells are told apart by the content of what a sweep only names: code, plugins, weights."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from model_folders import stand_in_model
+
+from maxk_lab.errors import LabError
+from maxk_lab.sweeps.plan.content import check_content
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
+
+Write = Callable[[str], str]
+SWEEP = """\
+name: named
+seeds: 0
+environment: {name: toy_llm, vocab_size: 4, max_length: 3, prompt_length: 3, rewards: [%s]}
+gradient:
+  {stages: 0, instances: 2, pool: 16, grid: {estimator: maxk, baseline: [none, %s], n: 4, k: 2}}
+"""
+REWARD = "import helper\n\ndef short(prompts, completions, **columns):\n    return helper.zero()\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a reward function that imports a module beside it, and one that it does not."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "own_rewards.py").write_text(REWARD)
+    (folder / "helper.py").write_text("def zero():\n    return 0.0\n")
+    (folder / "unrelated.py").write_text("")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def planned(text: str, **changes: str) -> Plan:
+    path = Path("sweep.yaml")
+    path.write_text(text)
+    return make_plan(load_spec(path, [f"{key}={value}" for key, value in changes.items()]))
+
+
+def ids(plan: Plan) -> set[str]:
+    return {cell.id for cell in plan.cells}
+
+
+def test_the_code_of_a_reward_function_is_part_of_its_cells(project: Path) -> None:
+    text = SWEEP % ("own_rewards:short", "centred")
+    before = planned(text)
+    (entry,) = before.spec.content.items()
+    assert entry[0] == "own_rewards:short"
+    assert set(entry[1]) == {"sha256"}
+    assert all(cell.as_dict()["content"] == dict([entry]) for cell in before.cells)
+    assert all(dict(cell.unit.as_dict()["content"]) == dict([entry]) for cell in before.cells)
+    # A pool of the old rewards is none of the new ones.
+    (project / "unrelated.py").write_text("changed = True")
+    (project / "own_rewards.py").write_bytes(REWARD.replace("\n", "\r\n").encode())
+    assert ids(planned(text)) == ids(before)
+    (project / "helper.py").write_text("def zero():\n    return 1.0\n")
+    after = planned(text)
+    assert not ids(after) & ids(before)
+    assert "own_rewards" not in sys.modules
+
+
+def test_the_code_is_the_same_wherever_it_lies(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SWEEP % ("own_rewards:short", "centred")
+    before = planned(text)
+    shutil.copytree(project, project.parent / "elsewhere")
+    monkeypatch.chdir(project.parent / "elsewhere")
+    assert ids(planned(text)) == ids(before)
+
+
+def test_the_cells_of_what_is_our_own_have_no_content(project: Path) -> None:
+    plan = planned(SWEEP % ("exact_match", "centred"))
+    assert not plan.spec.content
+    assert not any("content" in cell.as_dict() for cell in plan.cells)
+    assert "content" not in spec_to_yaml(plan.spec)
+
+
+def test_a_resolved_spec_tells_its_cells_where_the_code_is_not(project: Path) -> None:
+    plan = planned(SWEEP % ("own_rewards:short", "centred"))
+    Path("spec.yaml").write_text(spec_to_yaml(plan.spec))
+    (project / "own_rewards.py").unlink()
+    (project / "helper.py").unlink()
+    assert ids(make_plan(read_spec("spec.yaml"))) == ids(plan)
+
+
+PLUGIN = """\
+from dataclasses import replace
+
+from maxk_lab.estimators.baselines.rows import BASELINE_ROWS
+
+(centred,) = (row for row in BASELINE_ROWS if row.name == "centred")
+half = replace(centred, name="half", implementation="half_package.code:half")
+"""
+
+
+def install_plugin(site: Path, version: str = "1.0", code: str = "def half(): ...\n") -> None:
+    package, about = site / "half_package", site / f"half_centred-{version}.dist-info"
+    package.mkdir(parents=True, exist_ok=True)
+    for old in site.glob("*.dist-info"):
+        shutil.rmtree(old)
+    about.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "rows.py").write_text(PLUGIN)
+    (package / "code.py").write_text(code)
+    (about / "METADATA").write_text(f"Name: half-centred\nVersion: {version}\n")
+    (about / "entry_points.txt").write_text("[maxk_lab.baselines]\nhalf = half_package.rows:half\n")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of installed packages, with one that has a baseline of the name half."""
+    from maxk_lab import installed
+    from maxk_lab.estimators.catalogue import BASELINES, _chosen
+
+    folder = tmp_path / "site"
+    install_plugin(folder)
+    monkeypatch.syspath_prepend(str(folder))
+
+    def forget() -> None:
+        installed._entry_points.cache_clear()
+        _chosen.cache_clear()
+        vars(BASELINES).pop("_rows", None)
+        for name in [one for one in sys.modules if one.startswith("half_package")]:
+            del sys.modules[name]
+
+    monkeypatch.setattr(installed, "forget", forget, raising=False)
+    forget()
+    yield folder
+    monkeypatch.undo()
+    forget()
+
+
+def test_a_plugin_is_part_of_the_cells_that_use_it(project: Path, site: Path) -> None:
+    from maxk_lab import installed
+
+    text = SWEEP % ("exact_match", "half")
+
+    def cells_by_baseline() -> dict[str, tuple[str, dict]]:
+        installed.forget()
+        cells = planned(text).cells
+        return {one.baseline: (one.id, one.as_dict().get("content")) for one in cells}
+
+    first = cells_by_baseline()
+    assert first["none"][1] is None
+    entry = first["half"][1]["baseline half"]
+    assert {key: entry[key] for key in ("package", "version")} == {
+        "package": "half-centred",
+        "version": "1.0",
+    }
+    install_plugin(site, "1.1")
+    second = cells_by_baseline()
+    assert second["none"] == first["none"]
+    assert second["half"][1]["baseline half"] == entry | {"version": "1.1"}
+    assert second["half"][0] != first["half"][0]
+    install_plugin(site, "1.1", "def half(): return 2\n")
+    third = cells_by_baseline()
+    assert third["none"] == first["none"]
+    assert third["half"][1]["baseline half"]["sha256"] != entry["sha256"]
+
+
+def test_a_model_is_told_by_its_files_wherever_it_lies(project: Path) -> None:
+    pytest.importorskip("transformers")
+    (project / "tiny").mkdir()
+    stand_in_model(project / "tiny")
+    text = SWEEP % ("exact_match", "centred")
+    before = planned(text, **{"policy.pretrained": "tiny"})
+    assert before.cells[0].as_dict()["content"].keys() == {"pretrained"}
+    assert "pretrained" not in before.cells[0].as_dict()["policy"]
+    assert before.units[0].as_dict()["policy"]["pretrained"] == "tiny"
+    whole = planned(text, **{"policy.pretrained": str(project / "tiny")})
+    assert ids(whole) == ids(before)
+    assert str(project) not in spec_to_yaml(whole.spec)
+    Path("spec.yaml").write_text(spec_to_yaml(whole.spec))
+    assert ids(make_plan(read_spec("spec.yaml"))) == ids(whole)
+    (project / "tiny" / "README.md").write_text("for people")
+    assert ids(planned(text, **{"policy.pretrained": "tiny"})) == ids(before)
+    (project / "tiny" / "config.json").write_text('{"a": 1}')
+    assert not ids(planned(text, **{"policy.pretrained": "tiny"})) & ids(before)
+
+
+def test_what_changes_after_the_plan_is_not_measured(project: Path) -> None:
+    plan = planned(SWEEP % ("own_rewards:short", "centred"))
+    unit = plan.units[0]
+    cells = [cell.as_dict() for cell in unit.cells]
+    check_content("gradient", unit.as_dict(), cells)
+    (project / "helper.py").write_text("def zero():\n    return 2.0\n")
+    with pytest.raises(LabError, match="code of own_rewards:short changed while the run"):
+        check_content("gradient", unit.as_dict(), cells)
