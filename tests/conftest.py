@@ -25,6 +25,7 @@ pytest_plugins = [
     "drawn_units",
     "sweep_files",
     "synthetic_records",
+    "written_runs",
 ]
 
 

@@ -1,8 +1,7 @@
-"""The plan of a sweep and the overview of a run, which several verbs print."""
+"""The plan of a sweep, which several verbs print."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -43,32 +42,3 @@ def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:
     return [
         {"study": skip.study, "point": dict(skip.point), "reason": skip.reason} for skip in skipped
     ]
-
-
-def overview(directory: RunDirectory) -> dict[str, Any]:
-    """Return name, description, folder and counts of a run, or what is wrong with it."""
-    from maxk_lab.errors import LabError
-
-    meaning, wrong, states, files = "", [], Counter[str](), 0
-    try:
-        meaning = directory.spec().description
-    except LabError as error:
-        wrong.append(str(error).splitlines()[0])
-    try:
-        states = Counter(record.status for record in directory.all_outlines())
-        files = len(directory.ids())
-    except LabError as error:
-        wrong.append(str(error))
-    wrong += directory.cells.problems
-    damaged = len(directory.damaged)
-    return {
-        "name": directory.name,
-        "meaning": meaning,
-        "folder": str(directory.root),
-        "done": states["done"],
-        "failed": states["failed"],
-        "damaged": damaged,
-        "stale": files - sum(states.values()) - damaged,
-        "report": str(directory.report_path) if directory.report_path.is_dir() else "",
-        "wrong": "; ".join(wrong),
-    }

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maxk_lab.catalogue import Catalogue, Parameter
 from maxk_lab.cli import configuration, options
-from maxk_lab.cli.console import console, emit_json, say
-from maxk_lab.visible import visible_line
+from maxk_lab.cli.console import emit_json, say
+from maxk_lab.cli.rows import print_rows
+from maxk_lab.cli.verbs.upkeep import table
+from maxk_lab.errors import LabError
 
 if TYPE_CHECKING:
     from maxk_lab.estimators.catalogue import MethodRow
@@ -33,22 +36,32 @@ class What(StrEnum):
 
 def list_(
     what: Annotated[What, typer.Argument(help="What to list.")],
+    pattern: Annotated[
+        str | None, typer.Argument(help="Only those of such a name, e.g. 'tsp_*'.")
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(metavar="|".join(table.SORTS), help="The order of runs.")
+    ] = None,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
     """List what can be named in a sweep, with formulas and conditions, your profiles, or the runs \
 on disk.
 
+    Of runs: when they last changed, how many cells are done, failed and missing, how many records \
+are stale, the verdicts of their last report unless records are newer, and their size.
+
     \b
     [bold]maxk-lab list baselines[/bold]
     [bold]maxk-lab list runs[/bold]
+    [bold]maxk-lab list runs 'tsp_*' --sort size[/bold]
     """
     if what is What.runs:
-        from maxk_lab.cli.runs import overview
-        from maxk_lab.sweeps.run.records import find_runs
-
-        rows = [overview(run) for run in find_runs(results)]
-    elif what is What.profiles:
+        table.list_runs(results, pattern, sort, json=json)
+        return
+    if sort is not None:
+        raise LabError(f"--sort is for runs: {what} stand in the order of their catalogue")
+    if what is What.profiles:
         rows = configuration.profiles()
     elif what is What.backends:
         rows = _backends()
@@ -60,14 +73,15 @@ on disk.
         rows = _plain(what)
     else:
         rows = _estimators(what)
+    rows = [row for row in rows if pattern is None or fnmatchcase(str(row["name"]), pattern)]
     if json:
         emit_json(rows)
     elif rows:
-        _print(rows)
+        print_rows(rows)
     elif what is What.profiles:
         say(configuration.no_profiles())
     else:
-        say(f"no runs under {results}; start one with: maxk-lab run experiments/tsp_sweep.yaml")
+        say(f"no {what} are named {pattern}")
 
 
 def _estimators(what: What) -> list[dict[str, Any]]:
@@ -199,48 +213,3 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "choices": list(parameter.choices),
         "meaning": parameter.meaning,
     }
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
-    """Print a block per row: the name, then every field that says something."""
-    from rich.text import Text
-
-    out = console()
-    for number, row in enumerate(rows):
-        if number:
-            out.print()
-        out.print(Text(str(row["name"]), "bold"), Text(visible_line(str(row.get("meaning", "")))))
-        width = max(len(key) for key in row) + 2
-        for key, value in row.items():
-            if key not in ("name", "meaning") and value not in ("", None, [], ()):
-                lines = _lines(value)
-                out.print(Text(f"  {key:<{width}}", "dim") + Text(lines[0]))
-                for line in lines[1:]:
-                    out.print(Text(" " * (width + 2) + line))
-
-
-def _lines(value: Any) -> list[str]:
-    if isinstance(value, bool):
-        return ["yes" if value else "no"]
-    if isinstance(value, tuple):
-        return [", ".join(map(str, value))]
-    if isinstance(value, dict):
-        return [f"{key}: {one}" for key, one in value.items()]
-    parameters = value if isinstance(value, list) else [value]
-    if all(isinstance(parameter, dict) for parameter in parameters):
-        return [_describe(parameter) for parameter in parameters]
-    return [str(value)]
-
-
-def _describe(parameter: dict[str, Any]) -> str:
-    """Return a parameter in a line, e.g. `num_loc: int = 20, at least 3; number of cities`."""
-    text = f"{parameter['name']}: {parameter['type']}"
-    text += f" = {parameter['default']}" if parameter["default"] != "" else ""
-    if parameter["choices"]:
-        text += f", one of {', '.join(map(str, parameter['choices']))}"
-    each = "each " if isinstance(parameter["default"], list) else ""
-    if parameter["low"] is not None:
-        text += f", {each}at least {parameter['low']}"
-    if parameter["high"] is not None:
-        text += f", {each}at most {parameter['high']}"
-    return f"{text}; {parameter['meaning']}" if parameter["meaning"] else text

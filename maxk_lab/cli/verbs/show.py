@@ -11,6 +11,7 @@ import typer
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json
+from maxk_lab.cli.verbs.upkeep import table
 from maxk_lab.errors import LabError
 from maxk_lab.visible import visible_line
 
@@ -36,13 +37,12 @@ def show(
     [bold]maxk-lab show tsp_sweep[/bold]
     [bold]maxk-lab show 3f2a[/bold]        a cell id, as plan --cells and the reports print it
     """
-    from maxk_lab.cli.runs import overview
     from maxk_lab.sweeps.run.records import find_run, find_runs
 
     runs = find_runs(results)
     if target in [run.name for run in runs] or os.path.lexists(Path(target) / "spec.yaml"):
         directory = find_run(target, results)
-        view = overview(directory) | {
+        view = table.view(directory) | {
             "provenance": _latest_provenance(directory),
             "errors": _errors(directory),
             "damaged": directory.problems,

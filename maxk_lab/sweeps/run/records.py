@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
-from maxk_lab.files import check_regular, write_atomically
+from maxk_lab.files import check_regular, read_regular, write_atomically
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan
@@ -22,6 +24,9 @@ from maxk_lab.sweeps.run.shards.readings import Reading, Readings
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
 __all__ = ["Record", "RunDirectory", "Status", "find_folder", "find_run", "find_runs"]
+
+# Of a record that is sound its status, else what is wrong with it.
+RecordState = Literal["done", "failed", "damaged", "older"]
 
 
 def _as_planned(record: Record, cell: Cell) -> Record:
@@ -85,10 +90,17 @@ class RunDirectory:
         return read_spec(self.spec_path)
 
     def write_spec(self, spec: SweepSpec) -> None:
-        """Keep the resolved spec, in place of that of an earlier run."""
+        """Keep the resolved spec, in place of that of an earlier run.
+
+        An equal one stays as it is, with its time: what was made of it since is still right.
+        """
         from maxk_lab.sweeps.spec.load import spec_to_yaml
 
-        write_atomically(self.spec_path, spec_to_yaml(spec).encode())
+        data = spec_to_yaml(spec).encode()
+        with suppress(OSError, ValueError):
+            if read_regular(self.spec_path, MOST_BYTES) == data:
+                return
+        write_atomically(self.spec_path, data)
 
     def write(self, record: Record) -> None:
         """Write a record, all or nothing, that is sound when it is read.
@@ -108,6 +120,15 @@ class RunDirectory:
     def read_once(self, cell_id: str, planned: Cell | None = None) -> Record | None:
         """Return the same, without keeping it for the next reading."""
         return self._readings.read(cell_id, Reading(Record.from_bytes), planned)
+
+    def state(self, cell_id: str) -> RecordState | None:
+        """Return the state of a record, None without one; its metrics are not looked at."""
+        record = self._readings.read(cell_id, Reading(Record.outline))
+        if record is not None:
+            return record.status
+        if cell_id in self._readings.damaged:
+            return "damaged"
+        return "older" if cell_id in self._readings.older else None
 
     def records(self, plan: Plan) -> list[Record]:
         """Return the records of the plan's cells in its order, failed too, with its setting."""
@@ -173,8 +194,8 @@ class RunDirectory:
 
 def find_runs(results: str | Path = "results") -> list[RunDirectory]:
     """Return every run under `results`, the one that ran last first."""
-    found = [RunDirectory(path.parent) for path in Path(results).glob("*/spec.yaml")]
-    return sorted(found, key=lambda run: (-_last_change(run), run.name))
+    found = [RunDirectory(path.parent) for path in Path(results).glob("[!.]*/spec.yaml")]
+    return sorted(found, key=lambda run: (-last_change(run), run.name))
 
 
 def find_run(
@@ -211,5 +232,13 @@ def find_folder(name_or_path: str, results: str | Path = "results") -> RunDirect
     return find_run(name_or_path, results)
 
 
-def _last_change(run: RunDirectory) -> float:
-    return max(path.stat().st_mtime for path in (run.spec_path, run.events_path) if path.exists())
+def last_change(run: RunDirectory) -> float:
+    """Return when a run last did anything, in seconds since 1970; 0 where that is not known."""
+    return max(map(_modified, (run.spec_path, run.events_path)))
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
