@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from maxk_lab import __version__
 from maxk_lab.cli.console import complain, say, tell
 from maxk_lab.cli.refusals import refusal
+from maxk_lab.cli.verbs.bundle import bundle
 from maxk_lab.cli.verbs.cancel import cancel
 from maxk_lab.cli.verbs.check import check
 from maxk_lab.cli.verbs.fsck import fsck
@@ -66,7 +67,21 @@ app = typer.Typer(
     epilog="Exit codes: 0 ok, 1 cells failed, records are damaged or a claim was refuted, "
     "2 your mistake, 130 interrupted.",
 )
-VERBS = (run, plan, status, cancel, report, recommend, check, list_, show, validate, track, fsck)
+VERBS = (
+    run,
+    plan,
+    status,
+    cancel,
+    report,
+    recommend,
+    check,
+    list_,
+    show,
+    bundle,
+    validate,
+    track,
+    fsck,
+)
 for verb in VERBS:
     app.command(verb.__name__.removesuffix("_"))(verb)
 

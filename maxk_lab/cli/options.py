@@ -10,7 +10,10 @@ from typing import Annotated
 import typer
 
 Spec = Annotated[
-    Path, typer.Argument(metavar="SPEC", help="The sweep file, e.g. experiments/tsp_sweep.yaml.")
+    Path,
+    typer.Argument(
+        metavar="SPEC", help="The sweep file, e.g. experiments/tsp_sweep.yaml, or a bundle."
+    ),
 ]
 Set = Annotated[
     list[str] | None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.cli import options
@@ -20,21 +22,39 @@ def planned(
     results: options.Results,
     shift_seeds: options.ShiftSeeds = 0,
     choice: Choice | None = None,
+    *,
+    unpacked: bool = False,
 ) -> tuple[Plan, RunDirectory]:
     """Return the plan of a sweep file, and the folder of its run.
 
-    `choice` is what the command line and the user's configuration say of the execution.
+    `choice` is what the command line and the user's configuration say of the execution. The sweep
+    may be that in a bundle: it is `unpacked` into `results`, or else only looked at.
     """
     from maxk_lab.sweeps.plan.plan import make_plan
+    from maxk_lab.sweeps.run.bundles.contents import is_bundle
     from maxk_lab.sweeps.run.records import RunDirectory
     from maxk_lab.sweeps.spec.load import load_spec
     from maxk_lab.sweeps.spec.text.layers import NO_CHOICE
 
-    found = load_spec(
-        spec, overrides or [], seeds_shifted_by=shift_seeds, choice=choice or NO_CHOICE
-    )
-    plan = make_plan(found)
-    return plan, RunDirectory(results / plan.spec.name)
+    def plan_of(path: Path) -> Plan:
+        return make_plan(
+            load_spec(
+                path, overrides or [], seeds_shifted_by=shift_seeds, choice=choice or NO_CHOICE
+            )
+        )
+
+    if not is_bundle(spec):
+        plan = plan_of(spec)
+        return plan, RunDirectory(results / plan.spec.name)
+    from maxk_lab.sweeps.run.bundles.bundle import Bundle
+    from maxk_lab.sweeps.run.bundles.unpack import unpack, unpack_spec
+
+    bundle = Bundle.opened(spec)
+    if unpacked:
+        plan = plan_of(unpack(bundle, results).spec_path)
+        return plan, RunDirectory(results / plan.spec.name)
+    with tempfile.TemporaryDirectory() as folder:
+        return plan_of(unpack_spec(bundle, Path(folder))), bundle
 
 
 def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:

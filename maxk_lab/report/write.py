@@ -72,6 +72,12 @@ def write_report(
     return [*texts, *drawn]
 
 
+def report_files(summary: Summary, formats: Sequence[str]) -> dict[str, bytes]:
+    """Return the report in these formats without its figures, by the names of the files."""
+    report = Report(summary)
+    return {str(CATALOGUE.get(one).file): rendered(report, one).encode() for one in formats}
+
+
 def write_figures(run: RunDirectory, plan: Plan | None = None) -> list[Path]:
     """Draw the figures of a run into its own report folder, where tracking finds them.
 

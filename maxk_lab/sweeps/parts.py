@@ -84,6 +84,14 @@ class Kept(Protocol):
         They go along with a unit that is measured on a machine that does not see the cache.
         """
 
+    def evaluation(
+        self, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]
+    ) -> Iterable[str]:
+        """Return those of the patterns that are of what its results are about.
+
+        These files, such as held-out instances and their optima, are in every bundle.
+        """
+
 
 # The modules of a kind, for mypy to compare with the protocols.
 Parts = tuple[Schema, Plan, Checks, Worker]

@@ -12,7 +12,8 @@ worker), `maxk_lab.report.parts` (rows, measured, section, figures, claims) and
 | `plan`     | `units(study, seeds, found)`: the work; `left_out(study, environment)`              |
 | `checks`   | `check(block, resolved, found, source)`: conditions on the block beyond its shape   |
 | `worker`   | `measure(unit, cells, *, cache, event)`: the metrics or the exception of every cell |
-| `kept`     | `kept(unit, cells)`: the files of the cache that a unit can use; need not be there  |
+| `kept`     | `kept(unit, cells)`: the files of the cache that a unit can use, and                |
+|            | `evaluation(unit, cells)`: those in every bundle; need not be there                 |
 | `rows`     | `key(cell)`, `pool(cells, done, *, level, alpha)`: records pooled to rows           |
 | `measured` | `measured(row)`: the numbers of a row by their names, with their intervals          |
 | `section`  | `chapter(found, summary)`: the part of the report that the kind fills               |

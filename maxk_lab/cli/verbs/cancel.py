@@ -26,7 +26,7 @@ def cancel(
     from maxk_lab.sweeps.run.backends.jobs import queues
     from maxk_lab.sweeps.run.records import find_run
 
-    directory = find_run(run, results)
+    directory = find_run(run, results).for_writing("the cancelling of jobs")
     ended = [job for queue in queues() for job in queue.cancel(directory)]
     if json:
         emit_json({"name": directory.name, "folder": str(directory.root), "cancelled": ended})

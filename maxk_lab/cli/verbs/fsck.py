@@ -42,6 +42,8 @@ def fsck(
     from maxk_lab.sweeps.run.records import find_folder
 
     directory = find_folder(run, results)
+    if repair:
+        directory = directory.for_writing("a repair")
     found = checking.examine(directory)
     moved, removed = checking.repair(directory) if repair else ([], [])
     if json:
@@ -56,6 +58,9 @@ def fsck(
         say(f"{directory.root}: nothing is damaged")
     elif repair:
         say(_after_repair(found, directory))
+    elif not directory.repairable:
+        say(f"{len(found.damaged)} damaged; have the bundle sent again, or made anew")
+        raise typer.Exit(1)
     else:
         say(f"{len(found.damaged)} damaged. Next: {options.fsck_command(directory.root)} --repair")
         raise typer.Exit(1)

@@ -65,7 +65,7 @@ def recommend(
     """
     from maxk_lab.report.summarise import summarise
 
-    plan, directory = planned(spec, overrides, results)
+    plan, directory = planned(spec, overrides, results, unpacked=True)
     kind = _kind(plan)
     part: RecommendPart = kind.part("recommend")
     question = part.ask(

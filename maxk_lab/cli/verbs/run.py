@@ -77,8 +77,12 @@ baseline=subloo,k=8[/bold]
 under other seeds
     [bold]maxk-lab run experiments/tsp_sweep.yaml --profile cluster --detach[/bold]
     """
+    from maxk_lab.sweeps.run.bundles.contents import is_bundle
+
     choice = configuration.choice(backend, profile)
-    plan, directory = planned(spec, overrides, results, shift_seeds, choice)
+    plan, directory = planned(spec, overrides, results, shift_seeds, choice, unpacked=not dry_run)
+    if is_bundle(spec) and not dry_run:
+        spec = directory.spec_path  # where it was unpacked, and may be changed since by `overrides`
     if dry_run:
         _dry_run(plan, directory, only=only, force=force, retry_failed=retry_failed, json=json)
         return

@@ -36,11 +36,15 @@ def show(
     \b
     [bold]maxk-lab show tsp_sweep[/bold]
     [bold]maxk-lab show 3f2a[/bold]        a cell id, as plan --cells and the reports print it
+    [bold]maxk-lab show 3f2a --results tsp_sweep.zip[/bold]   of a bundle
     """
+    from maxk_lab.sweeps.run.bundles.contents import SUFFIX, is_bundle
     from maxk_lab.sweeps.run.records import find_run, find_runs
 
     runs = find_runs(results)
-    if target in [run.name for run in runs] or os.path.lexists(Path(target) / "spec.yaml"):
+    names = [run.name for run in runs]
+    known = target in names or f"{target}{SUFFIX}" in names or is_bundle(target)
+    if known or os.path.lexists(Path(target) / "spec.yaml"):
         directory = find_run(target, results)
         view = table.view(directory) | {
             "provenance": _latest_provenance(directory),

@@ -36,7 +36,7 @@ there. It works from any machine that sees the folder of the run, and changes no
     from maxk_lab.sweeps.run.records import find_run
     from maxk_lab.sweeps.run.status import status_of
 
-    directory = find_run(run, results)
+    directory = find_run(run, results).for_writing("status")
     found = status_of(directory)
     if json:
         emit_json(_as_json(directory, found))

@@ -43,7 +43,7 @@ def track(
     from maxk_lab.tracking.wandb_tracker import TrackingError
     from maxk_lab.tracking.wandb_tracker import track as send
 
-    directory = find_run(run, results)
+    directory = find_run(run, results).for_writing("tracking")
     plan = make_plan(directory.spec())
     write_figures(directory, plan)
     try:

@@ -19,6 +19,11 @@ def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[st
     return [pool_file(unit), f"{policy_stem(unit)}-*.pt"]
 
 
+def evaluation(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return no pattern: instances are drawn from their seed."""
+    return []
+
+
 def pool_file(unit: Mapping[str, Any]) -> str:
     """Return the name of the pool that all cells of the unit are measured on."""
     # The cutting of a pool into groups, or their enumeration instead, does not change the pool.

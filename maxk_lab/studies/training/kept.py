@@ -13,11 +13,16 @@ from maxk_lab.seeds import derive_seed
 
 def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the patterns of the files that the unit can use, with those of these cells."""
-    instances = instances_stem(unit["training"]["evaluate"]["instances"], evaluation_seed(unit))
-    files = [f"{instances}-*", reference_file(unit["environment"]["name"], "*", "*")]
+    files = evaluation(unit, cells)
     for cell in cells:
         files += [checkpoint_file(cell["id"]), snapshot_file(cell["id"], "*")]
     return files
+
+
+def evaluation(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the patterns of the held-out instances and of their optima."""
+    instances = instances_stem(unit["training"]["evaluate"]["instances"], evaluation_seed(unit))
+    return [f"{instances}-*", reference_file(unit["environment"]["name"], "*", "*")]
 
 
 def evaluation_seed(unit: Mapping[str, Any]) -> int:

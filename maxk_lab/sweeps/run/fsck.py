@@ -123,6 +123,8 @@ def _record(
 
 
 def _files(run: RunDirectory) -> Iterator[Finding]:
+    for path, why in run.damaged_files().items():
+        yield Finding(path, DAMAGED, why)
     why = _wrong_with_events(run.events_path)
     if why:
         yield Finding(run.events_path, DAMAGED, why)

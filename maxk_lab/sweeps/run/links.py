@@ -7,7 +7,7 @@ from pathlib import Path
 from maxk_lab.errors import LabError
 
 # The folders of a run in which files are made and removed.
-_FOLDERS = ("cells", "cache", "damaged", "drivers", "jobs", "leases", "wandb")
+_FOLDERS = ("cells", "cache", "damaged", "drivers", "files", "jobs", "leases", "wandb")
 
 
 def refuse_links(root: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
@@ -41,17 +41,18 @@ class RunDirectory:
     """A run on disk: `<root>/{spec.yaml, cells/, cache/, events.log, report/}`.
 
     A record is a file `cells/<id>.json`, or one of the thousand in a shard
-    `cells/<number>-<hash>.zip`, where it has the same name and the same bytes.
+    `cells/<number>-<hash>.zip`, where it has the same name and the same bytes. `cells` finds them
+    elsewhere: a `Bundle` is a run in one file, of which `root` is the path.
     """
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, cells: Cells | None = None) -> None:
         self.root = Path(root)
         self.spec_path = self.root / "spec.yaml"
         self.cells_path = self.root / "cells"
         self.cache_path = self.root / "cache"
         self.events_path = self.root / "events.log"
         self.report_path = self.root / "report"
-        self.cells = Cells(self.cells_path)
+        self.cells = Cells(self.cells_path) if cells is None else cells
         self._readings = Readings(self.cells)
 
     def __repr__(self) -> str:
@@ -61,6 +62,27 @@ class RunDirectory:
     def name(self) -> str:
         """The name of the folder, which is that of the sweep."""
         return self.root.name
+
+    @property
+    def told_by(self) -> Sequence[Path]:
+        """The files that tell by their age when a run last worked here."""
+        return self.spec_path, self.events_path
+
+    def for_writing(self, what: str) -> Self:
+        """Return the run, as one that can be changed for `what`.
+
+        Raises `LabError` for a bundle.
+        """
+        return self
+
+    @property
+    def repairable(self) -> bool:
+        """Whether what is damaged can be moved aside, and measured again."""
+        return True
+
+    def damaged_files(self) -> Mapping[Path, str]:
+        """Return what is wrong with files as a whole, where the run knows how each has to be."""
+        return {}
 
     @property
     def problems(self) -> list[str]:
@@ -193,22 +215,42 @@ class RunDirectory:
 
 
 def find_runs(results: str | Path = "results") -> list[RunDirectory]:
-    """Return every run under `results`, the one that ran last first."""
+    """Return every run under `results`, the one that ran last first; bundles, too.
+
+    `results` may also be one bundle.
+    """
+    from maxk_lab.sweeps.run.bundles.bundle import Bundle
+    from maxk_lab.sweeps.run.bundles.contents import SUFFIX
+
+    if os.path.isfile(results):
+        return [Bundle.opened(results)]
     found = [RunDirectory(path.parent) for path in Path(results).glob("[!.]*/spec.yaml")]
+    for path in Path(results).glob(f"[!.]*{SUFFIX}"):
+        with suppress(LabError):  # whoever names the file is told what is wrong with it
+            found.append(Bundle.opened(path))
     return sorted(found, key=lambda run: (-last_change(run), run.name))
 
 
 def find_run(
     name_or_path: str | Path | None = None, results: str | Path = "results"
 ) -> RunDirectory:
-    """Return the run of that name under `results` or in that folder; the latest if None.
+    """Return the run of that name under `results`, in that folder or bundle; the latest if None.
 
     Raises `LabError` where there is none.
     """
+    from maxk_lab.sweeps.run.bundles.bundle import Bundle
+    from maxk_lab.sweeps.run.bundles.contents import SUFFIX
+
     if name_or_path is not None:
-        for root in (Path(results) / name_or_path, Path(name_or_path)):
+        in_results = Path(results) / name_or_path
+        for root in (in_results, Path(name_or_path)):
             if os.path.lexists(root / "spec.yaml"):
                 return RunDirectory(root)
+        for path in (f"{in_results}{SUFFIX}", in_results, name_or_path):
+            if os.path.isfile(path):
+                return Bundle.opened(path)
+        if os.path.isdir(name_or_path):
+            raise LabError(f"{name_or_path} is no run: there is no spec.yaml in it")
     runs = find_runs(results)
     if name_or_path is None and runs:
         return runs[0]
@@ -234,7 +276,7 @@ def find_folder(name_or_path: str, results: str | Path = "results") -> RunDirect
 
 def last_change(run: RunDirectory) -> float:
     """Return when a run last did anything, in seconds since 1970; 0 where that is not known."""
-    return max(map(_modified, (run.spec_path, run.events_path)))
+    return max(map(_modified, run.told_by))
 
 
 def _modified(path: Path) -> float:

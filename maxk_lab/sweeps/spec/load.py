@@ -18,7 +18,7 @@ from maxk_lab.sweeps.spec.environment import resolve_environment
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.named_files import resolve_files
 from maxk_lab.sweeps.spec.schema import SweepSpec
-from maxk_lab.sweeps.spec.source import Source, read_source
+from maxk_lab.sweeps.spec.source import Source, read_source, source_of
 from maxk_lab.sweeps.spec.studies import check_studies
 from maxk_lab.sweeps.spec.text.layers import NO_CHOICE, Choice, resolve_execution
 from maxk_lab.sweeps.spec.text.overrides import apply_overrides
@@ -71,7 +71,15 @@ def read_spec(path: str | Path) -> SweepSpec:
     The things that it names need not be installed to report on a run. Raises `SpecError` where it
     is not of the shape of a spec, and `LabError` if there is no readable file.
     """
-    source = read_source(path)
+    return _shaped(read_source(path))
+
+
+def spec_of(text: str, file: str) -> SweepSpec:
+    """Return the same of its text, which comes from `file`."""
+    return _shaped(source_of(text, file))
+
+
+def _shaped(source: Source) -> SweepSpec:
     spec = read_parts(source).spec
     if spec is None:
         raise _problems(source)

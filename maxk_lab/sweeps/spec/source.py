@@ -74,8 +74,13 @@ def entry_path(source: Source, study: str, number: int) -> TreePath:
 
 def read_source(path: str | Path) -> Source:
     """The tree of a YAML file. `LabError` if it cannot be read, `SpecError` if it is no mapping."""
-    source = Source(str(path))
-    parse_text(source, _read_text(Path(path)))
+    return source_of(_read_text(Path(path)), str(path))
+
+
+def source_of(text: str, file: str) -> Source:
+    """The tree of the text of a file. Raises `SpecError` where it is no mapping."""
+    source = Source(file)
+    parse_text(source, text)
     if source.tree is None:
         raise SpecError(
             [source.problem((), "is empty; a sweep needs name, seeds, environment and a study")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import struct
 import zipfile
@@ -128,16 +129,29 @@ def write_archive(folder: Path, number: int, records: Mapping[str, bytes]) -> Pa
         content.update(f"{cell_id} {len(records[cell_id])}\n".encode())
         content.update(records[cell_id])
     path = folder / f"{number:06d}-{content.hexdigest()[:16]}{SUFFIX}"
-    save_atomically(path, lambda file: _write(file, records))
+    save_atomically(path, lambda file: _write(file, records, zipfile.ZIP_DEFLATED))
     return path
 
 
-def _write(file: BinaryIO, records: Mapping[str, bytes]) -> None:
+def shard_bytes(records: Mapping[str, bytes], method: int) -> bytes:
+    """Return a shard of these records, compressed by a method of `zipfile`."""
+    file = io.BytesIO()
+    _write(file, records, method)
+    return file.getvalue()
+
+
+def member_info(name: str) -> zipfile.ZipInfo:
+    """Return the heading of a member of this name: the same on every day and every system."""
+    info = zipfile.ZipInfo(name, _NO_DATE)
+    info.create_system, info.external_attr = 3, _READABLE
+    return info
+
+
+def _write(file: BinaryIO, records: Mapping[str, bytes], method: int) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         for cell_id in sorted(records):
-            info = zipfile.ZipInfo(f"{cell_id}.json", _NO_DATE)
-            info.create_system, info.external_attr = 3, _READABLE  # the same on every system
-            archive.writestr(info, records[cell_id], zipfile.ZIP_DEFLATED, _LEVEL)
+            info = member_info(f"{cell_id}.json")
+            archive.writestr(info, records[cell_id], method, _LEVEL)
 
 
 def _member(one: zipfile.ZipInfo) -> Member:

@@ -19,7 +19,7 @@ from maxk_lab.sweeps.run.shards.cells import Cells
 # The records of a shard. Fewer stay files of their own: small runs have no shards.
 RECORDS = 1_000
 # A shard is full, too, when its records have so many bytes: so many are in memory at once.
-_FULL = 64 * 2**20
+FULL = 64 * 2**20
 # Whether the bytes of a record, read from a file with this stamp, are sound.
 IsSound = Callable[[str, Stamp, bytes], bool]
 Moved = Callable[[str, Stamp, Stamp], None]
@@ -36,7 +36,7 @@ class _Batch:
     @property
     def full(self) -> bool:
         """Whether there is enough for a shard."""
-        return len(self.records) >= RECORDS or self.size >= _FULL
+        return len(self.records) >= RECORDS or self.size >= FULL
 
 
 def pack(

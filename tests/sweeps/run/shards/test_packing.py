@@ -78,7 +78,7 @@ def test_few_records_stay_files(run: RunDirectory, put) -> None:
 
 def test_large_records_fill_a_shard_sooner(run, plan, put, monkeypatch) -> None:
     put()
-    monkeypatch.setattr(packing, "_FULL", 1)
+    monkeypatch.setattr(packing, "FULL", 1)
     assert run.pack() == 8
     assert files(run) == {".zip": 8}
     assert len(run.records(plan)) == 8

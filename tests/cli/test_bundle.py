@@ -1,0 +1,153 @@
+"""A bundle carried to an empty folder reports, shows and resumes there; bad ones exit with 2."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from .conftest import program
+
+pytestmark = pytest.mark.slow
+Lab = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def carried(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the bundle of a run lies that lacks one record, and nothing else."""
+    home, folder = (tmp_path_factory.mktemp(name) for name in ("home", "elsewhere"))
+    shutil.copytree(finished / "results", home / "results")
+    max((home / "results/tiny/cells").glob("*.json")).unlink()
+    done = program(["bundle", "tiny", "--out", str(folder)], home)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{folder}/tiny.zip  0.0")
+    assert "19 of 20 records" in done.stdout
+    return folder
+
+
+@pytest.fixture
+def there(carried: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copy(carried / "tiny.zip", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_it_reads_and_resumes_in_an_empty_folder(there: Path, finished: Path) -> None:
+    """In a process of its own, with nothing of the machine that it comes from."""
+    report = program(["report", "tiny.zip", "--format", "json"], there)
+    assert report.returncode == 0, report.stderr
+    assert json.loads(report.stdout)["counts"]["done"] == 19
+    assert list(there.iterdir()) == [there / "tiny.zip"]
+    resumed = program(["run", "tiny.zip", "--json"], there)
+    assert resumed.returncode == 0, resumed.stderr
+    told = json.loads(resumed.stdout)
+    assert (len(told["done"]), len(told["reused"])) == (1, 19)
+    name = f"{told['done'][0]}.json"
+    metrics = [
+        json.loads((folder / "results/tiny/cells" / name).read_bytes())["metrics"]
+        for folder in (there, finished)
+    ]
+    assert metrics[0] == metrics[1]
+
+
+def test_every_reading_verb_tells_the_same_as_of_the_run(
+    there: Path, finished: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = json.loads(lab("plan", "tiny.zip", "--json").stdout)["cells"][0]["id"]
+    of_bundle = json.loads(lab("show", cell, "--results", "tiny.zip", "--json").stdout)
+    assert json.loads(lab("show", "tiny.zip", "--json").stdout)["done"] == 19
+    assert json.loads(lab("fsck", "tiny.zip", "--json").stdout)["counts"]["done"] == 19
+    listed = json.loads(lab("list", "runs", "--results", ".", "--json").stdout)
+    assert [one["name"] for one in listed] == ["tiny.zip"]
+    states = json.loads(lab("plan", "tiny.zip", "--json").stdout)["counts"]
+    assert (states["done"], states["missing"]) == (19, 1)
+    todo = json.loads(lab("run", "tiny.zip", "--dry-run", "--json").stdout)["to_do"]
+    assert len(todo) == 1
+    assert list(there.iterdir()) == [there / "tiny.zip"]
+    monkeypatch.chdir(finished)
+    of_run = json.loads(lab("show", cell, "--json").stdout)
+    assert of_bundle | {"run": ""} == of_run | {"run": ""}
+
+
+def test_what_was_unpacked_goes_on_with_other_settings(there: Path, lab: Lab) -> None:
+    first = lab("run", "tiny.zip", "--set", "seeds=[0]", "--only", "k=1")
+    assert first.exit_code == 0, first.output
+    refused = lab("run", "tiny.zip")
+    assert refused.exit_code == 2
+    assert "they differ in seeds" in refused.output
+    assert lab("run", "results/tiny/spec.yaml", "--dry-run").exit_code == 0
+
+
+@pytest.mark.parametrize("verb", ["status", "cancel", "track", "bundle", "fsck --repair"])
+def test_verbs_that_need_the_run_say_so(verb: str, there: Path, lab: Lab) -> None:
+    name, *options = verb.split()
+    refused = lab(name, "tiny.zip", *options)
+    assert refused.exit_code == 2
+    assert "tiny.zip is a bundle, and" in refused.stderr
+    assert "maxk-lab run tiny.zip" in refused.stderr
+
+
+def test_a_damaged_bundle_exits_with_2_everywhere(there: Path, lab: Lab) -> None:
+    path = there / "tiny.zip"
+    path.write_bytes(path.read_bytes()[:-200])
+    for verb in ("report", "show", "plan", "fsck", "run"):
+        refused = lab(verb, "tiny.zip")
+        assert refused.exit_code == 2, verb
+        assert "tiny.zip is no bundle, or what is left of a damaged one" in refused.stderr
+    assert list(there.iterdir()) == [path]
+
+
+def test_a_damaged_record_in_it_is_told(there: Path, lab: Lab) -> None:
+    path = there / "tiny.zip"
+    data = bytearray(path.read_bytes())
+    data[400] ^= 1
+    path.write_bytes(data)
+    told = lab("fsck", "tiny.zip")
+    assert told.exit_code == 1
+    assert "damaged; have the bundle sent again, or made anew" in told.stderr
+    assert lab("report", "tiny.zip").exit_code == 1
+    assert lab("run", "tiny.zip").exit_code == 2
+    assert not Path("results").exists()
+
+
+def test_wrong_names_of_a_new_bundle_are_refused(
+    finished: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(finished)
+    mine = tmp_path / "mine.zip"
+    mine.write_bytes(b"precious")
+    for out, said in [
+        (tmp_path / "run.tar", "the name of a bundle ends with .zip"),
+        (mine, "is there, and is no bundle"),
+    ]:
+        refused = lab("bundle", "tiny", "--out", str(out))
+        assert refused.exit_code == 2
+        assert said in refused.stderr
+    assert mine.read_bytes() == b"precious"
+    (tmp_path / "empty").mkdir()
+    refused = lab("bundle", str(tmp_path / "empty"))
+    assert refused.exit_code == 2
+    assert "is no run: there is no spec.yaml in it" in refused.stderr
+
+
+def test_figures_and_checkpoints_are_in_it_on_request(
+    finished: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from maxk_lab.sweeps.run.bundles.contents import Contents
+
+    monkeypatch.chdir(finished)
+    words = ("bundle", "tiny", "--with", "figures", "--with", "checkpoints", "--json")
+    told = json.loads(lab(*words, "--out", str(tmp_path / "all.zip")).stdout)
+    found = Contents.opened(tmp_path / "all.zip")
+    assert told["bytes"] == (tmp_path / "all.zip").stat().st_size
+    assert "report/figures/variance.png" in found.named("report")
+    assert len(found.named("report")) > 5
+    assert any(name.startswith("cache/pool-") for name in found.named("cache"))
+    assert lab("bundle", "tiny", "--out", str(tmp_path / "some.zip")).exit_code == 0
+    some = Contents.opened(tmp_path / "some.zip")
+    assert some.named("report") == ["report/report.md", "report/table.csv"]
+    assert some.named("cache") == []
