@@ -21,6 +21,8 @@ assert _SPEC is not None
 assert _SPEC.loader is not None
 claims_over_seeds = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(claims_over_seeds)
+# What `make reproduce` runs of a sweep, alone on its core.
+RUN = "run ci/a.yaml --jobs 1 --retry-failed --no-reuse"
 
 
 def make(folder: Path, *words: str, refused: str = "") -> subprocess.CompletedProcess[str]:
@@ -54,7 +56,7 @@ def test_without_seeds_the_sweeps_run_as_they_are(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert calls(tmp_path) == [
         "check",
-        "run ci/a.yaml --jobs 2 --retry-failed --results there",
+        "run ci/a.yaml --jobs 2 --retry-failed --no-reuse --results there",
         "report a --results there --out there/a/report",
     ]
 
@@ -64,9 +66,9 @@ def test_each_of_several_seeds_has_results_of_its_own(tmp_path: Path) -> None:
     done = make(tmp_path, "SEEDS=100 200", "JOBS=1", refused="report*seeds-100*")
     assert calls(tmp_path) == [
         "check",
-        "run ci/a.yaml --jobs 1 --retry-failed --shift-seeds 100 --results there/seeds-100",
+        f"{RUN} --shift-seeds 100 --results there/seeds-100",
         "report a --results there/seeds-100 --out there/seeds-100/a/report",
-        "run ci/a.yaml --jobs 1 --retry-failed --shift-seeds 200 --results there/seeds-200",
+        f"{RUN} --shift-seeds 200 --results there/seeds-200",
         "report a --results there/seeds-200 --out there/seeds-200/a/report",
     ]
     assert done.returncode == 2
@@ -94,8 +96,8 @@ def test_sweeps_run_side_by_side_each_with_a_worker_and_a_name_before_its_lines(
         "check",
         "report a --results there --out there/a/report",
         "report b --results there --out there/b/report",
-        "run ci/a.yaml --jobs 1 --retry-failed --results there",
-        "run ci/b.yaml --jobs 1 --retry-failed --results there",
+        "run ci/a.yaml --jobs 1 --retry-failed --no-reuse --results there",
+        "run ci/b.yaml --jobs 1 --retry-failed --no-reuse --results there",
     ]
     assert "a: == maxk-lab report there/a\n" in done.stdout
     assert "make reproduce: 1 failed\n  there/b: the run did not finish well\n" in done.stdout

@@ -39,6 +39,12 @@ Results = Annotated[
         "--results", metavar="DIR", help="Where runs are kept, one folder per sweep name."
     ),
 ]
+NoReuse = Annotated[
+    bool,
+    typer.Option(
+        "--no-reuse", help="Measure cells also where another run under --results has done them."
+    ),
+]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 RESULTS = Path("results")

@@ -35,6 +35,8 @@ class Lines:
     def __call__(self, name: str, payload: dict[str, Any]) -> None:
         """Take in one event of the execution and show it."""
         self._tracker.event(name, payload)
+        if name == "reused":
+            self.remark(reused(payload))
         for note in notes(name, payload):
             self.note(note)
         self.show(name, payload)
@@ -42,6 +44,10 @@ class Lines:
     def note(self, text: str) -> None:
         """Print a line that stays."""
         warn(text)
+
+    def remark(self, text: str) -> None:
+        """Print a line that stays, and warns of nothing."""
+        say(text)
 
     def show(self, name: str, payload: dict[str, Any]) -> None:
         """Print a line, if it is time for one."""
@@ -88,11 +94,22 @@ class Bar(Lines):
         """Print a line that stays, above the bar."""
         self._bar.console.print(f"warning: {text}")
 
+    def remark(self, text: str) -> None:
+        """Print a line that stays, above the bar."""
+        self._bar.console.print(text, markup=False)
+
     def show(self, name: str, payload: dict[str, Any]) -> None:
         """Bring the bar up to date."""
         tracker = self._tracker
         current = tracker.current or tracker.jobs or "starting the workers"
         self._bar.update(self._task, completed=tracker.share, line=tracker.line(), current=current)
+
+
+def reused(payload: dict[str, Any]) -> str:
+    """Return the sentence about cells that another run had measured."""
+    return (
+        f"{len(payload['cell_ids'])} of {payload['cells']} cells reused from run {payload['run']}"
+    )
 
 
 def notes(name: str, payload: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 
 from maxk_lab.cli import configuration, options, runs
 from maxk_lab.cli.console import console, emit_json, print_table, say, warn
-from maxk_lab.cli.effort import effort_left
+from maxk_lab.cli.effort import Effort, effort_left
 from maxk_lab.memory import kept_to_the_end
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def plan(
     ] = 1,
     backend: configuration.Backend = None,
     profile: configuration.Profile = None,
+    no_reuse: options.NoReuse = False,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
@@ -48,19 +49,22 @@ varies
     """
     from maxk_lab.sweeps.plan.needs import short_of_memory
     from maxk_lab.sweeps.run.progress import statuses
+    from maxk_lab.sweeps.run.reuse.search import done_elsewhere, names_of
 
     choice = configuration.choice(backend, profile)
     planned, directory = runs.planned(spec, overrides, results, shift_seeds, choice)
     with kept_to_the_end():  # the process ends with the plan
         state: dict[str, str] = dict(statuses(planned, directory))
+        found = done_elsewhere(state, state, directory, None if no_reuse else results)
+    elsewhere = names_of(found)
     if json:
-        emit_json(_as_json(planned, state, directory, jobs))
+        emit_json(_as_json(planned, state, elsewhere, directory, jobs))
         return
     _print_units(planned, state)
     if cells:
         _print_cells(planned, state)
     _print_skipped(planned)
-    _print_totals(planned, state, directory, jobs)
+    _print_totals(planned, state, elsewhere, directory, jobs)
     for kind, study in planned.spec.studies.items():
         for sentence in study.advice():
             say(f"{kind}: {sentence}")
@@ -73,6 +77,7 @@ varies
     else:
         chosen = [*configuration.choosing(backend, profile)]
         chosen += ["--jobs", str(jobs)] if jobs > 1 else []
+        chosen += ["--no-reuse"] * no_reuse
         again = options.run_command(
             spec, overrides, *chosen, shift_seeds=shift_seeds, results=results
         )
@@ -84,14 +89,19 @@ def _count(state: dict[str, str], status: str, cells: Iterable[Cell]) -> int:
 
 
 def _as_json(
-    planned: Plan, state: dict[str, str], directory: RunDirectory, jobs: int
+    planned: Plan,
+    state: dict[str, str],
+    elsewhere: dict[str, str],
+    directory: RunDirectory,
+    jobs: int,
 ) -> dict[str, Any]:
-    effort = effort_left(planned, directory, state, jobs)
+    effort = _effort(planned, state, elsewhere, directory, jobs)
     return {
         "name": directory.name,
         "seeds": list(planned.spec.seeds),
         "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in planned.cells],
         "skipped": runs.skipped_as_json(planned.skipped),
+        "reusable": elsewhere,
         "stale": directory.stale(planned),
         "advice": {kind: list(study.advice()) for kind, study in planned.spec.studies.items()},
         "counts": {status: _count(state, status, planned.cells) for status in STATUSES},
@@ -148,7 +158,25 @@ def _print_skipped(planned: Plan) -> None:
         )
 
 
-def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory, jobs: int) -> None:
+def _effort(
+    planned: Plan,
+    state: dict[str, str],
+    elsewhere: dict[str, str],
+    directory: RunDirectory,
+    jobs: int,
+) -> Effort:
+    """Return the effort for what no run has done."""
+    reused = state | dict.fromkeys(elsewhere, "done")
+    return effort_left(planned, directory, reused, jobs)
+
+
+def _print_totals(
+    planned: Plan,
+    state: dict[str, str],
+    elsewhere: dict[str, str],
+    directory: RunDirectory,
+    jobs: int,
+) -> None:
     out = console()
     counts = ", ".join(f"{_count(state, status, planned.cells)} {status}" for status in STATUSES)
     out.print(f"\n{len(state)} cells in {len(planned.units)} units: {counts}")
@@ -156,8 +184,10 @@ def _print_totals(planned: Plan, state: dict[str, str], directory: RunDirectory,
     stale = directory.stale(planned)
     if stale:
         out.print(f"{len(stale)} stale records of an earlier spec or version; they are not used")
-    if _count(state, "missing", planned.cells):
-        out.print(effort_left(planned, directory, state, jobs).sentence())
+    for name, count in Counter(elsewhere.values()).items():
+        out.print(f"{count} of the missing cells are done in run {name}, and reused from there")
+    if _count(state, "missing", planned.cells) > len(elsewhere):
+        out.print(_effort(planned, state, elsewhere, directory, jobs).sentence())
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +49,7 @@ def run(
             "the run is emptied, but for what belongs to cells that --only leaves out.",
         ),
     ] = False,
+    no_reuse: options.NoReuse = False,
     detach: Annotated[
         bool,
         typer.Option(
@@ -64,6 +66,10 @@ def run(
 ) -> None:
     """Run a sweep. The same command again continues where it stopped and measures only what is \
 missing.
+
+    A cell that another run under --results has done is not measured again: its record is copied, \
+with the name of that run in its provenance. Failed cells are not taken over, and --retry-failed \
+and --force measure themselves.
 
     Exits with 1 when cells failed or lack a record, with 130 when interrupted; finished cells are \
 kept either way.
@@ -83,11 +89,13 @@ under other seeds
     plan, directory = planned(spec, overrides, results, shift_seeds, choice, unpacked=not dry_run)
     if is_bundle(spec) and not dry_run:
         spec = directory.spec_path  # where it was unpacked, and may be changed since by `overrides`
+    reuse = None if no_reuse or force else results
     if dry_run:
-        _dry_run(plan, directory, only=only, force=force, retry_failed=retry_failed, json=json)
+        measured = {"force": force, "retry_failed": retry_failed}
+        _dry_run(plan, directory, reuse, json=json, only=only, **measured)
         return
     # The command line of this run, without what must not be repeated.
-    more = [*configuration.choosing(backend, profile)]
+    more = [*configuration.choosing(backend, profile), *["--no-reuse"] * no_reuse]
     more += [*(["--jobs", str(jobs)] if jobs > 1 else []), *(["--only", only] if only else [])]
     again = options.run_command(spec, overrides, *more, shift_seeds=shift_seeds, results=results)
     resume = again + " --retry-failed" * retry_failed
@@ -103,8 +111,10 @@ under other seeds
         force=force,
         retry_failed=retry_failed,
         detach=detach,
+        reuse=reuse,
     )
-    tracked, lost = _track(plan, directory, last=outcome.last) if outcome.done else ([], "")
+    news = outcome.done or outcome.copied
+    tracked, lost = _track(plan, directory, last=outcome.last) if news else ([], "")
     if json:
         emit_json(_as_json(directory, outcome, tracked))
     if detach and outcome.missing:
@@ -171,6 +181,8 @@ def _conclude(
     counts = [f"{mine} measured", f"{len(outcome.reused)} already done"]
     if others:
         counts.insert(1, f"{len(outcome.done) - mine} measured by another run meanwhile")
+    for name, count in Counter(outcome.copied.values()).items():
+        counts.insert(1, f"{count} reused from run {name}")
     counts.append(f"{len(outcome.failed)} failed")
     if outcome.skipped:
         counts.append(f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)")
@@ -203,24 +215,29 @@ def _conclude(
 def _dry_run(
     plan: Plan,
     directory: RunDirectory,
+    reuse: Path | None,
     *,
-    only: str | None,
-    force: bool,
-    retry_failed: bool,
     json: bool,
+    only: str | None,
+    **measured: bool,
 ) -> None:
     from maxk_lab.sweeps.plan.selection import select
     from maxk_lab.sweeps.run.progress import statuses, to_measure
+    from maxk_lab.sweeps.run.reuse.search import done_elsewhere, names_of
 
-    chosen = select(plan, only)
-    open_ = to_measure(statuses(plan, directory), force=force, retry_failed=retry_failed)
-    to_do = [cell for cell in plan.cells if cell.id in chosen & open_]
+    states = statuses(plan, directory)
+    open_ = select(plan, only) & to_measure(states, **measured)
+    found = names_of(done_elsewhere(open_, states, directory, reuse))
+    to_do = [cell for cell in plan.cells if cell.id in open_ - found.keys()]
     if json:
-        emit_json({"name": directory.name, "to_do": [cell.as_dict() for cell in to_do]})
+        cells = [cell.as_dict() for cell in to_do]
+        emit_json({"name": directory.name, "to_do": cells, "reused_from": found})
         return
     for cell in to_do:
         point = f"{cell.estimator} {cell.baseline} n={cell.n} k={cell.k}"
         tell(f"{cell.id}  {cell.place}  seed {cell.seed}  {point}")
+    for name, count in Counter(found.values()).items():
+        say(f"{count} cells would be reused from run {name}")
     say(f"{len(to_do)} cells would run; nothing was written")
 
 
@@ -231,6 +248,7 @@ def _as_json(directory: RunDirectory, outcome: Outcome, tracked: list[str]) -> d
         "done": outcome.done,
         "failed": outcome.failed,
         "reused": outcome.reused,
+        "reused_from": outcome.copied,
         "missing": outcome.missing,
         "elsewhere": outcome.elsewhere,
         "stale": outcome.stale,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.grid import Skipped
@@ -18,6 +19,8 @@ from maxk_lab.sweeps.run.events import OnEvent
 from maxk_lab.sweeps.run.leases import Driver, OthersError, registered
 from maxk_lab.sweeps.run.progress import State, checked_statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.reuse.copies import copy_cells
+from maxk_lab.sweeps.run.reuse.search import done_elsewhere
 from maxk_lab.sweeps.run.shards.telling import PackingTeller
 from maxk_lab.sweeps.run.tasks import Work, forget, kept_for, tasks_of
 from maxk_lab.sweeps.spec.load import spec_hash_without_execution
@@ -30,8 +33,9 @@ class Outcome:
     `done` and `failed` include what was measured `elsewhere`, by other drivers meanwhile; `failed`
     also `failed_before`, which were not run again. `missing` have no record though they were
     selected: somebody has removed what was written, or they go on without this process, or they
-    were `left`, which says why, such as that a job was cancelled. `last` says that nobody else
-    worked in the run any more.
+    were `left`, which says why, such as that a job was cancelled. `copied` has the names of the
+    other runs whose records were reused, by the ids of their cells; the cells that are `reused` had
+    a record in this run before. `last` says that nobody else worked in the run any more.
     """
 
     done: tuple[str, ...]
@@ -44,6 +48,7 @@ class Outcome:
     missing: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    copied: Mapping[str, str] = field(default_factory=dict)
     last: bool = True
 
 
@@ -56,6 +61,7 @@ def execute(
     force: bool = False,
     retry_failed: bool = False,
     detach: bool = False,
+    reuse: Path | None = None,
     on_event: OnEvent = lambda name, payload: None,
     measure: str | None = None,
 ) -> Outcome:
@@ -65,7 +71,9 @@ def execute(
     by two of them. Records are reused, failed ones too unless `retry_failed`; `force` measures
     everything that `only` selects again, with nothing from the cache that they could use, and
     replaces each record once its successor is there. With `detach` this returns when the backend
-    has all units, and they go on without this process. `measure` names the `module:function` that
+    has all units, and they go on without this process. Cells without a record that another run
+    under `reuse` has done are copied from there, unless `force` has them measured: a cell that
+    failed here is measured again, not replaced. `measure` names the `module:function` that
     measures a unit, in place of that of its study. `on_event(name, payload)` is called in this
     process. Raises `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped;
     the same call later goes on from there.
@@ -82,6 +90,8 @@ def execute(
         measured = partial(to_measure, force=force, retry_failed=retry_failed)
         states, before = _looked(plan, run, selected, measured)
         to_do = measured(states)
+        elsewhere = done_elsewhere(to_do, states, run, None if force else reuse)
+        to_do -= elsewhere.keys()
         if make_backend.here:
             for unit in plan.units:
                 if any(cell.id in to_do for cell in unit.cells):
@@ -90,6 +100,8 @@ def execute(
         if force:
             with driver.alone("--force", patient=True):
                 forget(run, to_do, keep={*(cell.id for cell in plan.cells), *run.ids()} - to_do)
+        copied = copy_cells(plan, elsewhere, run, driver, before)
+        to_do |= elsewhere.keys() - copied.keys()
         stale = tuple(run.stale(plan))
         retried = {c for c in to_do if states[c] != "missing"}
         work = Work(
@@ -103,6 +115,9 @@ def execute(
             jobs=jobs,
             cells=len(states),
         )
+        for name in dict.fromkeys(copied.values()):
+            ids = [c for c in _in_order(plan, copied) if copied[c] == name]
+            tell("reused", run=name, cell_ids=ids, cells=len(states))
         if stale:
             tell("stale", cell_ids=list(stale))
         if run.problems:
@@ -142,6 +157,7 @@ def execute(
         missing=tuple(c for c in _in_order(plan, selected) if after[c] == "missing"),
         elsewhere=tuple(driven.elsewhere),
         left=tuple(dict.fromkeys(driven.left)),
+        copied=copied,
         last=last,
     )
 
