@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh clone with Python 3.11 or 3.12: `make reproduce` and `make test`.
+# Two commands do everything on a fresh clone with Python 3.11 or newer: `make reproduce` and `make test`.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -37,22 +37,25 @@ help:
 	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
 	@echo "make clean       remove .venv and the caches; results/ stays"
 	@echo
-	@echo "PYTHON=python3.12 picks the interpreter, JOBS=4 how many processes work, SWEEPS=... the sweeps to reproduce"
+	@echo "PYTHON=python3.13 picks the interpreter, JOBS=4 how many processes work, SWEEPS=... the sweeps to reproduce"
 	@echo "make reproduce SEEDS=\"100 200\" adds 100, then 200, to every seed; results/seeds-100/<sweep>/report and so on"
 	@echo "                 benchmarks/claims_over_seeds.py counts in which of them each claim holds"
 
 setup: $(STAMP)
 
+# What a Python must be: new enough, and able to make an environment.
+ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
+
 $(STAMP): pyproject.toml constraints.txt
-	@if ! $(BIN)/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; then \
+	@if ! $(BIN)/python -c '$(ENOUGH)' 2>/dev/null; then \
 	  found=""; \
-	  for candidate in $(or $(PYTHON),python3 python3.12 python3.11 python); do \
-	    if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
-	      2>/dev/null; then found="$$candidate"; break; fi; \
+	  for candidate in $(PYTHONS); do \
+	    if "$$candidate" -c '$(ENOUGH)' 2>/dev/null; then found="$$candidate"; break; fi; \
 	  done; \
 	  if [ -z "$$found" ]; then \
-	    echo "maxk-lab needs Python 3.11 or 3.12 with venv; none of these is: $(or $(PYTHON),python3 python3.12 python3.11 python)." >&2; \
-	    echo "Install one, or name it: make setup PYTHON=/path/to/python3.12" >&2; \
+	    echo "maxk-lab needs Python 3.11 or newer with venv; none of these is: $(PYTHONS)." >&2; \
+	    echo "Install one, or name it: make setup PYTHON=/path/to/python3.13" >&2; \
 	    exit 1; \
 	  fi; \
 	  echo "creating .venv with $$("$$found" --version)"; \

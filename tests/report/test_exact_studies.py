@@ -176,3 +176,16 @@ def test_a_record_from_before_a_measure_was_added_lacks_it_and_nothing_else(lab)
     verdict, detail = judged(cells, records, **claim)
     assert verdict == "undecided"
     assert "not measured" in detail
+
+
+def test_seeds_without_an_optimum_are_alike(lab):
+    """Their optima are NaN, which is not equal to itself."""
+    cells = lab.objective_cells(ks=(2,), seeds=(0, 1))
+    flat = lab.curve(0.5) | {
+        "optimum": None,
+        "optimum_value": None,
+        "undefined": {"optimum": "flat"},
+    }
+    summary = summarise_records(cells, [lab.done(cell, flat) for cell in cells], name="it")
+    (row,) = summary.studies["objective"].rows
+    assert len(row.distinct) == 1

@@ -62,7 +62,9 @@ class ObjectiveRow(PooledRow):
     @property
     def distinct(self) -> tuple[Curve, ...]:
         """The curves without repeats: one, unless the seed changes the environment."""
-        return tuple(dict.fromkeys(self.curves.values()))
+        # As tuples: since Python 3.13 a dataclass that holds NaN is not equal to its like.
+        found = {tuple(vars(curve).values()): curve for curve in self.curves.values()}
+        return tuple(found.values())
 
     @property
     def no_optimum(self) -> str:

@@ -51,7 +51,8 @@ def test_any_cell_of_the_seed_tells_them(study):
         summarise_records(cells, records(gone), name="it").studies["gradient"].proxies
         for gone in ((), lost)
     )
-    assert whole == part
+    # As text: since Python 3.13 a dataclass that holds NaN is not equal to its like.
+    assert repr(whole) == repr(part)
 
 
 @pytest.mark.slow
