@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from maxk_lab.errors import SpecError as SpecError
     from maxk_lab.estimators.by_name import advantages as advantages
     from maxk_lab.files import StorageError as StorageError
+    from maxk_lab.results.compare.comparison import compare as compare
     from maxk_lab.results.frame import load as load
 else:
     __getattr__, __dir__ = lazy_exports(__name__)

@@ -13,6 +13,7 @@ from maxk_lab.cli.refusals import refusal
 from maxk_lab.cli.verbs.bundle import bundle
 from maxk_lab.cli.verbs.cancel import cancel
 from maxk_lab.cli.verbs.check import check
+from maxk_lab.cli.verbs.compare import compare
 from maxk_lab.cli.verbs.fsck import fsck
 from maxk_lab.cli.verbs.list import list_
 from maxk_lab.cli.verbs.plan import plan
@@ -73,6 +74,7 @@ VERBS = (
     status,
     cancel,
     report,
+    compare,
     recommend,
     check,
     list_,

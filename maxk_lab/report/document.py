@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from maxk_lab.statistics.intervals import Interval
 
@@ -83,6 +83,30 @@ class Chapter:
     sections: tuple[Section, ...]
     basis: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     undefined: Sequence[str] = ()
+
+
+class Printable(Protocol):
+    """Blocks with a title, and how they are to look."""
+
+    @property
+    def title(self) -> str:
+        """Return the title of the whole."""
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """Return all there is to read."""
+
+    @property
+    def colour(self) -> bool:
+        """Whether a terminal shows colours."""
+
+    @property
+    def width(self) -> int:
+        """Return the columns of the terminal."""
+
+    @property
+    def images(self) -> Sequence[tuple[str, str]]:
+        """Return (caption, path) of the figures of a page."""
 
 
 def breaks_between(places: Sequence[object]) -> tuple[int, ...]:

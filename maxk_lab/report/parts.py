@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from maxk_lab.report.document import Chapter
     from maxk_lab.report.model import Summary
     from maxk_lab.report.recommendation import Question, Recommendation
-    from maxk_lab.report.rows import Measured, PooledRow, Rows
+    from maxk_lab.report.rows import Effect, Measured, PooledRow, Rows
     from maxk_lab.report.verdicts import Judged
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record
@@ -44,6 +44,12 @@ class MeasuredPart(Protocol):
         """Return every number that has an interval or is exact, as tables of the report have it.
 
         One without a value has its reason; a row without any has none of them.
+        """
+
+    def against(self, row: Any, other: Any, name: str, level: float) -> Effect | None:
+        """Return how far a number of the row is from that of the same row of another run.
+
+        None where the two have no pairs of values, or none of this number.
         """
 
 

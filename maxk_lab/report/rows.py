@@ -41,13 +41,28 @@ class PooledRow:
 class Measured:
     """A number of a row: its interval, its unit, and the side on which it is better.
 
-    `of_pair` says that it compares the row with another of its run already.
+    `of_pair` says that it compares the row with another of its run already, `as_ratio` that two of
+    them are compared by their ratio rather than by their difference.
     """
 
     interval: Interval
     unit: str = ""
     better: Better = ""
     of_pair: bool = False
+    as_ratio: bool = False
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How far a number of one run is from that of another: their difference, or their `ratio`.
+
+    `paired` names the values that were compared one by one, such as "seed and instance"; empty
+    where both intervals were set against each other.
+    """
+
+    interval: Interval
+    ratio: bool = False
+    paired: str = ""
 
 
 RowType = TypeVar("RowType", bound=PooledRow, covariant=True)

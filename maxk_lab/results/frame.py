@@ -6,19 +6,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from maxk_lab.errors import LabError, shown
+from maxk_lab.errors import MistakeError, shown
 from maxk_lab.report.model import Summary
 from maxk_lab.report.parts import RowsPart
 from maxk_lab.report.rows import Measured
-from maxk_lab.results.reading import ReadRun, axes, numbers
+from maxk_lab.results.reading import ReadRun, Run, axes, find, names_of, numbers
 from maxk_lab.statistics.intervals import undefined
-from maxk_lab.sweeps.run.records import RunDirectory, find_run
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Run = str | os.PathLike[str] | RunDirectory
 # The columns of every table: first who, then what.
 _WHOSE = {"cells": ("seed", "cell", "status"), "seeds": ("seeds", "seeds_finished", "status")}
 _NUMBER = ("measure", "value", "low", "high", "level", "about", "unit", "reason")
@@ -55,13 +53,15 @@ def load(
         frame.pivot_table("value", index="n", columns="baseline")
     """
     if over not in _WHOSE:
-        raise LabError(f"over must be one of {', '.join(map(repr, _WHOSE))}, got {shown(over)}")
+        raise MistakeError(f"over must be one of {', '.join(map(repr, _WHOSE))}, got {shown(over)}")
     if not isinstance(level, float) or not 0 < level < 1:
-        raise LabError(f"level must be a number between 0 and 1 such as 0.95, got {shown(level)}")
+        raise MistakeError(
+            f"level must be a number between 0 and 1 such as 0.95, got {shown(level)}"
+        )
     several = isinstance(run, Sequence) and not isinstance(run, str)
     asked: list[Run | None] = list(run) if several else [run]  # type: ignore[arg-type,list-item]
     lines: list[dict[str, Any]] = []
-    names = _names(asked, found := [_found(one, results) for one in asked])
+    names = names_of(asked, found := [find(one, results) for one in asked])
     for name, directory in zip(names, found, strict=True):
         read = ReadRun(directory)
         told = _of_cells(read, level) if over == "cells" else _of_rows(read.summary(level))
@@ -73,21 +73,6 @@ def load(
 def frame_of_rows(summary: Summary) -> pd.DataFrame:
     """The numbers of a report that was put together already, as `load` has them over seeds."""
     return _frame(list(_of_rows(summary)), (), _WHOSE["seeds"])
-
-
-def _found(run: Run | None, results: str | os.PathLike[str]) -> RunDirectory:
-    if isinstance(run, RunDirectory):
-        return run
-    return find_run(None if run is None else os.fspath(run), os.fspath(results))
-
-
-def _names(asked: Sequence[Run | None], found: Sequence[RunDirectory]) -> list[str]:
-    """The names of the runs; as they were asked for where two have the same."""
-    names = [directory.name for directory in found]
-    return [
-        name if names.count(name) == 1 else str(run.root if isinstance(run, RunDirectory) else run)
-        for run, name in zip(asked, names, strict=True)
-    ]
 
 
 def _of_cells(read: ReadRun, level: float) -> Iterator[dict[str, Any]]:

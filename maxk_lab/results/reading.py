@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +16,10 @@ from maxk_lab.report.summarise import summarise, without_record
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.record import Record
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.records import RunDirectory, find_run
 from maxk_lab.sweeps.studies import STUDIES
+
+Run = str | os.PathLike[str] | RunDirectory
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,9 @@ class ReadRun:
     """A run with its plan: everything that a table of its numbers asks for."""
 
     directory: RunDirectory
+    _numbers: dict[float, Mapping[tuple[str, Any], Mapping[str, Measured]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def plan(self) -> Plan:
@@ -38,6 +44,17 @@ class ReadRun:
     def summary(self, level: float) -> Summary:
         """Everything that its report shows, with intervals at `level`."""
         return summarise(self.directory, self.plan, level=level)
+
+    def numbers_at(self, level: float) -> Mapping[tuple[str, Any], Mapping[str, Measured]]:
+        """The numbers of its report's rows, by the row's kind of study and its key."""
+        if level not in self._numbers:
+            studies = self.summary(level).studies
+            self._numbers[level] = {
+                (kind, row.key): numbers(kind, row)
+                for kind, found in studies.items()
+                for row in found.rows
+            }
+        return self._numbers[level]
 
     def rows_of_cells(self, level: float) -> dict[str, PooledRow]:
         """The row of every measured cell by its id: that of a report on its seed alone."""
@@ -91,3 +108,19 @@ def numbers(kind: str, row: PooledRow) -> Mapping[str, Measured]:
     """The numbers of a row by their names."""
     part: MeasuredPart = STUDIES.get(kind).part("measured")
     return part.measured(row)
+
+
+def find(run: Run | None, results: str | os.PathLike[str]) -> RunDirectory:
+    """The run of that name or in that place; the latest if None. Raises `LabError` without one."""
+    if isinstance(run, RunDirectory):
+        return run
+    return find_run(None if run is None else os.fspath(run), os.fspath(results))
+
+
+def names_of(asked: Sequence[Run | None], found: Sequence[RunDirectory]) -> list[str]:
+    """The names of the runs; as they were asked for where two have the same."""
+    names = [directory.name for directory in found]
+    return [
+        name if names.count(name) == 1 else str(run.root if isinstance(run, RunDirectory) else run)
+        for run, name in zip(asked, names, strict=True)
+    ]

@@ -15,7 +15,7 @@ worker), `maxk_lab.report.parts` (rows, measured, section, figures, claims) and
 | `kept`     | `kept(unit, cells)`: the files of the cache that a unit can use, and                |
 |            | `evaluation(unit, cells)`: those in every bundle; need not be there                 |
 | `rows`     | `key(cell)`, `pool(cells, done, *, level, alpha)`: records pooled to rows           |
-| `measured` | `measured(row)`: the numbers of a row by their names, with their intervals          |
+| `measured` | `measured(row)`: its numbers; `against(row, other, name, level)`: of two runs       |
 | `section`  | `chapter(found, summary)`: the part of the report that the kind fills               |
 | `figures`  | `figures(found, summary)`: the figures that it draws                                |
 | `claims`   | `judge(claim, met, alpha)`: verdicts on the claims that speak of its rows           |

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from maxk_lab.report.model import Summary
@@ -21,15 +21,19 @@ def csv(report: Report) -> str:
     The sections stand below each other, told apart by `section`: a column that another section does
     not have is empty.
     """
-    import pandas as pd
-
-    lines = [
+    return csv_of(
         {"section": section.name} | _flat(record) | _damaged(record, report.summary)
         for section in report.sections
         for record in section.records
-    ]
+    )
+
+
+def csv_of(lines: Iterable[Mapping[str, Any]]) -> str:
+    """The lines as CSV, each with a column for whatever any of them has."""
+    import pandas as pd
+
     # As objects: else whole numbers become floats where another section leaves the column empty.
-    return str(pd.DataFrame(lines, dtype=object).to_csv(index=False, lineterminator="\n"))
+    return str(pd.DataFrame(list(lines), dtype=object).to_csv(index=False, lineterminator="\n"))
 
 
 def _damaged(record: Mapping[str, Any], summary: Summary) -> dict[str, str]:
@@ -44,13 +48,13 @@ def _damaged(record: Mapping[str, Any], summary: Summary) -> dict[str, str]:
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record without the lists and mappings, which a line cannot hold; JSON has them."""
     return {
-        _text(name): _text(" ".join(value.values()) if name == "cells" else value)
+        safe_text(name): safe_text(" ".join(value.values()) if name == "cells" else value)
         for name, value in record.items()
         if name == "cells" or not isinstance(value, list | dict)
     }
 
 
-def _text(value: Any) -> Any:
+def safe_text(value: Any) -> Any:
     """A text on one line that is no formula; anything else as it is."""
     if not isinstance(value, str):
         return value

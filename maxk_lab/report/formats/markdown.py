@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet, with_captions
-from maxk_lab.report.report import Report
+from maxk_lab.report.document import Block, Bullets, Paragraph, Printable, Sheet, with_captions
 from maxk_lab.visible import visible_line
 
 # Marks that act wherever they stand. Brackets do so only together: those of an interval stay.
@@ -17,7 +16,7 @@ _AT_THE_START = re.compile(r"^(\d*)([.)](?=\s|$)|(?<!\d)(?:[#>]|[+=-](?=[\s=-]|$
 _ADDRESS = re.compile(r"(\S*(?:://|[wW][wW][wW]\.|[\w.+-]+@[\w-]+\.\w)\S*)")
 
 
-def markdown(report: Report) -> str:
+def markdown(report: Printable) -> str:
     """The report as Markdown, its images before the first sheet."""
     parts = [f"# {escape(report.title)}"]
     pictures = [f"![{escape(caption)}]({quote(path)})" for caption, path in report.images]

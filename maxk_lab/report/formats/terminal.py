@@ -9,9 +9,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet, with_captions
+from maxk_lab.report.document import Block, Bullets, Paragraph, Printable, Sheet, with_captions
 from maxk_lab.report.formats.console import PlainConsole
-from maxk_lab.report.report import Report
 
 _STYLES = {
     "REFUTED": "bold red",
@@ -22,7 +21,7 @@ _STYLES = {
 }
 
 
-def terminal(report: Report) -> str:
+def terminal(report: Printable) -> str:
     """The report as text of at most its `width` columns; ANSI codes only with its `colour`."""
     out = StringIO()
     console = PlainConsole(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-from maxk_lab.report.rows import Measured
+from maxk_lab.report.rows import Effect, Measured
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.row.model import GradientRow
 
@@ -18,16 +20,36 @@ def measured(row: GradientRow) -> dict[str, Measured]:
     found = {}
     for name, interval in row.intervals.items():
         measure = MEASURES.get(name)
-        found[name] = Measured(_shown(interval), measure.unit, measure.better)
+        found[name] = Measured(_shown(interval), measure.unit, measure.better, as_ratio=True)
     if row.typical is not None:
-        typical = Measured(_shown(row.typical), _TYPICAL.unit, _TYPICAL.better)
-        found["typical_relative_variance"] = typical
+        found["typical_relative_variance"] = Measured(
+            _shown(row.typical), _TYPICAL.unit, _TYPICAL.better, as_ratio=True
+        )
     for name, value in row.anatomy.items():
         part = Interval(value, value, value, 1.0, question=THESE)
-        found[name] = Measured(part, MEASURES.get(name).unit)
+        found[name] = Measured(part, MEASURES.get(name).unit, as_ratio=True)
     return found | {
         name: Measured(_shown(ratio), "1", "lower", of_pair=True) for name, ratio in _ratios(row)
     }
+
+
+def against(row: GradientRow, other: GradientRow, name: str, level: float) -> Effect | None:
+    """The ratio of a measure, paired by seed and instance where both rows have the same."""
+    if name not in row.intervals or name not in other.intervals or not _paired(row, other):
+        return None
+    assert row.units is not None
+    assert other.units is not None
+    found = log_ratio(row.units, other.units, measure=name, level=level).mapped(math.exp)
+    return Effect(found, ratio=True, paired="seed and instance") if found.known else None
+
+
+def _paired(row: GradientRow, other: GradientRow) -> bool:
+    """Whether the instances are the same: they are drawn by environment and seed."""
+    there = row.units is not None and other.units is not None
+    alike = all(
+        getattr(row.key, axis) == getattr(other.key, axis) for axis in ("environment", "setting")
+    )
+    return there and alike and row.finished == other.finished and row.instances == other.instances
 
 
 def _ratios(row: GradientRow) -> Iterator[tuple[str, Interval]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxk_lab.report.rows import Measured
+from maxk_lab.report.rows import Effect, Measured
 from maxk_lab.statistics.intervals import exactly, undefined
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.objective.rows import ObjectiveRow
@@ -22,3 +22,8 @@ def measured(row: ObjectiveRow) -> dict[str, Measured]:
             map(MEASURES.get, ("optimum", "optimum_value")), values, strict=True
         )
     }
+
+
+def against(row: ObjectiveRow, other: ObjectiveRow, name: str, level: float) -> Effect | None:
+    """None: exact numbers need no pairs."""
+    return None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from maxk_lab.report.rows import Measured
+from maxk_lab.report.rows import Effect, Measured
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import Better
+from maxk_lab.studies.training.ending.measures import gap_difference
 from maxk_lab.studies.training.ending.values import Value, values
+from maxk_lab.studies.training.row.comparison import difference, why_not_paired
 from maxk_lab.studies.training.row.model import TrainingRow
 
 _GAP = "% of the optimum"
@@ -28,6 +30,16 @@ def measured(row: TrainingRow) -> dict[str, Measured]:
         if 1 in own_way.differences:
             found["own_way_difference"] = _reward(own_way.differences[1], of_pair=True)
     return found
+
+
+def against(row: TrainingRow, other: TrainingRow, name: str, level: float) -> Effect | None:
+    """The difference of Max@K, or of its gap, paired by seed; with one seed by instance."""
+    kind, _, at = name.partition("@")
+    if kind not in ("max", "gap") or not at.isdigit() or why_not_paired(row, other, int(at)):
+        return None
+    differ = difference if kind == "max" else gap_difference
+    paired = "instance" if row.one_seed else "seed"
+    return Effect(differ(row, other, int(at), level), paired=paired)
 
 
 def _curve(row: TrainingRow, final: str, difference: str) -> Iterator[tuple[str, Measured]]:

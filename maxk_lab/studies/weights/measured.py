@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from maxk_lab.report.rows import Measured
+from maxk_lab.report.rows import Effect, Measured
 from maxk_lab.statistics.intervals import exactly, undefined
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.weights.rows import WeightsRow
@@ -20,3 +20,8 @@ def measured(row: WeightsRow) -> dict[str, Measured]:
         known = undefined(1.0, reason) if math.isnan(value) else exactly(value)
         found[measure.name] = Measured(known, measure.unit, measure.better)
     return found
+
+
+def against(row: WeightsRow, other: WeightsRow, name: str, level: float) -> Effect | None:
+    """None: exact numbers need no pairs."""
+    return None

@@ -18,7 +18,8 @@ from maxk_lab.studies.training.ending.ways import (
     ways,
 )
 from maxk_lab.studies.training.record import Metrics
-from maxk_lab.studies.training.row.model import Measures, Optimum, Trained
+from maxk_lab.studies.training.row.comparison import seed_pairs
+from maxk_lab.studies.training.row.model import Measures, Optimum, Trained, TrainingRow
 
 
 def trained(metrics: Metrics) -> Trained:
@@ -125,3 +126,12 @@ def gap_of_seeds(
         level,
         within,
     )
+
+
+def gap_difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
+    """The gap of `row` at K = k minus that of `other`, which has the same seeds and instances."""
+    pairs = seed_pairs(row, other)
+    if not all(one.optima and k in one.per_instance for pair in pairs for one in pair):
+        return undefined(level, f"no optima, or no values per instance, at K = {k}")
+    gaps = [[gap(one.per_instance[k], one.optima) for one in pair] for pair in pairs]
+    return of_instances([(mine - theirs).tolist() for mine, theirs in gaps], level)

@@ -1,0 +1,106 @@
+"""`maxk-lab compare`: what is the same, better, worse, new or gone in another run."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maxk_lab.cli import options
+from maxk_lab.cli.console import console, emit, say
+from maxk_lab.results.compare.formats import FORMATS
+
+if TYPE_CHECKING:
+    from maxk_lab.results.compare.document import Document
+
+
+class FailOn(StrEnum):
+    """The findings that make the program exit with 1."""
+
+    worse = "worse"
+    changed = "changed"
+    missing = "missing"
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="A run: its name, folder or bundle.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The run that is judged by A.")],
+    format: Annotated[
+        str, typer.Option(metavar="|".join(FORMATS.names()), help="How it is printed.")
+    ] = "terminal",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write every format into this folder.")
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS=VALUE,...",
+            help="Compare these rows only, as in 'k=8,baseline=centred': axes must all hold, "
+            "values of one axis are alternatives.",
+        ),
+    ] = None,
+    measures: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure",
+            metavar="NAME",
+            help="Compare this number only, e.g. variance or max@8. Repeatable.",
+        ),
+    ] = None,
+    tie: Annotated[
+        float,
+        typer.Option(
+            min=0, max=0.99, metavar="SHARE", help="A difference surely below it is a tie."
+        ),
+    ] = 0.01,
+    fail_on: Annotated[
+        list[FailOn] | None,
+        typer.Option(
+            "--fail-on",
+            help="Exit with 1 where a number or the verdict on a claim is worse, anything is "
+            "changed, or results of A are missing in B. Repeatable.",
+        ),
+    ] = None,
+    results: options.Results = options.RESULTS,
+) -> None:
+    """Compare run B with run A: what is the same, better, worse, new or gone, and what was changed.
+
+    Rows stand for each other by their axes. A row whose cells have the same ids and numbers to the
+    last digit is identical. Else its numbers are set against each other: paired by seed and
+    instance where both runs have the same ones, and with verdicts that are corrected for all that
+    are compared. The fewer (--where, --measure), the smaller the differences that are told apart.
+
+    \b
+    [bold]maxk-lab compare tsp_sweep before/tsp_sweep[/bold]
+    [bold]maxk-lab compare golden.zip tsp_sweep --fail-on worse --fail-on missing[/bold]   in CI
+    [bold]maxk-lab compare A B --measure variance --where k=8 --format markdown[/bold]
+    """
+    from maxk_lab.results.compare.comparison import compare as compared
+    from maxk_lab.results.compare.document import Document
+    from maxk_lab.results.compare.formats import rendered
+
+    FORMATS.get(format)
+    found = compared(a, b, where=where, measures=measures or (), tie=tie, results=results)
+    terminal = sys.stdout.isatty()
+    document = Document(found, colour=terminal, width=console().width if terminal else 120)
+    if out is not None:
+        _write(document, out)
+    emit(rendered(document, format))
+    failed = [asked for asked in fail_on or () if getattr(found, asked)]
+    if failed:
+        say(f"B is not as A: {', '.join(failed)}")
+        raise typer.Exit(1)
+
+
+def _write(document: Document, out: Path) -> None:
+    from maxk_lab.files import write_atomically
+    from maxk_lab.results.compare.formats import rendered
+
+    out.mkdir(parents=True, exist_ok=True)
+    files = [(row.name, out / row.file) for row in FORMATS if row.file is not None]
+    for name, path in files:
+        write_atomically(path, rendered(document, name).encode())
+    say(f"Wrote {', '.join(str(path) for _, path in files)}")

@@ -1,0 +1,164 @@
+"""`compare`: two runs, read and set against each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from maxk_lab.catalogue import did_you_mean
+from maxk_lab.errors import LabError, MistakeError, shown
+from maxk_lab.report.model import Summary
+from maxk_lab.report.view.asked import asked_view
+from maxk_lab.results.compare.changes import meanings_changed, origins_changed, settings_changed
+from maxk_lab.results.compare.model import ClaimChange, ComparedRow, Comparison, Number
+from maxk_lab.results.compare.numbers import Differences, compared, identical
+from maxk_lab.results.compare.pairs import (
+    Matched,
+    Pair,
+    absences,
+    counted,
+    is_identical,
+    matched,
+)
+from maxk_lab.results.reading import ReadRun, Run, axes, find, names_of, numbers
+from maxk_lab.sweeps.plan.plan import Plan
+
+_ABSENT = "not in this run"
+# As plain JSON.
+Cell = Mapping[str, Any]
+
+
+def compare(
+    a: Run,
+    b: Run,
+    *,
+    where: str | None = None,
+    measures: Sequence[str] = (),
+    tie: float = 0.01,
+    level: float = 0.95,
+    alpha: float = 0.05,
+    results: str | os.PathLike[str] = "results",
+) -> Comparison:
+    """Compare run `b` with run `a`: what is the same, better, worse, new or gone.
+
+    Both are names of runs under `results`, folders or bundles. Rows of their reports stand for each
+    other by their axes. Where the cells of a row have the same ids and metrics in both, nothing is
+    compared: they are identical. Else each number has a difference, or a ratio, with an interval at
+    `level`; paired by seed and instance where both runs have the same ones, else from both
+    intervals. Verdicts rest on intervals that are corrected (Bonferroni) for all comparisons at a
+    family-wise error of `alpha`. A difference that is surely less than the share `tie` of A's
+    number is a tie.
+
+    `where` selects rows as that of a report does, such as "k=8,baseline=centred", and `measures`
+    names the numbers that are compared: fewer comparisons, and each is told apart sooner. Raises
+    `LabError` for runs, rows or measures that are not there.
+    """
+    if not 0 <= tie < 1:
+        raise MistakeError(f"tie must be a share from 0 to below 1, such as 0.01, got {shown(tie)}")
+    asked = [a, b]
+    directories = [find(run, results) for run in asked]
+    mine, theirs = (ReadRun(directory) for directory in directories)
+    one, other = names_of(asked, directories)
+    first, second = mine.summary(level), theirs.summary(level)
+    found = matched(first, second, _selected(mine.plan, theirs.plan, where))
+    same = {place for place, pair in enumerate(found.pairs) if is_identical(pair, mine, theirs)}
+    _check_measures(found, measures)
+    to_compare = [
+        pair
+        for place, pair in enumerate(found.pairs)
+        if place not in same and pair.a.all_finished and pair.b.all_finished
+    ]
+    told, tests = compared(
+        Differences(mine, theirs), to_compare, measures, level=level, alpha=alpha, tie=tie
+    )
+    rows = [
+        _row(found.pairs[place], identical(found.pairs[place], measures), is_same=True)
+        for place in sorted(same)
+    ]
+    rows += [_row(pair, of_pair) for pair, of_pair in zip(to_compare, told, strict=True)]
+    return Comparison(
+        names=(one, other),
+        commits=(_commits(first), _commits(second)),
+        rows=tuple(rows),
+        absences=tuple(absences(found, mine, theirs)),
+        counts=counted(found, mine, theirs),
+        settings=settings_changed(mine.plan.spec, theirs.plan.spec),
+        origins=origins_changed(*map(_provenances, (mine, theirs))),
+        meanings=meanings_changed(list(_renamed(to_compare, mine, theirs))),
+        claims=tuple(_claims(first, second)),
+        tests=tests,
+        level=level,
+        alpha=alpha,
+        tie=tie,
+    )
+
+
+def _selected(a: Plan, b: Plan, where: str | None) -> tuple[Collection[str], Collection[str]]:
+    """The cells that are asked for; one of the runs may have none of them."""
+    found: list[Collection[str]] = []
+    wrong: list[LabError] = []
+    for plan in (a, b):
+        try:
+            asked = asked_view(plan, where=where).cells
+            found.append({cell.id for cell in plan.cells} if asked is None else asked)
+        except LabError as error:
+            wrong.append(error)
+            found.append(())
+    if len(wrong) == 2:
+        raise wrong[0]
+    return found[0], found[1]
+
+
+def _check_measures(found: Matched, measures: Sequence[str]) -> None:
+    known = dict.fromkeys(
+        name
+        for pair in found.pairs
+        for name, one in numbers(pair.kind, pair.a).items()
+        if not one.of_pair
+    )
+    for name in measures:
+        if name not in known:
+            also = did_you_mean(name, known)
+            raise MistakeError(
+                f"no row of both runs has the measure {shown(name)}{also}; "
+                f"they have {', '.join(known) or 'none'}"
+            )
+
+
+def _row(pair: Pair, told: tuple[Number, ...], *, is_same: bool = False) -> ComparedRow:
+    return ComparedRow(
+        kind=pair.kind,
+        path=pair.b.key.path,
+        axes=axes(pair.kind, pair.b.key),
+        numbers=told,
+        same_cells=pair.same_cells,
+        identical=is_same,
+    )
+
+
+def _renamed(pairs: Sequence[Pair], a: ReadRun, b: ReadRun) -> Iterator[tuple[Cell, Cell]]:
+    """The cells that stand for each other under different ids."""
+    mine, theirs = ({cell.id: cell for cell in run.plan.cells} for run in (a, b))
+    for pair in pairs:
+        for seed in pair.seeds:
+            one, other = mine[pair.a.cells[seed]], theirs[pair.b.cells[seed]]
+            if one.id != other.id:
+                yield one.as_dict(), other.as_dict()
+
+
+def _provenances(run: ReadRun) -> Iterator[Mapping[str, Any]]:
+    return (record.provenance for record in run.records.values())
+
+
+def _commits(summary: Summary) -> str:
+    return ", ".join(summary.header.commits) or "unknown commit"
+
+
+def _claims(a: Summary, b: Summary) -> Iterator[ClaimChange]:
+    mine, theirs = ({claim.name: claim for claim in summary.claims} for summary in (a, b))
+    for name in dict.fromkeys((*mine, *theirs)):
+        before = mine[name].verdict if name in mine else _ABSENT
+        after = theirs[name].verdict if name in theirs else _ABSENT
+        if before != after:
+            yield ClaimChange(name, before, after, theirs[name].detail if name in theirs else "")

@@ -1,0 +1,136 @@
+"""A comparison of two runs as plain values. They are A and B, and B is judged by A."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from maxk_lab.report.rows import Effect, Measured
+
+# "identical": the same to the last digit, and so is its interval. "tie": any difference is smaller
+# than matters. "differs": another number, of which neither side is better.
+Verdict = Literal["worse", "better", "differs", "cannot tell", "tie", "identical"]
+VERDICTS: tuple[Verdict, ...] = ("worse", "better", "differs", "cannot tell", "tie", "identical")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of a row in both runs: how far B's is from A's, and what follows.
+
+    `effect` has an interval of its own level, `verdict` rests on one that is corrected for all that
+    were compared.
+    """
+
+    measure: str
+    a: Measured
+    b: Measured
+    effect: Effect
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """A row of the reports of both runs, with its numbers.
+
+    `same_cells` says that its cells have the same ids in both, `identical` that their metrics are
+    the same to the last digit, too.
+    """
+
+    kind: str
+    path: str
+    axes: Mapping[str, Any]
+    numbers: tuple[Number, ...]
+    same_cells: bool
+    identical: bool = False
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A row that cannot be compared: `gone`, `new`, or `unfinished` in a run, with the reason.
+
+    `missing` says that A has results which B lacks.
+    """
+
+    state: Literal["gone", "new", "unfinished"]
+    path: str
+    reason: str
+    missing: bool
+
+
+@dataclass(frozen=True)
+class ClaimChange:
+    """A claim with another verdict in B, or in one run alone; `worse` where it lost its support."""
+
+    name: str
+    a: str
+    b: str
+    detail: str
+
+    @property
+    def worse(self) -> bool:
+        """It was supported, or not refuted, and is so no more."""
+        order = ("refuted", "undecided", "supported")
+        return {self.a, self.b} <= set(order) and order.index(self.b) < order.index(self.a)
+
+
+@dataclass(frozen=True)
+class CellCounts:
+    """How many cells of both runs are the same or stand for each other, and how many do not.
+
+    `identical` and `other_numbers` have the same id in both; `paired` were measured of the same
+    row and seed with other settings. `new` and `gone` are of one run alone; `without` have a result
+    in one run, and none in the other, which plans them, too.
+    """
+
+    identical: int = 0
+    other_numbers: int = 0
+    paired: int = 0
+    new: int = 0
+    gone: int = 0
+    without: int = 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that `maxk-lab compare A B` tells.
+
+    `settings`, `origins` and `meanings` are lines on what was changed: in the sweep file, in code,
+    versions and machines, and in the cells that stand for each other. `tests` is how many
+    comparisons the verdicts are corrected for, `tie` the share below which none matters.
+    """
+
+    names: tuple[str, str]
+    commits: tuple[str, str]
+    rows: tuple[ComparedRow, ...]
+    absences: tuple[Absence, ...]
+    counts: CellCounts
+    settings: tuple[str, ...]
+    origins: tuple[str, ...]
+    meanings: tuple[str, ...]
+    claims: tuple[ClaimChange, ...]
+    tests: int
+    level: float
+    alpha: float
+    tie: float
+
+    @property
+    def verdicts(self) -> dict[Verdict, int]:
+        """How many numbers have each verdict."""
+        found = [number.verdict for row in self.rows for number in row.numbers]
+        return {verdict: found.count(verdict) for verdict in VERDICTS}
+
+    @property
+    def worse(self) -> bool:
+        """Some number, or the verdict on a claim, is worse."""
+        return self.verdicts["worse"] > 0 or any(claim.worse for claim in self.claims)
+
+    @property
+    def missing(self) -> bool:
+        """Some result of A has no counterpart in B."""
+        return any(one.missing for one in self.absences)
+
+    @property
+    def changed(self) -> bool:
+        """Some number, or the verdict on a claim, is another, or missing."""
+        return self.missing or bool(self.claims) or not all(row.identical for row in self.rows)

@@ -1,0 +1,89 @@
+"""Two numbers set against each other: intervals that hold whatever ties them, and verdicts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from maxk_lab.report.rows import Effect, Measured
+from maxk_lab.results.compare.numbers import set_against, verdict
+from maxk_lab.statistics.intervals import Interval, exactly, undefined
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
+
+
+def known(value, low, high, **how):
+    return Measured(Interval(value, low, high, 0.975), better="lower", **how)
+
+
+def test_the_difference_of_two_intervals_has_the_ends_farthest_apart():
+    found = set_against(known(2.0, 1.0, 4.0), known(5.0, 3.0, 8.0), 0.95)
+    assert (found.interval.value, found.interval.low, found.interval.high) == (3.0, -1.0, 7.0)
+    assert (found.ratio, found.paired) == (False, "")
+
+
+def test_so_has_their_ratio_where_they_are_told_by_it():
+    found = set_against(known(2.0, 1.0, 4.0, as_ratio=True), known(5.0, 3.0, 8.0), 0.95)
+    assert (found.interval.value, found.interval.low, found.interval.high) == (2.5, 0.75, 8.0)
+    assert found.ratio
+    open_end = set_against(known(2.0, 0.0, 4.0, as_ratio=True), known(5.0, 3.0, 8.0), 0.95)
+    assert open_end.interval.high == math.inf
+    below = set_against(known(2.0, -1.0, 4.0, as_ratio=True), known(5.0, 3.0, 8.0), 0.95)
+    assert not below.ratio
+
+
+def test_exact_numbers_have_an_exact_difference():
+    found = set_against(Measured(exactly(2.0)), Measured(exactly(5.0)), 0.95)
+    assert found.interval == exactly(3.0) or found.interval.width == 0
+    assert found.interval.question == "exact"
+
+
+def test_intervals_about_different_questions_are_not_set_against_each_other():
+    one = Measured(Interval(1.0, 0.5, 1.5, 0.95, question="these instances"))
+    other = Measured(Interval(1.0, 0.5, 1.5, 0.95, question="instances like these"))
+    found = set_against(one, other, 0.95).interval
+    assert not found.known
+    assert "A's interval is about these instances, B's about instances like these" in found.reason
+    missing = set_against(one, Measured(undefined(0.95, "too few")), 0.95).interval
+    assert (missing.known, missing.reason) == (False, "too few")
+
+
+@pytest.mark.parametrize("tied", [0.0, 1.0, -1.0], ids=["independent", "tied", "opposed"])
+def test_the_interval_of_a_difference_covers_however_the_two_are_tied(tied):
+    rng = np.random.default_rng(0)
+    count, covered = 1000, 0
+    for _ in range(count):
+        mine, own = rng.standard_normal((2, 5))
+        theirs = 0.3 + (tied * mine if tied else own)
+        a, b = (Measured(over_seeds(values, 0.975)) for values in (mine, theirs))
+        found = set_against(a, b, 0.95).interval
+        covered += found.low <= 0.3 <= found.high
+    assert covered >= 0.94 * count
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "better", "said"),
+    [
+        (0.5, 2.0, "lower", "worse"),
+        (-2.0, -0.5, "lower", "better"),
+        (0.5, 2.0, "higher", "better"),
+        (0.5, 2.0, "", "differs"),
+        (-1.0, 2.0, "lower", "cannot tell"),
+        (0.01, 0.09, "lower", "tie"),
+        (0.01, 0.11, "lower", "worse"),
+        (math.nan, math.nan, "lower", "cannot tell"),
+    ],
+)
+def test_the_verdict_on_a_difference(low, high, better, said):
+    effect = Effect(Interval(0.05, low, high, 0.95))
+    assert verdict(effect, Measured(exactly(-10.0), better=better), tie=0.01) == said
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(1.5, 2.0, "worse"), (0.2, 0.9, "better"), (0.9, 1.1, "cannot tell"), (0.995, 1.005, "tie")],
+)
+def test_the_verdict_on_a_ratio(low, high, said):
+    effect = Effect(Interval(1.0, low, high, 0.95), ratio=True)
+    assert verdict(effect, Measured(exactly(10.0), better="lower"), tie=0.01) == said
