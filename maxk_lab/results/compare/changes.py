@@ -30,14 +30,14 @@ def settings_changed(a: SweepSpec, b: SweepSpec) -> tuple[str, ...]:
 def origins_changed(
     a: Iterable[Mapping[str, Any]], b: Iterable[Mapping[str, Any]]
 ) -> tuple[str, ...]:
-    """What the provenances of the records of both say otherwise: commits, versions, hashes."""
+    """The lines on where the records of both are from: other commits, versions, hashes."""
     return tuple(_differences(_origins(a), _origins(b)))
 
 
 def meanings_changed(
     pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
 ) -> tuple[str, ...]:
-    """What tells cells of B from those of A that they are paired with, and of how many it does."""
+    """The lines on what cells of B mean otherwise than those of A that they stand for."""
     counts = Counter(
         line for one, other in pairs for line in _differences(_meaning(one), _meaning(other))
     ).most_common()
