@@ -25,7 +25,7 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test attack reproduce bench calibrate clean $(NUMBERED)
+.PHONY: help setup lint test attack reproduce bench calibrate golden clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -35,6 +35,7 @@ help:
 	@echo "make lint        ruff, format check, the picture in docs, mypy"
 	@echo "make bench       time the weights, a sweep and the command line"
 	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
+	@echo "make golden      run the sweeps behind results/golden (hours), going on where it stopped; bundle and report each"
 	@echo "make clean       remove .venv and the caches; results/ stays"
 	@echo
 	@echo "PYTHON=python3.13 picks the interpreter, JOBS=4 how many processes work, SWEEPS=... the sweeps to reproduce"
@@ -131,6 +132,10 @@ bench: $(STAMP)
 # A part that was measured is not measured again: remove its file in results/golden/calibration first.
 calibrate: $(STAMP)
 	$(BIN)/python benchmarks/calibration/calibrate.py
+
+# The same again goes on, and once the policies of tsp_training are committed it measures what reads them.
+golden: $(STAMP)
+	$(BIN)/python benchmarks/golden.py --jobs $(JOBS)
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

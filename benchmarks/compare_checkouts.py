@@ -58,7 +58,7 @@ def commands(checkout: Path, empty: str) -> Iterator[tuple[str, ...]]:
     """Yield the command lines whose output is compared; `empty` is a folder without results."""
     yield from (("list", what) for what in LISTS)
     yield ("check",)
-    golden = sorted((checkout / "results/golden").glob("*/run/spec.yaml"))
+    golden = sorted((checkout / "results/golden").glob("*/*.zip"))
     for path in (*sorted((checkout / "experiments").rglob("*.yaml")), *golden):
         yield "plan", str(path.relative_to(checkout)), "--cells", "--results", empty
 

@@ -1,0 +1,81 @@
+"""The golden results are what their records say: each report and figure is rendered anew."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import golden
+import pytest
+
+from maxk_lab.sweeps.run.fsck import examine
+from maxk_lab.sweeps.run.records import find_run
+
+pytestmark = pytest.mark.slow
+# Whether every golden result has a bundle by now.
+ALL_MADE = False
+MADE = [name for name in golden.SWEEPS if golden.bundle_of(name).is_file()]
+ROOT = golden.ROOT
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_report_and_the_figures_are_those_of_the_records(name: str) -> None:
+    folder = golden.GOLDEN / name
+    report, figures = golden.rendered(name)
+    assert (folder / "report.md").read_text(encoding="utf-8") == report
+    assert json.loads((folder / "figures.json").read_text(encoding="utf-8")) == figures
+    linked = set(re.findall(r"\]\((figures/[^)]+)\)", report))
+    drawn = {path.relative_to(folder).as_posix() for path in folder.glob("figures/*")}
+    assert drawn == linked == {f"figures/{figure}.png" for figure in figures}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_record_is_sound_and_planned(name: str) -> None:
+    found = examine(find_run(golden.bundle_of(name)))
+    assert found.damaged == []
+    assert found.missing == ()
+    assert set(found.counts) == {"done"}
+
+
+def test_every_golden_result_has_its_bundle_and_its_sweep() -> None:
+    there = {path.name for path in golden.GOLDEN.iterdir() if path.is_dir()} - {"calibration"}
+    assert there == set(golden.SWEEPS)
+    assert all(golden.sweep_file(name).is_file() for name in golden.SWEEPS)
+    if ALL_MADE:
+        assert set(MADE) == there
+
+
+LINK = re.compile(r"\]\(([^)#\s]*results/golden/[^)#\s]+)\)")
+
+
+def test_the_pages_link_to_files_of_golden_results_that_are_there() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    links = {
+        (page.parent / target).resolve()
+        for page in pages
+        for target in re.findall(
+            r"\]\(([^)#\s]*results/golden/[^)#\s]+)\)", page.read_text("utf-8")
+        )
+    }
+    assert len(links) > 15
+    assert [path for path in links if not path.exists()] == []
+
+
+def test_a_figure_is_known_by_its_data() -> None:
+    from matplotlib.figure import Figure
+
+    def drawn(last: float, title: str = "one") -> Figure:
+        figure = Figure()
+        axes = figure.subplots()
+        axes.plot([0.0, 1.0], [2.0, last], label="line")
+        axes.fill_between([0.0, 1.0], [0.0, 0.0], [1.0, 1.0])
+        axes.bar([0.0], [1.0])
+        axes.imshow([[1.0, float("nan")]])
+        axes.set_title(title)
+        return figure
+
+    told = golden.data_of(drawn(3.0))
+    assert told == golden.data_of(drawn(3.0 + 1e-12))
+    assert told["panels"] == 1
+    assert told["numbers"] > 15
+    assert golden.data_of(drawn(3.001)) != told != golden.data_of(drawn(3.0, "two"))
