@@ -23,6 +23,9 @@ from maxk_lab.cli.verbs.run import run
 from maxk_lab.cli.verbs.show import show
 from maxk_lab.cli.verbs.status import status
 from maxk_lab.cli.verbs.track import track
+from maxk_lab.cli.verbs.upkeep.prune import prune
+from maxk_lab.cli.verbs.upkeep.rename import rename
+from maxk_lab.cli.verbs.upkeep.rm import rm
 from maxk_lab.cli.verbs.validate import validate
 from maxk_lab.errors import LabError
 
@@ -83,6 +86,9 @@ VERBS = (
     validate,
     track,
     fsck,
+    rename,
+    rm,
+    prune,
 )
 for verb in VERBS:
     app.command(verb.__name__.removesuffix("_"))(verb)

@@ -46,6 +46,7 @@ NoReuse = Annotated[
     ),
 ]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 RESULTS = Path("results")
 

@@ -36,7 +36,7 @@ def summarise(
     return summarise_records(
         [cell.as_dict() for cell in plan.cells],
         records,
-        name=spec.name,
+        name=run.title(spec),
         description=spec.description,
         claims=spec.claims,
         figures=spec.figures,

@@ -78,6 +78,10 @@ class Worker(Protocol):
 class Kept(Protocol):
     """The files that units keep in the cache of a run; a kind without them has no such module."""
 
+    @property
+    def SHAPES(self) -> Sequence[str]:  # noqa: N802
+        """The patterns of what it keeps of any unit: `prune` removes what no unit of a plan has."""
+
     def kept(self, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         """Return the patterns of all files of the cache that the unit can use.
 
@@ -90,6 +94,11 @@ class Kept(Protocol):
         """Return those of the patterns that are of what its results are about.
 
         These files, such as held-out instances and their optima, are in every bundle.
+        """
+
+    def spent(self, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+        """Return those of the patterns that only spare time: `prune` removes them once all of the
+        unit is done.
         """
 
 

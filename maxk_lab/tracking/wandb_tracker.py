@@ -59,8 +59,9 @@ def track(
     refuse_links(run.root)
     plan = plan or make_plan(run.spec())
     spec, records = plan.spec, run.records(plan)
+    name = run.title(spec)
     figures = sorted((run.report_path / "figures").glob("*.png"))
-    found = payloads(spec.name, _as_written(spec), records)
+    found = payloads(name, _as_written(spec), records)
     sent: list[str] = []
     try:
         if found or mode == "online":
@@ -68,9 +69,7 @@ def track(
         if mode == "online":
             _log_in()
         for payload in found:
-            place = _send(
-                payload, mode, project or spec.tracking.project, spec.name, run.root, figures
-            )
+            place = _send(payload, mode, project or spec.tracking.project, name, run.root, figures)
             sent.append(place)
             if mode == "offline":
                 _remove_others(run.root / "wandb", payload.run_id, Path(place).name)

@@ -13,6 +13,9 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.studies.gradient.plan import RECORD_VERSION
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash, without_paths
 
+# The names of all that it ever keeps.
+SHAPES = ("pool-*.npz", "policy-*.pt")
+
 
 def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the patterns of the files that the unit can use: its pool, and earlier stages."""
@@ -22,6 +25,11 @@ def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[st
 def evaluation(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return no pattern: instances are drawn from their seed."""
     return []
+
+
+def spent(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the patterns of all: they spare new cells the training and the samples, no more."""
+    return kept(unit, cells)
 
 
 def pool_file(unit: Mapping[str, Any]) -> str:

@@ -10,6 +10,9 @@ from typing import Any
 
 from maxk_lab.seeds import derive_seed
 
+# The names of what it keeps of cells, not of the instances that they share.
+SHAPES = ("training-*.pt", "policy-*.pt")
+
 
 def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the patterns of the files that the unit can use, with those of these cells."""
@@ -23,6 +26,11 @@ def evaluation(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> l
     """Return the patterns of the held-out instances and of their optima."""
     instances = instances_stem(unit["training"]["evaluate"]["instances"], evaluation_seed(unit))
     return [f"{instances}-*", reference_file(unit["environment"]["name"], "*", "*")]
+
+
+def spent(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return no pattern: trained policies are of use when all is measured."""
+    return []
 
 
 def evaluation_seed(unit: Mapping[str, Any]) -> int:

@@ -60,8 +60,12 @@ class RunDirectory:
 
     @property
     def name(self) -> str:
-        """The name of the folder, which is that of the sweep."""
+        """The name of the folder: that of the sweep, until it is copied or renamed."""
         return self.root.name
+
+    def title(self, spec: SweepSpec) -> str:
+        """Return the name that reports and trackers call a run of this spec by: its own."""
+        return self.name
 
     @property
     def told_by(self) -> Sequence[Path]:

@@ -28,7 +28,7 @@ def _wandb_mode(value: Any) -> Any:
     return value
 
 
-def _folder_name(name: str) -> str:
+def folder_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) is None or name.endswith("."):
         raise ValueError(
             "names the folder of results: at most 100 letters, digits, '.', '_' and '-', "
@@ -64,7 +64,7 @@ class SweepSpec(Model):
     the study of that kind, None where there is none. `content` is that of what the sweep names.
     """
 
-    name: Annotated[str, AfterValidator(_folder_name)]
+    name: Annotated[str, AfterValidator(folder_name)]
     description: str = ""
     seeds: Seeds
     environment: Parameters

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json, print_table, say, warn
+from maxk_lab.cli.verbs.upkeep.asking import counted_size
 from maxk_lab.errors import LabError, shown
 from maxk_lab.visible import visible_line
 
@@ -100,11 +101,9 @@ def _print(found: list[tuple[Overview, Counter[str] | None]]) -> None:
 
 
 def _row(one: Overview, verdicts: Counter[str] | None) -> list[str]:
-    from rich.filesize import decimal
-
     counts = [_count(getattr(one, count)) for count in _COUNTS]
     changed = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed))
-    size = decimal(one.size)
+    size = counted_size(one.size)
     return [one.name, changed, *counts, _judged(one, verdicts), size, visible_line(one.description)]
 
 

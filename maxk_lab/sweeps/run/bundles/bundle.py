@@ -95,6 +95,10 @@ class Bundle(RunDirectory):
         """Return the run in a bundle. Raises `LabError` for a file that is none."""
         return cls(Contents.opened(Path(path)))
 
+    def title(self, spec: SweepSpec) -> str:
+        """Return the name of the run that was bundled, whatever the file is called."""
+        return spec.name
+
     @property
     def told_by(self) -> Sequence[Path]:
         """The bundle itself."""

@@ -99,10 +99,10 @@ def held(run_root: Path) -> dict[str, DriverInfo]:
 
 
 @contextmanager
-def exclusive(run_root: Path, what: str = "a repair") -> Iterator[None]:
+def exclusive(run_root: Path, what: str = "a repair") -> Iterator[Registration]:
     """Keep a run for oneself, to do `what` with it; no run may begin meanwhile.
 
     Raises `LabError` that names the processes that work there: host, number and since when.
     """
-    with Registration(run_root, alone=what):
-        yield
+    with Registration(run_root, alone=what) as alone:
+        yield alone

@@ -127,6 +127,17 @@ class Registration:
                     with self._writing:
                         remove_partials(folder)
 
+    def move(self, there: Path) -> None:
+        """Rename the folder of the run, for a process that is alone in it and ends its work.
+
+        It shows no more that it lives: that would make the folder anew. Raises `OSError`.
+        """
+        with self._writing:
+            self._leaving.set()
+            self.root.rename(there)
+            self.root = there
+            self._registry.path = there / self._registry.path.name
+
     def beat(self) -> None:
         """Show once that this process lives.
 

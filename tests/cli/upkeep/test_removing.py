@@ -1,0 +1,113 @@
+"""`rm`, `rename` and `prune` on the command line: what they ask, say and leave alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+from written_runs import WriteRun
+
+from maxk_lab.cli import app
+from maxk_lab.cli.verbs.upkeep import asking
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
+
+Lab = Callable[..., Result]
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return lambda *words, **more: CliRunner().invoke(app, list(words), **more)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody sits there, and can be asked."""
+    monkeypatch.setattr(asking, "is_asked", lambda: True)
+
+
+@pytest.fixture
+def outdated(write_run: WriteRun) -> RunDirectory:
+    """A run with four stale records, and a report that is older than its records."""
+    run, _ = write_run()
+    run.report_path.mkdir()
+    for name in ("report.md", "report.json", "notes.txt"):
+        (run.report_path / name).write_text("{}")
+        os.utime(run.report_path / name, (1, 1))
+    run.write_spec(load_spec("sweep.yaml", ["seeds=[0]"]))
+    return run
+
+
+def test_rm_asks_and_takes_no_for_an_answer(write_run: WriteRun, lab: Lab, terminal: None) -> None:
+    run, _ = write_run()
+    refused = lab("rm", "small", input="n\n")
+    assert refused.exit_code == 1
+    assert "Nothing was removed" in refused.stderr
+    assert "results/small: 8 records" in refused.stdout
+    assert run.root.is_dir()
+    assert lab("rm", "small", input="y\n").exit_code == 0
+    assert not run.root.exists()
+
+
+def test_nothing_is_removed_where_nobody_can_be_asked(outdated: RunDirectory, lab: Lab) -> None:
+    for verb in ("rm", "prune"):
+        refused = lab(verb, "small")
+        assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
+    assert len(outdated.ids()) == 8
+
+
+def test_one_wrong_name_removes_none(write_run: WriteRun, lab: Lab) -> None:
+    run, _ = write_run()
+    assert lab("rm", "small", "smal", "--yes").exit_code == 2
+    assert run.root.is_dir()
+
+
+def test_a_copied_folder_has_a_title_of_its_own(write_run: WriteRun, lab: Lab) -> None:
+    run, _ = write_run()
+    shutil.copytree(run.root, Path("results") / "copy")
+    title = json.loads(lab("report", "copy", "--format", "json").stdout)["header"]["name"]
+    assert title == "copy"
+
+
+def test_rename_says_how_to_go_on(write_run: WriteRun, lab: Lab) -> None:
+    write_run()
+    told = lab("rename", "small", "before")
+    assert told.stdout == "results/small is now results/before\n"
+    assert "change name in its sweep file to before" in told.stderr
+    again = json.loads(lab("run", "sweep.yaml", "--dry-run", "--json").stdout)
+    assert set(again["reused_from"].values()) == {"before"}
+    assert lab("rename", "small", "x").exit_code == 2
+
+
+def test_prune_says_what_would_go(outdated: RunDirectory, lab: Lab) -> None:
+    told = lab("prune", "--dry-run")
+    assert "small: 4 stale records (" in told.stdout
+    assert "2 files of an old report (4 bytes)" in told.stdout
+    assert "nothing was removed" in told.stderr
+    (view,) = json.loads(lab("prune", "--dry-run", "--json").stdout)
+    assert len(view["stale"]) == 4
+    assert len(outdated.ids()) == 8
+
+
+def test_prune_removes_that_and_leaves_notes_alone(outdated: RunDirectory, lab: Lab) -> None:
+    assert lab("prune", "--yes").exit_code == 0
+    assert len(outdated.ids()) == 4
+    assert [path.name for path in outdated.report_path.iterdir()] == ["notes.txt"]
+    again = lab("prune", "--dry-run")
+    assert (again.stdout, "0 bytes in 0 runs" in again.stderr) == ("", True)
+
+
+def test_prune_passes_over_what_it_cannot_judge(outdated: RunDirectory, lab: Lab) -> None:
+    (odd := Path("results") / "odd").mkdir()
+    (odd / "spec.yaml").write_text("[")
+    told = lab("prune", "--yes")
+    assert told.exit_code == 0
+    assert "odd stays as it is" in told.stderr
+    assert len(outdated.ids()) == 4
+    assert lab("prune", "odd", "--yes").exit_code == 2

@@ -1,0 +1,155 @@
+"""Pruning takes stale records and the cache of what is finished, and nothing that is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from written_runs import WriteRun
+
+from maxk_lab.errors import LabError
+from maxk_lab.studies.gradient.kept import policy_file, pool_file
+from maxk_lab.studies.training.kept import checkpoint_file, reference_file, snapshot_file
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.shards import packing
+from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.sweeps.upkeep import pruning
+from maxk_lab.sweeps.upkeep.overview import size_of
+from maxk_lab.sweeps.upkeep.pruning import Patterns, prunable, prune
+
+TRAINED = (
+    "training={steps: 2, evaluate: {instances: 4, samples: 4},"
+    " grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}"
+)
+
+
+def keep(run: RunDirectory, *names: str) -> None:
+    run.cache_path.mkdir(exist_ok=True)
+    for name in names:
+        (run.cache_path / name).write_text(name)
+
+
+def kept(run: RunDirectory) -> set[str]:
+    return {path.name for path in run.cache_path.iterdir()} - {"states.json"}
+
+
+@pytest.fixture
+def stale(write_run: WriteRun) -> tuple[RunDirectory, Plan]:
+    """A run of 8 cells, of which a changed spec wants 4."""
+    run, plan = write_run()
+    run.write_spec(load_spec("sweep.yaml", ["seeds=[0]"]))
+    return run, plan
+
+
+@pytest.mark.parametrize("packed", [0, 4, 8])
+def test_stale_records_go_and_done_ones_stay_as_they_are(
+    stale: tuple[RunDirectory, Plan], monkeypatch: pytest.MonkeyPatch, packed: int
+) -> None:
+    run, plan = stale
+    if packed:
+        monkeypatch.setattr(packing, "RECORDS", packed)
+        assert run.pack() == 8
+    before = {cell.id: run.cells.read(cell.id) for cell in plan.cells}
+    size = size_of(run.cells_path)
+    gone = {cell.id for cell in plan.cells if cell.seed == 1}
+    found = prune(run)
+    assert set(found.stale) == gone
+    again = RunDirectory(run.root)
+    assert {one: again.cells.read(one) for one in again.ids()} == {
+        one: data for one, data in before.items() if one not in gone
+    }
+    assert size_of(run.cells_path) < size
+    assert not prunable(again)
+
+
+def test_looking_changes_nothing(stale: tuple[RunDirectory, Plan]) -> None:
+    run, _ = stale
+    found = prunable(run)
+    assert len(found.stale) == 4
+    assert found.size == sum(size_of(run.cells.path(one)) for one in found.stale)
+    assert len(run.ids()) == 8
+
+
+def test_failed_and_damaged_records_stay(write_run: WriteRun) -> None:
+    run, plan = write_run(failed=1)
+    run.cells.path(plan.cells[3].id).write_text("[")
+    run.write_spec(load_spec("sweep.yaml", ["gradient.grid.n=[4]"]))
+    prune(run)
+    stay = {cell.id for cell in plan.cells if cell.n == 4} | {plan.cells[3].id}
+    assert set(run.ids()) == stay
+
+
+def test_the_cache_of_finished_units_goes(write_run: WriteRun) -> None:
+    run, plan = write_run(missing=1)
+    unfinished, finished = (unit.as_dict() for unit in plan.units)
+    needed = {pool_file(unfinished), policy_file(unfinished, 0), "notes.txt", "pool-list.txt"}
+    of_nobody = "pool-0123456789abcdef.npz"
+    keep(run, *needed, pool_file(finished), policy_file(finished, 0), of_nobody)
+    prune(run)
+    assert kept(run) == needed
+
+
+def test_trained_policies_and_what_they_were_evaluated_on_stay(
+    write_run: WriteRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, plan = write_run("taught", TRAINED, missing=99)
+    done = dict.fromkeys((cell.id for cell in plan.cells), "done")
+    monkeypatch.setattr(pruning, "states_of", lambda run: done)
+    trained = [cell for cell in plan.cells if cell.study == "training"]
+    needed = {
+        *(checkpoint_file(cell.id) for cell in trained),
+        *(snapshot_file(cell.id, 2) for cell in trained),
+        reference_file("bandit", "exact", "0123"),
+    }
+    keep(run, *needed, checkpoint_file("0" * 16), snapshot_file("0" * 16, 2))
+    prune(run)
+    assert kept(run) == needed
+
+
+def test_no_link_is_followed(write_run: WriteRun, tmp_path: Path) -> None:
+    run, plan = write_run()
+    (tmp_path / "mine").mkdir()
+    pool = tmp_path / "mine" / pool_file(plan.units[0].as_dict())
+    pool.write_text("mine")
+    keep(run)
+    (run.cache_path / pool.name).symlink_to(pool)
+    prune(run)
+    assert pool.read_text() == "mine"
+    (run.cache_path / pool.name).unlink()
+    (run.cache_path / "states.json").unlink(missing_ok=True)
+    run.cache_path.rmdir()
+    run.cache_path.symlink_to(tmp_path / "mine")
+    assert not prunable(run)
+
+
+def test_without_a_spec_nothing_is_known_to_be_stale(write_run: WriteRun) -> None:
+    run, _ = write_run()
+    run.spec_path.write_text("[")
+    with pytest.raises(LabError, match=r"spec\.yaml"):
+        prune(run)
+    assert len(run.ids()) == 8
+
+
+def test_a_run_in_which_somebody_works_stays(stale: tuple[RunDirectory, Plan]) -> None:
+    run, _ = stale
+    with Driver(run.root, spec_hash=""), pytest.raises(LabError, match="in use by another run"):
+        prune(run)
+    assert len(run.ids()) == 8
+
+
+def test_others_go_too(write_run: WriteRun) -> None:
+    run, _ = write_run()
+    (run.root / "old").write_text("12345")
+    found = prune(run, [run.root / "old"])
+    assert (found.others, found.size) == ({run.root / "old": 5}, 5)
+    assert not (run.root / "old").exists()
+
+
+def test_names_are_matched_as_by_each_pattern() -> None:
+    patterns = Patterns(["pool-1.npz", "policy-ab-*.pt", "policy-*-3.pt", "x*"])
+    there = ["pool-1.npz", "policy-ab-2.pt", "policy-cd-3.pt", "x", "xyz"]
+    absent = ["pool-1.npz2", "pool-12.npz", "policy-cd-2.pt", "policy-ab-2.npz", "y", ""]
+    assert [name in patterns for name in there] == [True] * len(there)
+    assert [name in patterns for name in absent] == [False] * len(absent)
