@@ -117,9 +117,9 @@ def notes(name: str, payload: dict[str, Any]) -> list[str]:
     if name == "damaged":
         return [*map(str, payload["problems"]), "maxk-lab fsck tells what else is damaged"]
     if name == "stale":
-        return [
-            f"{len(payload['cell_ids'])} stale records of an earlier spec or version are not used"
-        ]
+        from maxk_lab.sweeps.plan.changes import stale_lines
+
+        return stale_lines(payload["because"])
     if name == "not_packed":
         return [f"finished records stay files of their own: {payload['error']}"]
     if name == "worker_died":

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from maxk_lab.report.model import Failure, Summary
 from maxk_lab.report.naming import listed
 from maxk_lab.report.rows import grouped
+from maxk_lab.sweeps.plan.changes import ELSE
 
 # So many cells are listed one by one.
 _LISTED = 20
@@ -52,11 +53,8 @@ def absent_lines(summary: Summary) -> list[str]:
     items += unfinished[:_LISTED]
     if len(unfinished) > _LISTED:
         items.append(f"and {len(unfinished) - _LISTED} more")
-    if summary.stale:
-        items.append(
-            f"stale records, of another sweep file or version, not used: {len(summary.stale)} "
-            f"({listed(summary.stale, _NAMED)})"
-        )
+    for reason, ids in grouped(summary.stale, lambda one: summary.because.get(one, ELSE)).items():
+        items.append(f"stale: {reason}; not used: {len(ids)} records ({listed(ids, _NAMED)})")
     return items
 
 

@@ -81,7 +81,8 @@ class Summary:
     `studies` has the rows of every kind by its name, in the catalogue's order; `figures` are those
     that the sweep file declares. `counts` has the states of the planned cells; those that are
     `failed`, `missing` or `damaged` have no result. `stale` are records that the plan does not use,
-    of its cells or of others, and `problems` say where the damaged ones are and what is wrong.
+    of its cells or of others, `because` has the reasons, and `problems` say where the damaged ones
+    are and what is wrong.
     """
 
     header: Header
@@ -93,6 +94,7 @@ class Summary:
     missing: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
+    because: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     level: float = 0.95
     alpha: float = 0.05

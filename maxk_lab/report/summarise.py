@@ -41,6 +41,7 @@ def summarise(
         claims=spec.claims,
         figures=spec.figures,
         stale=[one for one in stale if one not in run.damaged],
+        because=run.stale_because(plan) if stale else {},
         damaged=run.damaged,
         lost=run.cells.problems,
         level=level,
@@ -57,6 +58,7 @@ def summarise_records(
     claims: Sequence[Claim] = (),
     figures: Sequence[Figure] = (),
     stale: Sequence[str] = (),
+    because: Mapping[str, str] = MappingProxyType({}),
     damaged: Mapping[str, str] = MappingProxyType({}),
     lost: Sequence[str] = (),
     level: float = 0.95,
@@ -64,8 +66,8 @@ def summarise_records(
 ) -> Summary:
     """The summary of planned cells and their records; see `summarise`.
 
-    `damaged` says of the cells whose record is damaged what is wrong with it, `lost` the same of
-    files with the records of many.
+    `because` says of stale records what has changed, `damaged` of the cells whose record is damaged
+    what is wrong with it, `lost` the same of files with the records of many.
     """
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
@@ -98,6 +100,7 @@ def summarise_records(
         missing=tuple(without["missing"]),
         damaged=tuple(without["damaged"]),
         stale=tuple(stale),
+        because=dict(because),
         problems=(*lost, *damaged.values()),
         level=level,
         alpha=alpha,

@@ -103,6 +103,7 @@ def _as_json(
         "skipped": runs.skipped_as_json(planned.skipped),
         "reusable": elsewhere,
         "stale": directory.stale(planned),
+        "stale_because": directory.stale_because(planned),
         "advice": {kind: list(study.advice()) for kind, study in planned.spec.studies.items()},
         "counts": {status: _count(state, status, planned.cells) for status in STATUSES},
         "seconds_left": effort.seconds,
@@ -177,13 +178,14 @@ def _print_totals(
     directory: RunDirectory,
     jobs: int,
 ) -> None:
+    from maxk_lab.sweeps.plan.changes import stale_lines
+
     out = console()
     counts = ", ".join(f"{_count(state, status, planned.cells)} {status}" for status in STATUSES)
     out.print(f"\n{len(state)} cells in {len(planned.units)} units: {counts}")
     out.print(_seeds(planned.spec.seeds))
-    stale = directory.stale(planned)
-    if stale:
-        out.print(f"{len(stale)} stale records of an earlier spec or version; they are not used")
+    for line in stale_lines(directory.stale_because(planned)):
+        out.print(line)
     for name, count in Counter(elsewhere.values()).items():
         out.print(f"{count} of the missing cells are done in run {name}, and reused from there")
     if _count(state, "missing", planned.cells) > len(elsewhere):

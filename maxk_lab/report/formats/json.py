@@ -30,5 +30,6 @@ def _mapping(report: Report) -> dict[str, Any]:
         "missing": summary.missing,
         "damaged": summary.damaged,
         "stale": summary.stale,
+        "stale_because": dict(summary.because),
         "problems": summary.problems,
     }

@@ -119,7 +119,7 @@ def execute(
             ids = [c for c in _in_order(plan, copied) if copied[c] == name]
             tell("reused", run=name, cell_ids=ids, cells=len(states))
         if stale:
-            tell("stale", cell_ids=list(stale))
+            tell("stale", cell_ids=list(stale), because=run.stale_because(plan))
         if run.problems:
             tell("damaged", problems=run.problems)
         driven = Driven()

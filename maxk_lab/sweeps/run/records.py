@@ -15,6 +15,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.files import check_regular, read_regular, write_atomically
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.sweeps.plan.cells import Cell
+from maxk_lab.sweeps.plan.changes import ELSE, changes
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.record import Record, Status
 from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
@@ -27,6 +28,8 @@ __all__ = ["Record", "RunDirectory", "Status", "find_folder", "find_run", "find_
 
 # Of a record that is sound its status, else what is wrong with it.
 RecordState = Literal["done", "failed", "damaged", "older"]
+# The most records of which it is told why they are stale.
+_EXPLAINED = 1000
 
 
 def _as_planned(record: Record, cell: Cell) -> Record:
@@ -195,6 +198,16 @@ class RunDirectory:
         """
         planned = {cell.id for cell in plan.cells} - self._readings.older
         return [one for one in self.ids() if one not in planned]
+
+    def stale_because(self, plan: Plan) -> dict[str, str]:
+        """Return the reasons why the plan does not reuse the same, by their ids.
+
+        Of very many, those of the first.
+        """
+        stale, readings = self.stale(plan), self._readings
+        read = (readings.read(one, readings.outlined) for one in stale[:_EXPLAINED])
+        told = changes((record.cell for record in read if record is not None), plan)
+        return {one: told.get(one, ELSE) for one in stale if one not in readings.damaged}
 
     def fingerprint(self, cell_id: str) -> str | None:
         """Return a hash of the bytes of a record, sound or not; None where there is none."""

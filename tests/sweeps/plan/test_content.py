@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from model_folders import stand_in_model
 
 from maxk_lab.errors import LabError
+from maxk_lab.sweeps.plan.changes import ELSE, changes, stale_lines
 from maxk_lab.sweeps.plan.content import check_content
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
@@ -18,7 +20,7 @@ from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 Write = Callable[[str], str]
 SWEEP = """\
 name: named
-seeds: 0
+seeds: [0]
 environment: {name: toy_llm, vocab_size: 4, max_length: 3, prompt_length: 3, rewards: [%s]}
 gradient:
   {stages: 0, instances: 2, pool: 16, grid: {estimator: maxk, baseline: [none, %s], n: 4, k: 2}}
@@ -194,3 +196,51 @@ def test_what_changes_after_the_plan_is_not_measured(project: Path) -> None:
     (project / "helper.py").write_text("def zero():\n    return 2.0\n")
     with pytest.raises(LabError, match="code of own_rewards:short changed while the run"):
         check_content("gradient", unit.as_dict(), cells)
+
+
+def test_what_has_changed_is_told_by_its_name(project: Path, site: Path) -> None:
+    from maxk_lab import installed
+
+    text = SWEEP % ('own_rewards:short"', "half")
+    text = text.replace("[own_rewards:short", '["own_rewards:short')
+
+    def cells(text: str) -> tuple[Plan, list[dict]]:
+        installed.forget()
+        plan = planned(text)
+        return plan, [cell.as_dict() for cell in plan.cells]
+
+    plan, old = cells(text)
+    (project / "helper.py").write_text("def zero():\n    return 1.0\n")
+    install_plugin(site, "1.1")
+    (plan, _), ids = cells(text), {cell["baseline"]: cell["id"] for cell in old}
+    code, plugin = "code of own_rewards:short changed", "plugin half-centred 1.0 -> 1.1"
+    reasons = {ids["none"]: code, ids["half"]: f"{code}, {plugin}"}
+    assert changes(old, plan) == reasons
+    assert stale_lines(reasons)[0] == f"stale: {code} (1 record is not used)"
+    other, _ = cells(text.replace("pool: 16", "pool: 32"))
+    assert set(changes(old, other).values()) == {ELSE}
+    assert changes([one | {"identity_version": 0} for one in old], plan) == dict.fromkeys(
+        ids.values(), ELSE
+    )
+
+
+def test_other_weights_and_instances_are_told_by_where_they_lie(project: Path) -> None:
+    pytest.importorskip("transformers")
+    (project / "tiny").mkdir()
+    stand_in_model(project / "tiny")
+    text = SWEEP % ("exact_match", "centred")
+    old = [cell.as_dict() for cell in planned(text, **{"policy.pretrained": "tiny"}).cells]
+    (project / "tiny" / "config.json").write_text('{"a": 1}')
+    plan = planned(text, **{"policy.pretrained": "tiny"})
+    assert set(changes(old, plan).values()) == {"weights of tiny changed"}
+    np.savez(project / "a.npz", locs=np.full((2, 5, 2), 0.25, dtype=np.float32))
+    text = """\
+name: named
+seeds: [0]
+environment: {name: tsp, num_loc: 5}
+training: {steps: 1, batch: 4, grid: {estimator: maxk, baseline: none, n: 4, k: 2},
+  evaluate: {instances: 2, samples: 4, data: a.npz}}
+"""
+    old = [cell.as_dict() for cell in planned(text).cells]
+    np.savez(project / "a.npz", locs=np.full((2, 5, 2), 0.75, dtype=np.float32))
+    assert set(changes(old, planned(text)).values()) == {"data a.npz changed"}
