@@ -77,7 +77,7 @@ def run(name: str, results: Path, jobs: int) -> bool:
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     words = ["run", str(sweep_file(name).relative_to(ROOT)), "--jobs", str(jobs), "--retry-failed"]
-    words += ["--set", "tracking.wandb=disabled"]
+    words += ["--set", "tracking.wandb=disabled", "--no-reuse"]
     print(f"== maxk-lab {' '.join(words)}", flush=True)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *words, "--results", str(results)],

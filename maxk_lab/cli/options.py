@@ -5,9 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.records import RunDirectory
 
 Spec = Annotated[
     Path,
@@ -72,6 +75,13 @@ def report_command(run: str, results: Path) -> str:
 def results_option(results: Path) -> str:
     """Return the option by which a suggested command finds the same results; empty by default."""
     return "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
+
+
+def mending(run: RunDirectory, them: str = "them") -> str:
+    """Return what to do about damaged records of a run."""
+    if not run.repairable:
+        return "have the bundle sent again, or made anew"
+    return f"run the sweep again, or first keep {them}: {fsck_command(run.root)} --repair"
 
 
 def fsck_command(root: Path) -> str:

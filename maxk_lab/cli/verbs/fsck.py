@@ -59,7 +59,7 @@ def fsck(
     elif repair:
         say(_after_repair(found, directory))
     elif not directory.repairable:
-        say(f"{len(found.damaged)} damaged; have the bundle sent again, or made anew")
+        say(f"{len(found.damaged)} damaged; {options.mending(directory)}")
         raise typer.Exit(1)
     else:
         say(f"{len(found.damaged)} damaged. Next: {options.fsck_command(directory.root)} --repair")

@@ -97,8 +97,8 @@ def report(
     for directory, summary in zip(directories, summaries, strict=True):
         if summary.problems:
             warn(
-                f"{len(summary.problems)} damaged records are not used; run the sweep again, "
-                f"or first keep them: {options.fsck_command(directory.root)} --repair"
+                f"{len(summary.problems)} damaged records are not used; "
+                f"{options.mending(directory)}"
             )
     if undrawn or not all(summary.sound for summary in summaries):
         raise typer.Exit(1)

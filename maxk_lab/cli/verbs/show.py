@@ -90,10 +90,7 @@ def _ids(run: RunDirectory) -> list[str]:
 
 
 def _unusable(run: RunDirectory, cell: str, why: str) -> str:
-    return (
-        f"the record of cell {cell} cannot be used: {why}; run the sweep again to measure it anew, "
-        f"or keep it first: {options.fsck_command(run.root)} --repair"
-    )
+    return f"the record of cell {cell} cannot be used: {why}; {options.mending(run, 'it')}"
 
 
 def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class NamedFiles:
 
     `files` has their content by their names in the bundle, `places` where each lies by the hash
     that the sweep knows it by: the name of a file, or of a folder of files. `absent` has a line for
-    every one that does not go along.
+    every one that does not go along, and for all code and weights that are not the lab's own.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -51,6 +51,9 @@ def named_files(spec: SweepSpec, *, checkpoints: bool) -> NamedFiles:
             _take(found, Path(path), known)
         except (LabError, OSError, ValueError) as error:
             found.absent.append(f"{path}: {error}")
+    for name, what in spec.content.items():
+        version = f" ({what['package']} {what.get('version', '')})" if "package" in what else ""
+        found.absent.append(f"what is behind {name}{version}")
     found.absent = list(dict.fromkeys(found.absent))
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,31 @@ def test_evaluation_data_goes_along(write, tmp_path: Path) -> None:
     assert unpack(bundle, ELSEWHERE).root == there.root
     (absent,) = named_files(spec, checkpoints=False).absent
     assert absent.startswith(f"{data}: there is no file {data}")
+
+
+def test_code_that_the_sweep_rests_on_is_told(run: RunDirectory, plan: Plan) -> None:
+    content = {
+        "mine.rewards:short": {"sha256": "0" * 64},
+        "baseline half": {"package": "halves", "version": "1.2", "sha256": "0" * 64},
+    }
+    spec = plan.spec.model_copy(update={"content": content})
+    assert named_files(spec, checkpoints=True).absent == [
+        "what is behind mine.rewards:short",
+        "what is behind baseline half (halves 1.2)",
+    ]
+
+
+def test_checkpoints_that_a_sweep_starts_from_go_along_on_request(plan: Plan) -> None:
+    start = Path("start.pt")
+    start.write_bytes(b"weights")
+    sha256 = hashlib.sha256(b"weights").hexdigest()
+    policy = {**plan.spec.policy, "checkpoint": {"path": "start.pt", "sha256": sha256}}
+    spec = plan.spec.model_copy(update={"policy": policy})
+    without = named_files(spec, checkpoints=False)
+    assert (without.files, without.absent) == ({}, ["start.pt, which is in it --with checkpoints"])
+    place = f"files/{sha256[:16]}/start.pt"
+    found = named_files(spec, checkpoints=True)
+    assert (found.files, found.places) == ({place: b"weights"}, {sha256: place})
+    start.write_bytes(b"other weights")
+    (absent,) = named_files(spec, checkpoints=True).absent
+    assert "start.pt has changed" in absent
