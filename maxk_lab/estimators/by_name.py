@@ -3,44 +3,125 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from maxk_lab.estimators.given import Numbers
+
 
 def advantages(
-    rewards: Tensor,
+    rewards: Numbers,
     *,
     estimator: str = "maxk",
     baseline: str = "centred",
-    k: int = 1,
+    k: int | None = None,
+    usable: Numbers | None = None,
     stable_sort: bool = True,
-    trajectory_weights: Mapping[str, Tensor] | None = None,
+    trajectory_weights: Mapping[str, Numbers] | None = None,
     weight_normalization: str = "none",
     min_gap_scale: float | None = None,
-    ratios: Tensor | None = None,
-    coefficients: Tensor | None = None,
+    ratios: Numbers | None = None,
+    coefficients: Numbers | None = None,
 ) -> Tensor:
-    """The weights `[..., n]` of any pair of the catalogue at K = `k`: see `Method.weights`.
+    """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i), as a tensor.
 
-    rewards: `[..., n]`.
+    It is a sum: w carries the factor 1/n, so that the loss of a group is -(w * log_probs).sum().
+    n w is what GRPO and others call advantages.
 
-    `estimator` and `baseline` are catalogue names, with a parameter in brackets where the row has
-    one (`affine[0.5]`). Raises `LabError` for an unknown one, and what `Method.weights` raises.
+    rewards: `[..., n]`, i.i.d. along n, higher is better; a tensor, a NumPy array, or lists, whose
+    numbers count as float64. Returns `[..., n]` on their device, in their floating type (float64
+    for whole numbers and booleans), without a gradient.
+
+    `estimator` and `baseline` are names that `maxk-lab list estimators` and `maxk-lab list
+    baselines` print, with a parameter in brackets where the row has one (`affine[0.5]`). `k` is
+    the K of J_K = E[max of K rewards], the number of samples of which the best will be kept. Only
+    an estimator that has a K of its own, as `reinforce` has 1, goes without.
+
+    None in place of a reward, in a list, says that the trajectory has none, as one that could not
+    be scored; so does False in `usable`, `[..., n]`. Of each group the m others are weighted as a
+    group of m, and these have weight 0; so have all where m samples are too few for the pair. NaN
+    is no reward: it is refused (on a GPU, where a look would cost time, its group becomes NaN).
+
+    The other arguments are those of `Method.weights`. Raises `LabError` for an unknown name, a
+    missing `k` or one that the pair does not take at this n, for rewards that are not finite, and
+    for whatever else of its arguments cannot be used.
     """
-    return Method.parse(estimator, baseline, k).weights(
-        rewards,
-        stable_sort=stable_sort,
-        trajectory_weights=trajectory_weights,
-        weight_normalization=weight_normalization,
-        min_gap_scale=min_gap_scale,
-        ratios=ratios,
-        coefficients=coefficients,
-    )
+    from maxk_lab.estimators.given import as_rewards, as_tensor
+
+    method = Method.parse(estimator, baseline, 1 if k is None else k)
+    if k is None and method.estimator.row.fixed_k is None:
+        raise LabError(
+            f"estimator {estimator} needs k, the number of samples of which the best is kept: give "
+            'k=8 or the like; k=1 is the plain policy gradient, and so is estimator="reinforce"'
+        )
+    values, there = as_rewards(rewards)
+    if usable is not None:
+        chosen = as_tensor(usable, "usable").bool().to(values.device)
+        if chosen.shape != values.shape:
+            raise LabError(
+                f"usable must have the shape of rewards {list(values.shape)}, "
+                f"got {list(chosen.shape)}"
+            )
+        there = chosen if there is None else chosen & there.to(values.device)
+
+    def tensor(given: Numbers | None, name: str) -> Tensor | None:
+        return None if given is None else as_tensor(given, name).to(values.device)
+
+    options: dict[str, Any] = {
+        "stable_sort": stable_sort,
+        "trajectory_weights": {
+            name: tensor(g, f"trajectory_weights[{name!r}]")
+            for name, g in (trajectory_weights or {}).items()
+        },
+        "weight_normalization": weight_normalization,
+        "min_gap_scale": min_gap_scale,
+        "ratios": tensor(ratios, "ratios"),
+        "coefficients": tensor(coefficients, "coefficients"),
+    }
+    try:
+        if there is None:
+            return method.weights(values, **options)
+        return _among_usable(method, values, there, options)
+    except LabError as error:
+        if there is None and bool(values.isnan().any()):
+            raise LabError(
+                f"{error}: where a trajectory has no reward, say so, with None in a list or with "
+                "usable=~rewards.isnan()"
+            ) from None
+        raise
+
+
+def _among_usable(
+    method: Method, rewards: Tensor, usable: Tensor, options: Mapping[str, Any]
+) -> Tensor:
+    """The weights where some samples are unusable: see `usable_weights`."""
+    from maxk_lab.estimators.ranks.gaps import result_dtype
+    from maxk_lab.estimators.usable import usable_weights
+    from maxk_lab.estimators.validation import check_k, check_rewards
+
+    n = check_rewards(rewards)
+    check_k(method.k, n)
+    problem = method.refusal(n)
+    if problem is not None:
+        raise LabError(problem)
+
+    def flat(given: Tensor) -> Tensor:
+        return given.expand(*rewards.shape[:-1], given.shape[-1]).reshape(-1, given.shape[-1])
+
+    own: dict[str, Any] = {
+        name: None if options[name] is None else flat(options[name])
+        for name in ("ratios", "coefficients")
+    }
+    own["trajectory_weights"] = {name: flat(g) for name, g in options["trajectory_weights"].items()}
+    groups = rewards.to(result_dtype(rewards)).reshape(-1, n)
+    weights, _ = usable_weights(method, groups, usable.reshape(-1, n), **{**options, **own})
+    return weights.reshape(rewards.shape)
 
 
 def objective(estimator: str, k: int) -> Objective:

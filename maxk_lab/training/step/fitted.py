@@ -7,8 +7,8 @@ from torch import Tensor
 
 from maxk_lab.estimators.baselines.least_squares import Equations, normal_equations
 from maxk_lab.estimators.baselines.linear_families import coefficient_count, family_terms
+from maxk_lab.estimators.usable import groups_by_size
 from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.step.weights import groups_by_size
 
 
 def fitted_coefficients(
@@ -26,7 +26,7 @@ def fitted_coefficients(
     count = coefficient_count(family, k)
     a = torch.zeros(len(rewards), count, count, dtype=torch.float64)
     c = torch.zeros(len(rewards), count, dtype=torch.float64)
-    for rows, columns in groups_by_size(usable, weighting):
+    for rows, columns in groups_by_size(usable, weighting.refusal):
         of = rows.unsqueeze(1)
         start, directions = family_terms(rewards[of, columns], k, family)
         own = grams[of.unsqueeze(2), columns.unsqueeze(2), columns.unsqueeze(1)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from maxk_lab.estimators import token_advantages
+from maxk_lab.estimators.usable import usable_weights, weighted_by_size
 from maxk_lab.training.refusals import Weighting
 
 
@@ -37,29 +38,20 @@ def group_weights(
     """Return the weights of P groups of n samples.
 
     rewards, usable, ratios and every trajectory weight are [P, n]. `coefficients` [P, D] are those
-    of a baseline that has fitted ones (see `training.step.fitted`).
-
-    Of each group, the m usable samples are weighted as a group of m (their weights carry 1/m), so
-    that the others enter no baseline; the others' weights are 0, and so are all weights of a group
-    whose m the pair (or `zscore`: m = 1) refuses. With `centred`, whose weights sum to 0, the
-    estimate is then unbiased for J_K *among usable trajectories*; with others there is also a pull
-    towards being usable, of the size of the sum.
+    of a baseline that has fitted ones (see `training.step.fitted`). What becomes of samples that
+    are not usable, `usable_weights` says.
     """
-
-    def weigh(rows: Tensor, columns: Tensor) -> Tensor:
-        at = rows.unsqueeze(1), columns
-        chosen = {name: g[at] for name, g in (trajectory_weights or {}).items()}
-        return weighting.method.weights(
-            rewards[at],
-            trajectory_weights=chosen,
-            ratios=None if ratios is None else ratios[at],
-            coefficients=None if coefficients is None else coefficients[rows],
-            weight_normalization=weight_normalization,
-            min_gap_scale=min_gap_scale,
-        )
-
-    least = 2 if weight_normalization == "zscore" else 1
-    return _by_size(usable, weighting, torch.zeros_like(rewards), weigh, least=least)
+    weights, unusable = usable_weights(
+        weighting.method,
+        rewards,
+        usable,
+        trajectory_weights=trajectory_weights,
+        ratios=ratios,
+        coefficients=coefficients,
+        weight_normalization=weight_normalization,
+        min_gap_scale=min_gap_scale,
+    )
+    return GroupWeights(weights, unusable)
 
 
 def token_weights(
@@ -75,7 +67,7 @@ def token_weights(
         return token_advantages(rewards[at], logit_proxies[at], mask[at])
 
     start = torch.zeros(mask.shape, dtype=rewards.dtype)
-    return _by_size(usable, weighting, start, weigh)
+    return GroupWeights(*weighted_by_size(usable, weighting.refusal, start, weigh))
 
 
 def normalized(weights: Tensor, counted: Tensor, n: int) -> Tensor:
@@ -91,34 +83,3 @@ def normalized(weights: Tensor, counted: Tensor, n: int) -> Tensor:
     result = weights.clone()
     result[counted] = (values - values.mean()) / (values.std() + 1e-4) / n
     return result
-
-
-def groups_by_size(
-    usable: Tensor, weighting: Weighting, *, least: int = 1
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield (rows, columns) of the groups with m usable samples, for every m the pair can weight.
-
-    columns [rows, m] are the usable samples of these groups.
-    """
-    sizes = usable.sum(1)
-    for size in sorted(set(sizes.tolist())):
-        if size < least or weighting.refusal(size) is not None:
-            continue
-        rows = (sizes == size).nonzero().squeeze(1)
-        yield rows, (~usable[rows]).long().argsort(dim=1, stable=True)[:, :size]
-
-
-def _by_size(
-    usable: Tensor,
-    weighting: Weighting,
-    weights: Tensor,
-    weigh: Callable[[Tensor, Tensor], Tensor],
-    *,
-    least: int = 1,
-) -> GroupWeights:
-    """Return the weights that `weigh(rows, columns)` gives to groups of equal size."""
-    unusable = torch.ones(len(usable), dtype=torch.bool)
-    for rows, columns in groups_by_size(usable, weighting, least=least):
-        unusable[rows] = False
-        weights[rows.unsqueeze(1), columns] = weigh(rows, columns).to(weights)
-    return GroupWeights(weights, unusable)

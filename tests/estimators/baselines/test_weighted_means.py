@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from maxk_lab.estimators import advantages, reference
+from maxk_lab.estimators import Method, advantages, reference
 from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_baseline
 from maxk_lab.estimators.check.bandit import TinyBandit
 
@@ -199,7 +199,7 @@ def test_g_must_be_a_tensor() -> None:
     wrong: Any = {"length": [1, 2]}
     message = r"g must be a torch\.Tensor of the shape of rewards, got list"
     with pytest.raises(TypeError, match=message):
-        advantages(torch.ones(2), baseline="opo", k=1, trajectory_weights=wrong)
+        Method.parse("maxk", "opo").weights(torch.ones(2), trajectory_weights=wrong)
 
 
 @pytest.mark.parametrize("name", NEED_G)

@@ -104,8 +104,9 @@ def test_coefficients_of_a_wrong_shape_are_refused(
     )
     with pytest.raises(ValueError, match=re.escape(message)):
         weights(draw(4, 7), baseline, coefficients=torch.zeros(shape))
+    wrong: Any = 0.5
     with pytest.raises(TypeError, match=r"coefficients must be a torch\.Tensor, got float"):
-        weights(draw(4, 7), baseline, coefficients=0.5)
+        estimators.Method.parse("maxk", baseline, 3).weights(draw(4, 7), coefficients=wrong)
 
 
 @pytest.mark.parametrize(

@@ -259,8 +259,8 @@ def test_unscorable_samples_leave_their_siblings_baselines(sequences):
     environment = sequences(reward=reward)
     _, rollouts = drawn(environment, environment.policy(0))
     weights = torch.zeros_like(rollouts.rewards)
-    weights[0, [0, 2, 3]] = advantages(rollouts.rewards[0, [0, 2, 3]])
-    weights[3:] = advantages(rollouts.rewards[3:])
+    weights[0, [0, 2, 3]] = advantages(rollouts.rewards[0, [0, 2, 3]], k=1)
+    weights[3:] = advantages(rollouts.rewards[3:], k=1)
     found, metrics = take(environment)
     torch.testing.assert_close(
         found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
@@ -276,7 +276,7 @@ def test_truncated_completions_leave_the_loss_or_the_baselines_too(sequences, tr
     _, rollouts = drawn(environment, environment.policy(0))
     cut = rollouts.truncated
     assert 0 < cut.sum() < cut.numel()
-    weights = advantages(rollouts.rewards)
+    weights = advantages(rollouts.rewards, k=1)
     if truncated == "mask_loss":
         weights = weights * ~cut
     if truncated == "mask_all":
@@ -292,7 +292,7 @@ def test_truncated_completions_leave_the_loss_or_the_baselines_too(sequences, tr
 def test_the_reward_stages_come_before_the_weights(sequences):
     environment = sequences()
     _, rollouts = drawn(environment, environment.policy(0))
-    weights = advantages(rollouts.rewards.clamp(0.5, 1.0))
+    weights = advantages(rollouts.rewards.clamp(0.5, 1.0), k=1)
     found, metrics = take(environment, reward_clip=[0.5, 1.0])
     torch.testing.assert_close(
         found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
@@ -314,7 +314,7 @@ def test_the_scale_of_rewards_is_the_scale_of_the_gradient(sequences):
 def test_normalised_advantages_have_mean_zero_and_spread_one(sequences):
     environment = sequences()
     _, rollouts = drawn(environment, environment.policy(0))
-    a = N * advantages(rollouts.rewards, baseline="none")
+    a = N * advantages(rollouts.rewards, baseline="none", k=1)
     weights = (a - a.mean()) / (a.std() + 1e-4) / N
     found, metrics = take(
         environment, Weighting("reinforce", "none", N, 1), normalize_advantages=True
@@ -361,7 +361,7 @@ def test_kl_in_the_reward_is_a_constant_of_the_sequence(sequences):
     policy, anchor = environment.policy(0), environment.policy(5)
     instances, rollouts = drawn(environment, policy)
     other = environment.log_probs(anchor, instances, rollouts.actions).detach()
-    weights = advantages(rollouts.rewards - 0.7 * (rollouts.log_probs - other))
+    weights = advantages(rollouts.rewards - 0.7 * (rollouts.log_probs - other), k=1)
     found, metrics = take(environment, anchor=anchor, kl={"place": "reward", "beta": 0.7})
     torch.testing.assert_close(
         found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10

@@ -106,7 +106,7 @@ def test_options_reach_the_estimators():
         REWARDS, USABLE, weighting, weight_normalization="zscore", min_gap_scale=10.0
     )
     expected = advantages(
-        REWARDS[0], baseline="none", weight_normalization="zscore", min_gap_scale=10.0
+        REWARDS[0], baseline="none", k=1, weight_normalization="zscore", min_gap_scale=10.0
     )
     torch.testing.assert_close(found.weights[0], expected)
     # One sample alone has no spread to be divided by.
