@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Iterable, Iterator
 from itertools import count
-from multiprocessing import resource_tracker
+from multiprocessing import resource_tracker, spawn
 from typing import Any
 
 from maxk_lab.sweeps.run.workers.board import Board
@@ -55,7 +55,8 @@ class Worker:
         # Until it has a group of its own, Ctrl-C in a terminal would reach it, too.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            self._process.start()
+            with _without_main():
+                self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
@@ -128,6 +129,26 @@ class Worker:
         self._process.join(KILLED)
         self._guard.remove(self.group)
         self.line.close()
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Let a process that starts meanwhile leave the main module of this one alone.
+
+    It needs nothing of it. Python would import it there once more, and a script that runs a sweep
+    without `if __name__ == "__main__":` would begin that sweep again in each of its workers.
+    """
+    prepared = spawn.get_preparation_data
+
+    def without_main(name: str) -> dict[str, Any]:
+        data = prepared(name)
+        return {key: value for key, value in data.items() if not key.startswith("init_main_from_")}
+
+    spawn.get_preparation_data = without_main
+    try:
+        yield
+    finally:
+        spawn.get_preparation_data = prepared
 
 
 def stop(workers: Iterable[Worker]) -> None:
