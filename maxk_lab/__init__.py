@@ -7,6 +7,10 @@ from maxk_lab.lazy import lazy_exports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from maxk_lab.api.reporting import RunReport as RunReport
+    from maxk_lab.api.reporting import report as report
+    from maxk_lab.api.running import Run as Run
+    from maxk_lab.api.running import run as run
     from maxk_lab.errors import LabError as LabError
     from maxk_lab.errors import LabWarning as LabWarning
     from maxk_lab.errors import MistakeError as MistakeError

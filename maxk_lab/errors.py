@@ -59,7 +59,10 @@ class LabWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a sweep file: where it stands and what is wrong with it."""
+    """One problem of a sweep file: where it stands and what is wrong with it.
+
+    The line is 0 where there is no file.
+    """
 
     file: str
     line: int
@@ -68,7 +71,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}: {self.path}: {self.message}"
+        where = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return f"{where}: {self.path}: {self.message}"
 
 
 class SpecError(MistakeError):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 
@@ -32,6 +34,24 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         )
 
     return get, lambda: sorted(_homes(package))
+
+
+def callable_as(package: str, function: str) -> None:
+    """Let a package be called: `function`, written `module:name`, is imported and called then.
+
+    It is for a package whose name the package around it exports as a function, too: whichever of
+    the two an import has put there, both can be done with it.
+    """
+
+    class CallablePackage(ModuleType):
+        __doc__ = sys.modules[package].__doc__
+
+        def __call__(self, *arguments: Any, **options: Any) -> Any:
+            """Call the function of this name."""
+            module, _, name = function.partition(":")
+            return getattr(import_module(module), name)(*arguments, **options)
+
+    sys.modules[package].__class__ = CallablePackage
 
 
 @cache

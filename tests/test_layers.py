@@ -37,10 +37,11 @@ ALLOWED = {
         "statistics",
     },
     "cli": {"sweeps", "report", "results", "tracking", "environments", "policies", "estimators"},
+    "api": {"cli", "sweeps", "report", "results"},
 }
 # Rooms that know the kinds of studies by their rows alone, but for packages some of whose public
 # names are a kind's.
-FRAME = ("sweeps", "report", "results", "tracking", "cli")
+FRAME = ("sweeps", "report", "results", "tracking", "cli", "api")
 FRONTS = (
     "sweeps/__init__.py",
     "report/__init__.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.grid import Skipped
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.schema import SweepSpec
     from maxk_lab.sweeps.spec.text.layers import Choice
 
 
 def planned(
-    spec: options.Spec,
+    spec: Path | Mapping[str, Any] | SweepSpec,
     overrides: options.Set,
     results: options.Results,
     shift_seeds: options.ShiftSeeds = 0,
@@ -25,7 +26,7 @@ def planned(
     *,
     unpacked: bool = False,
 ) -> tuple[Plan, RunDirectory]:
-    """Return the plan of a sweep file, and the folder of its run.
+    """Return the plan of a sweep, which may be in a file, and the folder of its run.
 
     `choice` is what the command line and the user's configuration say of the execution. The sweep
     may be that in a bundle: it is `unpacked` into `results`, or else only looked at.
@@ -36,14 +37,14 @@ def planned(
     from maxk_lab.sweeps.spec.load import load_spec
     from maxk_lab.sweeps.spec.text.layers import NO_CHOICE
 
-    def plan_of(path: Path) -> Plan:
+    def plan_of(given: Path | Mapping[str, Any] | SweepSpec) -> Plan:
         return make_plan(
             load_spec(
-                path, overrides or [], seeds_shifted_by=shift_seeds, choice=choice or NO_CHOICE
+                given, overrides or [], seeds_shifted_by=shift_seeds, choice=choice or NO_CHOICE
             )
         )
 
-    if not is_bundle(spec):
+    if not isinstance(spec, Path) or not is_bundle(spec):
         plan = plan_of(spec)
         return plan, RunDirectory(results / plan.spec.name)
     from maxk_lab.sweeps.run.bundles.bundle import Bundle

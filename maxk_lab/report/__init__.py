@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from maxk_lab.lazy import lazy_exports
+from maxk_lab.lazy import callable_as, lazy_exports
 
 if TYPE_CHECKING:
     from maxk_lab.report.formats.render import FORMATS as FORMATS
@@ -17,3 +17,5 @@ if TYPE_CHECKING:
     from maxk_lab.studies.weights.rows import WeightsRow as WeightsRow
 else:
     __getattr__, __dir__ = lazy_exports(__name__)
+    # `maxk_lab.report(run)` is a function to users, and this room has its name.
+    callable_as(__name__, "maxk_lab.api.reporting:report")

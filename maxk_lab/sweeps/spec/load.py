@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.errors import Problem, SpecError
+from maxk_lab.errors import LabError, Problem, SpecError, shown
 from maxk_lab.sweeps.places import short_names
 from maxk_lab.sweeps.plan.content import content_of
 from maxk_lab.sweeps.spec.blocks import read_parts
@@ -18,7 +18,7 @@ from maxk_lab.sweeps.spec.environment import resolve_environment
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.named_files import resolve_files
 from maxk_lab.sweeps.spec.schema import SweepSpec
-from maxk_lab.sweeps.spec.source import Source, read_source, source_of
+from maxk_lab.sweeps.spec.source import Source, read_source, source_of, source_of_mapping
 from maxk_lab.sweeps.spec.studies import check_studies
 from maxk_lab.sweeps.spec.text.layers import NO_CHOICE, Choice, resolve_execution
 from maxk_lab.sweeps.spec.text.overrides import apply_overrides
@@ -29,20 +29,25 @@ __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
 
 
 def load_spec(
-    path: str | Path,
+    given: str | Path | Mapping[str, Any] | SweepSpec,
     overrides: Iterable[str] = (),
     *,
     seeds_shifted_by: int = 0,
     choice: Choice = NO_CHOICE,
 ) -> SweepSpec:
-    """Return the spec in the YAML file `path`, `overrides` set over it and then its seeds shifted.
+    """Return the spec in a YAML file, `overrides` set over it and then its seeds shifted.
 
+    It may be given as a mapping, too, as YAML would be read, or as a spec to be changed.
     An override is as in `gradient.pool=64`; `choice` is what is said elsewhere of the execution.
     Raises `SpecError` with every problem as `file:line:column: path: message`, and `LabError` if
     there is no readable file. Problems of overrides carry the file `--set` and the number of the
     option as line.
     """
-    source = read_source(path)
+    if isinstance(given, SweepSpec):
+        given = spec_as_mapping(given)
+    if not isinstance(given, str | Path | Mapping):
+        raise LabError(f"a sweep is a file, a mapping or a SweepSpec, got {shown(given)}")
+    source = source_of_mapping(given) if isinstance(given, Mapping) else read_source(given)
     apply_overrides(source, list(overrides))
     resolve_seeds(source, seeds_shifted_by)
     resolve_files(source)
@@ -93,6 +98,12 @@ def spec_to_yaml(spec: SweepSpec) -> str:
     """
     import yaml
 
+    tree = _without_places(spec_as_mapping(spec))
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110)
+
+
+def spec_as_mapping(spec: SweepSpec) -> dict[str, Any]:
+    """Return the resolved spec as a mapping that `load_spec` reads back to it."""
     written = spec.model_dump(mode="json", by_alias=True)
     # An axis that a claim does not speak of is left out; a setting that is null says so.
     written["claims"] = [claim.model_dump(mode="json", exclude_none=True) for claim in spec.claims]
@@ -106,7 +117,7 @@ def spec_to_yaml(spec: SweepSpec) -> str:
         for kind, study in value.items():
             grid = study["grid"]
             tree[kind] = study | {"grid": grid[0] if len(grid) == 1 else grid}
-    return yaml.safe_dump(_without_places(tree), sort_keys=False, allow_unicode=True, width=110)
+    return tree
 
 
 def _without_places(tree: dict[str, Any]) -> dict[str, Any]:

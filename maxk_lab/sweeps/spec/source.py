@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import json
+import os
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,6 +88,35 @@ def source_of(text: str, file: str) -> Source:
             [source.problem((), "is empty; a sweep needs name, seeds, environment and a study")]
         )
     return source
+
+
+def source_of_mapping(given: Mapping[str, Any]) -> Source:
+    """The tree of a sweep that is given as a mapping, by the rules of a file; it has no lines.
+
+    Raises as `read_source`, and `LabError` for values that no file can hold.
+    """
+    try:
+        # As JSON, which is YAML, every text is in quotation marks and stays one.
+        text = json.dumps(given, default=_as_plain, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LabError(f"a sweep is made of plain values: {error}") from None
+    source = Source("(sweep)")
+    parse_text(source, text)
+    source.values, source.keys = {(): Mark(source.file, 0, 0)}, {}
+    return source
+
+
+def _as_plain(value: Any) -> Any:
+    """Return a value that JSON does not know as one that it does."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, range | Set):
+        return sorted(value)
+    if hasattr(value, "tolist"):  # an array or a number of NumPy or torch
+        return value.tolist()
+    raise TypeError(f"{shown(value)} is none")
 
 
 def parse_text(source: Source, text: str) -> None:

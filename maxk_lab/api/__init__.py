@@ -1,0 +1,1 @@
+"""The Python API: sweeps run and reported from a notebook or a script, under `maxk_lab` itself."""

@@ -1,0 +1,77 @@
+"""The report of a run, to look at, to write and to compute with in Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from maxk_lab.report.formats.render import rendered
+from maxk_lab.report.model import ClaimVerdict
+from maxk_lab.report.report import Report
+from maxk_lab.report.summarise import summarise
+from maxk_lab.report.write import write_report
+from maxk_lab.sweeps.run.records import RunDirectory, find_run
+
+AnyRun = str | os.PathLike[str] | RunDirectory
+
+
+@dataclass(frozen=True, repr=False)
+class RunReport(Report):
+    """The report of a run: its tables as text in any format, the verdicts, files with figures.
+
+    A notebook shows it as Markdown. `summary` has all that it says, as plain values.
+    """
+
+    def __repr__(self) -> str:
+        verdicts = [claim.verdict for claim in self.summary.claims]
+        claims = [f"{verdicts.count(one)} {one}" for one in dict.fromkeys(verdicts)]
+        told = f"; claims: {', '.join(claims)}" if claims else ""
+        return f"<Report of {self.summary.header.name}: {self.summary.counts}{told}>"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_markdown_(self) -> str:
+        return self.to("markdown")
+
+    @property
+    def text(self) -> str:
+        """The tables as a terminal shows them."""
+        return self.to("terminal")
+
+    @property
+    def verdicts(self) -> Mapping[str, ClaimVerdict]:
+        """The verdict on every claim of the sweep, by its name."""
+        return {claim.name: claim for claim in self.summary.claims}
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is sound: `maxk-lab report` would exit with 0."""
+        return self.summary.sound
+
+    def to(self, format: str) -> str:
+        """Return the tables in a format: terminal, markdown, csv, json or latex.
+
+        Raises `LabError` for an unknown one.
+        """
+        return rendered(self, format)
+
+    def write(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write every format and the figures to a folder, and return the files, figures last.
+
+        Raises `StorageError` where they cannot be written.
+        """
+        return write_report(self.summary, Path(folder), failed=lambda line: None)
+
+
+def report(run: AnyRun | None = None, *, results: str | os.PathLike[str] = "results") -> RunReport:
+    """Return the report of a run: tables, and a verdict on every claim.
+
+    `run` is the name of a run under `results`, a folder, a bundle, or what `maxk_lab.run` has
+    returned; the latest run if None. Raises `LabError` where there is none.
+    """
+    if not isinstance(run, RunDirectory):
+        run = find_run(None if run is None else os.fspath(run), os.fspath(results))
+    return RunReport(summarise(run))

@@ -1,0 +1,174 @@
+"""A sweep run from Python, and the handle of what it has measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maxk_lab.errors import LabError, shown, warn
+from maxk_lab.sweeps.run.records import RunDirectory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from maxk_lab.api.reporting import RunReport
+    from maxk_lab.sweeps.plan.plan import Plan
+    from maxk_lab.sweeps.run.events import OnEvent
+    from maxk_lab.sweeps.run.execute import Outcome
+    from maxk_lab.sweeps.spec.schema import SweepSpec
+
+AnyPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """A run that was just measured: its `folder`, and the `outcome`, which has ids of cells.
+
+    It stands for its folder wherever a path does, as in `maxk_lab.load(run)`.
+    """
+
+    folder: Path
+    outcome: Outcome
+
+    def __fspath__(self) -> str:
+        """Return the folder."""
+        return str(self.folder)
+
+    def __repr__(self) -> str:
+        found = self.outcome
+        measured = len(found.done) - len(found.elsewhere)
+        counts = (
+            f"{measured} measured, {len(found.reused)} already done, {len(found.failed)} failed"
+        )
+        return f"<Run {self.folder}: {counts}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the sweep."""
+        return self.folder.name
+
+    @property
+    def ok(self) -> bool:
+        """Whether every cell that was selected is measured."""
+        return not (self.outcome.failed or self.outcome.missing)
+
+    def load(self, **options: Any) -> pd.DataFrame:
+        """Return its numbers as a tidy table, with the options of `maxk_lab.load`."""
+        from maxk_lab.results.frame import load
+
+        return load(self, **options)
+
+    def report(self, **options: Any) -> RunReport:
+        """Return its report, with the options of `maxk_lab.report`."""
+        from maxk_lab.api.reporting import report
+
+        return report(self, **options)
+
+
+def run(
+    spec: AnyPath | Mapping[str, Any] | SweepSpec,
+    *,
+    results: AnyPath = "results",
+    jobs: int = 1,
+    only: str | None = None,
+    overrides: Mapping[str, Any] | Sequence[str] = (),
+    shift_seeds: int = 0,
+    retry_failed: bool = False,
+    force: bool = False,
+    backend: str | None = None,
+    profile: str | None = None,
+    progress: bool | OnEvent = True,
+) -> Run:
+    """Measure the cells of a sweep that have no record yet, as `maxk-lab run` does.
+
+    `spec` is a sweep file, the same as a dict, a `SweepSpec`, or a bundle. `overrides` are set over
+    it, as {"gradient.pool": 64} or ["gradient.pool=64"]. The records go to a folder of the sweep's
+    name under `results`; the same call again continues where it stopped. `only` selects cells, as
+    in "baseline=subloo,k=8". The other options are those of the command line.
+
+    `progress=True` prints lines to stderr (a bar in a terminal); a function is called instead with
+    the name and the content of every event. Nothing is sent to W&B: `maxk-lab track` does.
+
+    Units are measured in `jobs` processes of their own, which import nothing of the calling script
+    or notebook: it needs no `if __name__ == "__main__":`, and a function that a sweep names must be
+    in a module. Cells that fail are told in a warning, and their ids are in `outcome.failed`.
+
+    Raises `LabError` for what the caller can mend, such as every problem of the spec, and
+    `RefusedError` where the system refuses something, such as room on the disk.
+    """
+    from maxk_lab.cli.configuration import choice
+    from maxk_lab.cli.runs import planned
+    from maxk_lab.sweeps.run.execute import execute
+
+    plan, directory = planned(
+        Path(spec) if isinstance(spec, str | os.PathLike) else spec,
+        _as_options(overrides),
+        Path(results),
+        shift_seeds,
+        choice(backend, profile),
+        unpacked=True,
+    )
+    with _display(plan, progress) as on_event:
+        outcome = execute(
+            plan,
+            directory,
+            jobs=jobs,
+            only=only,
+            retry_failed=retry_failed,
+            force=force,
+            on_event=on_event,
+        )
+    if not (outcome.failed or outcome.missing):
+        return Run(directory.root, outcome)
+    warn(_without_result(directory, outcome))
+    return Run(directory.root, outcome)
+
+
+def _as_options(overrides: Mapping[str, Any] | Sequence[str]) -> list[str]:
+    """Return overrides as the command line has them, whose values are YAML: JSON is."""
+    if isinstance(overrides, str) or not isinstance(overrides, Mapping | Sequence):
+        raise LabError(
+            'overrides must be as {"gradient.pool": 64} or ["gradient.pool=64"], '
+            f"got {shown(overrides)}"
+        )
+    if not isinstance(overrides, Mapping):
+        return list(overrides)
+    try:
+        return [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
+    except (TypeError, ValueError) as error:
+        raise LabError(f"overrides must be plain values: {error}") from None
+
+
+def _display(plan: Plan, progress: bool | OnEvent) -> AbstractContextManager[Callable[..., None]]:
+    """Return what shows the events of a run, while it runs."""
+    if callable(progress):
+        return nullcontext(progress)
+    if not progress:
+        return nullcontext(lambda name, payload: None)
+    from maxk_lab.cli.progress import Bar, Lines
+    from maxk_lab.cli.tracker import Tracker
+
+    return (Bar if sys.stderr.isatty() else Lines)(Tracker(plan))
+
+
+def _without_result(directory: RunDirectory, outcome: Outcome) -> str:
+    """Return the sentences about cells that failed or have no record."""
+    found = []
+    if outcome.failed:
+        record = directory.read(outcome.failed[0])
+        lines = (record.error or "").strip().splitlines() if record is not None else []
+        first = f" (the first: {lines[-1]})" if lines else ""
+        found.append(
+            f"{len(outcome.failed)} cells failed{first}: run again with retry_failed=True once it "
+            "is mended"
+        )
+    if outcome.missing:
+        why = f": {'; '.join(outcome.left[:3])}" if outcome.left else ""
+        found.append(f"{len(outcome.missing)} cells have no record{why}")
+    return "; ".join(found)
