@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,9 @@ from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import ClaimVerdict
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise
+from maxk_lab.report.view.asked import asked_view
 from maxk_lab.report.write import write_report
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import RunDirectory, find_run
 
 AnyRun = str | os.PathLike[str] | RunDirectory
@@ -63,15 +65,30 @@ class RunReport(Report):
 
         Raises `StorageError` where they cannot be written.
         """
-        return write_report(self.summary, Path(folder), failed=lambda line: None)
+        return write_report(self.summary, Path(folder), view=self.view)
 
 
-def report(run: AnyRun | None = None, *, results: str | os.PathLike[str] = "results") -> RunReport:
+def report(
+    run: AnyRun | None = None,
+    *,
+    where: str | None = None,
+    sort: str | None = None,
+    columns: str | Sequence[str] | None = None,
+    results: str | os.PathLike[str] = "results",
+) -> RunReport:
     """Return the report of a run: tables, and a verdict on every claim.
 
     `run` is the name of a run under `results`, a folder, a bundle, or what `maxk_lab.run` has
-    returned; the latest run if None. Raises `LabError` where there is none.
+    returned; the latest run if None. Of its rows those are shown that `where` selects, as in
+    "k=8,baseline=centred", sorted by a column ("-variance": the largest first), with these
+    `columns` of the CSV; claims are judged on the whole run. Raises `LabError` where there is no
+    such run, and for a row or column that it does not have.
     """
     if not isinstance(run, RunDirectory):
         run = find_run(None if run is None else os.fspath(run), os.fspath(results))
-    return RunReport(summarise(run))
+    plan = make_plan(run.spec())
+    names = columns if columns is None or isinstance(columns, str) else ",".join(columns)
+    view = asked_view(plan, where=where, sort=sort, columns=names)
+    found = RunReport(summarise(run, plan), view=view)
+    _ = found.sections  # a column that there is not is told at once
+    return found

@@ -33,6 +33,11 @@ def no_function(path: str) -> str | None:
     module, _, name = path.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), name)):
         raise LabError("it is no path of the form package.module:name")
+    if module == "__main__":
+        raise LabError(
+            "the processes that measure know nothing of the script or the notebook that runs "
+            "them: put the function into a module, a file of its own"
+        )
     loaded = sys.modules.get(module)
     if loaded is not None:
         return _in_loaded(loaded, name)
