@@ -57,7 +57,7 @@ def test_mypy_reports_wrong_uses_and_knows_every_exported_name(
     wrong = [line for line in said if line.startswith("error")]
     assert len(wrong) == 4, wrong
     assert 'has no attribute "advantage"; maybe "advantages"?' in wrong[0]
-    assert 'Argument "k" to "advantages" has incompatible type "str"; expected "int"' in wrong[1]
+    assert 'incompatible type "str"; expected "int | None"' in wrong[1]
     assert 'Unexpected keyword argument "estimators" for "advantages"' in wrong[2]
     assert '"Objective" has no attribute "orderweights"' in wrong[3]
     types = [line for line in said if "Revealed type" in line]

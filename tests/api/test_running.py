@@ -71,7 +71,7 @@ def test_problems_of_a_dict_are_told_without_lines(executed: Called) -> None:
     tree = yaml.safe_load(SMALL)
     tree["gradient"]["poool"] = tree["gradient"].pop("pool")
     with pytest.raises(ValueError, match=r"gradient\.poool: unknown key") as caught:
-        maxk_lab.run(tree, overrides=["seeds"])
+        maxk_lab.run(tree, overrides=["seeds", "gradient.instances=3"])
     first, *_, last = str(caught.value).splitlines()
     assert first.startswith("(sweep): gradient.poool: unknown key 'poool' (did you mean pool?)")
     assert last.startswith("--set:1:1: seeds: must read key=value")

@@ -102,7 +102,9 @@ def source_of_mapping(given: Mapping[str, Any]) -> Source:
         raise LabError(f"a sweep is made of plain values: {error}") from None
     source = Source("(sweep)")
     parse_text(source, text)
-    source.values, source.keys = {(): Mark(source.file, 0, 0)}, {}
+    nowhere = Mark(source.file, 0, 0)
+    source.values = dict.fromkeys(source.values, nowhere)
+    source.keys = dict.fromkeys(source.keys, nowhere)
     return source
 
 
