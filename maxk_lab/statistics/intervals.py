@@ -261,6 +261,8 @@ def _of_spread(spread: Spread, row: MeasureRow, level: float) -> Interval:
         reach = reach_of_t(spread.freedom, (1 - level) / 2) * spread.error
         reach /= spread.mean * (1 - spread.mean)
         low, high = (1 / (1 + math.exp(-(centre + side * reach))) for side in (-1, 1))
+        # Of an error of rounding alone, rounding can put the mean beyond them.
+        low, high = min(low, spread.mean), max(high, spread.mean)
     reason = NO_ERROR if math.isnan(low) else ""
     return _bounded(Interval(spread.mean, low, high, level, reason), row)
 

@@ -46,6 +46,37 @@ def test_every_figure_is_drawn(lab, tmp_path, change, instances):
         assert all(render(summary, format) for format in FORMATS)
 
 
+def flat(content, value):
+    """The same content with this value in place of every number."""
+    if isinstance(content, list):
+        return [flat(one, value) for one in content]
+    return value
+
+
+@pytest.mark.parametrize(("value", "seeds"), [(0.0, (0,)), (-3.0, (0, 1)), (1e75, (0,))])
+def test_nor_do_other_kinds_need_numbers_that_differ(lab, tmp_path, value, seeds):
+    """One method and nothing that varies, over one seed or two; a log without any number."""
+    trained, curves, weighed = (
+        lab.training_cells(points=[("maxk", "centred", 8, 8)], seeds=seeds),
+        lab.objective_cells(ks=(2,), seeds=seeds),
+        lab.weights_cells(baselines=("none",), ks=(2,), seeds=seeds),
+    )
+    records = [lab.training_record(cell) for cell in trained]
+    for final in (record.metrics["final"] for record in records):
+        final |= {key: flat(final[key], value) for key in ("value", "per_instance")}
+    for log in (record.metrics["log"] for record in records):
+        log |= {name: flat(log[name], None) for name in log if name != "step"}
+    level = lab.curve(0.5) | {"values": [value] * 5}
+    records += [lab.done(cell, level | {"optimum": None}) for cell in curves]
+    group = {name: flat(found, value) for name, found in lab.weighed().items()}
+    records += [lab.done(cell, group) for cell in weighed]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        summary = summarise_records([*trained, *curves, *weighed], records, name="it")
+        names = {path.stem for path in figures(summary, tmp_path)}
+    assert {"objective", "effective-rewards"} < names
+
+
 def test_what_a_logarithmic_axis_leaves_out_is_told(lab, tmp_path):
     cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,), seeds=(0, 1))
     whole = [lab.record(cell) for cell in cells]

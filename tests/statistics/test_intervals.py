@@ -324,3 +324,12 @@ def test_a_rate_stays_between_its_limits():
         with_measure(rare, name="dead_gradient_rate", errors=[1e-3] * MANY), "dead_gradient_rate"
     )
     assert 0 < found.low < found.value < found.high < 1
+
+
+@pytest.mark.parametrize("rate", [0.00038621609911910766, 0.0006974777935826181])
+def test_rounding_puts_no_rate_outside_its_interval(rate):
+    """The numbers of an enumeration differ by rounding alone, as do the ends of its interval."""
+    values = [rate] * (MANY - 1) + [np.nextafter(rate, 1)]
+    alike = with_measure(values, name="dead_gradient_rate", errors=[1e-19] * MANY)
+    found = interval(alike, "dead_gradient_rate")
+    assert found.low <= found.value <= found.high
