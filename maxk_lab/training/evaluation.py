@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.environments.checks import checked
 from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.rollouts import Rollouts
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.training.device import device_of, placed
 
@@ -17,8 +19,16 @@ def sample_rewards(
 
     [I, samples] float64 on the CPU, NaN where unscorable.
     """
+    _, rollouts = sampled(environment, policy, instances, samples, seed)
+    return rollouts.rewards.cpu().double()
+
+
+def sampled(
+    environment: Environment, policy: nn.Module, instances: Instances, samples: int, seed: int
+) -> tuple[Instances, Rollouts]:
+    """Return the instances where the policy is, and `samples` i.i.d. trajectories of each."""
     there = placed(environment, instances, device_of(policy))
-    return environment.rollout(policy, there, samples, seed=seed).rewards.cpu().double()
+    return there, checked(environment.rollout(policy, there, samples, seed=seed), samples)
 
 
 def max_curves(rewards: Tensor) -> Tensor:

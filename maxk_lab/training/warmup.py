@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from maxk_lab.calls import Leaving
 from maxk_lab.environments.capabilities import SamplingWithTokens
+from maxk_lab.environments.checks import check_scorable, check_shape, checked
 from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.environments.rollouts import Rollouts
 from maxk_lab.estimators import advantages
@@ -73,6 +74,7 @@ def train_until(
         rollouts, log_probs = _rollouts(
             environment, policy, instances, n, derive_seed("rollouts", step_seed)
         )
+        check_scorable(rollouts.rewards, f" of warm-up step {warmup.step}", "gradient")
         weights = advantages(rollouts.rewards, estimator="reinforce", baseline="centred", k=1)
         loss = -(weights.to(log_probs).detach() * log_probs).sum(-1).mean()
         if not torch.isfinite(loss):
@@ -93,6 +95,8 @@ def _rollouts(
     """Return trajectories and their log π [B, n], by one pass of the policy where it gives both."""
     if isinstance(environment, SamplingWithTokens):
         rollouts, tokens = environment.rollout_with_tokens(policy, instances, n, seed=seed)
-        return rollouts, tokens.log_probs.sum(-1)
-    rollouts = environment.rollout(policy, instances, n, seed=seed)
-    return rollouts, environment.log_probs(policy, instances, rollouts.actions)
+        return checked(rollouts, n), tokens.log_probs.sum(-1)
+    rollouts = checked(environment.rollout(policy, instances, n, seed=seed), n)
+    log_probs = environment.log_probs(policy, instances, rollouts.actions)
+    check_shape("log_probs", log_probs, len(rollouts.rewards), n)
+    return rollouts, log_probs

@@ -8,18 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.capabilities import ExactEnvironment
+from maxk_lab.environments.checks import check_scorable, checked
 from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.scores.parts import (
     Part,
     Source,
-    check_scorable,
     enumerated,
     integrated,
     sampled,
 )
 from maxk_lab.gradients.scores.per_trajectory import trained
 from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.gradients.scores.sampler import check_sampler, chosen
 from maxk_lab.seeds import derive_seed
 
 # A relative bias up to this is rounding, where nothing is sampled.
@@ -43,21 +44,25 @@ def draw_pool(
     `objectives` (an int K is max@K) are those whose exact gradient is worked out where the
     environment can be enumerated or integrated. The trajectories are drawn from `behaviour` where
     that is given; scores and gradients are those of `policy`. The trajectories of an instance
-    depend on `seed` and on that instance's number only.
+    depend on `seed` and on that instance's number only. Raises `LabError` where they are not drawn
+    from what the environment's log_probs says.
     """
     parameters: list[Tensor] = [*trained(policy)]
     integrable = isinstance(environment, ExactEnvironment) and environment.has_exact
     wanted = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
     known = environment.enumerable or integrable
     exact = tuple(sorted(wanted, key=lambda o: (o.form, o.k))) if known else ()
-    parts = []
+    parts, drawn = [], []
+    betted, each = chosen(count, size)
+    drawer = policy if behaviour is None else behaviour
     for i in range(count):
         instance = environment.select(instances, i)
-        drawer = policy if behaviour is None else behaviour
-        rollouts = environment.rollout(
-            drawer, instance, size, seed=derive_seed("rollouts", seed, i)
+        rollouts = checked(
+            environment.rollout(drawer, instance, size, seed=derive_seed("rollouts", seed, i)),
+            size,
+            1,
         )
-        check_scorable(rollouts.rewards, i)
+        check_scorable(rollouts.rewards, f" of instance {i}", "gradient")
         source = Source(environment, policy, behaviour, parameters, instance)
         if exact and environment.enumerable:
             parts.append(enumerated(source, rollouts, exact, i))
@@ -65,7 +70,10 @@ def draw_pool(
             parts.append(integrated(source, rollouts, exact))
         else:
             parts.append(sampled(source, rollouts))
+        if i in betted:
+            drawn.append((instance, rollouts.actions[0, :each]))
         on_instance(i + 1, count)
+    check_sampler(environment, drawer, drawn, parts)
     tolerance = max(TOLERANCE[parameter.dtype] for parameter in parameters)
     return _pool_of(parts, tuple(objective.name for objective in exact), tolerance)
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.capabilities import ExactEnvironment
+from maxk_lab.environments.checks import check_scorable
 from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.environments.rollouts import Rollouts
-from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import (
     checked_probabilities,
@@ -178,7 +178,7 @@ def enumerated(
     source: Source, rollouts: Rollouts, objectives: tuple[Objective, ...], index: int
 ) -> Part:
     listed, listed_rewards = source.environment.enumerate(source.instance)
-    check_scorable(listed_rewards, index)
+    check_scorable(listed_rewards, f" of instance {index}", "gradient")
     probabilities = checked_probabilities(source.log_values(source.policy, listed))
     weights = torch.stack(
         [exact_gradient_weights(probabilities, listed_rewards, o) for o in objectives]
@@ -232,14 +232,3 @@ def _rows_in(listed: Tensor, actions: Tensor) -> Tensor:
     row_of = torch.empty(len(listed), dtype=torch.long)
     row_of[rows_of_both[: len(listed)]] = torch.arange(len(listed))
     return row_of[rows_of_both[len(listed) :]]
-
-
-def check_scorable(rewards: Tensor, index: int) -> None:
-    """Raises `LabError` where a reward function returned None."""
-    missing = int(rewards.isnan().sum())
-    if missing:
-        raise LabError(
-            f"{missing} of {rewards.numel()} trajectories of instance {index} "
-            "have no reward (a reward function returned None); "
-            "a gradient study needs a reward for every trajectory"
-        )

@@ -15,6 +15,7 @@ from maxk_lab.calls import leaving
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.files import check_archive
+from maxk_lab.gradients.scores.sampler import check_drawn
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.held_out.evaluation_set import evaluation_set, tuning_set
@@ -25,7 +26,7 @@ from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.run.checkpoints import initial_policy
 from maxk_lab.training.decoding import Decoded, decoded
-from maxk_lab.training.evaluation import sample_rewards
+from maxk_lab.training.evaluation import sampled
 from maxk_lab.training.extras import trajectories_of_extras
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
@@ -68,7 +69,10 @@ def _measure(
 
     def rewards(policy: nn.Module, step: int) -> Tensor:
         seed = derive_seed("rollouts", held_out_seed, step)
-        return sample_rewards(environment, policy, held_out, settings.evaluate.samples, seed)
+        there, rollouts = sampled(environment, policy, held_out, settings.evaluate.samples, seed)
+        if step in (0, settings.steps):
+            check_drawn(environment, policy, there, rollouts.actions)
+        return rollouts.rewards.cpu().double()
 
     sets = {"held_out": (held_out, held_out_seed)}
     if settings.evaluate.tuning:

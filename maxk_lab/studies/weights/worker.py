@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.catalogue import load
+from maxk_lab.environments.checks import check_scorable, checked
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
@@ -46,15 +47,9 @@ def _groups(unit: Mapping[str, Any], n: int) -> Tensor:
     policy = initial_policy(environment, unit)
     data_seed = derive_seed("study", unit["environment"], unit["seed"])
     instances = environment.instances(unit["groups"], derive_seed("instances", data_seed))
-    rewards = environment.rollout(
-        policy, instances, n, seed=derive_seed("weights", data_seed, n)
-    ).rewards
-    missing = int(rewards.isnan().sum())
-    if missing:
-        raise LabError(
-            f"{missing} of {rewards.numel()} trajectories have no reward "
-            "(a reward function returned None); a weights study needs a reward for every trajectory"
-        )
+    drawn = environment.rollout(policy, instances, n, seed=derive_seed("weights", data_seed, n))
+    rewards = checked(drawn, n, unit["groups"]).rewards
+    check_scorable(rewards, "", "weights")
     return rewards.double()
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.capabilities import SamplingWithTokens
+from maxk_lab.environments.checks import checked
 from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
 from maxk_lab.seeds import derive_seed
@@ -103,7 +104,9 @@ def draw(
             under_anchor = tokens_of(
                 environment, anchor, instances, rollouts.actions, settings.amp
             ).log_probs
-    return Batch(instances, _on_cpu(rollouts), tokens, under_anchor)
+    return Batch(
+        instances, _on_cpu(checked(rollouts, n, settings.batch // n)), tokens, under_anchor
+    )
 
 
 def tokens_of(

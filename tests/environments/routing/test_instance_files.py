@@ -250,7 +250,8 @@ def test_files_of_different_sizes_are_refused(tsp5, tmp_path):
             {"depot": np.ones((2, 3))},
             r"depot must have the shape \[2, 2\] for this cvrp, got \[2, 3\]",
         ),
-        ({"locs": np.full((2, 4, 2), np.nan)}, "locs has entries that are no numbers"),
+        ({"locs": np.full((2, 4, 2), np.nan)}, "locs has entries that are no finite numbers"),
+        ({"locs": np.full((2, 4, 2), np.inf)}, "locs has entries that are no finite numbers"),
     ],
 )
 def test_arrays_that_are_no_instances_are_refused(cvrp4, change, message, tmp_path):

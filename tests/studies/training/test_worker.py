@@ -440,6 +440,27 @@ def test_a_loss_that_is_no_number_or_a_failing_environment_fails_its_cell_with_t
     assert second["steps"] == 7
 
 
+def test_a_sampler_of_another_policy_fails_the_cell_before_it_is_trained(monkeypatch):
+    def flawed(*arguments):
+        environment = make_environment(*arguments)
+        roll, other = environment.rollout, environment.policy(99)
+
+        def rollout(policy, *arguments, **keywords):
+            return roll(other, *arguments, **keywords)
+
+        monkeypatch.setattr(environment, "rollout", rollout)
+        return environment
+
+    monkeypatch.setattr(training_study, "make_environment", flawed)
+    about = unit(training=TRAINING | {"evaluate": {"every": 3, "instances": 5, "samples": 200}})
+    steps = []
+    (found,) = dict(
+        measure_training(about, [cell()], cache=None, event=lambda *told: steps.append(told))
+    ).values()
+    assert "rollout draws are not distributed as its log_probs says" in str(found)
+    assert not steps
+
+
 @pytest.mark.parametrize(
     "baseline", ["opo_loo", "otb_loo", "eob_loo", "optimal[grad_norm]", "otb_token"]
 )

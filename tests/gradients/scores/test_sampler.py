@@ -1,0 +1,186 @@
+"""A sampler that draws from another distribution than log_probs gives is found, a sound one not."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import small_environments
+import torch
+
+from maxk_lab.errors import LabError
+from maxk_lab.gradients.scores.behaviour import perturbed
+from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.gradients.scores.per_trajectory import trained
+from maxk_lab.gradients.scores.sampler import (
+    FALSE_ALARM,
+    chosen,
+    log_mean,
+    log_moved_policy_bet,
+)
+
+# Trajectories that can be listed, and so many that they cannot.
+FEW = {"vocab_size": 4, "max_length": 3, "prompt_length": 3}
+MANY = {"vocab_size": 8, "max_length": 8, "prompt_length": 4}
+REFUSED = "rollout draws are not distributed as its log_probs says"
+
+
+def changed(environment, **methods):
+    """The environment with other methods."""
+    other = copy.copy(environment)
+    other.__class__ = type("Changed", (type(environment),), methods)
+    return other
+
+
+def with_temperature(environment):
+    tempered = environment.tempered(2.0)
+
+    def rollout(self, policy, instances, n, *, seed):
+        return tempered.rollout(policy, instances, n, seed=seed)
+
+    return changed(environment, rollout=rollout)
+
+
+def with_another_policy(environment):
+    other = environment.policy(5)
+
+    def rollout(self, policy, instances, n, *, seed):
+        return environment.rollout(other, instances, n, seed=seed)
+
+    return changed(environment, rollout=rollout)
+
+
+def with_another_sign(environment):
+    def log_probs(self, policy, instances, actions):
+        return -environment.log_probs(policy, instances, actions)
+
+    return changed(environment, log_probs=log_probs)
+
+
+def a_position_off(environment):
+    def log_probs(self, policy, instances, actions):
+        return environment.log_probs(policy, instances, actions.roll(1, -1))
+
+    return changed(environment, log_probs=log_probs)
+
+
+def pool_of(environment, policy, size=256, **settings):
+    instances = environment.instances(4, 1)
+    return draw_pool(environment, policy, instances, 4, size, objectives=[2], seed=3, **settings)
+
+
+def decided(environment, scale=2.0):
+    """A policy that is further from uniform than a fresh one."""
+    policy = environment.policy(0)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.mul_(scale)
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wrong"),
+    [
+        (FEW, with_temperature),
+        (FEW, with_another_policy),
+        (MANY, with_temperature),
+        (MANY, with_another_policy),
+        (MANY, with_another_sign),
+        (MANY, a_position_off),
+    ],
+)
+def test_a_sampler_of_another_distribution_is_refused(sizes, wrong):
+    environment = small_environments.make("toy_llm", "float32", **sizes)
+    policy = decided(environment)
+    if wrong is with_temperature:
+        pool_of(environment, policy)
+    with pytest.raises(LabError, match=REFUSED) as caught:
+        pool_of(wrong(environment), policy)
+    assert "temperature, masks and nucleus" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [
+        ("bandit", {"init_std": 3.0}),
+        ("gaussian", {}),
+        # Whose scores have heavy tails.
+        ("gaussian", {"mean": 0.9, "learn_scale": True}),
+    ],
+)
+def test_bets_against_a_sound_environment_win_nothing_on_average(name, policy):
+    environment = small_environments.make(name, policy=policy)
+    won = []
+    for seed in range(200):
+        acting, instances = environment.policy(seed), environment.instances(2, seed)
+        drawn = [
+            (one, environment.rollout(acting, one, 16, seed=10 * seed + i).actions[0])
+            for i in range(2)
+            for one in [environment.select(instances, i)]
+        ]
+        won.append(math.exp(log_moved_policy_bet(environment, acting, drawn)))
+    payoffs = torch.tensor(won)
+    assert payoffs.mean() <= 1 + 4 * payoffs.std() / len(won) ** 0.5
+    assert (payoffs > 100).sum() <= 10  # Markov: 2 are expected at most
+    assert payoffs.max() < 1 / FALSE_ALARM
+
+
+def test_a_sampler_is_compared_with_the_policy_that_draws():
+    environment = small_environments.make("toy_llm", "float64", **FEW)
+    policy = decided(environment)
+    behaviour = perturbed(policy, 3.0, 1)
+    assert pool_of(environment, policy, behaviour=behaviour).off_policy
+    with pytest.raises(LabError, match=REFUSED):
+        pool_of(with_temperature(environment), policy, behaviour=behaviour)
+
+
+def test_the_policy_and_the_random_state_are_as_before():
+    environment = small_environments.make("toy_llm", "float32", **MANY)
+    policy = decided(environment)
+    before, state = [p.detach().clone() for p in trained(policy)], torch.get_rng_state()
+    for one in (environment, with_another_sign(environment)):
+        try:
+            pool_of(one, policy, 64)
+        except LabError:
+            assert one is not environment
+    assert all(torch.equal(p, old) for p, old in zip(trained(policy), before, strict=True))
+    assert all(p.grad is None for p in trained(policy))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_trajectories_that_cannot_be_drawn_are_refused():
+    environment = small_environments.make("bandit")
+
+    def impossible(self, policy, instances, actions):
+        log_probs = environment.log_probs(policy, instances, actions)
+        return log_probs.masked_fill(actions[..., 0] == 0, -math.inf)
+
+    environment.enumerable = False
+    with pytest.raises(LabError, match="won infinitely many times its stake"):
+        pool_of(changed(environment, log_probs=impossible), environment.policy(0))
+
+
+def test_a_policy_whose_likelihood_has_no_slope_wins_nothing():
+    environment = small_environments.make("bandit")
+
+    def constant(self, policy, instances, actions):
+        return 0.0 * environment.log_probs(policy, instances, actions)
+
+    policy, instance = environment.policy(0), environment.instances(1, 1)
+    drawn = [(instance, environment.rollout(policy, instance, 16, seed=1).actions[0])]
+    assert log_moved_policy_bet(changed(environment, log_probs=constant), policy, drawn) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "instances", "each"),
+    [(1, 64, [0], 64), (3, 4096, [0, 1, 2], 341), (64, 256, list(range(0, 64, 8)), 128)],
+)
+def test_a_bounded_number_of_trajectories_is_bet_on(count, size, instances, each):
+    chosen_instances, chosen_each = chosen(count, size)
+    assert (list(chosen_instances), chosen_each) == (instances, each)
+
+
+def test_the_mean_of_payoffs_is_that_of_the_numbers():
+    assert log_mean([math.log(2), math.log(4)]) == pytest.approx(math.log(3))
+    assert log_mean([0.0, math.inf]) == math.inf
