@@ -171,7 +171,7 @@ def _log_probs(
         parts = [
             environment.log_probs(policy, instance, part.unsqueeze(0))[0].double().cpu()
             for instance, actions in drawn
-            for part in actions.split(TOGETHER)
+            for part in torch.split(actions, TOGETHER)
         ]
         return torch.cat(parts)
 
@@ -187,7 +187,7 @@ def _gradient(
     """Return the gradient of the likelihood's logarithm, by parameter."""
     found = [torch.zeros_like(parameter) for parameter in parameters]
     for instance, actions in drawn:
-        for part in actions.split(TOGETHER):
+        for part in torch.split(actions, TOGETHER):
             with torch.enable_grad():
                 total = environment.log_probs(policy, instance, part.unsqueeze(0)).sum()
             own = torch.autograd.grad(total, parameters, allow_unused=True)
