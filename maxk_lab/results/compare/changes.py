@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,10 @@ _BESIDE = ("name", "description", "execution", "tracking", "figures", "claims")
 # Of the provenance, what is another in every record.
 _ALWAYS_OTHER = ("started",)
 _ABSENT = object()
+# The hash of what a sweep names, by its place in a spec or in a cell.
+_CONTENT = re.compile(r"content\.(.+)\.sha256")
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_OF_A_HASH = 12
 _LETTERS = 60
 # So many lines on what cells mean.
 _MEANINGS = 20
@@ -62,7 +67,7 @@ def _origins(provenances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {}
     for provenance in provenances:
         for key, value in _flat(provenance):
-            if key not in _ALWAYS_OTHER:
+            if key not in _ALWAYS_OTHER and value is not None:
                 found.setdefault(key, {})[json.dumps(value, default=str)] = value
     return {
         key: next(iter(values.values())) if len(values) == 1 else sorted(values)
@@ -100,6 +105,8 @@ def _differences(a: Any, b: Any, path: str = "") -> Iterator[str]:
             if values
         ]
         yield f"{path}: {'; '.join(parts) or 'in another order'}"
+    elif (named := _CONTENT.fullmatch(path)) is not None:
+        yield f"code or files of {named[1]} changed (sha256 {_spelled(a)} -> {_spelled(b)})"
     else:
         yield f"{path} {_spelled(a)} -> {_spelled(b)}"
 
@@ -110,4 +117,4 @@ def _of_values(values: Sequence[Any]) -> bool:
 
 def _spelled(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-    return shortened(text, _LETTERS)
+    return text[:_OF_A_HASH] if _HASH.fullmatch(text) else shortened(text, _LETTERS)

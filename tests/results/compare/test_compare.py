@@ -12,11 +12,14 @@ import pytest
 from compared_runs import measured
 from typer.testing import CliRunner
 
+import maxk_lab
 from maxk_lab.cli import app
 from maxk_lab.errors import LabError
+from maxk_lab.results.compare.changes import settings_changed
 from maxk_lab.results.compare.comparison import compare
 from maxk_lab.results.compare.document import Document
 from maxk_lab.results.compare.formats import FORMATS, rendered
+from maxk_lab.sweeps.run.bundles.write import write_bundle
 
 EVERYTHING = ("--fail-on", "worse", "--fail-on", "changed", "--fail-on", "missing")
 
@@ -195,6 +198,28 @@ def test_the_origin_of_records_is_told_where_it_is_another(before, after):
     found = compare(before.root, run.root)
     assert found.origins == ("git.commit one -> two", "code: x in B alone")
     assert not found.changed
+
+
+def test_changed_code_is_told_by_its_name(before):
+    spec = before.spec()
+    found = [
+        spec.model_copy(update={"content": {"mine.rewards:short": {"sha256": letter * 64}}})
+        for letter in "ab"
+    ]
+    assert settings_changed(*found) == (
+        "code or files of mine.rewards:short changed (sha256 aaaaaaaaaaaa -> bbbbbbbbbbbb)",
+    )
+
+
+def test_a_bundle_is_compared_and_loaded_as_its_run_is(before, tmp_path):
+    bundle = tmp_path / "it.zip"
+    write_bundle(before, bundle)
+    found = compare(before.root, bundle)
+    assert found.counts.identical == 15
+    assert not found.changed
+    columns = ["cell", "measure", "value", "low", "high"]
+    own, bundled = (maxk_lab.load(run)[columns] for run in (before.root, bundle))
+    assert own.equals(bundled)
 
 
 def test_the_selected_rows_and_measures_alone_are_compared(before, after):
