@@ -8,15 +8,16 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from maxk_lab.files import PARTIAL, save_atomically
+from maxk_lab.files import PARTIAL, save_atomically, write_atomically
 from maxk_lab.sweeps.plan.cells import Cell, Unit
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.leases import Driver, Lease
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.shards import packing
 from maxk_lab.sweeps.studies import STUDIES
 
 # The key of the provenance that names the run a record was copied from.
@@ -37,22 +38,62 @@ def copy_cells(
     name of the run. Each is written whole or not at all, after the files of the cache. Raises
     `StorageError` where one cannot be written.
     """
-    copied: dict[str, str] = {}
+    copying = _Copying(run)
     for unit in plan.units:
         cells = [cell for cell in unit.cells if cell.id in found]
         lease = driver.take(unit.id) if cells else None
         if lease is None:
             continue
-        try:
-            free = [one for one in cells if run.fingerprint(one.id) == before.get(one.id)]
-            for origin, some in _by_run(free, found).items():
-                _share_cache(unit, some, origin, run)
-                for cell in some:
-                    if _copy(cell, origin, run):
-                        copied[cell.id] = origin.name
-        finally:
-            lease.release()
-    return copied
+        copying.leases.append(lease)
+        free = [one for one in cells if run.fingerprint(one.id) == before.get(one.id)]
+        for origin, some in _by_run(free, found).items():
+            _share_cache(unit, some, origin, run)
+            for cell in some:
+                if (record := _copy_of(cell, origin)) is not None:
+                    copying.take(record, origin.name, alone=cell.id in before)
+        copying.write_if_full()
+    copying.write_rest()
+    return copying.copied
+
+
+@dataclass
+class _Copying:
+    """Records on their way into a run: by the thousand as a shard, the rest as files.
+
+    Each file is flushed to the disk for itself, which takes most of the time. The leases of the
+    units hold until their records are there.
+    """
+
+    run: RunDirectory
+    copied: dict[str, str] = field(default_factory=dict)
+    leases: list[Lease] = field(default_factory=list)
+    _records: dict[str, bytes] = field(default_factory=dict)
+
+    def take(self, record: Record, origin: str, *, alone: bool) -> None:
+        """Take in a record; `alone` it replaces a damaged file, which would hide it in a shard."""
+        cell_id = record.cell["id"]
+        self.copied[cell_id] = origin
+        if alone:
+            self.run.write(record)
+        else:
+            self._records[cell_id] = record.to_bytes()
+
+    def write_if_full(self) -> None:
+        """Write what there is, if it is enough for a shard."""
+        if packing.is_full(len(self._records), sum(map(len, self._records.values()))):
+            packing.write_packed(self.run.cells, self._records)
+            self._free()
+
+    def write_rest(self) -> None:
+        """Write what is left as files."""
+        for cell_id, data in self._records.items():
+            write_atomically(self.run.cells.path(cell_id), data)
+        self._free()
+
+    def _free(self) -> None:
+        self._records.clear()
+        while self.leases:
+            self.leases.pop().release()
 
 
 def _by_run(
@@ -64,15 +105,14 @@ def _by_run(
     return grouped
 
 
-def _copy(cell: Cell, origin: RunDirectory, run: RunDirectory) -> bool:
-    """Copy a record that is sound and done, and return whether it was."""
+def _copy_of(cell: Cell, origin: RunDirectory) -> Record | None:
+    """Return a copy of a record that is sound and done, None of any other."""
     record = origin.read_once(cell.id, cell)
     if record is None or record.status != "done":
-        return False
+        return None
     # A copy of a copy names the run that has measured the cell.
     told = record.provenance.get(REUSED_FROM) or _origin(record, origin)
-    run.write(replace(record, provenance={**record.provenance, REUSED_FROM: told}))
-    return True
+    return replace(record, provenance={**record.provenance, REUSED_FROM: told})
 
 
 def _origin(record: Record, run: RunDirectory) -> dict[str, str]:

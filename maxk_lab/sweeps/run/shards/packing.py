@@ -8,7 +8,7 @@ the folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from maxk_lab.files import StorageError, open_regular
@@ -37,6 +37,11 @@ class _Batch:
     def full(self) -> bool:
         """Whether there is enough for a shard."""
         return len(self.records) >= RECORDS or self.size >= FULL
+
+
+def is_full(records: int, size: int) -> bool:
+    """Return whether so many records, of so many bytes, are enough for a shard."""
+    return records >= RECORDS or size >= FULL
 
 
 def pack(
@@ -70,6 +75,19 @@ def pack(
         packed += len(batch.records)
     cells.ids()
     return packed
+
+
+def write_packed(cells: Cells, records: Mapping[str, bytes]) -> None:
+    """Write a shard of these records, which have no files of their own, all or nothing.
+
+    Raises `StorageError` where it cannot be written.
+    """
+    cells.ids()
+    number = max((archive.number for archive in cells.archives), default=0) + 1
+    archive = Archive.opened(write_archive(cells.folder, number, records))
+    if archive.members.keys() != records.keys():
+        raise StorageError(f"{archive.path} is not as it was written")
+    cells.mark(archive)
 
 
 def drop_replaced(cells: Cells, also: Collection[str] = ()) -> None:

@@ -17,6 +17,7 @@ from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record_bytes import outlined
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse.copies import copy_cells
+from maxk_lab.sweeps.run.shards import packing
 
 RESULTS = Path("results")
 # They differ in their last digit from what fewer digits would say.
@@ -137,3 +138,25 @@ def test_only_what_is_selected_is_copied(write_run: WriteRun, new: RunDirectory)
     outcome = execute(plan, new, reuse=RESULTS, only="n=8", measure="nowhere:measure")
     assert set(outcome.copied) == {cell.id for cell in plan.cells if cell.n == 8}
     assert len(new.ids()) == 4
+
+
+@pytest.mark.parametrize("enough", [3, 8])
+def test_very_many_records_are_copied_as_shards(
+    write_run: WriteRun, new: RunDirectory, monkeypatch: pytest.MonkeyPatch, enough: int
+) -> None:
+    monkeypatch.setattr(packing, "RECORDS", enough)
+    origin, plan = write_run("old")
+    (new.cells_path).mkdir(parents=True)
+    new.cells.path(plan.cells[5].id).write_text("[")
+    before = {plan.cells[5].id: new.fingerprint(plan.cells[5].id)}
+    found = dict.fromkeys((cell.id for cell in plan.cells), origin)
+    with Driver(new.root, spec_hash="") as driver:
+        assert len(copy_cells(plan, found, new, driver, before)) == 8
+        assert all(driver.holder(unit.id) is None for unit in plan.units)
+    # Units of four: one that is full goes at once, what is left stays files.
+    assert len(list(new.cells_path.glob("*.zip"))) == {3: 2, 8: 0}[enough]
+    there = RunDirectory(new.root)
+    for cell in plan.cells:
+        assert outlined(there.cells.read(cell.id)) == outlined(origin.cells.read(cell.id))
+    assert [record.status for record in there.records(plan)] == ["done"] * 8
+    assert there.problems == []
