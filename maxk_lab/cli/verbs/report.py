@@ -63,7 +63,8 @@ def report(
     [bold]maxk-lab report[/bold]                                     the latest run
     [bold]maxk-lab report tsp_sweep --format markdown[/bold]
     [bold]maxk-lab report tsp_sweep --out results/tsp_sweep/report[/bold]   with figures
-    [bold]maxk-lab report tsp_sweep --where k=8 --sort variance --columns baseline,n,variance[/bold]
+    [bold]maxk-lab report tsp_sweep --where k=8,n=16 --sort variance[/bold]       a part of it
+    [bold]maxk-lab report tsp_sweep --columns baseline,n,k,variance[/bold]
     """
     from maxk_lab.report.formats.render import render
     from maxk_lab.report.summarise import summarise
