@@ -99,7 +99,6 @@ def _write(document: Document, out: Path) -> None:
     from maxk_lab.files import write_atomically
     from maxk_lab.results.compare.formats import rendered
 
-    out.mkdir(parents=True, exist_ok=True)
     files = [(row.name, out / row.file) for row in FORMATS if row.file is not None]
     for name, path in files:
         write_atomically(path, rendered(document, name).encode())

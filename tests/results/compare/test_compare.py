@@ -256,6 +256,9 @@ def test_the_files_are_written(before, after, tmp_path):
     assert done.exit_code == 0
     written = {path.name for path in (tmp_path / "told").iterdir()}
     assert written == {"comparison.md", "comparison.csv", "comparison.json"}
+    refused = lab(before.root, before.root, "--out", before.spec_path)
+    assert refused.exit_code == 2
+    assert "cannot be written" in refused.output
 
 
 @pytest.mark.parametrize(
