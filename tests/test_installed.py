@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -127,6 +128,15 @@ def test_entry_points_that_cannot_be_read_end_nothing(lab: Lab) -> None:
     assert done.returncode == 0, done.stderr
     assert "subloo" in done.stdout
     assert "warning: the entry points of others 1.0 cannot be read" in done.stderr
+
+
+@pytest.mark.slow
+def test_list_names_the_package_of_a_row(lab: Lab) -> None:
+    """Of our own there is none to name."""
+    rows = json.loads(lab("list", "baselines", "--json").stdout)
+    packages = {row["name"]: row["package"] for row in rows}
+    assert packages["half"] == "others 1.0"
+    assert packages["centred"] is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from maxk_lab.cli.console import emit_json, say
 from maxk_lab.cli.rows import print_rows
 from maxk_lab.cli.verbs.upkeep import table
 from maxk_lab.errors import LabError
+from maxk_lab.installed import package_of
 
 if TYPE_CHECKING:
     from maxk_lab.estimators.catalogue import MethodRow
@@ -73,6 +74,8 @@ are stale, the verdicts of their last report unless records are newer, and their
         rows = _plain(what)
     else:
         rows = _estimators(what)
+    if (catalogue := _catalogues().get(what)) is not None:
+        rows = [row | {"package": _package(catalogue, row["name"])} for row in rows]
     rows = [row for row in rows if pattern is None or fnmatchcase(str(row["name"]), pattern)]
     if json:
         emit_json(rows)
@@ -127,17 +130,33 @@ def _of_a_baseline(row: MethodRow) -> dict[str, Any]:
     }
 
 
-def _plain(what: What) -> list[dict[str, Any]]:
-    """Return every field of the rows of tasks or reward functions."""
-    from dataclasses import fields
+def _catalogues() -> dict[What, Catalogue[Any]]:
+    """Return the catalogues that packages add rows to."""
+    from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWARDS, TASKS
+    from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
+    from maxk_lab.policies.catalogue import POLICIES
 
-    from maxk_lab.environments.catalogue import GAUSSIAN_REWARDS, REWARDS, TASKS
-
-    catalogues: dict[What, Catalogue[Any]] = {
+    return {
+        What.estimators: ESTIMATORS,
+        What.baselines: BASELINES,
+        What.environments: ENVIRONMENTS,
+        What.policies: POLICIES,
         What.tasks: TASKS,
         What.rewards: REWARDS,
         What.gaussian_rewards: GAUSSIAN_REWARDS,
     }
+
+
+def _package(catalogue: Catalogue[Any], name: str) -> str | None:
+    """Return the package that a row is from, with its version; None for our own."""
+    point = catalogue.origin(name)
+    return None if point is None else package_of(point)
+
+
+def _plain(what: What) -> list[dict[str, Any]]:
+    """Return every field of the rows of tasks or reward functions."""
+    from dataclasses import fields
+
     return [
         {
             {"implementation": "computed by"}.get(
@@ -145,7 +164,7 @@ def _plain(what: What) -> list[dict[str, Any]]:
             ): getattr(row, field.name)
             for field in fields(row)
         }
-        for row in catalogues[what]
+        for row in _catalogues()[what]
     ]
 
 
