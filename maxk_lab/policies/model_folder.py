@@ -6,7 +6,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from maxk_lab.files import hash_of, named_in_sweep
+from maxk_lab.files import named_in_sweep
+from maxk_lab.policies.remembered_hashes import remembered_hash
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.*", "*.model")
@@ -30,7 +31,7 @@ def folder_hash(folder: str | Path) -> str:
     """
     with named_in_sweep(folder):
         files = sorted(one for one in Path(folder).iterdir() if _is_of_model(one))
-        lines = [f"{one.name} {hash_of(one)}\n" for one in files]
+        lines = [f"{one.name} {remembered_hash(one)}\n" for one in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

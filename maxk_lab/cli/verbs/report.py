@@ -69,6 +69,7 @@ def report(
     from maxk_lab.report.formats.render import render
     from maxk_lab.report.summarise import summarise
     from maxk_lab.report.view.asked import asked_view
+    from maxk_lab.sweeps.plan.changes import changed_since
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.records import find_run
 
@@ -95,6 +96,9 @@ def report(
             for directory in directories:
                 words = ["report", str(directory.root), "--out", str(directory.report_path)]
                 say(f"As files, with figures: maxk-lab {shlex.join(words)}")
+    for plan in plans:
+        for sentence in changed_since(plan.spec):
+            warn(f"{sentence} since {plan.spec.name} ran: the report is of what was there then")
     for directory, summary in zip(directories, summaries, strict=True):
         if summary.problems:
             warn(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
 from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING
+from maxk_lab.sweeps.plan.content import content_of, model_folders
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, canonical_json
 from maxk_lab.sweeps.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.spec.schema import SweepSpec
 
 ELSE = "of an earlier spec or version"
 _HASH = "sha256"
@@ -38,6 +43,24 @@ def changes(stale: Iterable[_Cell], plan: Plan) -> dict[str, str]:
         if not open_:
             break
     return found
+
+
+def changed_since(spec: SweepSpec) -> list[str]:
+    """Return what is no more as a resolved spec has it, of what it names and is there to be seen.
+
+    Nobody who reads a run without its code is told anything.
+    """
+    try:
+        now = content_of(spec) if spec.content else {}
+    except LabError:
+        return []
+    folders = model_folders(spec)
+    told = (
+        _of_content(_what(key, key in folders), was, now[key])
+        for key, was in spec.content.items()
+        if key in now
+    )
+    return [sentence for sentence in told if sentence is not None]
 
 
 def stale_lines(reasons: Mapping[str, str]) -> list[str]:
@@ -79,19 +102,30 @@ def _blank(value: Any) -> Any:
     }
 
 
+def _what(name: str, is_model: bool) -> str:
+    return f"weights of {name}" if is_model else f"code of {name}"
+
+
+def _of_content(what: str, was: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+    """Return what has changed between two entries of the content; None if nothing."""
+    if was == now:
+        return None
+    if not was:
+        return f"{what} was not kept with it"
+    if was.get("version") != now.get("version") and was.get("package") == now.get("package"):
+        return f"plugin {now['package']} {was['version']} -> {now['version']}"
+    return f"{what} changed"
+
+
 def _told(old: _Cell, new: _Cell, unit: Mapping[str, Any]) -> Iterator[str]:
     """Yield what has changed between a record's cell and that of the plan, of this unit."""
     before, after = old.get("content", {}), new.get("content", {})
     for key in dict.fromkeys((*before, *after)):
-        was, now = before.get(key, {}), after.get(key, {})
-        name = unit["policy"].get(key) if key == PRETRAINED_FOLDER.name else key
-        what = f"weights of {name}" if key == PRETRAINED_FOLDER.name else f"code of {name}"
-        if not was:
-            yield f"{what} was not kept with it"
-        elif was.get("version") != now.get("version") and was.get("package") == now.get("package"):
-            yield f"plugin {now['package']} {was['version']} -> {now['version']}"
-        elif was != now:
-            yield f"{what} changed"
+        is_model = key == PRETRAINED_FOLDER.name
+        what = _what(unit["policy"].get(key) if is_model else key, is_model)
+        sentence = _of_content(what, before.get(key, {}), after.get(key, {}))
+        if sentence is not None:
+            yield sentence
     files = dict(_files(new))
     for path, was_hash in _files(old):
         if files.get(path) != was_hash:

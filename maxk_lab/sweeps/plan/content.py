@@ -67,6 +67,12 @@ def was_sound(variant: Variant, content: Content) -> bool:
     return (variant.refusal or "").startswith(PRETRAINED_FOLDER.name) and folder in content
 
 
+def model_folders(spec: SweepSpec) -> set[str]:
+    """Return the folders of models that a spec names, each a key of its content."""
+    varied = spec.vary.get(f"policy.{PRETRAINED_FOLDER.name}", ())
+    return {_folder({"policy": spec.policy}), *map(str, varied)}
+
+
 def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[str, Any]]) -> None:
     """Raise `LabError` where something that a unit and its cells name has changed since the plan.
 

@@ -12,7 +12,7 @@ import pytest
 from model_folders import stand_in_model
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.plan.changes import ELSE, changes, stale_lines
+from maxk_lab.sweeps.plan.changes import ELSE, changed_since, changes, stale_lines
 from maxk_lab.sweeps.plan.content import check_content
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
@@ -244,3 +244,13 @@ training: {steps: 1, batch: 4, grid: {estimator: maxk, baseline: none, n: 4, k: 
     old = [cell.as_dict() for cell in planned(text).cells]
     np.savez(project / "a.npz", locs=np.full((2, 5, 2), 0.75, dtype=np.float32))
     assert set(changes(old, planned(text)).values()) == {"data a.npz changed"}
+
+
+def test_a_report_tells_what_has_changed_since(project: Path) -> None:
+    spec = planned(SWEEP % ("own_rewards:short", "centred")).spec
+    assert changed_since(spec) == []
+    (project / "helper.py").write_text("def zero():\n    return 1.0\n")
+    assert changed_since(spec) == ["code of own_rewards:short changed"]
+    for name in ("helper", "own_rewards"):
+        (project / f"{name}.py").unlink()
+    assert changed_since(spec) == []
