@@ -46,6 +46,8 @@ class Run:
         counts = (
             f"{measured} measured, {len(found.reused)} already done, {len(found.failed)} failed"
         )
+        if found.copied:
+            counts += f", {len(found.copied)} reused from other runs"
         return f"<Run {self.folder}: {counts}>"
 
     @property
@@ -81,6 +83,7 @@ def run(
     shift_seeds: int = 0,
     retry_failed: bool = False,
     force: bool = False,
+    reuse: bool = True,
     backend: str | None = None,
     profile: str | None = None,
     progress: bool | OnEvent = True,
@@ -90,7 +93,8 @@ def run(
     `spec` is a sweep file, the same as a dict, a `SweepSpec`, or a bundle. `overrides` are set over
     it, as {"gradient.pool": 64} or ["gradient.pool=64"]. The records go to a folder of the sweep's
     name under `results`; the same call again continues where it stopped. `only` selects cells, as
-    in "baseline=subloo,k=8". The other options are those of the command line.
+    in "baseline=subloo,k=8". A cell that another run under `results` has done is copied from there,
+    unless `reuse` is False. The other options are those of the command line.
 
     `progress=True` prints lines to stderr (a bar in a terminal); a function is called instead with
     the name and the content of every event. Nothing is sent to W&B: `maxk-lab track` does.
@@ -122,6 +126,7 @@ def run(
             only=only,
             retry_failed=retry_failed,
             force=force,
+            reuse=Path(results) if reuse else None,
             on_event=on_event,
         )
     if not (outcome.failed or outcome.missing):

@@ -114,3 +114,14 @@ def test_a_run_stands_for_its_folder(small: str, executed: Called) -> None:
         run.load()
     with pytest.raises(maxk_lab.LabError, match="no runs under results"):
         run.report()
+
+
+def test_what_other_runs_have_done_is_reused_unless_not_wanted(
+    small: str, executed: Called
+) -> None:
+    maxk_lab.run(small, results="there")
+    assert executed["reuse"] == Path("there")
+    maxk_lab.run(small, reuse=False)
+    assert executed["reuse"] is None
+    executed["outcome"] = Outcome((), (), (), (), 0.0, copied={"a": "old", "b": "old"})
+    assert "2 reused from other runs" in repr(maxk_lab.run(small))
