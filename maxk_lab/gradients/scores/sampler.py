@@ -34,6 +34,8 @@ KEPT = 0.1
 SMALL_CHANGE = 0.01
 # The second bet's prior numbers of trajectories that are as log_probs says.
 PRIORS = (10.0, 100.0, 1000.0, 10_000.0)
+# And the powers of the probabilities that it tries in their place.
+POWERS = (0.25, 0.5, 2.0)
 # More trajectories of probability 0 than this share are no rounding at the edge of a nucleus.
 IMPOSSIBLE = 0.01
 
@@ -136,23 +138,35 @@ def log_moved_policy_bet(
 def log_counting_bet(parts: Sequence[Part]) -> float:
     """Return the logarithm of a payoff: how often each of the listed trajectories was drawn.
 
-    The Bayes factor of probabilities drawn from a Dirichlet distribution about those of log_probs
-    against these themselves, a product over instances, the mean over `PRIORS`.
+    A mean of Bayes factors over all instances, each of something else against the probabilities of
+    log_probs: of probabilities from a Dirichlet distribution about them (`PRIORS`), and of a power
+    of them (`POWERS`), which is what another temperature comes near.
     """
-    payoffs = []
-    for prior in PRIORS:
-        total = 0.0
-        for part in parts:
-            counts = torch.bincount(part.rows, minlength=len(part.behaviour)).double()
-            seen = counts > 0
-            chance, count = part.behaviour[seen], counts[seen]
-            if not bool((chance > 0).all()):
-                return math.inf
-            size = torch.tensor([prior, prior + float(count.sum())], dtype=torch.float64).lgamma()
-            each = (prior * chance + count).lgamma() - (prior * chance).lgamma()
-            total += float((each - count * chance.log()).sum() + size[0] - size[1])
-        payoffs.append(total)
-    return log_mean(payoffs)
+    counted = []
+    for part in parts:
+        counts = torch.bincount(part.rows, minlength=len(part.behaviour)).double()
+        if bool((part.behaviour[counts > 0] <= 0).any()):
+            return math.inf
+        counted.append((counts, part.behaviour))
+    spread = [sum(_of_spread(*each, prior) for each in counted) for prior in PRIORS]
+    powers = [sum(_of_power(*each, power) for each in counted) for power in POWERS]
+    return log_mean(spread + powers)
+
+
+def _of_spread(counts: Tensor, chances: Tensor, prior: float) -> float:
+    seen = counts > 0
+    count, chance = counts[seen], chances[seen]
+    size = torch.tensor([prior, prior + float(count.sum())], dtype=torch.float64).lgamma()
+    each = (prior * chance + count).lgamma() - (prior * chance).lgamma() - count * chance.log()
+    return float(each.sum() + size[0] - size[1])
+
+
+def _of_power(counts: Tensor, chances: Tensor, power: float) -> float:
+    possible = chances > 0
+    count, logarithms = counts[possible], chances[possible].log()
+    # The chances may add up to 1 but for rounding.
+    total = (power * logarithms).logsumexp(0) - logarithms.logsumexp(0)
+    return float(((power - 1) * count * logarithms).sum() - count.sum() * total)
 
 
 def log_mean(logarithms: Sequence[float]) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import small_environments
@@ -16,6 +18,7 @@ from maxk_lab.gradients.scores.per_trajectory import trained
 from maxk_lab.gradients.scores.sampler import (
     FALSE_ALARM,
     chosen,
+    log_counting_bet,
     log_mean,
     log_moved_policy_bet,
 )
@@ -124,6 +127,30 @@ def test_bets_against_a_sound_environment_win_nothing_on_average(name, policy):
     assert payoffs.mean() <= 1 + 4 * payoffs.std() / len(won) ** 0.5
     assert (payoffs > 100).sum() <= 10  # Markov: 2 are expected at most
     assert payoffs.max() < 1 / FALSE_ALARM
+
+
+@pytest.mark.parametrize("chances", [[0.5, 0.3, 0.2], [0.98, 0.02, 0.0], [1.0]])
+def test_a_bet_on_counts_has_a_mean_of_exactly_1(chances):
+    """Summed over all that three draws of one instance and two of another can be."""
+    chance = torch.tensor(chances, dtype=torch.float64)
+    listed = range(len(chances))
+    mean = 0.0
+    for rows in itertools.product(listed, repeat=5):
+        drawn = torch.tensor(rows)
+        if probability := float(chance[drawn].prod()):
+            parts = [SimpleNamespace(rows=r, behaviour=chance) for r in (drawn[:3], drawn[3:])]
+            mean += probability * math.exp(log_counting_bet(parts))
+    assert mean == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_bet_on_counts_wins_against_another_temperature_and_the_impossible():
+    chance = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
+    counts = (1000 * chance**2 / chance.square().sum()).round().long()
+    for won, drawn in ((False, (1000 * chance).round().long()), (True, counts)):
+        part = SimpleNamespace(rows=torch.arange(3).repeat_interleave(drawn), behaviour=chance)
+        assert (log_counting_bet([part]) > -math.log(FALSE_ALARM)) == won
+    part = SimpleNamespace(rows=torch.tensor([1]), behaviour=torch.tensor([1.0, 0.0]).double())
+    assert log_counting_bet([part]) == math.inf
 
 
 def test_a_sampler_is_compared_with_the_policy_that_draws():
