@@ -91,7 +91,7 @@ class CellCounts:
     without: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Everything that `maxk-lab compare A B` tells.
 
@@ -113,6 +113,24 @@ class Comparison:
     level: float
     alpha: float
     tie: float
+
+    def __repr__(self) -> str:
+        found = [f"{count} {verdict}" for verdict, count in self.verdicts.items() if count]
+        told = ", ".join(found) or "nothing to compare"
+        return f"<Comparison of {' and '.join(self.names)}: {told}>"
+
+    def _repr_markdown_(self) -> str:
+        return self.to("markdown")
+
+    def to(self, format: str) -> str:
+        """Return it as text: terminal, markdown, csv or json.
+
+        Raises `LabError` for another format.
+        """
+        from maxk_lab.results.compare.document import Document
+        from maxk_lab.results.compare.formats import rendered
+
+        return rendered(Document(self), format)
 
     @property
     def verdicts(self) -> dict[Verdict, int]:
