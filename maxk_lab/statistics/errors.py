@@ -214,10 +214,10 @@ def effective_number(values: Array, variance: Array | float = 0.0) -> float:
     """The number (Σw)²/Σw² of instances that carry a mean of values w [U], at most U.
 
     `variance` is that of each one's own noise, which would count as a difference between them. NaN
-    where the mean is not positive.
+    where the mean is not positive, or so small that no number is its square.
     """
     total = float(values.sum())
-    if not total > 0:
+    if not total > 0 or total**2 == 0:
         return float("nan")
     squares = max(float((values**2 - variance).sum()), total**2 / len(values))
     return total**2 / squares

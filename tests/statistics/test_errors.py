@@ -159,6 +159,7 @@ def test_the_effective_number_of_instances():
     assert effective_number(np.array([3.0, 1.0]), 1.0) == pytest.approx(16 / 8)
     assert effective_number(np.array([3.0, 1.0]), 4.0) == pytest.approx(2)
     assert np.isnan(effective_number(np.array([1.0, -2.0])))
+    assert np.isnan(effective_number(np.array([1e-170, 2e-170])))
 
 
 def test_the_effective_number_is_not_lowered_by_noise():
