@@ -147,7 +147,7 @@ def render(name: str) -> None:
     """Write the report, its figures and their data beside a bundle."""
     from maxk_lab.report.summarise import summarise
     from maxk_lab.report.write import write_report
-    from maxk_lab.sweeps.run.records import find_run
+    from maxk_lab.sweeps.run.find import find_run
 
     folder = GOLDEN / name
     shutil.rmtree(folder / "figures", ignore_errors=True)
@@ -169,7 +169,7 @@ def rendered(name: str) -> tuple[str, dict[str, Any]]:
     """Return the report as `render` writes it, and the data of its figures; no file is written."""
     from maxk_lab.report.summarise import summarise
     from maxk_lab.report.write import write_report
-    from maxk_lab.sweeps.run.records import find_run
+    from maxk_lab.sweeps.run.find import find_run
 
     summary = summarise(find_run(bundle_of(name)))
     with tempfile.TemporaryDirectory() as folder, _told_figures(drawn=False) as data:

@@ -8,8 +8,8 @@ import re
 import golden
 import pytest
 
+from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.fsck import examine
-from maxk_lab.sweeps.run.records import find_run
 
 pytestmark = pytest.mark.slow
 # Whether every golden result has a bundle by now.

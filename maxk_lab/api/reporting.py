@@ -14,7 +14,8 @@ from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view.asked import asked_view
 from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.records import RunDirectory, find_run
+from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.records import RunDirectory
 
 AnyRun = str | os.PathLike[str] | RunDirectory
 

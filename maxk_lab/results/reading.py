@@ -15,8 +15,9 @@ from maxk_lab.report.rows import Measured, PooledRow, grouped
 from maxk_lab.report.summarise import summarise, without_record
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.record import Record
-from maxk_lab.sweeps.run.records import RunDirectory, find_run
+from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import STUDIES
 
 Run = str | os.PathLike[str] | RunDirectory

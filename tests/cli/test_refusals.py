@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from maxk_lab.cli.refusals import refusal
-from maxk_lab.sweeps.run import records
+from maxk_lab.sweeps.run import find
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_verb_ends_with_what_the_system_refused(
     def refuse(*arguments: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(records, "find_runs", refuse)
+    monkeypatch.setattr(find, "find_runs", refuse)
     done = lab("list", "runs")
     assert (done.exit_code, done.stderr) == (code, told)
     assert isinstance(done.exception, SystemExit if told else OSError)

@@ -59,7 +59,7 @@ give equal files.
     [bold]maxk-lab run tsp_training.zip[/bold]                      goes on where it stopped
     """
     from maxk_lab.sweeps.run.bundles.write import write_bundle
-    from maxk_lab.sweeps.run.records import find_run
+    from maxk_lab.sweeps.run.find import find_run
 
     directory = find_run(run, results).for_writing("a new bundle")
     wanted = set(more or ())

@@ -24,7 +24,7 @@ def cancel(
     [bold]maxk-lab cancel tsp_sweep[/bold]
     """
     from maxk_lab.sweeps.run.backends.jobs import queues
-    from maxk_lab.sweeps.run.records import find_run
+    from maxk_lab.sweeps.run.find import find_run
 
     directory = find_run(run, results).for_writing("the cancelling of jobs")
     ended = [job for queue in queues() for job in queue.cancel(directory)]

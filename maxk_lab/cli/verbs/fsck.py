@@ -39,7 +39,7 @@ def fsck(
     [bold]maxk-lab fsck tsp_sweep --repair[/bold]
     """
     from maxk_lab.sweeps.run import fsck as checking
-    from maxk_lab.sweeps.run.records import find_folder
+    from maxk_lab.sweeps.run.find import find_folder
 
     directory = find_folder(run, results)
     if repair:

@@ -71,7 +71,7 @@ def report(
     from maxk_lab.report.view.asked import asked_view
     from maxk_lab.sweeps.plan.changes import changed_since
     from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.records import find_run
+    from maxk_lab.sweeps.run.find import find_run
 
     CATALOGUE.get(format)
     directories = [find_run(name, results) for name in runs or (None,)]

@@ -39,7 +39,7 @@ def show(
     [bold]maxk-lab show 3f2a --results tsp_sweep.zip[/bold]   of a bundle
     """
     from maxk_lab.sweeps.run.bundles.contents import SUFFIX, is_bundle
-    from maxk_lab.sweeps.run.records import find_run, find_runs
+    from maxk_lab.sweeps.run.find import find_run, find_runs
 
     runs = find_runs(results)
     names = [run.name for run in runs]

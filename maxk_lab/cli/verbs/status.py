@@ -33,7 +33,7 @@ there. It works from any machine that sees the folder of the run, and changes no
     \b
     [bold]maxk-lab status tsp_sweep[/bold]
     """
-    from maxk_lab.sweeps.run.records import find_run
+    from maxk_lab.sweeps.run.find import find_run
     from maxk_lab.sweeps.run.status import status_of
 
     directory = find_run(run, results).for_writing("status")

@@ -39,7 +39,7 @@ def track(
     """
     from maxk_lab.report.write import write_figures
     from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.records import find_run
+    from maxk_lab.sweeps.run.find import find_run
     from maxk_lab.tracking.wandb_tracker import TrackingError
     from maxk_lab.tracking.wandb_tracker import track as send
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from maxk_lab.errors import LabError, shown
 from maxk_lab.files import StorageError, write_atomically
 from maxk_lab.sweeps.run.backends.jobs import any_may_run
+from maxk_lab.sweeps.run.find import find_folder
 from maxk_lab.sweeps.run.leases import exclusive
-from maxk_lab.sweeps.run.records import RunDirectory, find_folder
+from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.schema import folder_name
 
 # What a run is called that is being removed: it is hidden from all that looks for runs.

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.records import RunDirectory, last_change
+from maxk_lab.sweeps.run.find import last_change
+from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.upkeep.states import states_of
 
 

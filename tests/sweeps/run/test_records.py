@@ -14,9 +14,10 @@ from hand_written import gradient_metrics
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.identity import content_hash
 from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.progress import estimate_seconds, statuses
 from maxk_lab.sweeps.run.record import StaleRecordError
-from maxk_lab.sweeps.run.records import Record, RunDirectory, find_run
+from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
 

@@ -12,8 +12,9 @@ from written_runs import WriteRun
 from maxk_lab.errors import LabError
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.run.bundles.write import write_bundle
+from maxk_lab.sweeps.run.find import find_runs
 from maxk_lab.sweeps.run.leases import Driver, registered
-from maxk_lab.sweeps.run.records import RunDirectory, find_runs
+from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.upkeep import moving
 from maxk_lab.sweeps.upkeep.moving import own_run, remove, remove_leftovers, rename
 

@@ -69,7 +69,7 @@ anew.
 
 
 def _chosen(names: list[str] | None, results: Path) -> list[RunDirectory]:
-    from maxk_lab.sweeps.run.records import find_runs
+    from maxk_lab.sweeps.run.find import find_runs
     from maxk_lab.sweeps.upkeep.moving import own_run
 
     if names:

@@ -44,7 +44,7 @@ def list_runs(results: Path, pattern: str | None, sort: str | None, *, json: boo
     Raises `LabError` for a key that is none.
     """
     from maxk_lab.report.formats.last import last_verdicts
-    from maxk_lab.sweeps.run.records import find_runs
+    from maxk_lab.sweeps.run.find import find_runs
     from maxk_lab.sweeps.upkeep.overview import overview
 
     if sort is not None and sort not in _KEYS:

@@ -9,7 +9,8 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from maxk_lab.sweeps.run.records import RunDirectory, find_runs
+from maxk_lab.sweeps.run.find import find_runs
+from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.shards.archive import SUFFIX, listed_ids
 from maxk_lab.sweeps.run.shards.cells import RECORD
 

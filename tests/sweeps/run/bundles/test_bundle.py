@@ -14,8 +14,9 @@ from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.bundles.bundle import Bundle
 from maxk_lab.sweeps.run.bundles.write import write_bundle
+from maxk_lab.sweeps.run.find import find_run, find_runs
 from maxk_lab.sweeps.run.fsck import examine
-from maxk_lab.sweeps.run.records import RunDirectory, find_run, find_runs
+from maxk_lab.sweeps.run.records import RunDirectory
 
 
 def test_a_bundle_reads_as_its_run(run: RunDirectory, plan: Plan, file: Path) -> None:
