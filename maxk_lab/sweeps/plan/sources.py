@@ -28,7 +28,11 @@ def modules_below(module: str, folder: Path, *, alone: bool = False) -> set[Path
     lost = {module}
     with suppress(*_UNREADABLE):
         finder.import_hook(module)
-        lost = set(finder.badmodules)
+        lost.clear()
+    for path in sorted(_all_of(module.partition(".")[0], folder)) if lost else ():
+        with suppress(*_UNREADABLE):
+            finder.load_file(str(path))
+    lost |= set(finder.badmodules)
     named = (getattr(one, "__file__", None) for one in finder.modules.values())
     found = {Path(name) for name in named if name}
     for name in lost:
@@ -84,7 +88,10 @@ class _Finder(ModuleFinder):
         whole = name if parent is None else f"{vars(parent)['__name__']}.{name}"
         if not self.takes(whole):
             raise ImportError(whole)
-        return super().find_module(name, path, parent)
+        try:
+            return super().find_module(name, path, parent)
+        except AttributeError:  # a folder without an __init__.py has no loader
+            raise ImportError(whole) from None
 
 
 def _all_of(first: str, folder: Path) -> set[Path]:

@@ -254,3 +254,23 @@ def test_a_report_tells_what_has_changed_since(project: Path) -> None:
     for name in ("helper", "own_rewards"):
         (project / f"{name}.py").unlink()
     assert changed_since(spec) == []
+
+
+def test_folders_without_an_init_are_followed(project: Path) -> None:
+    (project / "parts").mkdir()
+    (project / "parts" / "mine.py").write_text("import other.words\n\ndef short(): ...\n")
+    (project / "other").mkdir()
+    (project / "other" / "words.py").write_text("A = 1\n")
+    (project / "wandb").mkdir()
+    (project / "wandb" / "run.py").write_text("")
+    (project / "direct.py").write_text("import wandb, other.words\n\ndef short(): ...\n")
+    texts = [SWEEP % (path, "centred") for path in ("parts.mine:short", "direct:short")]
+    before = [ids(planned(text)) for text in texts]
+    # A folder of results is no module of the package that has its name.
+    (project / "wandb" / "run.py").write_text("B = 1\n")
+    assert [ids(planned(text)) for text in texts] == before
+    (project / "parts" / "mine.py").write_text("import other.words\n\ndef short(): return 1\n")
+    assert not (now := ids(planned(texts[0]))) & before[0]
+    (project / "other" / "words.py").write_text("A = 2\n")
+    assert not ids(planned(texts[0])) & now
+    assert not ids(planned(texts[1])) & before[1]
