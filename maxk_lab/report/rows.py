@@ -9,6 +9,10 @@ from typing import Any, Generic, TypeVar
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import Better
 
+# Sums of the same numbers in another order, as on another processor, differ by less than this share
+# of their largest terms.
+ROUNDING = 1e-12
+
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
@@ -42,7 +46,8 @@ class Measured:
     """A number of a row: its interval, its unit, and the side on which it is better.
 
     `of_pair` says that it compares the row with another of its run already, `as_ratio` that two of
-    them are compared by their ratio rather than by their difference.
+    them are compared by their ratio rather than by their difference. Numbers that differ by up to
+    `rounding` may be the same but for rounding, which matters where they are next to 0.
     """
 
     interval: Interval
@@ -50,6 +55,7 @@ class Measured:
     better: Better = ""
     of_pair: bool = False
     as_ratio: bool = False
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from maxk_lab.errors import MistakeError, shown
 from maxk_lab.report.model import Summary
 from maxk_lab.report.parts import RowsPart
 from maxk_lab.report.rows import Measured
-from maxk_lab.results.reading import ReadRun, Run, axes, find, names_of, numbers
+from maxk_lab.results.reading import ReadRun, Run, axes, check_share, find, names_of, numbers
 from maxk_lab.statistics.intervals import undefined
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -54,10 +54,7 @@ def load(
     """
     if over not in _WHOSE:
         raise MistakeError(f"over must be one of {', '.join(map(repr, _WHOSE))}, got {shown(over)}")
-    if not isinstance(level, float) or not 0 < level < 1:
-        raise MistakeError(
-            f"level must be a number between 0 and 1 such as 0.95, got {shown(level)}"
-        )
+    check_share("level", level, such_as=0.95)
     several = isinstance(run, Sequence) and not isinstance(run, str)
     asked: list[Run | None] = list(run) if several else [run]  # type: ignore[arg-type,list-item]
     lines: list[dict[str, Any]] = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from maxk_lab.errors import MistakeError, shown
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.report.model import Summary
 from maxk_lab.report.parts import MeasuredPart, RowsPart
@@ -21,6 +22,8 @@ from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import STUDIES
 
 Run = str | os.PathLike[str] | RunDirectory
+# Nearer to 0 or 1 than this, a level that is corrected for many comparisons would be 1 by rounding.
+_LEAST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,11 @@ class ReadRun:
     def plan(self) -> Plan:
         """The plan of its spec. Raises `LabError` where there is no sound one."""
         return make_plan(self.directory.spec())
+
+    @cached_property
+    def cells(self) -> Mapping[str, Cell]:
+        """The planned cells by their ids."""
+        return {cell.id: cell for cell in self.plan.cells}
 
     @cached_property
     def records(self) -> Mapping[str, Record]:
@@ -111,10 +119,22 @@ def numbers(kind: str, row: PooledRow) -> Mapping[str, Measured]:
     return part.measured(row)
 
 
+def check_share(name: str, value: object, *, such_as: float, or_zero: bool = False) -> None:
+    """Raise `LabError` unless an argument is a number between 0 and 1; that may be 0, or not."""
+    least = 0 if or_zero else _LEAST
+    if isinstance(value, int | float) and type(value) is not bool and least <= value <= 1 - _LEAST:
+        return
+    what = "a share from 0 to below 1," if or_zero else "a number between 0 and 1"
+    raise MistakeError(f"{name} must be {what} such as {such_as}, got {shown(value)}")
+
+
 def find(run: Run | None, results: str | os.PathLike[str]) -> RunDirectory:
     """The run of that name or in that place; the latest if None. Raises `LabError` without one."""
     if isinstance(run, RunDirectory):
         return run
+    for given in (run, results):
+        if given is not None and not isinstance(given, str | os.PathLike):
+            raise MistakeError(f"a run is its name, folder or bundle, got {shown(given)}")
     return find_run(None if run is None else os.fspath(run), os.fspath(results))
 
 

@@ -143,6 +143,7 @@ def test_several_runs_are_told_apart_by_a_column(undisturbed, torn):
         ({"run": "no such"}, "no run"),
         ({"over": "seed"}, "over must be one of 'cells', 'seeds', got 'seed'"),
         ({"level": 95}, "level must be a number between 0 and 1"),
+        ({"run": 3}, "a run is its name, folder or bundle, got 3"),
     ],
 )
 def test_a_mistake_is_told(tmp_path: Path, asked, said):

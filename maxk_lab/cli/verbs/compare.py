@@ -61,7 +61,7 @@ def compare(
         typer.Option(
             "--fail-on",
             help="Exit with 1 where a number or the verdict on a claim is worse, anything is "
-            "changed, or results of A are missing in B. Repeatable.",
+            "changed, or results or supported claims of A are missing in B. Repeatable.",
         ),
     ] = None,
     results: options.Results = options.RESULTS,
@@ -90,6 +90,8 @@ def compare(
         _write(document, out)
     emit(rendered(document, format))
     failed = [asked for asked in fail_on or () if getattr(found, asked)]
+    if fail_on and not found.rows:
+        say("No row has all of its results in both runs: nothing could be compared, or be worse")
     if failed:
         say(f"B is not as A: {', '.join(failed)}")
         raise typer.Exit(1)

@@ -13,7 +13,7 @@ from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING
 from maxk_lab.sweeps.spec.load import spec_to_yaml
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
-# The keys of a sweep file that change no number; claims are told with their verdicts.
+# The keys of a sweep file that change no number; claims are told for themselves.
 _BESIDE = ("name", "description", "execution", "tracking", "figures", "claims")
 # Of the provenance, what is another in every record.
 _ALWAYS_OTHER = ("started",)
@@ -30,6 +30,15 @@ _MEANINGS = 20
 def settings_changed(a: SweepSpec, b: SweepSpec) -> tuple[str, ...]:
     """The settings of B's sweep that are others than A's, e.g. `training.steps 300 -> 400`."""
     return tuple(_differences(_tree(a), _tree(b)))
+
+
+def claims_redefined(a: SweepSpec, b: SweepSpec) -> dict[str, tuple[str, ...]]:
+    """The lines on what claims of the same name say otherwise in B, by that name."""
+    mine, theirs = (
+        {claim.name: claim.model_dump(mode="json") for claim in spec.claims} for spec in (a, b)
+    )
+    both = {name: tuple(_differences(mine[name], theirs[name])) for name in mine if name in theirs}
+    return {name: lines for name, lines in both.items() if lines}
 
 
 def origins_changed(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, MistakeError, shown
 from maxk_lab.report.model import Summary
 from maxk_lab.report.view.asked import asked_view
-from maxk_lab.results.compare.changes import meanings_changed, origins_changed, settings_changed
+from maxk_lab.results.compare.changes import (
+    claims_redefined,
+    meanings_changed,
+    origins_changed,
+    settings_changed,
+)
 from maxk_lab.results.compare.model import ClaimChange, ComparedRow, Comparison, Number
 from maxk_lab.results.compare.numbers import Differences, compared, identical
 from maxk_lab.results.compare.pairs import (
@@ -21,7 +26,15 @@ from maxk_lab.results.compare.pairs import (
     is_identical,
     matched,
 )
-from maxk_lab.results.reading import ReadRun, Run, axes, find, names_of, numbers
+from maxk_lab.results.reading import (
+    ReadRun,
+    Run,
+    axes,
+    check_share,
+    find,
+    names_of,
+    numbers,
+)
 from maxk_lab.sweeps.plan.plan import Plan
 
 _ABSENT = "not in this run"
@@ -34,7 +47,7 @@ def compare(
     b: Run,
     *,
     where: str | None = None,
-    measures: Sequence[str] = (),
+    measures: str | Iterable[str] = (),
     tie: float = 0.01,
     level: float = 0.95,
     alpha: float = 0.05,
@@ -51,29 +64,31 @@ def compare(
     number is a tie.
 
     `where` selects rows as that of a report does, such as "k=8,baseline=centred", and `measures`
-    names the numbers that are compared: fewer comparisons, and each is told apart sooner. Raises
-    `LabError` for runs, rows or measures that are not there.
+    is the name of the number that is compared, or their names: fewer comparisons, and each is told
+    apart sooner. Raises `LabError` for runs, rows or measures that are not there.
     """
-    if not 0 <= tie < 1:
-        raise MistakeError(f"tie must be a share from 0 to below 1, such as 0.01, got {shown(tie)}")
+    check_share("level", level, such_as=0.95)
+    check_share("alpha", alpha, such_as=0.05)
+    check_share("tie", tie, such_as=0.01, or_zero=True)
+    wanted = _names(measures)
     asked = [a, b]
     directories = [find(run, results) for run in asked]
     mine, theirs = (ReadRun(directory) for directory in directories)
     one, other = names_of(asked, directories)
     first, second = mine.summary(level), theirs.summary(level)
-    found = matched(first, second, _selected(mine.plan, theirs.plan, where))
+    found = matched((mine, theirs), (first, second), _selected(mine.plan, theirs.plan, where))
     same = {place for place, pair in enumerate(found.pairs) if is_identical(pair, mine, theirs)}
-    _check_measures(found, measures)
+    _check_measures(found, wanted)
     to_compare = [
         pair
         for place, pair in enumerate(found.pairs)
         if place not in same and pair.a.all_finished and pair.b.all_finished
     ]
     told, tests = compared(
-        Differences(mine, theirs), to_compare, measures, level=level, alpha=alpha, tie=tie
+        Differences(mine, theirs), to_compare, wanted, level=level, alpha=alpha, tie=tie
     )
     rows = [
-        _row(found.pairs[place], identical(found.pairs[place], measures), is_same=True)
+        _row(found.pairs[place], identical(found.pairs[place], wanted), is_same=True)
         for place in sorted(same)
     ]
     rows += [_row(pair, of_pair) for pair, of_pair in zip(to_compare, told, strict=True)]
@@ -86,7 +101,7 @@ def compare(
         settings=settings_changed(mine.plan.spec, theirs.plan.spec),
         origins=origins_changed(*map(_provenances, (mine, theirs))),
         meanings=meanings_changed(list(_renamed(to_compare, mine, theirs))),
-        claims=tuple(_claims(first, second)),
+        claims=tuple(_claims(first, second, claims_redefined(mine.plan.spec, theirs.plan.spec))),
         tests=tests,
         level=level,
         alpha=alpha,
@@ -108,6 +123,15 @@ def _selected(a: Plan, b: Plan, where: str | None) -> tuple[Collection[str], Col
     if len(wrong) == 2:
         raise wrong[0]
     return found[0], found[1]
+
+
+def _names(measures: str | Iterable[str]) -> tuple[str, ...]:
+    named = (measures,) if isinstance(measures, str) else measures
+    names = tuple(named) if isinstance(named, Iterable) else (named,)
+    for name in names:
+        if not isinstance(name, str):
+            raise MistakeError(f"measures must be names such as 'variance', got {shown(name)}")
+    return names
 
 
 def _check_measures(found: Matched, measures: Sequence[str]) -> None:
@@ -139,10 +163,9 @@ def _row(pair: Pair, told: tuple[Number, ...], *, is_same: bool = False) -> Comp
 
 def _renamed(pairs: Sequence[Pair], a: ReadRun, b: ReadRun) -> Iterator[tuple[Cell, Cell]]:
     """The cells that stand for each other under different ids."""
-    mine, theirs = ({cell.id: cell for cell in run.plan.cells} for run in (a, b))
     for pair in pairs:
         for seed in pair.seeds:
-            one, other = mine[pair.a.cells[seed]], theirs[pair.b.cells[seed]]
+            one, other = a.cells[pair.a.cells[seed]], b.cells[pair.b.cells[seed]]
             if one.id != other.id:
                 yield one.as_dict(), other.as_dict()
 
@@ -155,10 +178,14 @@ def _commits(summary: Summary) -> str:
     return ", ".join(summary.header.commits) or "unknown commit"
 
 
-def _claims(a: Summary, b: Summary) -> Iterator[ClaimChange]:
+def _claims(
+    a: Summary, b: Summary, redefined: Mapping[str, tuple[str, ...]]
+) -> Iterator[ClaimChange]:
     mine, theirs = ({claim.name: claim for claim in summary.claims} for summary in (a, b))
     for name in dict.fromkeys((*mine, *theirs)):
         before = mine[name].verdict if name in mine else _ABSENT
         after = theirs[name].verdict if name in theirs else _ABSENT
-        if before != after:
-            yield ClaimChange(name, before, after, theirs[name].detail if name in theirs else "")
+        lines = redefined.get(name, ())
+        if before != after or lines:
+            detail = theirs[name].detail if name in theirs else ""
+            yield ClaimChange(name, before, after, detail, lines)

@@ -18,13 +18,14 @@ from maxk_lab.report.document import (
 )
 from maxk_lab.report.formats.csv import csv_of, safe_text
 from maxk_lab.report.rows import Measured, grouped
-from maxk_lab.results.compare.model import VERDICTS, ComparedRow, Comparison, Number
+from maxk_lab.results.compare.model import VERDICTS, ClaimChange, ComparedRow, Comparison, Number
 from maxk_lab.statistics.intervals import EXACT
 from maxk_lab.visible import visible_json
 
 # So many numbers of which nothing is told stand in a table; CSV and JSON have all.
 _UNTOLD = 12
 _TOLD = ("worse", "better", "differs")
+_NONE = "none compared, as no row has all of its results in both runs"
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Document:
             "Settings that were changed": found.settings,
             "Code, versions and machines that were changed": found.origins,
             "Cells compared in spite of other ids differ in": found.meanings,
-            "Claims with another verdict": [_of_claim(claim) for claim in found.claims],
+            "Claims with another verdict or definition": list(map(_of_claim, found.claims)),
             "Not compared": [f"{one.state}: {one.path}. {one.reason}" for one in found.absences],
         }
         bullets = [Bullets(title, tuple(lines)) for title, lines in lists.items() if lines]
@@ -118,7 +119,7 @@ def as_json(document: Document) -> str:
         "settings": found.settings,
         "origins": found.origins,
         "meanings": found.meanings,
-        "claims": [asdict(claim) | {"worse": claim.worse} for claim in found.claims],
+        "claims": [_claim_in_json(claim) for claim in found.claims],
         "absences": [asdict(one) for one in found.absences],
         **{section.name: section.records for section in document.sections},
     }
@@ -135,17 +136,23 @@ def _first_lines(found: Comparison) -> Iterator[str]:
         "new": "in B alone",
         "gone": "in A alone",
         "without": "without a result in A or in B",
+        "neither": "without one in both",
     }
     cells = [f"{n} {words[name]}" for name, n in asdict(found.counts).items() if n]
     yield f"Cells: {', '.join(cells) or 'none'}."
     verdicts = [f"{n} {verdict}" for verdict, n in found.verdicts.items() if n]
-    yield f"Numbers of rows: {', '.join(verdicts) or 'none compared'}."
+    yield f"Numbers of rows: {', '.join(verdicts) or _NONE}."
 
 
-def _of_claim(claim: Any) -> str:
-    mark = "WORSE: " if claim.worse else ""
+def _of_claim(claim: ClaimChange) -> str:
+    mark = "WORSE: " if claim.worse else "MISSING: " if claim.missing else ""
+    other = f", not the same claim: {'; '.join(claim.redefined)}" if claim.redefined else ""
     detail = f". In B: {claim.detail}" if claim.detail else ""
-    return f"{mark}{claim.name}: {claim.a} -> {claim.b}{detail}"
+    return f"{mark}{claim.name}: {claim.a} -> {claim.b}{other}{detail}"
+
+
+def _claim_in_json(claim: ClaimChange) -> dict[str, Any]:
+    return asdict(claim) | {"worse": claim.worse, "missing": claim.missing}
 
 
 def _lines(found: Comparison) -> list[Line]:
@@ -175,8 +182,8 @@ def _caption(found: Comparison) -> Iterator[str]:
     )
     yield (
         f"Verdicts: at a family-wise level of {found.alpha:.0%}, Bonferroni over {found.tests} "
-        f"comparisons. tie: surely less than {found.tie:.2%} of A's number. differs: neither side "
-        "of this measure is better."
+        f"comparisons. tie: surely less than {found.tie:.2%} of A's number, or "
+        "than rounding explains. differs: neither side of this measure is better."
     )
 
 

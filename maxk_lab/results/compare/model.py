@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from maxk_lab.report.rows import Effect, Measured
@@ -12,6 +12,8 @@ from maxk_lab.report.rows import Effect, Measured
 # than matters. "differs": another number, of which neither side is better.
 Verdict = Literal["worse", "better", "differs", "cannot tell", "tie", "identical"]
 VERDICTS: tuple[Verdict, ...] = ("worse", "better", "differs", "cannot tell", "tie", "identical")
+# The verdicts on a claim, the worst first.
+_ORDER = ("refuted", "undecided", "supported")
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,9 @@ class ComparedRow:
 
 @dataclass(frozen=True)
 class Absence:
-    """A row that cannot be compared: `gone`, `new`, or `unfinished` in a run, with the reason.
+    """A row, or seeds of one, that cannot be compared, with the reason.
 
+    It is `gone` or `new` in B, or `unfinished` in a run.
     `missing` says that A has results which B lacks.
     """
 
@@ -60,18 +63,28 @@ class Absence:
 
 @dataclass(frozen=True)
 class ClaimChange:
-    """A claim with another verdict in B, or in one run alone; `worse` where it lost its support."""
+    """A claim with another verdict in B, in one run alone, or `redefined`.
+
+    `redefined` has a line for each place where the claim of this name is another in B: their
+    verdicts are then on two claims, and neither is worse than the other.
+    """
 
     name: str
     a: str
     b: str
     detail: str
+    redefined: tuple[str, ...] = ()
 
     @property
     def worse(self) -> bool:
         """It was supported, or not refuted, and is so no more."""
-        order = ("refuted", "undecided", "supported")
-        return {self.a, self.b} <= set(order) and order.index(self.b) < order.index(self.a)
+        same = {self.a, self.b} <= set(_ORDER) and not self.redefined
+        return same and _ORDER.index(self.b) < _ORDER.index(self.a)
+
+    @property
+    def missing(self) -> bool:
+        """It was supported, and B has no such claim."""
+        return self.a == "supported" and (self.b not in _ORDER or bool(self.redefined))
 
 
 @dataclass(frozen=True)
@@ -80,7 +93,7 @@ class CellCounts:
 
     `identical` and `other_numbers` have the same id in both; `paired` were measured of the same
     row and seed with other settings. `new` and `gone` are of one run alone; `without` have a result
-    in one run, and none in the other, which plans them, too.
+    in one run, and none in the other, which plans them, too; `neither` have none in either.
     """
 
     identical: int = 0
@@ -89,6 +102,7 @@ class CellCounts:
     new: int = 0
     gone: int = 0
     without: int = 0
+    neither: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,10 +159,13 @@ class Comparison:
 
     @property
     def missing(self) -> bool:
-        """Some result of A has no counterpart in B."""
-        return any(one.missing for one in self.absences)
+        """Some result of A, or claim that it supports, has no counterpart in B."""
+        absent = any(one.missing for one in self.absences)
+        return absent or any(claim.missing for claim in self.claims)
 
     @property
     def changed(self) -> bool:
-        """Some number, or the verdict on a claim, is another, or missing."""
-        return self.missing or bool(self.claims) or not all(row.identical for row in self.rows)
+        """Some result or claim is not identical in both, or is in one alone."""
+        counts = asdict(self.counts)
+        of_cells = any(counts[name] for name in counts if name not in ("identical", "neither"))
+        return of_cells or self.missing or bool(self.claims)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from maxk_lab.report.parts import MeasuredPart
-from maxk_lab.report.rows import Effect, Measured
+from maxk_lab.report.rows import ROUNDING, Effect, Measured
 from maxk_lab.results.compare.model import Number, Verdict
 from maxk_lab.results.compare.pairs import Pair
 from maxk_lab.results.reading import ReadRun, numbers
@@ -30,9 +30,12 @@ class Differences:
     b: ReadRun
 
     def effect(self, pair: Pair, name: str, level: float) -> Effect:
-        """How far a number of B is from A's."""
+        """How far a number of B is from A's; no ratio where that of A may be rounding alone."""
         part: MeasuredPart = STUDIES.get(pair.kind).part("measured")
-        found = part.against(pair.b, pair.a, name, level)
+        mine = numbers(pair.kind, pair.a)[name]
+        found = None
+        if not abs(mine.interval.value) <= mine.rounding:
+            found = part.against(pair.b, pair.a, name, level)
         return self._unpaired(pair, name, level) if found is None else found
 
     def _unpaired(self, pair: Pair, name: str, level: float) -> Effect:
@@ -45,7 +48,8 @@ class Differences:
 def set_against(a: Measured, b: Measured, level: float) -> Effect:
     """The difference of two numbers from intervals of which each holds at half of the error.
 
-    Their ratio, where they are told so and neither interval reaches below 0.
+    Their ratio, where they are told so, neither interval reaches below 0, and A's number is more
+    than rounding.
     """
     mine, theirs = a.interval, b.interval
     asked = [found.question for found in (mine, theirs) if found.question != EXACT]
@@ -54,7 +58,7 @@ def set_against(a: Measured, b: Measured, level: float) -> Effect:
     )
     if not reason and len(set(asked)) > 1:
         reason = f"A's interval is about {mine.question}, B's about {theirs.question}"
-    ratio = a.as_ratio and mine.value > 0 and mine.low >= 0 and theirs.low >= 0
+    ratio = a.as_ratio and mine.value > a.rounding and mine.low >= 0 and theirs.low >= 0
     if reason:
         value = theirs.value / mine.value if ratio else theirs.value - mine.value
         return Effect(Interval(value, math.nan, math.nan, level, reason), ratio=ratio)
@@ -68,16 +72,20 @@ def set_against(a: Measured, b: Measured, level: float) -> Effect:
     return Effect(Interval(value, *ends, level, question=about), ratio=ratio)
 
 
-def verdict(effect: Effect, a: Measured, tie: float) -> Verdict:
+def verdict(effect: Effect, a: Measured, b: Measured, tie: float) -> Verdict:
     """Whether B is better or worse, by an interval that holds for all that are compared.
 
-    A tie where all of it lies within the share `tie` of A's number, whatever else it shows.
+    A tie where all of it lies within the share `tie` of A's number, or within what rounding
+    explains, whatever else it shows.
     """
     found = effect.interval
     if not found.known:
         return "cannot tell"
     nothing = 1.0 if effect.ratio else 0.0
-    slack = tie if effect.ratio else tie * abs(a.interval.value)
+    size = abs(a.interval.value)
+    slack = max(max(tie, ROUNDING) * size, a.rounding, b.rounding)
+    if effect.ratio:
+        slack /= size
     if found.low >= nothing - slack and found.high <= nothing + slack:
         return "tie"
     if found.low <= nothing <= found.high:
@@ -109,7 +117,7 @@ def compared(
         if _are_same(a, b):
             return Number(name, a, b, _NOTHING, "identical")
         effect = differences.effect(pair, name, level)
-        found = verdict(differences.effect(pair, name, corrected), a, tie)
+        found = verdict(differences.effect(pair, name, corrected), a, b, tie)
         return Number(name, a, b, effect, found)
 
     return [

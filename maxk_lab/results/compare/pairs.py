@@ -12,6 +12,8 @@ from maxk_lab.results.compare.model import Absence, CellCounts
 from maxk_lab.results.reading import ReadRun
 
 Place = tuple[str, Any]
+# Of an environment, what makes rewards other things: their numbers say nothing of each other.
+_PROBLEM = ("name", "task", "reward")
 
 
 @dataclass(frozen=True)
@@ -42,17 +44,24 @@ class Matched:
     new: tuple[tuple[str, PooledRow], ...]
 
 
-def matched(a: Summary, b: Summary, ids: tuple[Collection[str], Collection[str]]) -> Matched:
+def matched(
+    runs: tuple[ReadRun, ReadRun],
+    summaries: tuple[Summary, Summary],
+    ids: tuple[Collection[str], Collection[str]],
+) -> Matched:
     """The rows of two reports by their keys; of those left, by their names where these are unique.
 
-    A name leaves out the environment, of which a parameter may have been changed. Only rows with
-    cells among the `ids` of their run count.
+    A name leaves out the parameters of the environment, of which one may have been changed. Only
+    rows with cells among the `ids` of their run count.
     """
-    mine, theirs = (_rows(summary, kept) for summary, kept in zip((a, b), ids, strict=True))
+    mine, theirs = (_rows(summary, kept) for summary, kept in zip(summaries, ids, strict=True))
     found = {place: place for place in mine if place in theirs}
-    left = _by_name(mine.keys() - found.keys()), _by_name(theirs.keys() - found.keys())
-    for name, places in left[0].items():
-        others = left[1].get(name, [])
+    left, others_left = (
+        _by_name({at: row for at, row in rows.items() if at not in found}, run)
+        for rows, run in zip((mine, theirs), runs, strict=True)
+    )
+    for name, places in left.items():
+        others = others_left.get(name, [])
         if len(places) == len(others) == 1:
             found[places[0]] = others[0]
     taken = set(found.values())
@@ -72,10 +81,12 @@ def _rows(summary: Summary, ids: Collection[str]) -> dict[Place, PooledRow]:
     }
 
 
-def _by_name(places: Collection[Place]) -> dict[tuple[str, str], list[Place]]:
-    found: dict[tuple[str, str], list[Place]] = {}
-    for kind, key in places:
-        found.setdefault((kind, key.path), []).append((kind, key))
+def _by_name(rows: Mapping[Place, PooledRow], run: ReadRun) -> dict[tuple[Any, ...], list[Place]]:
+    found: dict[tuple[Any, ...], list[Place]] = {}
+    for (kind, key), row in rows.items():
+        environment = run.cells[next(iter(row.cells.values()))].as_dict()["environment"]
+        problem = tuple(environment.get(name) for name in _PROBLEM)
+        found.setdefault((kind, key.path, problem), []).append((kind, key))
     return found
 
 
@@ -110,20 +121,25 @@ def _standing(mine: str | None, theirs: str | None, a: ReadRun, b: ReadRun) -> s
     if mine is None or theirs is None:
         return "new" if mine is None else "gone"
     if mine in a.absent or theirs in b.absent:
-        return "without"
+        return "neither" if mine in a.absent and theirs in b.absent else "without"
     if mine != theirs:
         return "paired"
     return "identical" if same_metrics(mine, a, b) else "other_numbers"
 
 
 def absences(found: Matched, a: ReadRun, b: ReadRun) -> Iterator[Absence]:
-    """The rows that cannot be compared, and why."""
+    """The rows that cannot be compared, or not with all seeds of A, and why."""
     for _, row in found.gone:
         lost = any(cell not in a.absent for cell in row.cells.values())
         yield Absence("gone", row.key.path, "B does not plan it", missing=lost)
     for _, row in found.new:
         yield Absence("new", row.key.path, "A does not plan it", missing=False)
     for pair in found.pairs:
+        dropped = [seed for seed in pair.a.cells if seed not in pair.b.cells]
+        if dropped:
+            lost = any(pair.a.cells[seed] not in a.absent for seed in dropped)
+            seeds = f"seed{'s' if len(dropped) > 1 else ''} {', '.join(map(str, dropped))}"
+            yield Absence("gone", pair.a.key.path, f"B does not plan {seeds}", missing=lost)
         words = [
             f"{name}: {'; '.join(_states(row.cells, run))}"
             for name, row, run in (("A", pair.a, a), ("B", pair.b, b))

@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from maxk_lab.report.rows import Effect, Measured
+import numpy as np
+
+from maxk_lab.report.rows import ROUNDING, Effect, Measured
+from maxk_lab.statistics.bias import LEAST_SIGNAL
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.statistics.units import Units, stratified_mean
+from maxk_lab.studies.gradient.columns import ANATOMY
 from maxk_lab.studies.gradient.row.model import GradientRow
 
 _TYPICAL = MEASURES.get("relative_variance")
@@ -20,14 +25,21 @@ def measured(row: GradientRow) -> dict[str, Measured]:
     found = {}
     for name, interval in row.intervals.items():
         measure = MEASURES.get(name)
-        found[name] = Measured(_shown(interval), measure.unit, measure.better, as_ratio=True)
+        found[name] = Measured(
+            _shown(interval),
+            measure.unit,
+            measure.better,
+            as_ratio=True,
+            rounding=_rounding(row.units, name),
+        )
     if row.typical is not None:
         found["typical_relative_variance"] = Measured(
             _shown(row.typical), _TYPICAL.unit, _TYPICAL.better, as_ratio=True
         )
     for name, value in row.anatomy.items():
         part = Interval(value, value, value, 1.0, question=THESE)
-        found[name] = Measured(part, MEASURES.get(name).unit, as_ratio=True)
+        rounding = _rounding(row.units, name)
+        found[name] = Measured(part, MEASURES.get(name).unit, as_ratio=True, rounding=rounding)
     return found | {
         name: Measured(_shown(ratio), "1", "lower", of_pair=True) for name, ratio in _ratios(row)
     }
@@ -50,6 +62,23 @@ def _paired(row: GradientRow, other: GradientRow) -> bool:
         getattr(row.key, axis) == getattr(other.key, axis) for axis in ("environment", "setting")
     )
     return there and alike and row.finished == other.finished and row.instances == other.instances
+
+
+def _rounding(units: Units | None, name: str) -> float:
+    """How far rounding may move a squared norm, which can be a small difference of large ones.
+
+    Of a bias and of the parts of a variance that were enumerated, what the policy's own precision
+    explains counts, as in the verdict on bias.
+    """
+    if units is None or MEASURES.get(name).unit != MEASURES.get("variance").unit:
+        return 0.0
+    share, size = ROUNDING, units.m2
+    if units.tolerance is not None and name == "squared_bias":
+        share = units.tolerance**2
+        size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
+    elif units.tolerance is not None and name in ANATOMY:
+        share = units.tolerance
+    return float(share * np.nan_to_num(stratified_mean(size[np.newaxis], units.members())[0]))
 
 
 def _ratios(row: GradientRow) -> Iterator[tuple[str, Interval]]:

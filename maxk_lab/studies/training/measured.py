@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from maxk_lab.report.rows import Effect, Measured
+from maxk_lab.report.rows import ROUNDING, Effect, Measured
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import Better
 from maxk_lab.studies.training.ending.measures import gap_difference
@@ -14,6 +14,8 @@ from maxk_lab.studies.training.row.model import TrainingRow
 
 _GAP = "% of the optimum"
 _REWARD = "reward"
+# Of 100 %, from which a gap is the distance.
+_OF_GAP = 100 * ROUNDING
 
 
 def measured(row: TrainingRow) -> dict[str, Measured]:
@@ -26,7 +28,9 @@ def measured(row: TrainingRow) -> dict[str, Measured]:
     if (own_way := row.own_way) is not None:
         found["own_way_reward"] = _reward(own_way.curve[0])
         if own_way.measures is not None and 1 in own_way.measures.gaps:
-            found["own_way_gap"] = Measured(own_way.measures.gaps[1], _GAP, "lower")
+            found["own_way_gap"] = Measured(
+                own_way.measures.gaps[1], _GAP, "lower", rounding=_OF_GAP
+            )
         if 1 in own_way.differences:
             found["own_way_difference"] = _reward(own_way.differences[1], of_pair=True)
     return found
@@ -62,4 +66,5 @@ def _of_end(row: TrainingRow, value: Value) -> Measured:
     )
     side: Better = "lower" if of_gap else "higher"
     unit = _GAP if of_gap else _REWARD
-    return Measured(value.interval, unit, side, of_pair=value.group == "by_way")
+    of_pair, rounding = value.group == "by_way", _OF_GAP if of_gap else 0.0
+    return Measured(value.interval, unit, side, of_pair=of_pair, rounding=rounding)

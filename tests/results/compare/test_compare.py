@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -19,8 +20,21 @@ from maxk_lab.results.compare.changes import settings_changed
 from maxk_lab.results.compare.comparison import compare
 from maxk_lab.results.compare.document import Document
 from maxk_lab.results.compare.formats import FORMATS, rendered
+from maxk_lab.studies.gradient.columns import ANATOMY
 from maxk_lab.sweeps.run.bundles.write import write_bundle
+from maxk_lab.sweeps.run.records import RunDirectory
 
+# Its row has the name of one of the other sweep.
+OTHER_PROBLEM = """\
+name: small
+seeds: [0]
+environment: {name: gaussian, reward: slope}
+policy: {mean: 0.5, scale: 0.2}
+weights:
+  groups: 2
+  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+tracking: {wandb: disabled}
+"""
 EVERYTHING = ("--fail-on", "worse", "--fail-on", "changed", "--fail-on", "missing")
 
 
@@ -102,6 +116,40 @@ def test_what_is_surely_too_little_to_matter_is_a_tie(before, after):
     assert verdicts(compare(before.root, run.root, tie=0.0), **centred)["variance"] == "worse"
 
 
+def noisy(record):
+    """The record with every exact number moved by rounding, as on another processor."""
+    metrics = json.loads(json.dumps(record.metrics))
+    if record.cell["study"] == "gradient":
+        largest = max(metrics["units"]["m2"])
+        for values in metrics["units"].values():
+            values[:] = [value + 1e-15 * largest for value in values]
+        for name, values in metrics["measures"].items():
+            if name in ANATOMY:
+                values[:] = [value + 0.1 * metrics["tolerance"] * largest for value in values]
+        for values in metrics["bias"].values():
+            values[:] = [1.7 * one if one < 1e-20 else one * (1 + 1e-15) for one in values]
+    elif record.cell["study"] == "weights":
+        metrics["weights"][0][0] += 1e-15
+        metrics["weight_sum"] += 5e-16
+    return replace(record, metrics=metrics)
+
+
+def test_rounding_is_neither_worse_nor_another_number(tmp_path):
+    grid = "gradient.grid={estimator: maxk, baseline: [centred, group_mean], n: 4, k: 1}"
+    small = ("gradient.complete=true", "gradient.instances=4", "seeds=[0]", "claims=[]", grid)
+    one, other = (measured(tmp_path / name, *small) for name in "ab")
+    for cell in other.ids():
+        other.write(noisy(other.read(cell)))
+    found = compare(one.root, other.root, tie=0.0)
+    told = verdicts(found, study="gradient", baseline="centred")
+    told |= verdicts(found, study="weights")
+    assert {"squared_bias", "variance_cross", "weight_sum", "weight_min"} <= set(told)
+    counts = found.verdicts
+    assert (counts["worse"], counts["better"], counts["differs"]) == (0, 0, 0)
+    assert counts["tie"] > 10
+    assert lab(one.root, other.root, "--fail-on", "worse").exit_code == 0
+
+
 def test_a_claim_that_loses_its_support_is_worse(before, after):
     found = compare(after(times(0.01)).root, before.root)
     (claim,) = found.claims
@@ -110,6 +158,76 @@ def test_a_claim_that_loses_its_support_is_worse(before, after):
     assert found.worse
     text = rendered(Document(found), "terminal")
     assert "WORSE: centring helps: supported -> undecided" in " ".join(text.split())
+
+
+def with_claim(run, name, **changed):
+    """A copy of the run, in the folder beside it, with its claim said otherwise or without it."""
+    other = RunDirectory(shutil.copytree(run.root, run.root.with_name(name)))
+    spec = run.spec()
+    claims = tuple(claim.model_copy(update=changed) for claim in spec.claims if changed)
+    other.write_spec(spec.model_copy(update={"claims": claims}))
+    return other
+
+
+def test_a_claim_that_was_redefined_is_not_judged_by_its_name(after):
+    supported = after(times(0.01))
+    for bound in (0.5, 1000.0):  # loosened, then tightened until it is refuted
+        other = with_claim(supported, f"of_{bound}", at_least=bound)
+        found = compare(supported.root, other.root)
+        (claim,) = found.claims
+        assert claim.redefined == (f"at_least 1.0 -> {bound}",)
+        assert (claim.worse, claim.missing) == (False, True)
+        assert (found.worse, found.missing, found.changed) == (False, True, True)
+        text = " ".join(rendered(Document(found), "terminal").split())
+        assert f"not the same claim: at_least 1.0 -> {bound}" in text
+    refuted = other
+    found = compare(refuted.root, supported.root)
+    assert (found.worse, found.missing, found.changed) == (False, False, True)
+
+
+def test_a_supported_claim_that_is_gone_is_missing(after):
+    supported = after(times(0.01))
+    other = with_claim(supported, "without")
+    found = compare(supported.root, other.root)
+    assert (found.missing, found.worse) == (True, False)
+    assert "MISSING: centring helps: supported -> not in this run" in " ".join(
+        rendered(Document(found), "terminal").split()
+    )
+    assert lab(supported.root, other.root, "--fail-on", "missing").exit_code == 1
+
+
+def test_seeds_of_a_that_b_does_not_plan_are_missing(before, others):
+    fewer = others["one_seed"]
+    found = compare(before.root, fewer.root)
+    told = {one.path: (one.state, one.reason, one.missing) for one in found.absences}
+    assert len(told) == 5
+    assert set(told.values()) == {("gone", "B does not plan seeds 1, 2", True)}
+    assert found.missing
+    back = compare(fewer.root, before.root)
+    assert (back.absences, back.missing, back.changed) == ((), False, True)
+
+
+def test_what_is_new_in_b_is_changed_and_what_has_no_result_in_either_is_not(before, after):
+    def fails(record):
+        if record.cell["study"] == "training":
+            return replace(record, status="failed", metrics=None, error="ValueError: why")
+        return record
+
+    failed = after(fails)
+    mended = compare(failed.root, before.root)
+    assert (mended.missing, mended.changed) == (False, True)
+    again = compare(failed.root, failed.root)
+    assert (again.counts.identical, again.counts.neither, again.changed) == (12, 3, False)
+    done = lab(failed.root, before.root, "--where", "study=training", "--fail-on", "worse")
+    assert done.exit_code == 0
+    assert "nothing could be compared" in done.output
+
+
+def test_rows_of_other_environments_do_not_stand_for_each_other(before, others):
+    found = compare(before.root, others["problem"].root)
+    assert (found.rows, found.verdicts["worse"]) == ((), 0)
+    assert (found.counts.gone, found.counts.new) == (15, 1)
+    assert (found.missing, found.changed) == (True, True)
 
 
 def test_what_failed_or_is_missing_in_b_is_told_and_can_be_asked_for(before, after):
@@ -144,9 +262,11 @@ def others(tmp_path_factory):
             "training.steps=3",
         ),
         "seeds": ("seeds=[0,1,7]",),
+        "one_seed": ("seeds=[0]",),
         "environment": ("environment.arms=5",),
     }
-    return {name: measured(folder / name, *overrides) for name, overrides in settings.items()}
+    found = {name: measured(folder / name, *overrides) for name, overrides in settings.items()}
+    return found | {"problem": measured(folder / "problem", sweep=OTHER_PROBLEM)}
 
 
 def test_changed_settings_are_told_in_words_and_their_rows_are_paired(before, others):
@@ -228,6 +348,7 @@ def test_the_selected_rows_and_measures_alone_are_compared(before, after):
     assert [row.path for row in found.rows] == ["stage0/maxk/none/n4/k2"]
     found = compare(before.root, run.root, measures=["variance"])
     assert (found.tests, set(verdicts(found))) == (1, {"variance"})
+    assert compare(before.root, run.root, measures="variance").tests == 1
 
 
 @pytest.mark.parametrize("format", FORMATS.names())
@@ -277,6 +398,22 @@ def test_a_mistake_is_told_and_exits_with_two(before, asked, said):
     assert said in done.output
 
 
-def test_a_tie_is_a_share(before):
-    with pytest.raises(LabError, match="tie must be a share"):
-        compare(before.root, before.root, tie=2.0)
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"tie": 2.0}, "tie must be a share"),
+        ({"tie": "x"}, "tie must be a share"),
+        ({"level": 1.5}, "level must be a number between 0 and 1"),
+        ({"alpha": 0}, "alpha must be a number between 0 and 1"),
+        ({"alpha": 1e-300}, "alpha must be a number between 0 and 1"),
+        ({"alpha": 2}, "alpha must be a number between 0 and 1"),
+        ({"b": 3}, "a run is its name, folder or bundle, got 3"),
+        ({"results": 3}, "a run is its name, folder or bundle, got 3"),
+        ({"measures": 3}, "measures must be names"),
+        ({"measures": ["variance", 3]}, "measures must be names"),
+        ({"measures": "varianc"}, "did you mean variance"),
+    ],
+)
+def test_a_wrong_argument_is_told(before, wrong, said):
+    with pytest.raises(LabError, match=said):
+        compare(**{"a": before.root, "b": before.root} | wrong)

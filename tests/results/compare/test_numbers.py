@@ -77,7 +77,8 @@ def test_the_interval_of_a_difference_covers_however_the_two_are_tied(tied):
 )
 def test_the_verdict_on_a_difference(low, high, better, said):
     effect = Effect(Interval(0.05, low, high, 0.95))
-    assert verdict(effect, Measured(exactly(-10.0), better=better), tie=0.01) == said
+    a = Measured(exactly(-10.0), better=better)
+    assert verdict(effect, a, a, tie=0.01) == said
 
 
 @pytest.mark.parametrize(
@@ -86,4 +87,26 @@ def test_the_verdict_on_a_difference(low, high, better, said):
 )
 def test_the_verdict_on_a_ratio(low, high, said):
     effect = Effect(Interval(1.0, low, high, 0.95), ratio=True)
-    assert verdict(effect, Measured(exactly(10.0), better="lower"), tie=0.01) == said
+    a = Measured(exactly(10.0), better="lower")
+    assert verdict(effect, a, a, tie=0.01) == said
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (5.3e-31, 8.0e-31, "tie"),
+        (8.0e-31, 5.3e-31, "tie"),
+        (0.0, 9.0e-19, "tie"),
+        (9.0e-19, 1.1e-18, "tie"),
+        (5.3e-31, 1.0e-2, "worse"),
+        (1.0e-2, 5.3e-31, "better"),
+        (1.0e-2, 1.0e-2 + 1e-17, "tie"),
+    ],
+)
+def test_two_errors_of_rounding_are_a_tie_and_are_not_divided(a, b, said):
+    one, other = (
+        Measured(exactly(value), better="lower", as_ratio=True, rounding=1e-18) for value in (a, b)
+    )
+    effect = set_against(one, other, 0.95)
+    assert effect.ratio == (a > 1e-18)
+    assert verdict(effect, one, other, tie=0.0) == said
