@@ -52,7 +52,8 @@ def _git(package: Path) -> dict[str, Any] | None:
     if _run_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None
     commit = _run_git(package, "rev-parse", "HEAD")
-    status = _run_git(package, "status", "--porcelain")
+    # What was measured is no code: a report that is written again changes nothing that measures.
+    status = _run_git(package, "status", "--porcelain", "--", ":(top)", ":(top,exclude)results")
     return {"commit": commit, "dirty": bool(status)} if commit else None
 
 
