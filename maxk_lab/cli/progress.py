@@ -109,6 +109,7 @@ def reused(payload: dict[str, Any]) -> str:
     """Return the sentence about cells that another run had measured."""
     return (
         f"{len(payload['cell_ids'])} of {payload['cells']} cells reused from run {payload['run']}"
+        f"{payload['measured']}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -49,6 +49,7 @@ varies
     """
     from maxk_lab.sweeps.plan.needs import short_of_memory
     from maxk_lab.sweeps.run.progress import statuses
+    from maxk_lab.sweeps.run.reuse.origins import measured_with
     from maxk_lab.sweeps.run.reuse.search import done_elsewhere, names_of
 
     choice = configuration.choice(backend, profile)
@@ -64,7 +65,7 @@ varies
     if cells:
         _print_cells(planned, state)
     _print_skipped(planned)
-    _print_totals(planned, state, elsewhere, directory, jobs)
+    _print_totals(planned, state, elsewhere, directory, jobs, measured_with(found))
     for kind, study in planned.spec.studies.items():
         for sentence in study.advice():
             say(f"{kind}: {sentence}")
@@ -177,6 +178,7 @@ def _print_totals(
     elsewhere: dict[str, str],
     directory: RunDirectory,
     jobs: int,
+    others: Mapping[str, str],
 ) -> None:
     from maxk_lab.sweeps.plan.changes import stale_lines
 
@@ -187,7 +189,8 @@ def _print_totals(
     for line in stale_lines(directory.stale_because(planned)):
         out.print(line)
     for name, count in Counter(elsewhere.values()).items():
-        out.print(f"{count} of the missing cells are done in run {name}, and reused from there")
+        where = f"run {name}{others[name]}"
+        out.print(f"{count} of the missing cells are done in {where}, and reused from there")
     if _count(state, "missing", planned.cells) > len(elsewhere):
         out.print(_effort(planned, state, elsewhere, directory, jobs).sentence())
 

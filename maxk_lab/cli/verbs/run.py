@@ -223,11 +223,13 @@ def _dry_run(
 ) -> None:
     from maxk_lab.sweeps.plan.selection import select
     from maxk_lab.sweeps.run.progress import statuses, to_measure
+    from maxk_lab.sweeps.run.reuse.origins import measured_with
     from maxk_lab.sweeps.run.reuse.search import done_elsewhere, names_of
 
     states = statuses(plan, directory)
     open_ = select(plan, only) & to_measure(states, **measured)
-    found = names_of(done_elsewhere(open_, states, directory, reuse))
+    elsewhere = done_elsewhere(open_, states, directory, reuse)
+    found, others = names_of(elsewhere), measured_with(elsewhere)
     to_do = [cell for cell in plan.cells if cell.id in open_ - found.keys()]
     if json:
         cells = [cell.as_dict() for cell in to_do]
@@ -237,7 +239,7 @@ def _dry_run(
         point = f"{cell.estimator} {cell.baseline} n={cell.n} k={cell.k}"
         tell(f"{cell.id}  {cell.place}  seed {cell.seed}  {point}")
     for name, count in Counter(found.values()).items():
-        say(f"{count} cells would be reused from run {name}")
+        say(f"{count} cells would be reused from run {name}{others[name]}")
     say(f"{len(to_do)} cells would run; nothing was written")
 
 

@@ -20,6 +20,7 @@ from maxk_lab.sweeps.run.leases import Driver, OthersError, registered
 from maxk_lab.sweeps.run.progress import State, checked_statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse.copies import copy_cells
+from maxk_lab.sweeps.run.reuse.origins import measured_with
 from maxk_lab.sweeps.run.reuse.search import done_elsewhere
 from maxk_lab.sweeps.run.shards.telling import PackingTeller
 from maxk_lab.sweeps.run.tasks import Work, forget, kept_for, tasks_of
@@ -100,6 +101,7 @@ def execute(
         if force:
             with driver.alone("--force", patient=True):
                 forget(run, to_do, keep={*(cell.id for cell in plan.cells), *run.ids()} - to_do)
+        others = measured_with(elsewhere)
         copied = copy_cells(plan, elsewhere, run, driver, before)
         to_do |= elsewhere.keys() - copied.keys()
         stale = tuple(run.stale(plan))
@@ -117,7 +119,7 @@ def execute(
         )
         for name in dict.fromkeys(copied.values()):
             ids = [c for c in _in_order(plan, copied) if copied[c] == name]
-            tell("reused", run=name, cell_ids=ids, cells=len(states))
+            tell("reused", run=name, cell_ids=ids, cells=len(states), measured=others[name])
         if stale:
             tell("stale", cell_ids=list(stale), because=run.stale_because(plan))
         if run.problems:

@@ -27,7 +27,8 @@ def to_do(lab: Lab, *options: str) -> int:
 
 def test_plan_tells_what_a_run_reuses(write_run: WriteRun, lab: Lab) -> None:
     write_run("old", missing=3)
-    assert "5 of the missing cells are done in run old" in lab("plan", *NEW).stdout
+    told = " ".join(lab("plan", *NEW).stdout.split())
+    assert "5 of the missing cells are done in run old (measured with commit 0000000; " in told
     view = json.loads(lab("plan", *NEW, "--json").stdout)
     assert (len(view["reusable"]), view["counts"]["missing"]) == (5, 8)
     without = lab("plan", *NEW, "--no-reuse")
@@ -46,7 +47,8 @@ def test_a_dry_run_counts_what_is_left(write_run: WriteRun, lab: Lab) -> None:
     assert to_do(lab) == 3
     assert to_do(lab, "--no-reuse") == 8
     assert to_do(lab, "--force") == 8
-    assert "5 cells would be reused from run old" in lab("run", *NEW, "--dry-run").stderr
+    told = " ".join(lab("run", *NEW, "--dry-run").stderr.split())
+    assert "5 cells would be reused from run old (measured with commit 0000000; " in told
 
 
 def test_what_failed_here_is_measured_again_and_not_replaced(write_run: WriteRun, lab: Lab) -> None:
@@ -62,8 +64,8 @@ def test_run_says_what_it_has_reused(write_run: WriteRun, lab: Lab) -> None:
     ended = lab("run", *NEW, "--jobs", "1")
     assert ended.exit_code == 0, ended.output
     assert "new: 0 measured, " in ended.stderr
-    assert "8 of 8 cells reused from run older" in ended.stderr or (
-        "3 of 8 cells reused from run old" in ended.stderr
+    assert "8 of 8 cells reused from run older (measured with commit 0000000; " in ended.stderr or (
+        "3 of 8 cells reused from run old (measured with" in ended.stderr
         and "5 reused from run older" in ended.stderr
     )
     cell = json.loads(lab("run", *NEW, "--json").stdout)["reused"][0]
