@@ -13,8 +13,9 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.studies.gradient.plan import RECORD_VERSION
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, content_hash, without_paths
 
-# The names of all that it ever keeps.
-SHAPES = ("pool-*.npz", "policy-*.pt")
+# The names of what is of no use once no unit of the plan can use it. Policies are not among them:
+# those that a training has kept have names of the same shape, and cost hours.
+SHAPES = (f"pool-{'[0-9a-f]' * 16}.npz",)
 
 
 def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -5,6 +5,7 @@ Done cells of the run's spec are never touched, nor what a bundle takes along of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -138,7 +139,7 @@ class Patterns:
     def __init__(self, patterns: Iterable[str]) -> None:
         self._by_beginning: dict[str, set[str]] = {}
         for pattern in patterns:
-            self._by_beginning.setdefault(pattern.partition("*")[0], set()).add(pattern)
+            self._by_beginning.setdefault(re.split(r"[*?[]", pattern)[0], set()).add(pattern)
         self._lengths = sorted({len(one) for one in self._by_beginning})
 
     def __contains__(self, name: str) -> bool:
