@@ -82,7 +82,8 @@ class Summary:
     that the sweep file declares. `counts` has the states of the planned cells; those that are
     `failed`, `missing` or `damaged` have no result. `stale` are records that the plan does not use,
     of its cells or of others, `because` has the reasons, and `problems` say where the damaged ones
-    are and what is wrong.
+    are and what is wrong. `stamp` is that of the run before its records were read, empty without
+    one.
     """
 
     header: Header
@@ -98,6 +99,7 @@ class Summary:
     problems: tuple[str, ...] = ()
     level: float = 0.95
     alpha: float = 0.05
+    stamp: str = field(default="", repr=False, compare=False)
 
     @property
     def refuted(self) -> bool:

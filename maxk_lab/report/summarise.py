@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +27,16 @@ def summarise(
 ) -> Summary:
     """The summary of a run directory: its plan, which is made unless given, against its records."""
     from maxk_lab.sweeps.plan.plan import make_plan
+    from maxk_lab.sweeps.upkeep.made_of import stamp_of
 
+    stamp = stamp_of(run)
     plan = plan or make_plan(run.spec())
     spec = plan.spec
     # Reading the records is what finds the damaged ones, of other cells, too.
     records, stale = run.records(plan), run.stale(plan)
     if stale:
         collections.deque(run.all_outlines(), maxlen=0)
-    return summarise_records(
+    summary = summarise_records(
         [cell.as_dict() for cell in plan.cells],
         records,
         name=run.title(spec),
@@ -47,6 +50,7 @@ def summarise(
         level=level,
         alpha=alpha,
     )
+    return replace(summary, stamp=stamp)
 
 
 def summarise_records(

@@ -10,6 +10,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.catalogue import CATALOGUE
+from maxk_lab.report.formats.last import note_files
 from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report
@@ -69,6 +70,7 @@ def write_report(
     texts = {out / files[format]: rendered(report, format) for format in chosen}
     for path, text in texts.items():
         write_atomically(path, text.encode())
+    note_files(out, [*texts, *drawn], summary.stamp)
     return [*texts, *drawn]
 
 
@@ -83,5 +85,7 @@ def write_figures(run: RunDirectory, plan: Plan | None = None) -> list[Path]:
 
     One that cannot be drawn is left out: nothing is sent in vain for it, and a report tells why.
     """
-    out = run.report_path / "figures"
-    return figures(summarise(run, plan), out, failed=lambda line: None)
+    summary = summarise(run, plan)
+    drawn = figures(summary, run.report_path / "figures", failed=lambda line: None)
+    note_files(run.report_path, drawn, summary.stamp)
+    return drawn

@@ -1,67 +1,118 @@
-"""The last report that was written into the folder of a run: its files, its verdicts, its age."""
+"""The last report that was written into the folder of a run: its files, and what they were made of.
+
+The times of files say nothing: a copy has new ones, and who draws a figure anew writes no verdict.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pydantic_core import from_json
 
-from maxk_lab.files import read_regular
+from maxk_lab.errors import LabError, RefusedError
+from maxk_lab.files import hash_of, read_regular, write_atomically
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.upkeep.made_of import content_of, is_of, stamp_of
 
+# The list of the files that reports have written beside it.
+FILE = ".made_of.json"
 # A report of more bytes is not read.
 _MOST_BYTES = 64 * 2**20
-_FIGURES = ("*.png", "*.svg")
+_FIGURE = re.compile(r"figures/[^/\\]+\.(png|svg)")
 
 
-def report_files(run: RunDirectory) -> list[Path]:
-    """Return the files that reports write into the folder of a run, as far as they are there.
+@dataclass(frozen=True)
+class _Written:
+    """A file as it was written, and the stamp and content of the run that it was made of."""
 
-    What somebody else keeps in that folder is not among them.
+    sha256: str
+    stamp: str
+    content: str
+
+
+def note_files(folder: Path, files: Iterable[Path], stamp: str) -> None:
+    """Keep which files were made of a run with this stamp, if `folder` is that of its report.
+
+    Where the run has changed since, or is another one, they are nobody's: they are never removed.
     """
-    return [path for path in _known(run) if path.is_file() and not path.is_symlink()]
+    run = RunDirectory(folder.absolute().parent)
+    if folder.absolute() != run.report_path or not run.spec_path.is_file():
+        return
+    # The report is there, also where its list cannot be written or the run has been damaged.
+    with suppress(LabError, RefusedError, OSError, ValueError):
+        if stamp != stamp_of(run):
+            return
+        content = content_of(run)
+        told = {
+            path.relative_to(folder).as_posix(): _Written(hash_of(path), stamp, content)
+            for path in files
+        }
+        text = json.dumps({name: asdict(one) for name, one in {**_noted(run), **told}.items()})
+        write_atomically(folder / FILE, text.encode())
 
 
-def is_outdated(run: RunDirectory) -> bool:
-    """Return whether records or the spec of a run have changed since its report was written."""
-    written = [_modified(path) for path in report_files(run)]
-    # A record is put in place by a rename, which changes the folder.
-    made_of = map(_modified, (run.cells_path, run.spec_path))
-    return bool(written) and max(written) < max(made_of)
+def outdated_files(run: RunDirectory) -> list[Path]:
+    """Return the files of reports in the folder of a run that are of other records or settings.
+
+    Only what a report has written is among them, and only as long as nobody has changed it; the
+    list of these files is when it lists no other that is there.
+    """
+    there = {name: one for name, one in _noted(run).items() if _is_there(run, name, one)}
+    current = {made_of: is_of(run, *made_of) for made_of in {_made_of(e) for e in there.values()}}
+    found = [run.report_path / name for name, one in there.items() if not current[_made_of(one)]]
+    return sorted(
+        [*found, run.report_path / FILE] if found and not any(current.values()) else found
+    )
 
 
 def last_verdicts(run: RunDirectory) -> Counter[str] | None:
     """Return how many claims have which verdict in the last report of a run.
 
-    None where there is no report that is as new as the records: nothing is judged here.
+    None where there is no report of just these records and this sweep: nothing is judged here.
     """
-    path = run.report_path / (CATALOGUE.get("json").file or "")
-    if run.report_path.is_symlink() or is_outdated(run):
+    name = CATALOGUE.get("json").file or ""
+    written = _noted(run).get(name)
+    if written is None or not _is_there(run, name, written):
+        return None
+    if not is_of(run, written.stamp, written.content):
         return None
     try:
-        claims = from_json(read_regular(path, _MOST_BYTES))["claims"]
+        claims = from_json(read_regular(run.report_path / name, _MOST_BYTES))["claims"]
         return Counter(str(claim["verdict"]) for claim in claims)
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
-def _known(run: RunDirectory) -> Iterator[Path]:
-    folder = run.report_path
-    if folder.is_symlink():
-        return
-    for row in CATALOGUE:
-        if row.file is not None:
-            yield folder / row.file
-    figures = folder / "figures"
-    for pattern in () if figures.is_symlink() else _FIGURES:
-        yield from sorted(figures.glob(pattern))
-
-
-def _modified(path: Path) -> float:
+def _noted(run: RunDirectory) -> Mapping[str, _Written]:
+    """Return the files that reports have written, by their names; none through a link."""
+    if run.report_path.is_symlink():
+        return {}
     try:
-        return path.lstat().st_mtime
-    except OSError:
-        return 0.0
+        content = from_json(read_regular(run.report_path / FILE, _MOST_BYTES))
+        found = {str(name): _Written(**one) for name, one in content.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+    texts = {row.file for row in CATALOGUE}
+    return {name: one for name, one in found.items() if name in texts or _FIGURE.fullmatch(name)}
+
+
+def _made_of(written: _Written) -> tuple[str, str]:
+    return written.stamp, written.content
+
+
+def _is_there(run: RunDirectory, name: str, written: _Written) -> bool:
+    """Return whether a file is as it was written."""
+    path = run.report_path / name
+    if path.is_symlink() or path.parent.is_symlink():
+        return False
+    try:
+        return hash_of(path) == written.sha256
+    except (OSError, ValueError):
+        return False

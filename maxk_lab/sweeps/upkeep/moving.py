@@ -74,9 +74,14 @@ def rename(run: RunDirectory, name: str) -> Path:
     return there
 
 
+def leftovers(results: Path) -> list[Path]:
+    """Return what a killed `remove` has left in the folder of results."""
+    return [path for path in Path(results).glob(f"{_REMOVED}*") if not path.is_symlink()]
+
+
 def remove_leftovers(results: Path) -> list[Path]:
-    """Remove what a killed `remove` has left in the folder of results, and return its paths."""
-    found = [path for path in Path(results).glob(f"{_REMOVED}*") if not path.is_symlink()]
+    """Remove the `leftovers`, and return their paths."""
+    found = leftovers(results)
     for path in found:
         shutil.rmtree(path, ignore_errors=True)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,9 @@ from written_runs import WriteRun
 
 from maxk_lab.cli import app
 from maxk_lab.cli.verbs.upkeep import asking
+from maxk_lab.report.summarise import summarise
+from maxk_lab.report.view.view import View
+from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -36,10 +38,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def outdated(write_run: WriteRun) -> RunDirectory:
     """A run with four stale records, and a report that is older than its records."""
     run, _ = write_run()
-    run.report_path.mkdir()
-    for name in ("report.md", "report.json", "notes.txt"):
-        (run.report_path / name).write_text("{}")
-        os.utime(run.report_path / name, (1, 1))
+    folder = run.report_path
+    write_report(summarise(run), folder, ["markdown", "json"], view=View(sort="variance"))
+    (folder / "notes.txt").write_text("mine")
     run.write_spec(load_spec("sweep.yaml", ["seeds=[0]"]))
     return run
 
@@ -88,7 +89,7 @@ def test_rename_says_how_to_go_on(write_run: WriteRun, lab: Lab) -> None:
 def test_prune_says_what_would_go(outdated: RunDirectory, lab: Lab) -> None:
     told = lab("prune", "--dry-run")
     assert "small: 4 stale records (" in told.stdout
-    assert "2 files of an old report (4 bytes)" in told.stdout
+    assert "3 files of an old report (" in told.stdout
     assert "nothing was removed" in told.stderr
     (view,) = json.loads(lab("prune", "--dry-run", "--json").stdout)
     assert len(view["stale"]) == 4
@@ -111,3 +112,22 @@ def test_prune_passes_over_what_it_cannot_judge(outdated: RunDirectory, lab: Lab
     assert "odd stays as it is" in told.stderr
     assert len(outdated.ids()) == 4
     assert lab("prune", "odd", "--yes").exit_code == 2
+
+
+def test_what_a_killed_rm_has_left_is_told_and_counted(write_run: WriteRun, lab: Lab) -> None:
+    run, _ = write_run()
+    (left := run.root.with_name(".removed-old-1")).mkdir()
+    (left / "pool.npz").write_bytes(b"0" * 1000)
+    looked = lab("prune", "--dry-run")
+    assert "1.0 kB are left of an rm that was stopped" in looked.stderr
+    assert "1.0 kB in 0 runs; nothing was removed" in looked.stderr
+    assert left.is_dir()
+    assert "1.0 kB removed" in lab("prune", "--yes").stderr
+    assert not left.exists()
+
+
+def test_a_run_whose_new_name_has_a_dot_is_no_bundle(write_run: WriteRun, lab: Lab) -> None:
+    write_run("v1.1")
+    assert "change name in its sweep file to v1.2" in lab("rename", "v1.1", "v1.2").stderr
+    assert lab("bundle", "v1.2", "--out", "results/v1.zip").exit_code == 0
+    assert "change name" not in lab("rename", "v1.zip", "v2.zip").stderr

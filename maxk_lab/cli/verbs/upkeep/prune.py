@@ -30,7 +30,7 @@ def prune(
     json: options.Json = False,
 ) -> None:
     """Remove what runs need no more: stale records, the cache of what is finished, reports that \
-are older than the records.
+are of other records.
 
     Done and failed cells of a run's own sweep stay, and what is damaged (maxk-lab fsck); of the \
 cache stay trained policies, held-out instances and their optima, and all that unfinished cells \
@@ -42,7 +42,8 @@ anew.
     [bold]maxk-lab prune tsp_sweep[/bold]
     """
     from maxk_lab.sweeps.upkeep import pruning
-    from maxk_lab.sweeps.upkeep.moving import remove_leftovers
+    from maxk_lab.sweeps.upkeep.moving import leftovers, remove_leftovers
+    from maxk_lab.sweeps.upkeep.overview import size_of
 
     found = dict(_looked(_chosen(runs, results), named=bool(runs)))
     if json and (dry_run or yes):
@@ -50,14 +51,16 @@ anew.
     else:
         for run, one in found.items():
             _tell(run, one)
-    total = counted_size(sum(one.size for one in found.values()))
+    freed = sum(map(size_of, leftovers(results)))
+    if freed:
+        say(f"{counted_size(freed)} are left of an rm that was stopped")
+    total = counted_size(freed + sum(one.size for one in found.values()))
     if dry_run:
         say(f"{total} in {len(found)} runs; nothing was removed")
         return
     if found:
         confirm(f"Remove {total}?", yes=yes)
     remove_leftovers(results)
-    freed = 0
     for run in found:
         try:
             freed += pruning.prune(run, _old_report(run)).size
@@ -96,9 +99,9 @@ def _looked(runs: list[RunDirectory], *, named: bool) -> list[tuple[RunDirectory
 
 
 def _old_report(run: RunDirectory) -> list[Path]:
-    from maxk_lab.report.formats.last import is_outdated, report_files
+    from maxk_lab.report.formats.last import outdated_files
 
-    return report_files(run) if is_outdated(run) else []
+    return outdated_files(run)
 
 
 def _parts(one: Prunable) -> dict[str, tuple[int, int]]:

@@ -27,6 +27,7 @@ one has done.
     from maxk_lab.sweeps.upkeep.moving import rename as move
 
     found = own_run(run, results)
+    bundled = found.root.is_file()
     tell(f"{found.root} is now {move(found, name)}")
-    if not found.root.suffix:
+    if not bundled:
         say(f"To go on with it: change name in its sweep file to {name}")
