@@ -23,6 +23,12 @@ class NoModuleError(MistakeError):
     """A module that is nowhere on the path."""
 
 
+def is_function_path(text: str) -> bool:
+    """Whether a text has the form of the path of a function, `package.module:name`."""
+    module, _, name = text.partition(":")
+    return all(part.isidentifier() for part in (*module.split("."), name))
+
+
 def no_function(path: str) -> str | None:
     """`the class X` or the like, where `package.module:name` names plainly no function.
 
@@ -31,7 +37,7 @@ def no_function(path: str) -> str | None:
     there is no such module or nothing of this name in it, and for one whose source has an error.
     """
     module, _, name = path.partition(":")
-    if not all(part.isidentifier() for part in (*module.split("."), name)):
+    if not is_function_path(path):
         raise LabError("it is no path of the form package.module:name")
     if module == "__main__":
         raise LabError(

@@ -6,12 +6,12 @@ is not the lab's own, the hash of what is there, and the id of a cell holds thos
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.lookup import is_function_path
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.installed import name_and_version
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.spec.schema import SweepSpec
     from maxk_lab.sweeps.spec.variation import Variant
 
-# A function by its path, as in `mine.rewards:short`.
-_FUNCTION = re.compile(r"([A-Za-z_][\w.]*):\w+")
 # The axes of a grid whose values are rows of a catalogue.
 _AXES: Mapping[str, Catalogue[Any]] = {"estimator": ESTIMATORS, "baseline": BASELINES}
 
@@ -98,7 +96,7 @@ def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[s
 def function_paths(told: Any) -> Iterator[str]:
     """Yield every text in what a worker is told that may be the path of a function."""
     if isinstance(told, str):
-        if _FUNCTION.fullmatch(told):
+        if is_function_path(told):
             yield told
     elif isinstance(told, Mapping):
         for one in told.values():
@@ -152,7 +150,7 @@ def _resolved(names: _Names, known: Content) -> dict[str, Mapping[str, str]]:
             continue
         if catalogue is not None:
             there = _of_row(catalogue, name)
-        elif _FUNCTION.fullmatch(name):
+        elif is_function_path(name):
             there = _of_source([name.partition(":")[0]])
         else:
             there = {"sha256": folder_hash(name)}

@@ -15,6 +15,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.changes import ELSE, changed_since, changes, stale_lines
 from maxk_lab.sweeps.plan.content import check_content
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.sources import source_hash
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 
 Write = Callable[[str], str]
@@ -274,3 +275,84 @@ def test_folders_without_an_init_are_followed(project: Path) -> None:
     (project / "other" / "words.py").write_text("A = 2\n")
     assert not ids(planned(texts[0])) & now
     assert not ids(planned(texts[1])) & before[1]
+
+
+@pytest.mark.parametrize(
+    ("imports", "counted"),
+    [
+        ("from lib.h import x", "lib/h.py"),
+        ("from lib import h", "lib/h.py"),
+        ("from lib.sub import h", "lib/sub/h.py"),
+        ("from lib.h import x\nimport other", "other.py"),
+        ("from lib import h", "beyond.py"),  # which lib/h.py imports
+        ("try:\n    from . import other\nexcept ImportError:\n    import other", "other.py"),
+        ("from p import *", "p/h.py"),
+        ("from p import *", "p/q/__init__.py"),
+        ("import p.stars", "p/h.py"),  # by `from . import *`
+        ("import importlib\nh = importlib.import_module('lib.h')", "lib/h.py"),
+        (
+            "from importlib import import_module\nfor n in 'a', 'other': import_module(n)",
+            "other.py",
+        ),
+        ("h = __import__('other')", "other.py"),
+    ],
+)
+def test_imports_are_seen_however_they_are_written(
+    project: Path, imports: str, counted: str
+) -> None:
+    files = {
+        "lib/h.py": "import beyond\nx = 0\n",
+        "lib/sub/h.py": "",
+        "beyond.py": "",
+        "other.py": "",
+        "p/__init__.py": "__all__ = ['h', 'q']\n",
+        "p/stars.py": "from . import *\n",
+        "p/h.py": "",
+        "p/q/__init__.py": "",
+    }
+    for name, code in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(code)
+    (project / "own_rewards.py").write_text(f"{imports}\n\ndef short(): ...\n")
+    before = source_hash(["own_rewards"])
+    with (project / counted).open("a") as file:
+        file.write("changed = 1\n")
+    assert source_hash(["own_rewards"]) != before
+
+
+def test_a_module_in_a_folder_without_an_init_imports_what_is_beside_it(project: Path) -> None:
+    (project / "p").mkdir()
+    (project / "p" / "rw.py").write_text("from . import h\nimport helper\n\ndef short(): ...\n")
+    (project / "p" / "h.py").write_text("")
+    found = {source_hash(["p.rw"])}
+    for name in ("p/h.py", "helper.py"):
+        (project / name).write_text("changed = 1\n")
+        found.add(source_hash(["p.rw"]))
+    assert len(found) == 3
+
+
+def test_a_package_beside_it_makes_no_module_of_ones_own_an_installed_one(project: Path) -> None:
+    about = project / "others-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: others\nVersion: 1.0\n")
+    (about / "RECORD").write_text("others/__init__.py,,\nothers-1.0.dist-info/RECORD,,\n")
+    (project / "others").mkdir()
+    (project / "others" / "__init__.py").write_text("import helper\n")
+    (project / "own_rewards.py").write_text(f"import others\n{REWARD}")
+    mine, installed = source_hash(["own_rewards"]), source_hash(["others"])
+    (project / "helper.py").write_text("def zero():\n    return 1.0\n")
+    assert source_hash(["own_rewards"]) != mine
+    assert source_hash(["others"]) == installed
+    mine = source_hash(["own_rewards"])
+    (project / "others" / "__init__.py").write_text("")
+    assert source_hash(["own_rewards"]) == mine
+
+
+def test_a_function_may_have_a_name_of_any_letters(project: Path) -> None:
+    (project / "überlohn.py").write_text(REWARD)
+    text = SWEEP % ('überlohn:short"', "centred")
+    text = text.replace("[überlohn:short", '["überlohn:short')
+    before = planned(text)
+    assert set(before.spec.content) == {"überlohn:short"}
+    (project / "helper.py").write_text("def zero():\n    return 1.0\n")
+    assert not ids(planned(text)) & ids(before)

@@ -219,6 +219,8 @@ class _Measuring:
             if isinstance(result, BaseException):
                 self._write(cell_id, error=_told(result))
             else:
+                # Code that was edited meanwhile may be what has measured it.
+                check_content(self._open[cell_id]["study"], self._task.unit, [self._open[cell_id]])
                 self._write(cell_id, metrics=result)
             if self._open and leaving():
                 raise Leaving
