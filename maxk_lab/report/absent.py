@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from maxk_lab.report.model import Failure, Summary
 from maxk_lab.report.naming import listed
@@ -16,7 +16,7 @@ _NAMED = 5
 
 
 def standing_lines(summary: Summary) -> list[str]:
-    """Return the first lines: how many cells have a result, what is damaged, and what it costs."""
+    """Return the first lines: what has a result, what changed or is damaged, what it costs."""
     counts = summary.counts
     said = str(counts)
     if counts.planned and counts.failed == counts.planned:
@@ -24,6 +24,8 @@ def standing_lines(summary: Summary) -> list[str]:
     elif counts.planned and not counts.done:
         said = f"nothing is measured yet: {said}"
     lines = [f"{said[0].upper()}{said[1:]}."]
+    if summary.changed:
+        lines.append(f"CHANGED SINCE: {changed_line(summary.changed)}.")
     if summary.problems:
         number = len(summary.problems)
         found = f"{number} records, the first: " if number > 1 else ""
@@ -34,6 +36,12 @@ def standing_lines(summary: Summary) -> list[str]:
         names = listed(summary.unjudged, _NAMED)
         lines.append(f"Claims that cannot be judged for want of cells: {names}.")
     return lines
+
+
+def changed_line(changed: Sequence[str]) -> str:
+    """Return the sentence about what is no more as it was measured."""
+    what = listed(changed, _NAMED)
+    return f"{what} since it was measured: the numbers are of what was there then"
 
 
 def absent_lines(summary: Summary) -> list[str]:

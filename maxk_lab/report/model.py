@@ -82,8 +82,8 @@ class Summary:
     that the sweep file declares. `counts` has the states of the planned cells; those that are
     `failed`, `missing` or `damaged` have no result. `stale` are records that the plan does not use,
     of its cells or of others, `because` has the reasons, and `problems` say where the damaged ones
-    are and what is wrong. `stamp` is that of the run before its records were read, empty without
-    one.
+    are and what is wrong. `changed` has what is no more as it was measured, such as a function.
+    `stamp` is that of the run before its records were read, empty without one.
     """
 
     header: Header
@@ -97,6 +97,7 @@ class Summary:
     stale: tuple[str, ...] = ()
     because: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     level: float = 0.95
     alpha: float = 0.05
     stamp: str = field(default="", repr=False, compare=False)

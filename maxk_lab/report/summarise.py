@@ -26,6 +26,7 @@ def summarise(
     run: RunDirectory, plan: Plan | None = None, *, level: float = 0.95, alpha: float = 0.05
 ) -> Summary:
     """The summary of a run directory: its plan, which is made unless given, against its records."""
+    from maxk_lab.sweeps.plan.changes import changed_since
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.upkeep.made_of import stamp_of
 
@@ -47,6 +48,7 @@ def summarise(
         because=run.stale_because(plan) if stale else {},
         damaged=run.damaged,
         lost=run.cells.problems,
+        changed=changed_since(spec),
         level=level,
         alpha=alpha,
     )
@@ -65,13 +67,15 @@ def summarise_records(
     because: Mapping[str, str] = MappingProxyType({}),
     damaged: Mapping[str, str] = MappingProxyType({}),
     lost: Sequence[str] = (),
+    changed: Sequence[str] = (),
     level: float = 0.95,
     alpha: float = 0.05,
 ) -> Summary:
     """The summary of planned cells and their records; see `summarise`.
 
     `because` says of stale records what has changed, `damaged` of the cells whose record is damaged
-    what is wrong with it, `lost` the same of files with the records of many.
+    what is wrong with it, `lost` the same of files with the records of many, `changed` what is no
+    more as it was measured.
     """
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
@@ -106,6 +110,7 @@ def summarise_records(
         stale=tuple(stale),
         because=dict(because),
         problems=(*lost, *damaged.values()),
+        changed=tuple(changed),
         level=level,
         alpha=alpha,
     )

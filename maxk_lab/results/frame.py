@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from maxk_lab.errors import MistakeError, shown
+from maxk_lab.errors import MistakeError, shown, warn
+from maxk_lab.report.absent import changed_line
 from maxk_lab.report.model import Summary
 from maxk_lab.report.parts import RowsPart
 from maxk_lab.report.rows import Measured
 from maxk_lab.results.reading import ReadRun, Run, axes, check_share, find, names_of, numbers
 from maxk_lab.statistics.intervals import undefined
+from maxk_lab.sweeps.plan.changes import changed_since
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ def load(
 
     A cell without a result is one line with its `status` (failed, missing, stale or damaged) and no
     measure; over seeds it is a row that is incomplete. With `failed=False` these are left out.
-    Raises `LabError` where there is no such run.
+    Warns of code and models that are no more as they were measured. Raises `LabError` where there
+    is no such run.
 
         frame = load("tsp_sweep", over="seeds").query("measure == 'variance' and k == 8")
         frame.pivot_table("value", index="n", columns="baseline")
@@ -61,6 +64,8 @@ def load(
     names = names_of(asked, found := [find(one, results) for one in asked])
     for name, directory in zip(names, found, strict=True):
         read = ReadRun(directory)
+        if changed := changed_since(read.plan.spec):
+            warn(f"{name}: {changed_line(changed)}")
         told = _of_cells(read, level) if over == "cells" else _of_rows(read.summary(level))
         first = {"run": name} if several else {}
         lines += (first | line for line in told if failed or "measure" in line)

@@ -58,7 +58,7 @@ def test_every_format_is_a_row_with_a_function_and_its_own_file() -> None:
 
 def test_a_line_of_csv_holds_what_a_reader_gets_back() -> None:
     class Told:
-        summary = SimpleNamespace(problems=())
+        summary = SimpleNamespace(problems=(), changed=())
         sections = (
             Section("one", records=({"a": 1, "b": 0.1, "cells": {0: "x", 1: "y"}, "list": [1]},)),
             Section("two", records=({"b": float("nan"), "c": 'say "a, b"', "d": None},)),

@@ -160,3 +160,17 @@ def test_a_damaged_record_of_a_cell_that_is_not_planned_is_told(small, tmp_path)
     assert not summary.sound
     assert summary.stale == ()
     assert "its checksum does not fit" in first_lines(render(summary, "terminal", width=300))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_no_more_as_it_was_measured_is_in_the_first_lines(lab, cells, format):
+    changed = ["code of my_rewards:f changed"]
+    summary = summarise_records(cells, map(lab.record, cells), name="it", changed=changed)
+    text = render(summary, format, width=300)
+    if format in TEXTS:
+        told = text.replace("\\_", "_")
+        assert "CHANGED SINCE: code of my_rewards:f changed since it was" in first_lines(told)
+    elif format == "json":
+        assert json.loads(text)["changed_since"] == changed
+    else:
+        assert {line["changed_since"] for line in csv.DictReader(io.StringIO(text))} == {*changed}

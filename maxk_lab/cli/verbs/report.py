@@ -66,10 +66,10 @@ def report(
     [bold]maxk-lab report tsp_sweep --where k=8,n=16 --sort variance[/bold]       a part of it
     [bold]maxk-lab report tsp_sweep --columns baseline,n,k,variance[/bold]
     """
+    from maxk_lab.report.absent import changed_line
     from maxk_lab.report.formats.render import render
     from maxk_lab.report.summarise import summarise
     from maxk_lab.report.view.asked import asked_view
-    from maxk_lab.sweeps.plan.changes import changed_since
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.find import find_run
 
@@ -96,10 +96,9 @@ def report(
             for directory in directories:
                 words = ["report", str(directory.root), "--out", str(directory.report_path)]
                 say(f"As files, with figures: maxk-lab {shlex.join(words)}")
-    for plan in plans:
-        for sentence in changed_since(plan.spec):
-            warn(f"{sentence} since {plan.spec.name} ran: the report is of what was there then")
     for directory, summary in zip(directories, summaries, strict=True):
+        if summary.changed:
+            warn(f"{summary.header.name}: {changed_line(summary.changed)}")
         if summary.problems:
             warn(
                 f"{len(summary.problems)} damaged records are not used; "

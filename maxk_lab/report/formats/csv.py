@@ -22,7 +22,10 @@ def csv(report: Report) -> str:
     not have is empty.
     """
     return csv_of(
-        {"section": section.name} | _flat(record) | _damaged(record, report.summary)
+        {"section": section.name}
+        | _flat(record)
+        | _damaged(record, report.summary)
+        | _changed(report.summary)
         for section in report.sections
         for record in section.records
     )
@@ -43,6 +46,11 @@ def _damaged(record: Mapping[str, Any], summary: Summary) -> dict[str, str]:
     return {
         "damaged": " ".join(set(record.get("cells", {}).values()).intersection(summary.damaged))
     }
+
+
+def _changed(summary: Summary) -> dict[str, str]:
+    """What is no more as it was measured; nothing where all is."""
+    return {"changed_since": safe_text("; ".join(summary.changed))} if summary.changed else {}
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:

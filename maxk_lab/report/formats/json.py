@@ -32,4 +32,5 @@ def _mapping(report: Report) -> dict[str, Any]:
         "stale": summary.stale,
         "stale_because": dict(summary.because),
         "problems": summary.problems,
+        **({"changed_since": summary.changed} if summary.changed else {}),
     }

@@ -52,7 +52,7 @@ def changed_since(spec: SweepSpec) -> list[str]:
     """
     try:
         now = content_of(spec) if spec.content else {}
-    except LabError:
+    except (LabError, OSError):
         return []
     folders = model_folders(spec)
     told = (

@@ -148,14 +148,20 @@ class _Finder(ModuleFinder):
             for text in _texts(co.co_consts):
                 name = text.lstrip(".")
                 if all(part.isidentifier() for part in name.split(".")):
-                    self._safe_import_hook(name, m, None, level=len(text) - len(name))
+                    self._follow(name, m, level=len(text) - len(name))
+
+    def _follow(self, name: str, caller: Module | None = None, level: int = 0) -> None:
+        try:
+            self.import_hook(name, caller, level=level)
+        except (ImportError, SyntaxError):
+            self.badmodules.setdefault(name, {})
 
     def _follow_all(self, package: str) -> None:
         """Follow all modules in a package, of which `__all__` may name any."""
         for folder in getattr(self.modules.get(package), "__path__", None) or ():
             for path in sorted(Path(folder).iterdir()):
                 if path.suffix == ".py" or (path / "__init__.py").is_file():
-                    self._safe_import_hook(f"{package}.{path.stem}", None, None, level=0)
+                    self._follow(f"{package}.{path.stem}")
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:

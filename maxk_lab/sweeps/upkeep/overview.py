@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from maxk_lab.errors import LabError
+from maxk_lab.sweeps.plan.changes import changed_since
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.find import last_change
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -21,8 +22,9 @@ class Overview:
     Of the `planned` cells each is `done`, `failed`, `missing`, or has a record that is of no use.
     `stale` counts the records that the plan does not use, of its own cells or of others, `damaged`
     all damaged ones. Where it is not known what is planned, `planned` and `missing` are None.
-    `changed` is in seconds since 1970, `size` in bytes; `claims` says how many the sweep makes, and
-    `wrong` what cannot be told.
+    `changed` is in seconds since 1970, `size` in bytes; `claims` says how many the sweep makes,
+    `changed_since` what is no more as it was measured, such as a function of the user's own, with
+    which the cells would not be done, and `wrong` what cannot be told.
     """
 
     name: str
@@ -37,17 +39,20 @@ class Overview:
     damaged: int = 0
     size: int = 0
     claims: int = 0
+    changed_since: tuple[str, ...] = ()
     wrong: str = ""
 
 
 def overview(run: RunDirectory) -> Overview:
     """Return the overview of a run, also of one that is damaged."""
     description, planned, claims = "", None, 0
+    changed: list[str] = []
     wrong: list[str] = []
     try:
         spec = run.spec()
         description, claims = spec.description, len(spec.claims)
         planned = {cell.id for cell in make_plan(spec).cells}
+        changed = changed_since(spec)
     except LabError as error:
         wrong.append(str(error).splitlines()[0])
     try:
@@ -71,6 +76,7 @@ def overview(run: RunDirectory) -> Overview:
         damaged=every["damaged"],
         size=size_of(run.root),
         claims=claims,
+        changed_since=tuple(changed),
         wrong="; ".join(wrong),
     )
 

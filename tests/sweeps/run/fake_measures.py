@@ -35,6 +35,14 @@ def quick(unit: dict[str, Any], cells: Cells, *, event: Callable[..., None], **_
         yield cell["id"], _metrics(cell)
 
 
+def edited(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+    """Somebody edits a module of the user's own while the second cell is measured."""
+    for number, cell in enumerate(cells):
+        if number == 1:
+            Path("helper.py").write_text("def zero():\n    return 1.0\n")
+        yield cell["id"], _metrics(cell)
+
+
 def slow(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     for cell in cells:
         time.sleep(0.3)

@@ -28,6 +28,16 @@ from maxk_lab.sweeps.spec.load import load_spec, spec_hash_without_execution
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
 SCRIPT = Path(__file__).parent / "run_fake.py"
+OWN = """\
+name: own
+seeds: [0]
+environment:
+  {name: toy_llm, vocab_size: 4, max_length: 3, prompt_length: 3, rewards: ["own_rewards:short"]}
+gradient:
+  instances: 2
+  pool: 16
+  grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}
+"""
 Go = Callable[..., Outcome]
 
 
@@ -505,3 +515,18 @@ def test_nothing_starts_on_a_device_that_is_not_there(
     assert run.ids() == []
     assert not run.events_path.exists()
     assert not run.spec_path.exists()
+
+
+def test_code_that_is_edited_while_it_measures_has_no_result(
+    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("helper.py").write_text("def zero():\n    return 0.0\n")
+    Path("own_rewards.py").write_text("import helper\n\ndef short(texts, **_):\n    return None\n")
+    Path("own.yaml").write_text(OWN)
+    plan = make_plan(load_spec("own.yaml"))
+    outcome = execute(plan, run, measure="fake_measures:edited")
+    assert (len(outcome.done), len(outcome.failed)) == (1, 1)
+    record = run.read(outcome.failed[0])
+    assert record is not None
+    assert "code of own_rewards:short changed while the run was at work" in str(record.error)

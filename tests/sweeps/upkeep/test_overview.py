@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from written_runs import WriteRun, record_of
 
+import maxk_lab
+from maxk_lab.errors import LabWarning
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -136,3 +138,16 @@ def test_an_equal_spec_stays_as_it_is(write_run: WriteRun) -> None:
     assert run.spec_path.stat().st_mtime == 1
     run.write_spec(make_plan(load_spec("sweep.yaml", ["gradient.pool=32"])).spec)
     assert run.spec_path.stat().st_mtime > 1
+
+
+def test_code_that_changed_since_is_told(write_run: WriteRun, own_rewards: Path) -> None:
+    run, _ = write_run()
+    assert counts(run)["done"] == 8
+    assert overview(run).changed_since == ()
+    own_rewards.write_text("def short(texts, **_): return [1.0] * len(texts)\n")
+    assert overview(run).changed_since == ("code of own_rewards:short changed",)
+    with pytest.warns(LabWarning, match="small: code of own_rewards:short changed since it was"):
+        maxk_lab.load(run)
+    report = maxk_lab.report(run)
+    for text in (report.text, report.to("markdown")):
+        assert "CHANGED SINCE: code of own" in "\n".join(text.splitlines()[:6])

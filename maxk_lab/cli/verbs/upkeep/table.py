@@ -64,6 +64,9 @@ def list_runs(results: Path, pattern: str | None, sort: str | None, *, json: boo
     else:
         say(f"no runs under {results}; start one with: maxk-lab run experiments/tsp_sweep.yaml")
     for one, _ in found:
+        if one.changed_since:
+            what = "; ".join(one.changed_since)
+            warn(f"{one.name}: {what} since: what uses it is not done as it is now")
         if one.wrong:
             warn(f"{one.name}: {one.wrong}")
         if one.damaged:
