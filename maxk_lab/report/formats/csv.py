@@ -49,7 +49,7 @@ def _damaged(record: Mapping[str, Any], summary: Summary) -> dict[str, str]:
 
 
 def _changed(summary: Summary) -> dict[str, str]:
-    """What is no more as it was measured; nothing where all is."""
+    """The column for what is no more as it was measured; none where all is."""
     return {"changed_since": safe_text("; ".join(summary.changed))} if summary.changed else {}
 
 
