@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from maxk_lab.api.refused import refusals_told
+from maxk_lab.arguments import CELLS, COLUMN, COLUMNS, PATH, RUN, check
 from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import ClaimVerdict
 from maxk_lab.report.report import Report
@@ -61,14 +63,17 @@ class RunReport(Report):
         """
         return rendered(self, format)
 
+    @refusals_told()
     def write(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write every format and the figures to a folder, and return the files, figures last.
 
-        Raises `StorageError` where they cannot be written.
+        Raises `RefusedError` where they cannot be written.
         """
+        check(PATH, folder=folder)
         return write_report(self.summary, Path(folder), view=self.view)
 
 
+@refusals_told()
 def report(
     run: AnyRun | None = None,
     *,
@@ -85,11 +90,16 @@ def report(
     `columns` of the CSV; claims are judged on the whole run. Raises `LabError` where there is no
     such run, and for a row or column that it does not have.
     """
+    check(PATH, results=results)
+    check(CELLS, or_none=True, where=where)
+    check(COLUMN, or_none=True, sort=sort)
+    check(COLUMNS, or_none=True, columns=columns)
     if not isinstance(run, RunDirectory):
+        check(RUN, or_none=True, run=run)
         run = find_run(None if run is None else os.fspath(run), os.fspath(results))
     plan = make_plan(run.spec())
     names = columns if columns is None or isinstance(columns, str) else ",".join(columns)
-    view = asked_view(plan, where=where, sort=sort, columns=names)
+    view = asked_view(plan, where=where, sort=sort, columns=names, dashes="")
     found = RunReport(summarise(run, plan), view=view)
     _ = found.sections  # a column that there is not is told at once
     return found

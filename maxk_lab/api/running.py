@@ -11,7 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.errors import LabError, shown, warn
+from maxk_lab.api.refused import refusals_told
+from maxk_lab.arguments import (
+    CELLS,
+    COUNT,
+    LISTENER,
+    OVERRIDES,
+    PATH,
+    SWITCH,
+    TEXT,
+    WHOLE,
+    check,
+)
+from maxk_lab.errors import LabError, warn
 from maxk_lab.sweeps.run.records import RunDirectory
 
 if TYPE_CHECKING:
@@ -73,6 +85,7 @@ class Run:
         return report(self, **options)
 
 
+@refusals_told()
 def run(
     spec: AnyPath | Mapping[str, Any] | SweepSpec,
     *,
@@ -108,8 +121,19 @@ def run(
     """
     from maxk_lab.cli.configuration import choice
     from maxk_lab.cli.runs import planned
+    from maxk_lab.sweeps.plan.selection import select
     from maxk_lab.sweeps.run.execute import execute
 
+    if isinstance(spec, str | os.PathLike):
+        check(PATH, spec=spec)
+    check(PATH, results=results)
+    check(COUNT, jobs=jobs)
+    check(CELLS, or_none=True, only=only)
+    check(OVERRIDES, overrides=overrides)
+    check(WHOLE, shift_seeds=shift_seeds)
+    check(SWITCH, retry_failed=retry_failed, force=force, reuse=reuse)
+    check(TEXT, or_none=True, backend=backend, profile=profile)
+    check(LISTENER, progress=progress)
     plan, directory = planned(
         Path(spec) if isinstance(spec, str | os.PathLike) else spec,
         _as_options(overrides),
@@ -118,6 +142,7 @@ def run(
         choice(backend, profile),
         unpacked=True,
     )
+    select(plan, only, option="only")
     with _display(plan, progress) as on_event:
         outcome = execute(
             plan,
@@ -137,11 +162,6 @@ def run(
 
 def _as_options(overrides: Mapping[str, Any] | Sequence[str]) -> list[str]:
     """Return overrides as the command line has them, whose values are YAML: JSON is."""
-    if isinstance(overrides, str) or not isinstance(overrides, Mapping | Sequence):
-        raise LabError(
-            'overrides must be as {"gradient.pool": 64} or ["gradient.pool=64"], '
-            f"got {shown(overrides)}"
-        )
     if not isinstance(overrides, Mapping):
         return list(overrides)
     try:

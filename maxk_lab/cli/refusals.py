@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 
+from maxk_lab.errors import LONGEST, shortened
+
 # No bug of the program's own has these numbers, while a file that is not there may be one.
 REFUSALS = {
     errno.EACCES,
@@ -14,6 +16,7 @@ REFUSALS = {
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EFBIG,
+    errno.ENAMETOOLONG,
     errno.EIO,
     errno.EMFILE,
     errno.ENFILE,
@@ -28,5 +31,5 @@ def refusal(error: OSError | MemoryError) -> str | None:
         return "out of memory"
     if error.errno not in REFUSALS:
         return None
-    file = f"{error.filename}: " if error.filename else ""
+    file = f"{shortened(str(error.filename), LONGEST)}: " if error.filename else ""
     return f"{file}{error.strerror}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.errors import LabError
+from maxk_lab.arguments import BY_NAME, SWITCH, check
+from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 
@@ -54,6 +55,8 @@ def advantages(
     """
     from maxk_lab.estimators.given import as_rewards, as_tensor
 
+    check(SWITCH, stable_sort=stable_sort)
+    check(BY_NAME, or_none=True, trajectory_weights=trajectory_weights)
     method = Method.parse(estimator, baseline, 1 if k is None else k)
     if k is None and method.estimator.row.fixed_k is None:
         raise LabError(
@@ -62,7 +65,11 @@ def advantages(
         )
     values, there = as_rewards(rewards)
     if usable is not None:
-        chosen = as_tensor(usable, "usable").bool().to(values.device)
+        chosen = as_tensor(usable, "usable")
+        # On a GPU a look would cost time.
+        if not chosen.is_cuda and bool(((chosen != 0) & (chosen != 1)).any()):
+            raise LabError(f"usable must be True and False, or 1 and 0, got {shown(usable)}")
+        chosen = chosen.bool().to(values.device)
         if chosen.shape != values.shape:
             raise LabError(
                 f"usable must have the shape of rewards {list(values.shape)}, "

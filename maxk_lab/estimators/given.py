@@ -32,7 +32,7 @@ def as_tensor(given: Numbers, name: str) -> Tensor:
         if hasattr(given, "__array__"):
             return torch.from_numpy(given.__array__().copy())
         return torch.tensor(given, dtype=torch.float64)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise LabError(
             f"{name} must be numbers in a tensor, an array, or lists of equal lengths, "
             f"got {shown(given)}"

@@ -55,11 +55,13 @@ def load(
         frame = load("tsp_sweep", over="seeds").query("measure == 'variance' and k == 8")
         frame.pivot_table("value", index="n", columns="baseline")
     """
-    if over not in _WHOSE:
+    if not isinstance(over, str) or over not in _WHOSE:
         raise MistakeError(f"over must be one of {', '.join(map(repr, _WHOSE))}, got {shown(over)}")
     check_share("level", level, such_as=0.95)
     several = isinstance(run, Sequence) and not isinstance(run, str)
     asked: list[Run | None] = list(run) if several else [run]  # type: ignore[arg-type,list-item]
+    if not asked:
+        raise MistakeError("run must be one run or several, got an empty list")
     lines: list[dict[str, Any]] = []
     names = names_of(asked, found := [find(one, results) for one in asked])
     for name, directory in zip(names, found, strict=True):

@@ -21,6 +21,10 @@ from maxk_lab.sweeps.run import find
             "results/x: Permission denied",
         ),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (
+            OSError(errno.ENAMETOOLONG, "File name too long", "a" * 300),
+            f"{'a' * 80} … {'a' * 30} (300 letters): File name too long",
+        ),
         (MemoryError(), "out of memory"),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "x"), None),
         (OSError("of a library's own"), None),

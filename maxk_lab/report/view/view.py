@@ -24,7 +24,7 @@ class View:
     """The rows with one of the `cells`, which `where` says in words; of None, all rows.
 
     They are sorted by a column, the largest first where `descending`; rows without a value come
-    last. Of no `columns`, all are shown.
+    last. Of no `columns`, all are shown. A message names these with `dashes` before them.
     """
 
     where: str = ""
@@ -32,6 +32,7 @@ class View:
     sort: str = ""
     descending: bool = False
     columns: tuple[str, ...] = ()
+    dashes: str = "--"
 
     @property
     def whole(self) -> bool:
@@ -48,8 +49,8 @@ class View:
         """
         if self.whole:
             return list(sections)
-        check_names("--sort", [self.sort] if self.sort else [], sections)
-        check_names("--columns", self.columns, sections)
+        check_names(f"{self.dashes}sort", [self.sort] if self.sort else [], sections)
+        check_names(f"{self.dashes}columns", self.columns, sections)
         found = [one for one in sections if not self.columns or has_any(one, self.columns)]
         kept = [self._section(one, captions.get(one.name, ())) for one in found]
         return [section for section in kept if section.records]
