@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.distribution import distribution_value
 from maxk_lab.estimators.objectives import Objective
 
@@ -40,14 +41,16 @@ def exact_gradient_weights(
 def checked_probabilities(log_probs: Tensor) -> Tensor:
     """exp(log_probs) [A] in float64.
 
-    Raises `ValueError` when they do not sum to one: the enumeration is then wrong.
+    Raises `LabError` when they do not sum to one: they are then no probabilities of a policy.
     """
     probabilities = log_probs.detach().double().exp()
-    off = abs(float(probabilities.sum()) - 1.0)
-    if not off <= TOTAL_TOLERANCE[log_probs.dtype]:
-        raise ValueError(
-            f"the enumerated probabilities sum to 1 {off:+.2e}; "
-            "the enumeration misses or repeats trajectories"
+    total = float(probabilities.sum())
+    if not abs(total - 1.0) <= TOTAL_TOLERANCE[log_probs.dtype]:
+        raise LabError(
+            f"the probabilities of all trajectories, exp of the environment's log_probs, sum to "
+            f"{total:.6g} and not to 1: log_probs must be the logarithm of the probability that "
+            "rollout draws a trajectory with, summed over its decisions and normalised at each; "
+            "or the list of all trajectories lacks some or has some twice"
         )
     return probabilities
 

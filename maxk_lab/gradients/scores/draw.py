@@ -18,7 +18,7 @@ from maxk_lab.gradients.scores.parts import (
     integrated,
     sampled,
 )
-from maxk_lab.gradients.scores.per_trajectory import trained
+from maxk_lab.gradients.scores.per_trajectory import check_graph, trained
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.scores.sampler import check_sampler, chosen
 from maxk_lab.seeds import derive_seed
@@ -63,6 +63,8 @@ def draw_pool(
             1,
         )
         check_scorable(rollouts.rewards, f" of instance {i}", "gradient")
+        if i == 0:
+            check_graph(environment, policy, instance, rollouts.actions[0])
         source = Source(environment, policy, behaviour, parameters, instance)
         if exact and environment.enumerable:
             parts.append(enumerated(source, rollouts, exact, i))

@@ -9,6 +9,9 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.errors import LabError
+
 CHUNK = 16
 # Trajectories whose scores are made together where that costs no more than each alone, and the most
 # memory that these may take.
@@ -19,6 +22,23 @@ TOGETHER_BYTES = 64 * 2**20
 def trained(policy: nn.Module) -> list[nn.Parameter]:
     """The parameters of a policy that require a gradient: a score has their elements."""
     return [parameter for parameter in policy.parameters() if parameter.requires_grad]
+
+
+def check_graph(
+    environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
+) -> None:
+    """Raise `LabError` where log_probs of an instance's trajectories [m, T] have no gradient.
+
+    A single one is looked at.
+    """
+    with torch.enable_grad():
+        found = environment.log_probs(policy, instance, actions[:1].unsqueeze(0))
+    if trained(policy) and not found.requires_grad:
+        raise LabError(
+            "the environment's log_probs returns a tensor that has no gradient with respect to the "
+            "policy's parameters, and scores are that gradient: compute it from the policy without "
+            ".detach(), torch.no_grad() or .item()"
+        )
 
 
 def chunk_of(row_bytes: int) -> int:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.parts import Part
-from maxk_lab.gradients.scores.per_trajectory import TOGETHER, trained
+from maxk_lab.gradients.scores.per_trajectory import TOGETHER, check_graph, trained
 
 # The most that a sound environment may be refused, once per pool.
 FALSE_ALARM = 1e-6
@@ -73,8 +73,8 @@ def check_sampler(
             f"environment reaches 10^{-math.log10(FALSE_ALARM):.0f} with a chance of one in a "
             "million; scores, gradients and all that is measured of them would be of another "
             "policy than the one that acts. Compare rollout with log_probs: temperature, masks and "
-            "nucleus, the position that each decision is read at, its sign and normalisation, and "
-            "that both use the policy and the instance that they are given"
+            "nucleus, the position that each decision is read at, its sign, and that "
+            "both use the policy and the instance that they are given"
         )
 
 
@@ -88,6 +88,7 @@ def check_drawn(
     selected, each = chosen(*actions.shape[:2])
     if each > 1:
         drawn = [(environment.select(instances, i), actions[i, :each]) for i in selected]
+        check_graph(environment, policy, *drawn[0])
         check_sampler(environment, policy, drawn)
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.environment import make_environment
+from maxk_lab.errors import LabError
 from maxk_lab.gradients.enumerated.exact import (
     checked_probabilities,
     exact_gradient,
@@ -71,6 +72,9 @@ def test_gradient_of_a_neural_policy_equals_autograd_through_the_value():
     torch.testing.assert_close(fast, slow, rtol=1e-9, atol=1e-13)
 
 
-def test_an_incomplete_enumeration_is_refused():
-    with pytest.raises(ValueError, match="misses or repeats trajectories"):
-        checked_probabilities(torch.tensor([0.5, 0.4]).double().log())
+@pytest.mark.parametrize("probabilities", [[0.5, 0.4], [0.25, 0.16], [0.7, 0.6]])
+def test_probabilities_that_do_not_sum_to_1_are_log_probs_fault_or_the_list_s(probabilities):
+    given = torch.tensor(probabilities).double()
+    said = rf"log_probs, sum to {sum(probabilities):.6g} and not to 1: log_probs must be .* lacks"
+    with pytest.raises(LabError, match=said):
+        checked_probabilities(given.log())

@@ -17,6 +17,7 @@ from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.per_trajectory import trained
 from maxk_lab.gradients.scores.sampler import (
     FALSE_ALARM,
+    check_drawn,
     chosen,
     log_counting_bet,
     log_mean,
@@ -186,6 +187,32 @@ def test_trajectories_that_cannot_be_drawn_are_refused():
     environment.enumerable = False
     with pytest.raises(LabError, match="won infinitely many times its stake"):
         pool_of(changed(environment, log_probs=impossible), environment.policy(0))
+
+
+@pytest.mark.parametrize("sizes", [FEW, MANY])
+def test_log_probs_without_a_gradient_are_told(sizes):
+    environment = small_environments.make("toy_llm", "float32", **sizes)
+
+    def detached(self, policy, instances, actions):
+        return environment.log_probs(policy, instances, actions).detach()
+
+    wrong, policy = changed(environment, log_probs=detached), environment.policy(0)
+    with pytest.raises(LabError, match="environment's log_probs returns a tensor that has no grad"):
+        pool_of(wrong, policy, 16)
+    instances = environment.instances(2, 1)
+    actions = environment.rollout(policy, instances, 4, seed=1).actions
+    with pytest.raises(LabError, match="environment's log_probs returns a tensor that has no grad"):
+        check_drawn(wrong, policy, instances, actions)
+
+
+def test_a_multiple_of_log_probs_is_told_where_trajectories_are_listed():
+    environment = small_environments.make("toy_llm", "float32", **FEW)
+
+    def doubled(self, policy, instances, actions):
+        return 2 * environment.log_probs(policy, instances, actions)
+
+    with pytest.raises(LabError, match=r"exp of the environment's log_probs, sum to .* not to 1"):
+        pool_of(changed(environment, log_probs=doubled), environment.policy(0), 16)
 
 
 def test_a_policy_whose_likelihood_has_no_slope_wins_nothing():
