@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.cli import options
+from maxk_lab.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.grid import Skipped
@@ -52,10 +54,26 @@ def planned(
 
     bundle = Bundle.opened(spec)
     if unpacked:
-        plan = plan_of(unpack(bundle, results).spec_path)
+        run = unpack(bundle, results)
+        try:
+            plan = plan_of(run.spec_path)
+        except SpecError as error:
+            there = (
+                f"the records of {spec} lie here now, and are kept; once all else is mended, go on "
+                f"with: maxk-lab run {run.spec_path}"
+            )
+            told = Problem(str(run.root), 0, 0, "unpacked", there)
+            raise SpecError([*error.problems, told]) from None
         return plan, RunDirectory(results / plan.spec.name)
     with tempfile.TemporaryDirectory() as folder:
-        return plan_of(unpack_spec(bundle, Path(folder))), bundle
+        path = unpack_spec(bundle, Path(folder))
+        try:
+            return plan_of(path), bundle
+        except SpecError as error:  # of a file that is gone by the time that this is read
+            places = {str(path): str(bundle.spec_path)}
+            raise SpecError(
+                [replace(one, file=places.get(one.file, one.file)) for one in error.problems]
+            ) from None
 
 
 def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:

@@ -61,8 +61,9 @@ def test_every_reading_verb_tells_the_same_as_of_the_run(
     of_bundle = json.loads(lab("show", cell, "--results", "tiny.zip", "--json").stdout)
     assert json.loads(lab("show", "tiny.zip", "--json").stdout)["done"] == 19
     assert json.loads(lab("fsck", "tiny.zip", "--json").stdout)["counts"]["done"] == 19
-    listed = json.loads(lab("list", "runs", "--results", ".", "--json").stdout)
-    assert [one["name"] for one in listed] == ["tiny.zip"]
+    for asked in (["--results", "."], ["tiny.zip"], [str(there / "tiny.zip")]):
+        listed = json.loads(lab("list", "runs", *asked, "--json").stdout)
+        assert [one["name"] for one in listed] == ["tiny.zip"]
     states = json.loads(lab("plan", "tiny.zip", "--json").stdout)["counts"]
     assert (states["done"], states["missing"]) == (19, 1)
     todo = json.loads(lab("run", "tiny.zip", "--dry-run", "--json").stdout)["to_do"]

@@ -41,15 +41,20 @@ SORTS = tuple(_KEYS)
 def list_runs(results: Path, pattern: str | None, sort: str | None, *, json: bool) -> None:
     """Print the runs of these results; those with names of a pattern, by a key of `SORTS`.
 
+    The pattern may also be the path of a bundle.
+
     Raises `LabError` for a key that is none.
     """
     from maxk_lab.report.formats.last import last_verdicts
+    from maxk_lab.sweeps.run.bundles.contents import is_bundle
     from maxk_lab.sweeps.run.find import find_runs
     from maxk_lab.sweeps.upkeep.overview import overview
 
     if sort is not None and sort not in _KEYS:
         also = did_you_mean(sort, SORTS)
         raise LabError(f"--sort {shown(sort)} is no column{also}; known: {', '.join(SORTS)}")
+    if pattern is not None and is_bundle(pattern):
+        results, pattern = Path(pattern), None
     known = find_runs(results)
     runs = [run for run in known if pattern is None or fnmatchcase(run.name, pattern)]
     found = [(overview(run), last_verdicts(run)) for run in runs]
