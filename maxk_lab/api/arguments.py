@@ -11,7 +11,7 @@ from maxk_lab.errors import MistakeError, shown
 
 @dataclass(frozen=True)
 class Kind:
-    """What an argument may be: how a message says it, and whether a value is."""
+    """A kind of argument: how a message says it, and whether a value is one."""
 
     words: str
     holds: Callable[[object], bool]
@@ -57,4 +57,3 @@ OVERRIDES = Kind(
     'as {"gradient.pool": 64} or ["gradient.pool=64"]',
     lambda value: isinstance(value, Mapping) or (not _is_text(value) and _are_texts(value)),
 )
-BY_NAME = Kind("a mapping from names", lambda value: isinstance(value, Mapping))

@@ -1,4 +1,4 @@
-"""What the system refuses, as errors of the package."""
+"""Refusals of the system as errors of the package."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.api.refused import refusals_told
-from maxk_lab.arguments import (
+from maxk_lab.api.arguments import (
     CELLS,
     COUNT,
     LISTENER,
@@ -23,6 +22,7 @@ from maxk_lab.arguments import (
     WHOLE,
     check,
 )
+from maxk_lab.api.refused import refusals_told
 from maxk_lab.errors import LabError, warn
 from maxk_lab.sweeps.run.records import RunDirectory
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.arguments import BY_NAME, SWITCH, check
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
@@ -55,8 +54,12 @@ def advantages(
     """
     from maxk_lab.estimators.given import as_rewards, as_tensor
 
-    check(SWITCH, stable_sort=stable_sort)
-    check(BY_NAME, or_none=True, trajectory_weights=trajectory_weights)
+    if not isinstance(stable_sort, bool):
+        raise LabError(f"stable_sort must be True or False, got {shown(stable_sort)}")
+    if not isinstance(trajectory_weights, Mapping | None):
+        raise LabError(
+            f"trajectory_weights must be a mapping from names, got {shown(trajectory_weights)}"
+        )
     method = Method.parse(estimator, baseline, 1 if k is None else k)
     if k is None and method.estimator.row.fixed_k is None:
         raise LabError(
