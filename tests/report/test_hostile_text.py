@@ -119,7 +119,7 @@ def test_nothing_that_acts_is_left_in_any_text(text: str) -> None:
 )
 def test_csv_holds_no_formula(value: Any, cell: str) -> None:
     class Told:
-        summary = SimpleNamespace(problems=())
+        summary = SimpleNamespace(problems=(), changed=())
         sections = (Section("one", records=({"a": value},)),)
 
     told: Any = Told()
