@@ -58,14 +58,15 @@ varies
         state: dict[str, str] = dict(statuses(planned, directory))
         found = done_elsewhere(state, state, directory, None if no_reuse else results)
     elsewhere = names_of(found)
+    effort = effort_left(planned, directory, state | dict.fromkeys(elsewhere, "done"), jobs)
     if json:
-        emit_json(_as_json(planned, state, elsewhere, directory, jobs))
+        emit_json(_as_json(planned, state, elsewhere, directory, effort))
         return
     _print_units(planned, state)
     if cells:
         _print_cells(planned, state)
     _print_skipped(planned)
-    _print_totals(planned, state, elsewhere, directory, jobs, measured_with(found))
+    _print_totals(planned, state, elsewhere, directory, effort, measured_with(found))
     for kind, study in planned.spec.studies.items():
         for sentence in study.advice():
             say(f"{kind}: {sentence}")
@@ -94,9 +95,8 @@ def _as_json(
     state: dict[str, str],
     elsewhere: dict[str, str],
     directory: RunDirectory,
-    jobs: int,
+    effort: Effort,
 ) -> dict[str, Any]:
-    effort = _effort(planned, state, elsewhere, directory, jobs)
     return {
         "name": directory.name,
         "seeds": list(planned.spec.seeds),
@@ -160,24 +160,12 @@ def _print_skipped(planned: Plan) -> None:
         )
 
 
-def _effort(
-    planned: Plan,
-    state: dict[str, str],
-    elsewhere: dict[str, str],
-    directory: RunDirectory,
-    jobs: int,
-) -> Effort:
-    """Return the effort for what no run has done."""
-    reused = state | dict.fromkeys(elsewhere, "done")
-    return effort_left(planned, directory, reused, jobs)
-
-
 def _print_totals(
     planned: Plan,
     state: dict[str, str],
     elsewhere: dict[str, str],
     directory: RunDirectory,
-    jobs: int,
+    effort: Effort,
     others: Mapping[str, str],
 ) -> None:
     from maxk_lab.sweeps.plan.changes import stale_lines
@@ -192,7 +180,7 @@ def _print_totals(
         where = f"run {name}{others[name]}"
         out.print(f"{count} of the missing cells are done in {where}, and reused from there")
     if _count(state, "missing", planned.cells) > len(elsewhere):
-        out.print(_effort(planned, state, elsewhere, directory, jobs).sentence())
+        out.print(effort.sentence())
 
 
 def _seeds(seeds: Sequence[int]) -> str:
