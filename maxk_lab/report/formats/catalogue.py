@@ -9,7 +9,7 @@ from maxk_lab.catalogue import Catalogue, Row
 
 @dataclass(frozen=True, kw_only=True)
 class FormatRow(Row):
-    """A format. `implementation` takes a `Report` and returns its text.
+    """A format. `implementation` takes what is told, such as a `Report`, and returns its text.
 
     `file` is the name under which a written report has it; None for what is only printed.
     """

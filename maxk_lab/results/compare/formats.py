@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from maxk_lab.catalogue import Catalogue, Row, load
+from maxk_lab.catalogue import Catalogue, load
+from maxk_lab.report.formats.catalogue import FormatRow
 
 if TYPE_CHECKING:
     from maxk_lab.results.compare.document import Document
 
 
-@dataclass(frozen=True)
-class Format(Row):
-    """A format of a comparison; `implementation` takes a `Document` and returns its text."""
-
-    file: str | None = None
-
-
-FORMATS: Catalogue[Format] = Catalogue(
+# Their implementations take a `Document`.
+FORMATS: Catalogue[FormatRow] = Catalogue(
     "format",
     [
-        Format(
+        FormatRow(
             name="terminal",
             meaning="tables within a given width",
             implementation="maxk_lab.report.formats.terminal:terminal",
         ),
-        Format(
+        FormatRow(
             name="markdown",
             meaning="the same for a page or a pull request",
             implementation="maxk_lab.report.formats.markdown:markdown",
             file="comparison.md",
         ),
-        Format(
+        FormatRow(
             name="csv",
             meaning="one line per row and measure, with every number",
             implementation="maxk_lab.results.compare.document:as_csv",
             file="comparison.csv",
         ),
-        Format(
+        FormatRow(
             name="json",
             meaning="everything, also what was changed",
             implementation="maxk_lab.results.compare.document:as_json",
