@@ -15,7 +15,7 @@ from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.backends.load import load_backend
 from maxk_lab.sweeps.run.drive import Driven, drive
-from maxk_lab.sweeps.run.events import OnEvent
+from maxk_lab.sweeps.run.events import OnEvent, Teller
 from maxk_lab.sweeps.run.leases import Driver, OthersError, registered
 from maxk_lab.sweeps.run.progress import State, checked_statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -104,7 +104,6 @@ def execute(
         others = measured_with(elsewhere)
         copied = copy_cells(plan, elsewhere, run, driver, before)
         to_do |= elsewhere.keys() - copied.keys()
-        stale = tuple(run.stale(plan))
         retried = {c for c in to_do if states[c] != "missing"}
         work = Work(
             tasks_of(plan, to_do, run, measure), before, {} if force else kept_for(run, retried)
@@ -120,10 +119,7 @@ def execute(
         for name in dict.fromkeys(copied.values()):
             ids = [c for c in _in_order(plan, copied) if copied[c] == name]
             tell("reused", run=name, cell_ids=ids, cells=len(states), measured=others[name])
-        if stale:
-            tell("stale", cell_ids=list(stale), because=run.stale_because(plan))
-        if run.problems:
-            tell("damaged", problems=run.problems)
+        stale = _told_unusable(tell, plan, run)
         driven = Driven()
         try:
             if work.tasks:
@@ -179,6 +175,16 @@ def _looked(
     if before:
         states |= {c: state for c, state in checked_statuses(plan, run).items() if c in before}
     return states, before
+
+
+def _told_unusable(tell: Teller, plan: Plan, run: RunDirectory) -> tuple[str, ...]:
+    """Tell which records are stale, and what is damaged; return the ids of the stale."""
+    stale = tuple(run.stale(plan))
+    if stale:
+        tell("stale", cell_ids=list(stale), because=run.stale_because(plan))
+    if run.problems:
+        tell("damaged", problems=run.problems)
+    return stale
 
 
 def _in_order(plan: Plan, ids: Iterable[str]) -> list[str]:
