@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,22 @@ def test_units_share_a_device_by_fractions(nodes: Nodes, small: str, run: RunDir
         assert seen == {"0"}
 
 
+@contextmanager
+def one_joins_when_told(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch, **resources: Any
+) -> Iterator[list[str]]:
+    """Add a node at each warning of the backend, and yield the warnings."""
+    told: list[str] = []
+    with ExitStack() as stack:
+
+        def tell(text: str) -> None:
+            told.append(text)
+            stack.enter_context(nodes.with_one(**resources))
+
+        monkeypatch.setattr(backend, "warn", tell)
+        yield told
+
+
 def test_a_node_with_other_versions_measures_nothing(
     nodes: Nodes,
     small: str,
@@ -153,14 +169,7 @@ def test_a_node_with_other_versions_measures_nothing(
         with pytest.raises(RefusedError, match=r"no node of the cluster can measure: .*torch 1\.0"):
             measured(plan, run, "quick")
         assert not run.ids()
-        told: list[str] = []
-        with ExitStack() as stack:
-
-            def tell(text: str) -> None:
-                told.append(text)
-                stack.enter_context(nodes.with_one(num_cpus=4))
-
-            monkeypatch.setattr(backend, "warn", tell)
+        with one_joins_when_told(nodes, monkeypatch, num_cpus=4) as told:
             assert len(measured(plan, run, "quick").done) == 8
         (text,) = told
         assert "a node of the cluster is not used" in text
@@ -170,14 +179,7 @@ def test_a_node_that_joins_is_used(
     nodes: Nodes, small: str, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_on(nodes, small, "execution.cpus=3")
-    told: list[str] = []
-    with ExitStack() as stack:
-
-        def tell(text: str) -> None:
-            told.append(text)
-            stack.enter_context(nodes.with_one(num_cpus=3))
-
-        monkeypatch.setattr(backend, "warn", tell)
+    with one_joins_when_told(nodes, monkeypatch, num_cpus=3) as told:
         assert len(measured(plan, run, "quick").done) == 8
     (text,) = told
     assert "no node of the cluster has what a unit asks for (execution.cpus 3" in text
