@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Parameter, Row, did_you_mean
@@ -33,7 +34,8 @@ class EnvironmentRow(Row):
 
     `exact_when` says in words when every trajectory can be listed, or J_K integrated; by default
     the former is when parameter `size_parameter` is at most `enumerable_up_to`. `small` are
-    parameters of such a setting that runs in a moment.
+    parameters of such a setting that runs in a moment. `plain` are the parts of its name for
+    readers, such as "TSP" and "with {num_loc} cities".
     """
 
     reward: str
@@ -43,6 +45,7 @@ class EnvironmentRow(Row):
     exact_when: str
     small: Mapping[str, Any] = field(default_factory=dict)
     size_parameter: str = ""
+    plain: tuple[str, ...] = ()
     enumerable_up_to: int = 0
     # Whether trajectories can be listed under any parameters.
     listable: bool = True
@@ -69,6 +72,23 @@ class EnvironmentRow(Row):
     shared_encoding: bool = False
     # Raised whenever the same policy and seed give other digits: all cells are then measured anew.
     version: int = 1
+
+    def in_words(self, parameters: Mapping[str, Any]) -> str:
+        """`TSP with 20 cities`: its plain name, empty where it has none.
+
+        Parts that name a parameter that is not among these are left out.
+        """
+        told = {
+            # A path of the user's own is left as it is.
+            name: str(value) if ":" in str(value) else str(value).replace("_", " ")
+            for name, value in parameters.items()
+            if value not in ("", None)
+        }
+        return " ".join(
+            part.format(**told)
+            for part in self.plain
+            if all(name in told for _, name, *_ in Formatter().parse(part) if name)
+        )
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         """Whether every trajectory can be listed: J_K and its gradient are then known exactly."""

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.report.naming import Setting, environment_label, row_path, setting_of, setting_words
+from maxk_lab.report.naming import (
+    Setting,
+    environment_label,
+    environment_words,
+    row_path,
+    setting_of,
+    setting_words,
+)
 from maxk_lab.sweeps.studies import GRID_AXES
 
 
@@ -15,7 +22,8 @@ from maxk_lab.sweeps.studies import GRID_AXES
 class GridKey:
     """A method at n samples in an environment, whose label is one such as `tsp(num_loc=20)`.
 
-    `setting` are the values of what the sweep varies; they are not part of that label.
+    `setting` are the values of what the sweep varies; they are not part of that label. `plain` are
+    the words for the environment in titles and sentences: `TSP with 20 cities`.
     """
 
     environment: str
@@ -24,12 +32,17 @@ class GridKey:
     n: int
     k: int
     setting: Setting = ()
+    plain: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, cell: Mapping[str, Any], **own: Any) -> Self:
         """The key of a cell; `own` are fields of a kind of its own, or other values."""
         axes = {axis: cell[axis] for axis in GRID_AXES}
-        shared = {"environment": environment_label(cell), "setting": setting_of(cell)}
+        shared = {
+            "environment": environment_label(cell),
+            "setting": setting_of(cell),
+            "plain": environment_words(cell),
+        }
         return cls(**axes | shared | own)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.report.rows import PooledRow
 from maxk_lab.sweeps.spec.environment import telling_parameters
 from maxk_lab.visible import visible_line
@@ -19,14 +20,36 @@ def environment_label(cell: Mapping[str, Any]) -> str:
 
     Without those that the sweep varies: they are the cell's setting.
     """
-    varied = {key.removeprefix("environment.") for key in cell.get("setting", {})}
-    telling = telling_parameters(cell["environment"]).items()
+    varied, telling = _varied(cell), telling_parameters(cell["environment"])
     inside = ", ".join(
-        f"{name}={visible_line(str(value))}" for name, value in telling if name not in varied
+        f"{name}={visible_line(str(value))}"
+        for name, value in telling.items()
+        if name not in varied
     )
     return (
         f"{cell['environment']['name']}({inside})" if inside else str(cell["environment"]["name"])
     )
+
+
+def _varied(cell: Mapping[str, Any]) -> set[str]:
+    return {key.removeprefix("environment.") for key in cell.get("setting", {})}
+
+
+def environment_words(cell: Mapping[str, Any]) -> str:
+    """`TSP with 20 cities`: the environment of a cell for readers, without what the sweep varies.
+
+    One whose row has no plain name, or that is not installed here, is its name with its parameters:
+    `knapsack (items 5)`.
+    """
+    environment = cell["environment"]
+    name, varied = str(environment["name"]), _varied(cell)
+    given = {key: value for key, value in environment.items() if key not in varied | {"name"}}
+    plain = ENVIRONMENTS.get(name).in_words(given) if name in ENVIRONMENTS else ""
+    if plain:
+        return visible_line(plain)
+    telling = {key: one for key, one in telling_parameters(environment).items() if key in given}
+    inside = ", ".join(f"{key} {value}" for key, value in telling.items()).replace("_", " ")
+    return visible_line(f"{name} ({inside})" if inside else name)
 
 
 def setting_of(cell: Mapping[str, Any]) -> Setting:

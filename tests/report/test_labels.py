@@ -3,7 +3,7 @@
 import pytest
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.report.naming import environment_label
+from maxk_lab.report.naming import environment_label, environment_words
 from maxk_lab.sweeps.spec.environment import telling_parameters
 
 
@@ -53,3 +53,30 @@ def test_environments_that_differ_have_different_labels(row):
         assert telling_parameters(changed)[parameter.name] == changed[parameter.name]
         labels.add(environment_label({"environment": changed}))
     assert len(labels) == 1 + len(row.parameters)
+
+
+@pytest.mark.parametrize(
+    ("environment", "varied", "words"),
+    [
+        (resolved("tsp"), {}, "TSP with 20 cities"),
+        (resolved("tsp"), {"environment.num_loc": 20}, "TSP"),
+        (resolved("bandit", arms=5), {}, "bandit with 5 arms"),
+        (resolved("bandit", rewards="binary"), {}, "bandit with 10 arms (binary rewards)"),
+        (resolved("toy_llm", vocab_size=6), {}, "language model (edit task)"),
+        (resolved("gaussian", reward="two_peaks"), {}, "Gaussian draws (two peaks)"),
+        (resolved("gaussian", reward="my_own:two_peaks"), {}, "Gaussian draws (my_own:two_peaks)"),
+        ({"name": "knapsack", "max_items": 5, "file": ""}, {}, "knapsack (max items 5)"),
+        ({"name": "knapsack", "items": 5}, {"environment.items": 5}, "knapsack"),
+        ({"name": "knap\nsack", "items": "a\x1bb"}, {}, "knap\\nsack (items a\\x1bb)"),
+    ],
+)
+def test_readers_are_told_plain_words(environment, varied, words):
+    assert environment_words({"environment": environment, "setting": varied}) == words
+
+
+@pytest.mark.parametrize("row", ENVIRONMENTS, ids=lambda row: row.name)
+def test_every_environment_of_the_lab_has_a_plain_name_that_holds_its_size(row):
+    words = row.in_words(resolved(row.name))
+    assert words
+    assert not set("_=") & set(words)
+    assert not row.size_parameter or str(resolved(row.name)[row.size_parameter]) in words

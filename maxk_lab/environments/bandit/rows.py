@@ -77,6 +77,7 @@ BANDIT = BanditRow(
     exact_when=f"arms ≤ {BANDIT_LIMIT}",
     small={"arms": 6},
     size_parameter="arms",
+    plain=("bandit", "with {arms} arms", "({rewards} rewards)"),
     enumerable_up_to=BANDIT_LIMIT,
     graded=True,
 )

@@ -161,6 +161,7 @@ GAUSSIAN = GaussianRow(
         ),
     ),
     policies=("gaussian",),
+    plain=("Gaussian draws", "({reward})"),
     exact_when="dim = 1, by quadrature",
     listable=False,
     small={"dim": 1},

@@ -188,4 +188,5 @@ TOY_LLM = LanguageRow(
         ),
     ),
     policies=("transformer", "pretrained"),
+    plain=("language model", "({task} task)"),
 )

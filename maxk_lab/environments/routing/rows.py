@@ -24,6 +24,9 @@ FILES = (
     FileFormat(".tsp", "a TSPLIB .tsp file (tsp)", "a TSPLIB problem", only="tsp"),
     FileFormat(".vrp", "a CVRPLIB .vrp file (cvrp)", "a CVRPLIB problem", only="cvrp"),
 )
+CITIES, CUSTOMERS, PLACES = (
+    f"with {{num_loc}} {what}" for what in ("cities", "customers", "places")
+)
 NEEDS_PYVRP = "the reference pyvrp needs the optional extra: pip install 'maxk-lab[solvers]'"
 
 # The variants that RL4CO's multi-task VRP mixes: open routes (o), backhauls (b), length limits (l)
@@ -116,6 +119,7 @@ def _row(
     meaning: str,
     reward: str = "minus the total length",
     *,
+    plain: tuple[str, ...],
     up_to: int = 0,
     parameters: tuple[Parameter, ...] = (_size(),),
     small: Mapping[str, Any] | None = None,
@@ -129,6 +133,7 @@ def _row(
         meaning=f"{meaning} (RL4CO), attention model, i.i.d. sampling",
         reward=reward,
         parameters=parameters,
+        plain=plain,
         small={size: up_to} | dict(small or {}),
         size_parameter=size,
         enumerable_up_to=up_to,
@@ -142,6 +147,7 @@ def _choices(
     reward: str,
     chosen: str,
     *parameters: Parameter,
+    plain: tuple[str, ...],
     within: Range = NOT_POSITIVE,
     **small: int,
 ) -> RoutingRow:
@@ -152,6 +158,7 @@ def _choices(
         meaning,
         reward,
         parameters=parameters,
+        plain=plain,
         small=small,
         kind=ChoiceRow,
         chosen=chosen,
@@ -167,28 +174,49 @@ ROUTING: tuple[RoutingRow, ...] = (
         "travelling salesman on uniform random points",
         "minus the tour length",
         parameters=(_size("number of cities", low=3),),
+        plain=("TSP", CITIES),
         citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
         up_to=8,
         small={"num_loc": 6},
         optima=("exact", "pyvrp"),
     ),
-    _row("cvrp", "capacitated vehicle routing", up_to=5, optima=("pyvrp",)),
-    _row("sdvrp", "split-delivery vehicle routing", up_to=4),
+    _row(
+        "cvrp",
+        "capacitated vehicle routing",
+        plain=("capacitated vehicle routing", CUSTOMERS),
+        up_to=5,
+        optima=("pyvrp",),
+    ),
+    _row(
+        "sdvrp",
+        "split-delivery vehicle routing",
+        plain=("split-delivery vehicle routing", CUSTOMERS),
+        up_to=4,
+    ),
     # RL4CO's forced starts may be out of reach: no multistart.
     _row(
         "op",
         "orienteering",
         "the prize collected",
+        plain=("orienteering", PLACES),
         up_to=6,
         multistart=False,
         optima=("exact",),
         rewards_within=NOT_NEGATIVE,
     ),
-    _row("pctsp", "prize-collecting TSP", "minus length and penalties", up_to=5, optima=("exact",)),
+    _row(
+        "pctsp",
+        "prize-collecting TSP",
+        "minus length and penalties",
+        plain=("prize-collecting TSP", CITIES),
+        up_to=5,
+        optima=("exact",),
+    ),
     _row(
         "pdp",
         "pickup and delivery",
         "minus the tour length",
+        plain=("pickup and delivery", PLACES),
         up_to=6,
         kind=PairedRow,
         optima=("pyvrp",),
@@ -199,6 +227,7 @@ ROUTING: tuple[RoutingRow, ...] = (
         "single-machine total weighted tardiness",
         "minus the weighted tardiness",
         parameters=(_count("num_job", 10, "size of an instance", low=2),),
+        plain=("weighted tardiness", "of {num_job} jobs"),
         up_to=6,
         multistart=False,
     ),
@@ -206,6 +235,7 @@ ROUTING: tuple[RoutingRow, ...] = (
         "spctsp",
         "prize-collecting TSP whose prizes are known when collected",
         "minus length and penalties",
+        plain=("stochastic prize-collecting TSP", CITIES),
         up_to=6,
         small={"num_loc": 5},
         optima=("exact",),
@@ -213,6 +243,7 @@ ROUTING: tuple[RoutingRow, ...] = (
     _row(
         "cvrptw",
         "capacitated vehicle routing with time windows",
+        plain=("vehicle routing with time windows", "and {num_loc} customers"),
         parameters=(
             _size("number of customers"),
             Parameter(
@@ -239,6 +270,7 @@ ROUTING: tuple[RoutingRow, ...] = (
                 "several",
             ),
         ),
+        plain=("multi-task vehicle routing", "({variant_preset})", CUSTOMERS),
         citation="Berto et al. 2024 (RouteFinder), arXiv 2406.15007; RL4CO, arXiv 2306.17100",
         up_to=5,
         small={"num_loc": 4},
@@ -251,6 +283,7 @@ ROUTING: tuple[RoutingRow, ...] = (
             _size("number of locations, the depot among them", low=3),
             _count("num_agents", 5, "the most salesmen that may be sent"),
         ),
+        plain=("TSP of several salesmen", CITIES),
         up_to=7,
         small={"num_loc": 5, "num_agents": 2},
         shared_encoding=False,
@@ -262,6 +295,7 @@ ROUTING: tuple[RoutingRow, ...] = (
         "to_choose",
         _size("number of locations"),
         _count("to_choose", 5, "facilities to open"),
+        plain=("facility location", PLACES),
         num_loc=6,
         to_choose=3,
     ),
@@ -273,6 +307,7 @@ ROUTING: tuple[RoutingRow, ...] = (
         _count("num_sets", 20, "number of sets", low=2),
         _count("num_items", 40, "items that the sets of 5 to 15 cover"),
         _count("n_sets_to_choose", 5, "sets to choose"),
+        plain=("maximum coverage", "with {num_sets} sets"),
         within=NOT_NEGATIVE,
         num_sets=6,
         num_items=20,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.report.naming import environment_label, row_path
+from maxk_lab.report.naming import environment_label, environment_words, row_path
 from maxk_lab.report.rows import PooledRow, Rows, grouped
 from maxk_lab.statistics.seeds.over_seeds import floats
 from maxk_lab.studies.objective.record import Metrics
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ObjectiveKey:
-    """The point that the seeds of one row share."""
+    """The point that the seeds of one row share; `plain` are words for the environment."""
 
     environment: str
     estimator: str
     k: int
+    plain: str = field(default="", compare=False)
 
     @property
     def path(self) -> str:
@@ -77,8 +78,9 @@ class ObjectiveRow(PooledRow):
 
 def key(cell: Mapping[str, Any]) -> ObjectiveKey:
     """The row that a cell belongs to; its label leaves out the parameter along the curve."""
-    label = environment_label({**cell, "setting": {_parameter(cell): None}})
-    return ObjectiveKey(label, cell["estimator"], cell["k"])
+    along = {**cell, "setting": {_parameter(cell): None}}
+    label, plain = environment_label(along), environment_words(along)
+    return ObjectiveKey(label, cell["estimator"], cell["k"], plain)
 
 
 def pool(
