@@ -82,7 +82,6 @@ class EnvironmentRow(Row):
             # A path of the user's own is left as it is.
             name: str(value) if ":" in str(value) else str(value).replace("_", " ")
             for name, value in parameters.items()
-            if value not in ("", None)
         }
         return " ".join(
             part.format(**told)

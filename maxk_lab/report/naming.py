@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.report.rows import PooledRow
-from maxk_lab.sweeps.spec.environment import telling_parameters
+from maxk_lab.sweeps.spec.environment import plain_words, telling_parameters
 from maxk_lab.visible import visible_line
 
 # (key of the sweep file, value), e.g. (("environment.arms", 8), ("policy.embed_dim", 64)),
@@ -41,15 +40,7 @@ def environment_words(cell: Mapping[str, Any]) -> str:
     One whose row has no plain name, or that is not installed here, is its name with its parameters:
     `knapsack (items 5)`.
     """
-    environment = cell["environment"]
-    name, varied = str(environment["name"]), _varied(cell)
-    given = {key: value for key, value in environment.items() if key not in varied | {"name"}}
-    plain = ENVIRONMENTS.get(name).in_words(given) if name in ENVIRONMENTS else ""
-    if plain:
-        return visible_line(plain)
-    telling = {key: one for key, one in telling_parameters(environment).items() if key in given}
-    inside = ", ".join(f"{key} {value}" for key, value in telling.items()).replace("_", " ")
-    return visible_line(f"{name} ({inside})" if inside else name)
+    return visible_line(plain_words(cell["environment"], without=_varied(cell)))
 
 
 def setting_of(cell: Mapping[str, Any]) -> Setting:

@@ -74,7 +74,7 @@ def test_readers_are_told_plain_words(environment, varied, words):
     assert environment_words({"environment": environment, "setting": varied}) == words
 
 
-@pytest.mark.parametrize("row", ENVIRONMENTS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
 def test_every_environment_of_the_lab_has_a_plain_name_that_holds_its_size(row):
     words = row.in_words(resolved(row.name))
     assert words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from maxk_lab.catalogue import Parameter
@@ -183,6 +183,22 @@ def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in filled.items()
         if name in (row.size_parameter, "task") or name not in defaults or value != defaults[name]
     }
+
+
+def plain_words(environment: Mapping[str, Any], *, without: Collection[str] = ()) -> str:
+    """Return a resolved environment in the words of its row, `without` some of its parameters.
+
+    Without such words it is its name with the parameters that tell it: `knapsack (items 5)`.
+    """
+    name, told = str(environment["name"]), telling_parameters(environment)
+    told = {parameter: value for parameter, value in told.items() if parameter not in without}
+    plain = ENVIRONMENTS.get(name).in_words(told) if name in ENVIRONMENTS else ""
+    if plain:
+        return plain
+    inside = ", ".join(
+        f"{parameter.replace('_', ' ')} {value}" for parameter, value in told.items()
+    )
+    return f"{name} ({inside})" if inside else name
 
 
 def _culprit(reason: str, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> TreePath:
