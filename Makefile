@@ -25,11 +25,12 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test attack reproduce bench calibrate golden clean $(NUMBERED)
+.PHONY: help setup lint test browser-test attack reproduce bench calibrate golden clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
 	@echo "make test        run the tests; while you work: .venv/bin/python -m pytest -m fast"
+	@echo "make browser-test   open reports in a headless Chromium (tests/fixtures/browser/install.sh installs one)"
 	@echo "make attack      attack it for longer than make test does: SCALE=25 times as many rounds, SEED=1 (docs/robustness.md)"
 	@echo "make reproduce   run the sweeps of experiments/ci, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make lint        ruff, format check, the picture in docs, mypy"
@@ -74,7 +75,11 @@ lint: $(STAMP)
 
 # One process more than cores, since some tests wait for a cluster.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $$(( $(JOBS) + 1 )) --dist worksteal
+	$(BIN)/python -m pytest -n $$(( $(JOBS) + 1 )) --dist worksteal -m "not browser"
+
+# In one process: all share one browser.
+browser-test: $(STAMP)
+	$(BIN)/python -m pytest tests/browser -m browser --need-browser
 
 # A test of the long version may take as much longer as it makes more rounds.
 attack: $(STAMP)

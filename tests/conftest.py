@@ -22,6 +22,7 @@ pytest_plugins = [
     "attack_figures",
     "launched",
     "attacked_runs",
+    "chromium",
     "compared_runs",
     "drawn_units",
     "sweep_files",
