@@ -10,7 +10,7 @@ SCALE ?= 10
 SEED ?= 0
 # They take longest, and should not be what all other cores wait for at the end.
 FIRST := $(wildcard experiments/ci/*training*.yaml experiments/ci/seed_*.yaml)
-SWEEPS ?= $(FIRST) $(filter-out $(FIRST),$(wildcard experiments/ci/*.yaml))
+SWEEPS ?= $(FIRST) $(filter-out $(FIRST),$(wildcard experiments/ci/*.yaml)) experiments/quick.yaml
 # SHIFT@FILE of every sweep that is run, under seeds shifted by so much, and a target for each.
 RUNS := $(foreach shift,$(or $(SEEDS),0),$(foreach sweep,$(SWEEPS),$(shift)@$(sweep)))
 NUMBERED := $(addprefix run-,$(shell seq $(words $(RUNS))))
@@ -32,7 +32,7 @@ help:
 	@echo "make test        run the tests; while you work: .venv/bin/python -m pytest -m fast"
 	@echo "make browser-test   open reports in a headless Chromium (tests/fixtures/browser/install.sh installs one)"
 	@echo "make attack      attack it for longer than make test does: SCALE=25 times as many rounds, SEED=1 (docs/robustness.md)"
-	@echo "make reproduce   run the sweeps of experiments/ci, write results/<sweep>/report, fail if a claim is refuted"
+	@echo "make reproduce   run the sweeps of experiments/ci and quick, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make lint        ruff, format check, the picture in docs, mypy"
 	@echo "make bench       time the weights, a sweep and the command line"
 	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
