@@ -1,4 +1,4 @@
-"""A report as blocks (paragraph, bullets, sheet) that every text format prints."""
+"""A report as blocks (paragraph, bullets, sheet, pictures, fold) that every text format prints."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ SAME = "The rest as below the table before."
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Lines of running text."""
+    """Lines of running text, with a title where they stand for themselves."""
 
     lines: tuple[str, ...]
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,33 @@ Block = Paragraph | Bullets | Sheet
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A figure that lies in a file: its path, seen from the report, title and caption."""
+
+    path: str
+    title: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The figures, where a reader should look at them."""
+
+    pictures: tuple[Drawn, ...]
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Blocks for those who ask for them, below a title that is seen."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+Part = Block | Pictures | Folded
+
+
+@dataclass(frozen=True)
 class Section:
     """Rows of one sort: blocks to read, and flat records (one per row) to compute with.
 
@@ -76,13 +104,17 @@ class Section:
 class Chapter:
     """One kind of study in the report.
 
-    `basis` has, by their key in JSON, the lines that say what the numbers rest on; `undefined` one
-    line for each reason why values are missing.
+    `answer` are whole sentences about what was found, the first the headline, and `short` has the
+    one short table that they rest on; the blocks of the `sections` are folded. `basis` has, by
+    their key in JSON, the lines that say what the numbers rest on; `undefined` one line for each
+    reason why values are missing.
     """
 
     sections: tuple[Section, ...]
     basis: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     undefined: Sequence[str] = ()
+    answer: tuple[str, ...] = ()
+    short: tuple[Block, ...] = ()
 
 
 class Printable(Protocol):
@@ -93,7 +125,7 @@ class Printable(Protocol):
         """Return the title of the whole."""
 
     @property
-    def blocks(self) -> Sequence[Block]:
+    def blocks(self) -> Sequence[Part]:
         """Return all there is to read."""
 
     @property
@@ -104,17 +136,13 @@ class Printable(Protocol):
     def width(self) -> int:
         """Return the columns of the terminal."""
 
-    @property
-    def images(self) -> Sequence[tuple[str, str]]:
-        """Return (caption, path) of the figures of a page."""
-
 
 def breaks_between(places: Sequence[object]) -> tuple[int, ...]:
     """The numbers of the rows whose place is not that of the row before."""
     return tuple(i for i, (before, here) in enumerate(pairwise(places), 1) if here != before)
 
 
-def with_captions(blocks: Sequence[Block]) -> Iterator[tuple[Block, tuple[str, ...]]]:
+def with_captions(blocks: Sequence[Part]) -> Iterator[tuple[Part, tuple[str, ...]]]:
     """Each block with the lines to print below it.
 
     Of the caption of a sheet these are the lines that the sheet before it does not have.

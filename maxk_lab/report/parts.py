@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from maxk_lab.report.document import Chapter
+    from maxk_lab.report.drawing.picture import Picture
     from maxk_lab.report.model import Summary
     from maxk_lab.report.recommendation import Question, Recommendation
     from maxk_lab.report.rows import Effect, Measured, PooledRow, Rows
@@ -63,8 +62,8 @@ class SectionPart(Protocol):
 class FiguresPart(Protocol):
     """The module `figures`."""
 
-    def figures(self, found: Any, summary: Summary) -> Iterable[tuple[str, Figure]]:
-        """Yield the figures of the rows that were `found`, each with a name for its file."""
+    def figures(self, found: Any, summary: Summary) -> Iterable[Picture]:
+        """Yield the figures of the rows that were `found`, with their titles and captions."""
 
 
 class ClaimsPart(Protocol):

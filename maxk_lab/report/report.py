@@ -7,24 +7,41 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from maxk_lab.report.absent import absent_lines, standing_lines
-from maxk_lab.report.document import Block, Bullets, Chapter, Paragraph, Section
+from maxk_lab.report.document import (
+    Block,
+    Bullets,
+    Chapter,
+    Drawn,
+    Folded,
+    Paragraph,
+    Part,
+    Pictures,
+    Section,
+)
+from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.model import Header, Summary
 from maxk_lab.report.parts import SectionPart
+from maxk_lab.report.verdicts import verdict_lines
 from maxk_lab.report.view.view import WHOLE, View
 from maxk_lab.sweeps.studies import STUDIES, in_reading_order
+
+# The folder of the figures, beside the report.
+FOLDER = "figures"
 
 
 @dataclass(frozen=True)
 class Report:
-    """A summary, and how it is to look: `colour` and `width` are the terminal's, `images`
-    (caption, relative path) Markdown's, and `undrawn` a line for each figure that is missing.
-    `view` is the part that is shown.
+    """A summary, and how it is to look: `colour` and `width` are the terminal's.
+
+    Without `full` what is folded is left out. `pictures` lie in the folder of the figures, and
+    `undrawn` has a line for each that is missing. `view` is the part that is shown.
     """
 
     summary: Summary
     colour: bool = False
     width: int = 100
-    images: Sequence[tuple[str, str]] = ()
+    full: bool = True
+    pictures: Sequence[Picture] = ()
     undrawn: Sequence[str] = ()
     view: View = WHOLE
 
@@ -65,33 +82,80 @@ class Report:
         return [*standing_lines(self.summary), *self.view.lines(shown, planned), *self.undrawn]
 
     @property
-    def blocks(self) -> list[Block]:
-        """All there is to read: what was measured at all, the header, claims, then the sections."""
-        summary = self.summary
-        first = (*self.standing, *header_lines(summary.header))
-        blocks: list[Block] = [Paragraph(first)]
+    def answer(self) -> list[str]:
+        """The sentences on what was found: of each kind of study, then of the claims together."""
+        if not self.summary.counts.done:
+            return []
+        chapters = (self.chapters[kind.name] for kind in in_reading_order())
+        return [
+            *(line for chapter in chapters for line in chapter.answer),
+            *verdict_lines(self.summary.claims),
+        ]
+
+    @property
+    def blocks(self) -> list[Part]:
+        """All there is to read: the answer, claims, what they rest on, and the rest folded.
+
+        Of a view of a part: the tables that it shows, and nothing folded.
+        """
+        measured = bool(self.summary.counts.done)
+        tables = [block for section in self.sections for block in section.blocks]
+        origin = tuple(header_lines(self.summary.header))
+        if not self.view.whole:
+            first = Paragraph((*self._first, *origin))
+            return [first, *self._claims, *self._absent, *(tables if measured else ())]
+        read: list[Part] = [Paragraph(self._first), *self._answer, *self._claims]
+        read += [*self._shortest, *self._drawn, *self._absent]
+        folded: list[Part] = [Folded("All tables", tuple(tables))] if measured and tables else []
+        folded.append(Folded("Where these numbers come from", (Paragraph(origin),)))
+        return [*read, *(folded if self.full else ())]
+
+    @property
+    def _first(self) -> tuple[str, ...]:
+        description = self.summary.header.description
+        return (*filter(None, [description]), *self.standing)
+
+    @property
+    def _answer(self) -> list[Block]:
+        return [Paragraph(tuple(self.answer), "Answer")] if self.answer else []
+
+    @property
+    def _claims(self) -> list[Block]:
         # Without a measured cell there is none to judge, as the first lines say.
-        if summary.claims and summary.counts.done:
-            items = tuple(
-                f"{claim.verdict.upper()} — {claim.name}: {claim.text}. Measured: {claim.detail}."
-                for claim in summary.claims
-            )
-            blocks.append(Bullets("Claims", items))
-        absent = tuple(absent_lines(summary))
-        if absent:
-            blocks.append(Bullets("Without a result", absent))
-        if not summary.counts.done:  # tables of dashes
-            return blocks
-        return [*blocks, *(block for section in self.sections for block in section.blocks)]
+        if not (self.summary.claims and self.summary.counts.done):
+            return []
+        items = tuple(
+            f"{claim.verdict.upper()} — {claim.name}: {claim.text}. Measured: {claim.detail}."
+            for claim in self.summary.claims
+        )
+        return [Bullets("Claims", items)]
+
+    @property
+    def _shortest(self) -> list[Block]:
+        if not self.summary.counts.done:  # tables of dashes
+            return []
+        return [block for kind in in_reading_order() for block in self.chapters[kind.name].short]
+
+    @property
+    def _drawn(self) -> list[Part]:
+        found = (
+            Drawn(f"{FOLDER}/{picture.name}.png", picture.title, picture.caption)
+            for picture in self.pictures
+        )
+        return [Pictures(tuple(found))] if self.pictures else []
+
+    @property
+    def _absent(self) -> list[Block]:
+        absent = tuple(absent_lines(self.summary))
+        return [Bullets("Without a result", absent)] if absent else []
 
 
 def header_lines(header: Header) -> list[str]:
-    """Description, git commit and versions, one line each."""
+    """Git commit and versions, one line each."""
     versions = ", ".join(
         f"{package} {' / '.join(found)}" for package, found in header.versions.items()
     )
-    lines = [header.description] if header.description else []
-    lines.append(f"git commit: {', '.join(header.commits) or 'unknown'}")
+    lines = [f"git commit: {', '.join(header.commits) or 'unknown'}"]
     if header.projects:
         lines.append(f"project commit: {', '.join(header.projects)}")
     if versions:

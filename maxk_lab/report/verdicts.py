@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from maxk_lab.report.document import number
-from maxk_lab.report.model import Verdict
+from maxk_lab.report.model import ClaimVerdict, Verdict
 from maxk_lab.statistics.intervals import Interval
 
 Judged = tuple[Verdict, str]
+VERDICTS: tuple[Verdict, ...] = ("supported", "refuted", "undecided")
 
 
 def side(found: Interval, at_least: float | None, at_most: float | None) -> Verdict:
@@ -57,3 +59,22 @@ def shown(found: Interval) -> str:
     text = f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
     about = f"{found.question}: " if found.question and found.reason else ""
     return f"{text} ({about}{found.reason})" if found.reason else text
+
+
+def verdict_lines(claims: Sequence[ClaimVerdict]) -> list[str]:
+    """How many of the claims have which verdict, in a sentence; none without claims."""
+    if not claims:
+        return []
+    counts = Counter(claim.verdict for claim in claims)
+    several = len(claims) > 1
+    of = f"Of the {len(claims)} claims of the sweep" if several else "The claim of the sweep"
+    told = [
+        f"{counts[one]} {'is' if counts[one] == 1 else 'are'} {one}"
+        for one in VERDICTS
+        if counts[one]
+    ]
+    if len(told) == 1:
+        every = "Both claims" if len(claims) == 2 else f"All {len(claims)} claims"
+        only = next(iter(counts))
+        return [f"{every} of the sweep are {only}." if several else f"{of} is {only}."]
+    return [f"{of} {', '.join(told[:-1])} and {told[-1]}."]

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
-from maxk_lab.report.figures import figures
+from maxk_lab.report.drawing.picture import Picture
+from maxk_lab.report.figures import figures, pictures, save_pictures
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.formats.last import note_files
 from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import Summary
-from maxk_lab.report.report import Report
+from maxk_lab.report.report import FOLDER, Report
 from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view.view import WHOLE, View
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -56,22 +57,19 @@ def write_report(
         undrawn.append(line)
         left_out(line)
 
-    drawn: list[Path] = []
+    drawn: list[tuple[Picture, list[Path]]] = []
     if view.whole:
-        drawn = figures(summary, out / "figures", failed=note, left_out=note_left_out)
+        found = pictures(summary, failed=note, left_out=note_left_out)
+        drawn = list(save_pictures(found, out / FOLDER, failed=note))
     else:
         undrawn.append("Without figures, which are of the whole run.")
-    images = [
-        (path.stem.replace("-", " "), f"figures/{path.name}")
-        for path in drawn
-        if path.suffix == ".png"
-    ]
-    report = Report(summary, images=images, undrawn=undrawn, view=view)
+    report = Report(summary, pictures=[picture for picture, _ in drawn], undrawn=undrawn, view=view)
     texts = {out / files[format]: rendered(report, format) for format in chosen}
     for path, text in texts.items():
         write_atomically(path, text.encode())
-    note_files(out, [*texts, *drawn], summary.stamp)
-    return [*texts, *drawn]
+    written = [*texts, *(path for _, files in drawn for path in files)]
+    note_files(out, written, summary.stamp)
+    return written
 
 
 def report_files(summary: Summary, formats: Sequence[str]) -> dict[str, bytes]:
@@ -86,6 +84,6 @@ def write_figures(run: RunDirectory, plan: Plan | None = None) -> list[Path]:
     One that cannot be drawn is left out: nothing is sent in vain for it, and a report tells why.
     """
     summary = summarise(run, plan)
-    drawn = figures(summary, run.report_path / "figures", failed=lambda line: None)
+    drawn = figures(summary, run.report_path / FOLDER, failed=lambda line: None)
     note_files(run.report_path, drawn, summary.stamp)
     return drawn

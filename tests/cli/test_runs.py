@@ -60,7 +60,7 @@ def test_plan_of_a_finished_run_has_nothing_to_do(there: Path, lab: Lab) -> None
 
 def test_report_prints_in_every_format(there: Path, lab: Lab) -> None:
     for format in ("terminal", "markdown", "latex", "csv"):
-        result = lab("report", "tiny", "--format", format)
+        result = lab("report", "tiny", "--full", "--format", format)
         assert result.exit_code == 0, result.output
         assert "centred" in result.stdout
     assert json.loads(lab("report", "--format", "json").stdout)["header"]["name"] == "tiny"

@@ -110,7 +110,8 @@ def test_latex_is_escaped_and_balanced(summary):
     assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 7
     for table in text.split(r"\begin{longtable}{")[1:]:
         columns = len(table.partition("}")[0])
-        lines = [line for line in table.splitlines() if line.startswith("{}")]
+        rows = table.partition(r"\end{longtable}")[0].splitlines()
+        lines = [line for line in rows if line.startswith("{}")]
         assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in lines} == {columns}
     assert (
         escape("a_b & 5% {x} ~^\\")
@@ -137,9 +138,6 @@ def test_markdown_tables_are_whole(summary):
     # The best baselines; the distance from the least; the variance at stage 200, where no seed is
     # missing; that at stage 0, and the biases.
     assert widths == {3, 7, 10, 11}
-    assert "![bias stage0](figures/bias.png)" in render(
-        summary, "markdown", images=[("bias stage0", "figures/bias.png")]
-    )
 
 
 @pytest.mark.parametrize(
@@ -254,7 +252,7 @@ def test_estimators_without_a_baseline_share_a_table(lab):
 
 def test_a_caption_is_not_said_again_below_the_next_table(summary):
     said = "16 instances, pool of 256 trajectories each."
-    blocks = Report(summary).blocks
+    blocks = [block for section in Report(summary).sections for block in section.blocks]
     assert sum(said in " ".join(block.caption) for block in blocks if isinstance(block, Sheet)) == 7
     for format in ("terminal", "markdown"):
         text = render(summary, format)

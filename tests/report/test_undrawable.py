@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
@@ -105,7 +106,8 @@ def broken(found, summary):
         raise ValueError("Data cannot be log-scaled\nbecause it is not")
 
     layout = SimpleNamespace(execute=fall)
-    yield "sad", SimpleNamespace(set_dpi=lambda dpi: None, get_layout_engine=lambda: layout)
+    sad = SimpleNamespace(set_dpi=lambda dpi: None, get_layout_engine=lambda: layout)
+    yield Picture("sad", sad, "A sad figure")
     raise KeyError("nothing")
 
 

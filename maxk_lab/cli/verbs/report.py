@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +33,10 @@ def report(
             metavar="DIR", help="Write every format and the figures here; print the verdicts."
         ),
     ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Print all tables in the terminal, too, not the short ones."),
+    ] = False,
     where: Annotated[
         str | None,
         typer.Option(
@@ -55,12 +59,13 @@ def report(
     ] = None,
     results: options.Results = options.RESULTS,
 ) -> None:
-    """Report a run: the tables of every study, and a verdict on each claim.
+    """Report a run: the answer, a verdict on each claim, and the tables that they rest on.
 
     Exits with 1 when a claim is refuted or cannot be judged, cells failed or a record is damaged.
 
     \b
     [bold]maxk-lab report[/bold]                                     the latest run
+    [bold]maxk-lab report tsp_sweep --full[/bold]                    with all tables
     [bold]maxk-lab report tsp_sweep --format markdown[/bold]
     [bold]maxk-lab report tsp_sweep --out results/tsp_sweep/report[/bold]   with figures
     [bold]maxk-lab report tsp_sweep --where k=8,n=16 --sort variance[/bold]       a part of it
@@ -85,17 +90,25 @@ def report(
             folder = out if len(directories) == 1 else out / directory.name
             undrawn += _write(summary, folder, view)
     else:
-        width = console().width if sys.stdout.isatty() else 100
+        look: dict[str, Any] = {
+            "colour": sys.stdout.isatty(),
+            "width": console().width if sys.stdout.isatty() else 100,
+            # Nobody folds out what a terminal has printed.
+            "full": full or format != "terminal",
+        }
         texts = [
-            render(summary, format, colour=sys.stdout.isatty(), width=width, view=view)
+            render(summary, format, view=view, **look)
             for summary, view in zip(summaries, views, strict=True)
         ]
         several_json = format == "json" and len(texts) > 1
         emit(f"[{','.join(texts)}]" if several_json else "\n".join(texts))
         if format == "terminal":
-            for directory in directories:
-                words = ["report", str(directory.root), "--out", str(directory.report_path)]
-                say(f"As files, with figures: maxk-lab {shlex.join(words)}")
+            for directory, view in zip(directories, views, strict=True):
+                words = ["maxk-lab", "report", str(directory.root)]
+                if view.whole and not full:
+                    say(f"All tables: {shlex.join([*words, '--full'])}")
+                words += ["--out", str(directory.report_path)]
+                say(f"As files, with figures: {shlex.join(words)}")
     for directory, summary in zip(directories, summaries, strict=True):
         if summary.changed:
             warn(f"{summary.header.name}: {changed_line(summary.changed)}")

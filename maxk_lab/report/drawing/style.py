@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -180,9 +180,8 @@ def save(figure: Figure, out: Path, name: str) -> list[Path]:
     return paths
 
 
-def unused(name: str, drawn: Sequence[Path]) -> str:
-    """`name` as a file name, numbered if a figure drawn before has it."""
-    taken = {path.stem for path in drawn}
+def unused(name: str, taken: Collection[str]) -> str:
+    """`name` as the name of a file, numbered if it is one of those `taken`."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
     if safe not in taken:
         return safe

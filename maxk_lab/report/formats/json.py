@@ -22,6 +22,7 @@ def _mapping(report: Report) -> dict[str, Any]:
         **({} if report.view.whole else {"view": report.view.as_dict()}),
         "level": summary.level,
         "alpha": summary.alpha,
+        "answer": report.answer,
         **{name: lines for chapter in chapters for name, lines in chapter.basis.items()},
         "claims": [asdict(claim) for claim in summary.claims],
         **{section.name: section.records for section in report.sections},

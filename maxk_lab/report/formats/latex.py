@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
-from maxk_lab.report.document import Block, Bullets, Paragraph, Sheet
-from maxk_lab.report.report import Report
+from maxk_lab.report.document import (
+    Block,
+    Bullets,
+    Drawn,
+    Folded,
+    Paragraph,
+    Part,
+    Pictures,
+    Sheet,
+)
+from maxk_lab.report.report import FOLDER, Report
 from maxk_lab.visible import visible_line
 
 _ESCAPES = {
@@ -64,9 +74,36 @@ _LETTERS = re.compile(
 
 
 def latex(report: Report) -> str:
-    """The report as a LaTeX fragment to `\\input`; it needs the packages booktabs and longtable."""
-    parts = [f"% {visible_line(report.title)}", r"% \usepackage{booktabs,longtable}"]
-    return "\n\n".join([*parts, *(_block(block) for block in report.blocks)]) + "\n"
+    """The report as a LaTeX fragment to `\\input`; it needs the packages that its head names.
+
+    Figures are looked for in `\\maxklabfigures`, which may be defined before, and left out where
+    they are not there. What is folded comes last, on pages of its own.
+    """
+    parts = [f"% {visible_line(report.title)}", r"% \usepackage{booktabs,longtable,graphicx}"]
+    if report.pictures:
+        parts.append(rf"\providecommand{{\maxklabfigures}}{{{FOLDER}}}")
+    return "\n\n".join([*parts, *_parts(report.blocks)]) + "\n"
+
+
+def _parts(blocks: Sequence[Part]) -> Iterator[str]:
+    for block in blocks:
+        if isinstance(block, Folded):
+            yield rf"\clearpage \section*{{Appendix: {escape(block.title)}}}"
+            yield from _parts(block.blocks)
+        elif isinstance(block, Pictures):
+            yield from map(_picture, block.pictures)
+        else:
+            yield _block(block)
+
+
+def _picture(drawn: Drawn) -> str:
+    path = rf"\maxklabfigures/{PurePosixPath(drawn.path).name}"
+    words = ". ".join(filter(None, (escape(drawn.title), escape(drawn.caption))))
+    return (
+        rf"\IfFileExists{{{path}}}{{\begin{{figure}}[htbp]\centering" + "\n"
+        rf"\includegraphics[width=\linewidth]{{{path}}}" + "\n"
+        rf"\caption{{{words}}}\end{{figure}}}}{{}}"
+    )
 
 
 def escape(text: str) -> str:
@@ -90,7 +127,9 @@ def _spelled(letter: str) -> str:
 
 def _block(block: Block) -> str:
     if isinstance(block, Paragraph):
-        return "\\noindent " + "\\\\\n".join(f"{{}}{escape(line)}" for line in block.lines)
+        titled = rf"\textbf{{{escape(block.title)}.}} " if block.title else ""
+        lines = "\\\\\n".join(f"{{}}{escape(line)}" for line in block.lines)
+        return rf"\noindent {titled}{lines}"
     if isinstance(block, Bullets):
         items = "\n".join(rf"  \item {{}}{escape(item)}" for item in block.items)
         return (

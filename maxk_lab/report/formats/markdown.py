@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
-from maxk_lab.report.document import Block, Bullets, Paragraph, Printable, Sheet, with_captions
+from maxk_lab.report.document import (
+    Bullets,
+    Drawn,
+    Folded,
+    Paragraph,
+    Part,
+    Pictures,
+    Printable,
+    Sheet,
+    with_captions,
+)
 from maxk_lab.visible import visible_line
 
 # Marks that act wherever they stand. Brackets do so only together: those of an interval stay.
@@ -17,34 +27,46 @@ _ADDRESS = re.compile(r"(\S*(?:://|[wW][wW][wW]\.|[\w.+-]+@[\w-]+\.\w)\S*)")
 
 
 def markdown(report: Printable) -> str:
-    """The report as Markdown, its images before the first sheet."""
-    parts = [f"# {escape(report.title)}"]
-    pictures = [f"![{escape(caption)}]({quote(path)})" for caption, path in report.images]
-    for block, caption in with_captions(report.blocks):
-        if isinstance(block, Sheet):
-            parts += pictures
-            pictures = []
-        parts.append(_block(block, caption))
-    return "\n\n".join([*parts, *pictures]) + "\n"
+    """The report as Markdown; what is folded opens by a click where HTML is shown."""
+    return "\n\n".join([f"# {escape(report.title)}", *_parts(report.blocks)]) + "\n"
 
 
-def _block(block: Block, caption: Sequence[str]) -> str:
-    if isinstance(block, Paragraph):
-        return "  \n".join(escape(line) for line in block.lines)
-    if isinstance(block, Bullets):
-        items = "\n".join(f"- {escape(item)}" for item in block.items)
-        return f"## {escape(block.title)}\n\n{items}"
-    rules = " | ".join("---:" if column.numeric else "---" for column in block.columns)
+def _parts(blocks: Sequence[Part]) -> Iterator[str]:
+    for block, caption in with_captions(blocks):
+        if isinstance(block, Folded):
+            yield f"<details>\n<summary>{escape(block.title)}</summary>"
+            yield from _parts(block.blocks)
+            yield "</details>"
+        elif isinstance(block, Pictures):
+            yield "## Figures"
+            yield from map(_picture, block.pictures)
+        elif isinstance(block, Paragraph):
+            yield from [f"## {escape(block.title)}"] if block.title else []
+            yield "  \n".join(escape(line) for line in block.lines)
+        elif isinstance(block, Bullets):
+            items = "\n".join(f"- {escape(item)}" for item in block.items)
+            yield f"## {escape(block.title)}\n\n{items}"
+        else:
+            yield _sheet(block, caption)
+
+
+def _picture(drawn: Drawn) -> str:
+    words = ". ".join(filter(None, (f"**{escape(drawn.title)}**", escape(drawn.caption))))
+    return f"![{escape(drawn.title)}]({quote(drawn.path)})\n\n{words}"
+
+
+def _sheet(sheet: Sheet, caption: Sequence[str]) -> str:
+    rules = " | ".join("---:" if column.numeric else "---" for column in sheet.columns)
     lines = [
-        f"| {' | '.join(escape(column.heading) for column in block.columns)} |",
+        f"| {' | '.join(escape(column.heading) for column in sheet.columns)} |",
         f"| {rules} |",
         *(
-            f"| {' | '.join(escape(column.text(row)) for column in block.columns)} |"
-            for row in block.rows
+            f"| {' | '.join(escape(column.text(row)) for column in sheet.columns)} |"
+            for row in sheet.rows
         ),
     ]
     below = "  \n".join(escape(line) for line in caption)
-    return f"## {escape(block.title)}\n\n" + "\n".join(lines) + (f"\n\n{below}" if below else "")
+    return f"## {escape(sheet.title)}\n\n" + "\n".join(lines) + (f"\n\n{below}" if below else "")
 
 
 def escape(text: str) -> str:

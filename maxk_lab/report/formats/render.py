@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from maxk_lab.catalogue import load
+from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report
@@ -19,14 +20,15 @@ def render(
     *,
     colour: bool = False,
     width: int = 100,
-    images: Sequence[tuple[str, str]] = (),
+    full: bool = True,
+    pictures: Sequence[Picture] = (),
     view: View = WHOLE,
 ) -> str:
     """`summary` in one of `FORMATS`, told how to look; see `Report`.
 
     Raises `LabError` for any other format, and for a column of the view that there is not.
     """
-    return rendered(Report(summary, colour, width, images, view=view), format)
+    return rendered(Report(summary, colour, width, full, pictures, view=view), format)
 
 
 def rendered(report: Report, format: str) -> str:

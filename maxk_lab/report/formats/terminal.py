@@ -6,10 +6,21 @@ from collections.abc import Sequence
 from io import StringIO
 
 from rich import box
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from maxk_lab.report.document import Block, Bullets, Paragraph, Printable, Sheet, with_captions
+from maxk_lab.report.document import (
+    Block,
+    Bullets,
+    Folded,
+    Paragraph,
+    Part,
+    Pictures,
+    Printable,
+    Sheet,
+    with_captions,
+)
 from maxk_lab.report.formats.console import PlainConsole
 
 _STYLES = {
@@ -32,22 +43,31 @@ def terminal(report: Printable) -> str:
         legacy_windows=False,
     )
     console.print(Text(report.title, style="bold"))
-    for block, caption in with_captions(report.blocks):
-        _print(console, block, caption)
+    _print_all(console, report.blocks)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
+def _print_all(console: PlainConsole, blocks: Sequence[Part]) -> None:
+    for block, caption in with_captions(blocks):
+        if isinstance(block, Folded):
+            console.print()
+            console.print(Rule(Text(block.title), characters="─", style="dim"))
+            _print_all(console, block.blocks)
+        elif not isinstance(block, Pictures):
+            _print(console, block, caption)
+
+
 def _print(console: PlainConsole, block: Block, caption: Sequence[str]) -> None:
+    if block.title:
+        console.print()
+        console.print(Text(block.title, style="bold"))
     if isinstance(block, Paragraph):
         for line in block.lines:
             console.print(Text(line))
-        return
-    console.print()
-    console.print(Text(block.title, style="bold"))
-    if isinstance(block, Bullets):
+    elif isinstance(block, Bullets):
         for item in block.items:
             _item(console, item)
-    elif isinstance(block, Sheet):
+    else:
         console.print(_table(block, console.width))
         for line in caption:
             console.print(Text(line, style="dim"))

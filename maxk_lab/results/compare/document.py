@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,7 +43,6 @@ class Document:
     comparison: Comparison
     colour: bool = False
     width: int = 100
-    images: Sequence[tuple[str, str]] = ()
 
     @property
     def title(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.report.document import exact
+from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.drawing.style import COLOURS, finish, panels
 from maxk_lab.report.model import Summary
 from maxk_lab.report.rows import Rows, grouped
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def figures(found: Rows[ObjectiveRow], summary: Summary) -> Iterator[tuple[str, Figure]]:
+def figures(found: Rows[ObjectiveRow], summary: Summary) -> Iterator[Picture]:
     """A figure for each environment and parameter, with its name."""
     rows = [row for row in found.rows if row.curves]
     places = grouped(rows, lambda row: (row.key.environment, row.parameter))
     for (environment, parameter), members in places.items():
-        yield "objective", objective_figure(members, f"Objectives along {parameter}: {environment}")
+        title = f"Objectives along {parameter}: {environment}"
+        yield Picture("objective", objective_figure(members, title), title)
 
 
 def objective_figure(rows: Sequence[ObjectiveRow], title: str) -> Figure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.drawing.style import finish, look, panels
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import setting_words
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _FAINT: dict[str, Any] = {"linestyle": "", "markersize": 2.5, "alpha": 0.22, "markeredgewidth": 0}
 
 
-def figures(found: Rows[WeightsRow], summary: Summary) -> Iterator[tuple[str, Figure]]:
+def figures(found: Rows[WeightsRow], summary: Summary) -> Iterator[Picture]:
     """A figure for each environment, setting and n, with its name."""
     rows = [row for row in found.rows if row.by_seed]
     places = grouped(rows, lambda row: (row.key.environment, row.key.setting, row.key.n))
@@ -29,7 +30,7 @@ def figures(found: Rows[WeightsRow], summary: Summary) -> Iterator[tuple[str, Fi
         if len(places) > 1:
             name += [f"n{n}", *filter(None, [words.replace(", ", "-")])]
         title = f"Effective rewards: {', '.join(filter(None, (environment, words)))}"
-        yield "-".join(name), weights_figure(members, title)
+        yield Picture("-".join(name), weights_figure(members, title), title)
 
 
 def weights_figure(rows: Sequence[WeightsRow], title: str) -> Figure:

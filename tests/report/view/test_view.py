@@ -176,7 +176,7 @@ def test_a_table_keeps_its_rules_between_the_rows_that_stay(lab):
     summary = summarise_records(cells, map(lab.record, cells), name="it")
 
     def breaks(view):
-        blocks = Report(summary, view=view).blocks
+        blocks = [block for part in Report(summary, view=view).sections for block in part.blocks]
         return next(block.breaks for block in blocks if "Variance: " in getattr(block, "title", ""))
 
     assert breaks(View()) == (2, 4, 6)

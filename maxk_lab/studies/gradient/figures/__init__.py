@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import setting_words
 from maxk_lab.report.rows import grouped
@@ -17,11 +17,8 @@ from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.row.order import shared_estimator, sorted_rows, table, who
 from maxk_lab.studies.gradient.rows import GradientRows
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
-
-def figures(found: GradientRows, summary: Summary) -> Iterator[tuple[str, Figure]]:
+def figures(found: GradientRows, summary: Summary) -> Iterator[Picture]:
     """Every figure with its name: the declared ones, those of every study, then the anatomy.
 
     A sweep that varies settings and declares figures has no others of these lines: those of each
@@ -37,20 +34,21 @@ def figures(found: GradientRows, summary: Summary) -> Iterator[tuple[str, Figure
     ).items():
         for part in anatomy_parts(members):
             title = f"Variance anatomy, stage {stage}, K = {k}: {environment}"
-            yield f"anatomy-stage{stage}-k{k}", anatomy_figure(part, title)
+            yield Picture(f"anatomy-stage{stage}-k{k}", anatomy_figure(part, title), title)
 
 
-def _declared_figures(rows: list[GradientRow], summary: Summary) -> Iterator[tuple[str, Figure]]:
+def _declared_figures(rows: list[GradientRow], summary: Summary) -> Iterator[Picture]:
     for declared in summary.figures:
         for environment, members in grouped(rows, lambda row: row.key.environment).items():
             against = declared.against.rpartition(".")[2]
             what = declared.title or f"{MEASURES.get(declared.metric).heading} against {against}"
-            figure = declared_figure(members, declared, f"{what}: {environment}", summary.level)
+            title = f"{what}: {environment}"
+            figure = declared_figure(members, declared, title, summary.level)
             if figure is not None:
-                yield declared.name, figure
+                yield Picture(declared.name, figure, title)
 
 
-def _automatic_figures(rows: list[GradientRow], level: float) -> Iterator[tuple[str, Figure]]:
+def _automatic_figures(rows: list[GradientRow], level: float) -> Iterator[Picture]:
     measured = [row for row in rows if row.units is not None]
     tables = {(row.key.environment, shared_estimator(row)) for row in measured}
     varied = len({row.key.setting for row in rows}) > 1
@@ -68,13 +66,14 @@ def _automatic_figures(rows: list[GradientRow], level: float) -> Iterator[tuple[
         first = members[0]
         if any(row.intervals["variance"].known for row in members):
             title = f"Gradient variance, {who(first)}: {_environment(first)}"
-            yield named("variance", first), variance_figure(members, title, level)
+            yield Picture(named("variance", first), variance_figure(members, title, level), title)
     for members in grouped(measured, lambda row: (table(row), row.key.setting)).values():
         first = members[0]
         if any(row.intervals["scale"].known for row in members):
             stage = first.key.stage
             title = f"Bias along ∇J, stage {stage}, {who(first)}: {_environment(first)}"
-            yield named(f"bias-stage{stage}", first), forest_figure(members, title, level)
+            name = named(f"bias-stage{stage}", first)
+            yield Picture(name, forest_figure(members, title, level), title)
     # With the rows that have no result: an empty cell would say that it was not asked for.
     for members in grouped(
         rows, lambda row: (row.key.environment, row.key.stage, row.key.setting)
@@ -83,7 +82,7 @@ def _automatic_figures(rows: list[GradientRow], level: float) -> Iterator[tuple[
         if has_heat_map(members):
             name = named(f"heat-map-stage{first.key.stage}", first, by_estimator=False)
             title = f"Relative variance, stage {first.key.stage}: {_environment(first)}"
-            yield name, heat_map_figure(members, title)
+            yield Picture(name, heat_map_figure(members, title), title)
 
 
 def _environment(row: GradientRow) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.model import Summary
 from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.studies.training.figures.curves import curves_figure
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def figures(found: Rows[TrainingRow], summary: Summary) -> Iterator[tuple[str, Figure]]:
+def figures(found: Rows[TrainingRow], summary: Summary) -> Iterator[Picture]:
     """The figures of each environment and n, with their names."""
     rows = [row for row in found.rows if row.curve]
     groups = grouped(
@@ -37,8 +38,8 @@ def figures(found: Rows[TrainingRow], summary: Summary) -> Iterator[tuple[str, F
         place = where.replace(key.environment, key.environment.partition("(")[0]).replace(", ", "-")
         words = [place] * (len(places) > 1) + [f"n{key.n}"] * (len(groups) > len(places))
         for name, title, draw in _shown(members):
-            figure = draw(members, f"{title}, n = {key.n}: {where}", summary.level)
-            yield "-".join([name, *words]), figure
+            title = f"{title}, n = {key.n}: {where}"
+            yield Picture("-".join([name, *words]), draw(members, title, summary.level), title)
 
 
 def _shown(rows: Sequence[TrainingRow]) -> Iterator[tuple[str, str, Callable[..., Figure]]]:

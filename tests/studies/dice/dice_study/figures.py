@@ -1,4 +1,5 @@
 from dice_study.section import largest
+from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.drawing.style import finish, panels
 
 
@@ -7,4 +8,4 @@ def figures(found, summary):
         figure, axes = panels(1, 1, (4.0, 3.0))
         axes[0][0].plot([row.key.k for row in found.rows], [largest(row) for row in found.rows])
         finish(figure, axes, "The largest of k dice")
-        yield "dice", figure
+        yield Picture("dice", figure, "The largest of k dice")

@@ -1,0 +1,130 @@
+"""The order of a report: the answer, claims, what they rest on, figures, and the rest folded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from maxk_lab.report.document import Bullets, Folded, Paragraph, Pictures, Sheet
+from maxk_lab.report.drawing.picture import Picture
+from maxk_lab.report.formats.render import render
+from maxk_lab.report.model import ClaimVerdict, Summary
+from maxk_lab.report.report import Report
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.verdicts import verdict_lines
+from maxk_lab.report.view.view import View
+from maxk_lab.studies.gradient import section
+
+PICTURES = [Picture("curves_1", SimpleNamespace(), "What grows & what does not", "Up is better.")]
+
+
+def claim(verdict: Any, name: str = "it") -> ClaimVerdict:
+    return ClaimVerdict(name, "a is at most b", verdict, "1.00 [0.90, 1.10]")
+
+
+@pytest.fixture
+def summary(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Summary:
+    """The summary of a study whose answer is known."""
+    cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,))
+    found = summarise_records(cells, map(lab.record, cells), name="it", description="Which one?")
+    whole = section.chapter
+
+    def chapter(*given: Any) -> Any:
+        short = Sheet("In short", (), (), ("a note",))
+        return replace(whole(*given), answer=("centred it is.", "But < 3 seeds."), short=(short,))
+
+    monkeypatch.setattr(section, "chapter", chapter)
+    return replace(found, claims=(claim("supported"), claim("undecided", "other")))
+
+
+def test_the_answer_stands_before_what_it_rests_on(summary: Summary) -> None:
+    blocks = Report(summary, pictures=PICTURES).blocks
+    kinds = [type(block) for block in blocks]
+    assert kinds == [Paragraph, Paragraph, Bullets, Sheet, Pictures, Folded, Folded]
+    first, answer, claims, short, _, tables, origin = blocks
+    assert first.lines[0] == "Which one?"
+    assert answer.title == "Answer"
+    assert answer.lines == (
+        "centred it is.",
+        "But < 3 seeds.",
+        "Of the 2 claims of the sweep 1 is supported and 1 is undecided.",
+    )
+    assert (claims.title, short.title) == ("Claims", "In short")
+    assert any("Variance" in getattr(block, "title", "") for block in tables.blocks)
+    assert "git commit" in origin.blocks[0].lines[0]
+    assert "Variance: " not in str(Report(summary, full=False).blocks)
+
+
+def test_what_is_folded_is_left_out_of_a_short_terminal_alone(summary: Summary) -> None:
+    short, full = (render(summary, "terminal", full=full) for full in (False, True))
+    assert full.startswith(short.rstrip("\n"))
+    assert "All tables" in full
+    assert "All tables" not in short
+    assert full.index("Answer") < full.index("Claims") < full.index("In short")
+
+
+def test_markdown_opens_what_is_folded_by_a_click(summary: Summary) -> None:
+    text = render(summary, "markdown", pictures=PICTURES)
+    places = [
+        "## Answer\n\ncentred it is.  \nBut \\< 3 seeds.",
+        "## Claims",
+        "## In short",
+        "## Figures",
+        "![What grows \\& what does not](figures/curves_1.png)",
+        "**What grows \\& what does not**. Up is better.",
+        "<details>\n<summary>All tables</summary>\n\n## ",
+        "</details>\n\n<details>\n<summary>Where these numbers come from</summary>",
+    ]
+    found = [text.index(place) for place in places]
+    assert found == sorted(found)
+    assert text.endswith("</details>\n")
+    # The first table of what is folded has its whole caption, whatever stands below the short one.
+    assert "a note" not in text[found[6] :]
+
+
+def test_latex_has_figures_where_they_are_there_and_an_appendix(summary: Summary) -> None:
+    text = render(summary, "latex", pictures=PICTURES)
+    places = [
+        r"\providecommand{\maxklabfigures}{figures}",
+        r"\textbf{Answer.} {}centred it is.",
+        r"\IfFileExists{\maxklabfigures/curves_1.png}",
+        r"\caption{What grows \& what does not. Up is better.}",
+        r"\section*{Appendix: All tables}",
+        r"\section*{Appendix: Where these numbers come from}",
+    ]
+    found = [text.index(place) for place in places]
+    assert found == sorted(found)
+    assert "maxklabfigures" not in render(summary, "latex")
+
+
+def test_a_part_of_a_report_answers_nothing_and_folds_nothing(summary: Summary) -> None:
+    blocks = Report(summary, view=View(sort="variance")).blocks
+    assert not any(isinstance(block, Folded) for block in blocks)
+    assert "Answer" not in str(blocks)
+    assert "Variance" in str(blocks)
+
+
+def test_without_a_measured_cell_there_is_no_answer(lab: Any) -> None:
+    cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,))
+    empty = summarise_records(cells, [], name="empty")
+    assert Report(replace(empty, claims=(claim("undecided"),))).answer == []
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ([], []),
+        (["refuted"], ["The claim of the sweep is refuted."]),
+        (["supported"] * 2, ["Both claims of the sweep are supported."]),
+        (["undecided"] * 3, ["All 3 claims of the sweep are undecided."]),
+        (
+            ["undecided", "supported", "refuted", "supported"],
+            ["Of the 4 claims of the sweep 2 are supported, 1 is refuted and 1 is undecided."],
+        ),
+    ],
+)
+def test_verdicts_are_counted_in_a_sentence(verdicts: list[str], said: list[str]) -> None:
+    assert verdict_lines([claim(verdict) for verdict in verdicts]) == said
