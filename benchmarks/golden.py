@@ -47,6 +47,7 @@ SWEEPS = (
     "pkpo_corollary3",
     "pkpo_figure1",
     "pkpo_figure5",
+    "quick",
     "tsp_along_training",
 )
 # The policies of seed 0 that other sweeps and benchmarks read, by the sweep that trains them: the

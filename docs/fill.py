@@ -1,0 +1,118 @@
+"""Fill the pages that show numbers in from the records of the golden results.
+
+    python docs/fill.py            write README.md and the pages of docs/ that have a template
+    python docs/fill.py --check    fail when a page is no longer what its template and the records say
+
+A page `docs/NAME.md` comes from `docs/templates/NAME.md`, and README.md from its template there.
+docs/records.py has what a template may ask for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import tomllib
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from records import (
+    Golden,
+    WrongReferenceError,
+    crossing,
+    given,
+    known,
+    number,
+    ratio,
+    ratios,
+    settings,
+    span,
+    word,
+)
+
+ROOT = Path(__file__).resolve().parents[1]
+TEMPLATES = ROOT / "docs/templates"
+
+
+def links(project: Mapping[str, Any]) -> Callable[[str], str]:
+    """Return what makes the path of a file a link, for a README that package indexes show, too.
+
+    They resolve no relative link: as soon as pyproject.toml names a repository, links lead there.
+    """
+    repository = project.get("urls", {}).get("Repository", "").rstrip("/")
+
+    def link(path: str) -> str:
+        kind = "raw" if path.endswith(".png") else "blob"
+        return f"{repository}/{kind}/main/{path}" if repository else path
+
+    return link
+
+
+def environment(golden: Golden, templates: Path = TEMPLATES) -> jinja2.Environment:
+    """Return what renders the templates: the runs and a few functions are all that they see."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+        extensions=["jinja2.ext.do"],
+    )
+    made.globals |= {"run": golden, "given": given, "known": known}
+    made.globals |= {"crossing": crossing, "ratio": ratio, "ratios": ratios, "settings": settings}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    made.globals |= {"link": links(project)}
+    made.filters |= {"number": number, "word": word, "span": span}
+    return made
+
+
+def page_of(template: str) -> Path:
+    """Return the page that a template is for."""
+    return ROOT / template if template == "README.md" else ROOT / "docs" / template
+
+
+def pages(golden: Golden, templates: Path = TEMPLATES) -> Iterator[tuple[Path, str]]:
+    """Yield every page and what it should say. Raises where the records do not have it."""
+    made = environment(golden, templates)
+    for name in made.list_templates(extensions=["md"]):
+        try:
+            yield page_of(name), made.get_template(name).render()
+        except (WrongReferenceError, jinja2.TemplateError) as error:
+            line = _line(error, templates / name)
+            raise SystemExit(f"docs/templates/{name}:{line}: {error}") from error
+
+
+def _line(error: Exception, template: Path) -> int | None:
+    """Return the line of a template at which it failed: jinja writes it into the traceback."""
+    steps = traceback.extract_tb(error.__traceback__)
+    lines = [step.lineno for step in steps if step.filename == str(template)]
+    return lines[0] if lines else getattr(error, "lineno", None)
+
+
+def main() -> int:
+    """Write the pages, or look whether they are as they should be. Returns the exit code."""
+    check, stale = "--check" in sys.argv[1:], False
+    for page, wanted in pages(Golden()):
+        there = page.read_text(encoding="utf-8") if page.is_file() else ""
+        if there == wanted:
+            continue
+        stale = True
+        name = str(page.relative_to(ROOT))
+        if not check:
+            page.write_text(wanted, encoding="utf-8")
+            print(f"wrote {name}")
+            continue
+        lines = difflib.unified_diff(
+            there.splitlines(), wanted.splitlines(), name, "what the records say", lineterm="", n=0
+        )
+        print("\n".join(lines))
+    if check and stale:
+        print("run: python docs/fill.py (edit docs/templates/, not the pages)", file=sys.stderr)
+    return int(check and stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

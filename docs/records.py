@@ -1,0 +1,305 @@
+"""The numbers of the golden results, as the templates in docs/templates ask for them.
+
+A template names a run and the axes of a row; `Run.row` finds the one row of its report that has
+them. What matches no row, or several, and what has no number is an error, so that a page never
+shows a number that no record stands behind.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+GOLDEN = Path(__file__).resolve().parents[1] / "results/golden"
+KINDS = ("gradient", "training", "objective", "weights")
+WORDS = "no one two three four five six seven eight nine ten eleven twelve".split()
+# Of the first number with an interval that a verdict shows.
+MEASURED = re.compile(r": (-?[0-9.e+-]+ \[[^\]]+\])")
+
+
+class WrongReferenceError(Exception):
+    """A template asks for what the records do not have, or says what they no longer show."""
+
+
+class Row:
+    """A row of a report: its axes and numbers by their names in the report's JSON."""
+
+    def __init__(self, run: Run, values: Mapping[str, Any], measured: Any = None) -> None:
+        self.run, self._values, self.measured = run, values, measured
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a value. Raises where the row has none of that name, or an undefined one."""
+        found = self._values.get(name)
+        if found is None:
+            why = self._values.get("undefined", {}).get(name, "there is none")
+            raise WrongReferenceError(f"{self}: no {name} ({why})")
+        return found
+
+    def __str__(self) -> str:
+        axes = ("stage", "estimator", "baseline", "n", "k", "proxy")
+        told = ", ".join(f"{axis}={self._values[axis]}" for axis in axes if axis in self._values)
+        return f"{self.run.name} ({told})"
+
+    def has(self, where: Mapping[str, Any]) -> bool:
+        """Return whether the row has these values; of a list, any of them."""
+        return all(
+            self._values.get(axis) in (wanted if isinstance(wanted, list) else [wanted])
+            for axis, wanted in where.items()
+        )
+
+    def knows(self, name: str) -> bool:
+        """Return whether the row has a value of this name."""
+        return self._values.get(name) is not None
+
+    def low(self, name: str) -> float:
+        """Return the lower end of a number's interval."""
+        return float(self[_end(name, "low")])
+
+    def high(self, name: str) -> float:
+        """Return the upper end of a number's interval."""
+        return float(self[_end(name, "high")])
+
+    def told(self, name: str) -> str:
+        """Return a number with its interval, as `12.3 [11.0, 13.9]`."""
+        return f"{number(self[name])} {self.ends(name)}"
+
+    def ends(self, name: str) -> str:
+        """Return the interval of a number, as `[11.0, 13.9]`."""
+        return f"[{number(self.low(name))}, {number(self.high(name))}]"
+
+
+class Claim:
+    """The verdict on a claim, and the first number that it shows."""
+
+    def __init__(self, run: Run, verdict: Any) -> None:
+        self.verdict: str = verdict.verdict
+        self.detail: str = verdict.detail
+        self._named = f"{run.name}, claim {verdict.name}"
+
+    @property
+    def measured(self) -> str:
+        """The first number with its interval, as `12.3 [11.0, 13.9]`."""
+        found = MEASURED.search(self.detail)
+        if found is None:
+            raise WrongReferenceError(f"{self._named}: no interval in {self.detail!r}")
+        return re.sub(r"-?[0-9][0-9.e+-]*", lambda one: number(float(one[0])), found[1])
+
+    @property
+    def counted(self) -> str:
+        """How many of how many bear the verdict out, as `40 of 40 ratios`."""
+        found = re.match(r"\d+ of \d+ [\w ]+(?=, e\.g\.)", self.detail)
+        if found is None:
+            raise WrongReferenceError(f"{self._named}: nothing is counted in {self.detail!r}")
+        return found[0]
+
+
+class Run:
+    """A golden result, read from its bundle when it is first asked for."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name, self._path = name, path
+
+    @cached_property
+    def report(self) -> Any:
+        """Its report, as `maxk_lab.report` returns it."""
+        import maxk_lab
+
+        return maxk_lab.report(self._path)
+
+    @cached_property
+    def values(self) -> Mapping[str, Any]:
+        """The values of its report, as `maxk-lab report --format json` prints them."""
+        found: Mapping[str, Any] = json.loads(self.report.to("json"))
+        return found
+
+    @cached_property
+    def _rows(self) -> Sequence[Row]:
+        studies = self.report.summary.studies
+        measured = {
+            frozenset(row.cells.values()): row for found in studies.values() for row in found.rows
+        }
+        return [
+            Row(self, values, measured[frozenset(values["cells"].values())])
+            for kind in KINDS
+            for values in self.values.get(kind, ())
+        ]
+
+    def rows(self, where: Mapping[str, Any] | None = None, /, **axes: Any) -> list[Row]:
+        """Return the rows with these values: axes by keyword, names with a dot in a mapping."""
+        wanted = {**(where or {}), **axes}
+        found = [row for row in self._rows if row.has(wanted)]
+        if not found:
+            raise WrongReferenceError(f"{self.name}: no row where {wanted}")
+        return found
+
+    def row(self, where: Mapping[str, Any] | None = None, /, **axes: Any) -> Row:
+        """Return the only row with these values."""
+        return _only(self.rows(where, **axes), f"{self.name}: rows where {where or ''} {axes}")
+
+    def proxy(self, **axes: Any) -> Row:
+        """Return the only row of the table of proxies with these values."""
+        found = [row for one in self.values["proxies"] if (row := Row(self, one)).has(axes)]
+        return _only(found, f"{self.name}: proxies where {axes}")
+
+    @cached_property
+    def _apart(self) -> Mapping[str, Mapping[int, int]]:
+        from maxk_lab.studies.training.section.corrected import told_apart
+
+        return told_apart(self.report.summary.studies["training"].rows, self.values["alpha"])
+
+    def told_apart(self, row: Row, k: int) -> int:
+        """Return the sign of a training's difference at a K: 0 where none is told (Holm)."""
+        return self._apart[row.measured.key.path].get(k, 0)
+
+    def recommended(self, budget: int, objective: str) -> Mapping[str, Any]:
+        """Return what `maxk-lab recommend --json` says for a budget of rollouts a step."""
+        from maxk_lab.cli.recommendation import as_json
+        from maxk_lab.studies.gradient import recommend
+        from maxk_lab.sweeps.plan.plan import make_plan
+        from maxk_lab.sweeps.run.find import find_run
+
+        summary = self.report.summary
+        question = recommend.ask(
+            make_plan(find_run(str(self._path)).spec()),
+            budget=budget,
+            objective=objective,
+            stage=None,
+            biased=False,
+        )
+        (answer,) = recommend.answers(summary.studies["gradient"], question)
+        return as_json(answer)
+
+    def claim(self, name: str) -> Claim:
+        """Return the verdict on a claim."""
+        try:
+            return Claim(self, self.report.verdicts[name])
+        except KeyError:
+            raise WrongReferenceError(f"{self.name}: no claim {name}") from None
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds the sweep has."""
+        return len(self.values["header"]["seeds"])
+
+
+class Golden:
+    """All golden results by their names, each loaded once."""
+
+    def __init__(self, folder: Path = GOLDEN) -> None:
+        self._folder = folder
+        self._runs: dict[str, Run] = {}
+
+    def __call__(self, name: str) -> Run:
+        """Return the golden result of this name."""
+        if name not in self._runs:
+            path = self._folder / name / f"{name}.zip"
+            if not path.is_file():
+                raise WrongReferenceError(f"no golden result {name}: {path} is not there")
+            self._runs[name] = Run(name, path)
+        return self._runs[name]
+
+
+def ratio(row: Row, other: Row, measure: str, among: int = 1) -> Row:
+    """Return the paired ratio of two rows of a gradient study, under the name `ratio`.
+
+    Its interval is at a level corrected for `among` comparisons, as that of a claim is.
+    """
+    from maxk_lab.statistics.log_ratios import log_ratio
+    from maxk_lab.studies.gradient.row.model import same_mean
+
+    mine, its = row.measured, other.measured
+    same = same_mean(mine, its)
+    level = 1 - 0.05 / among
+    found = log_ratio(
+        mine.units, its.units, measure=measure, level=level, same_mean=same, question=None
+    ).mapped(math.exp)
+    return Row(
+        row.run, {"ratio": found.value, "ratio_low": found.low, "ratio_high": found.high}
+    )
+
+
+def ratios(rows: Sequence[Row], baseline: str, measure: str) -> list[Row]:
+    """Return the paired ratios of rows to those of a baseline at the same points.
+
+    Where a point has no such row it has no ratio; the level is corrected for all of them.
+    """
+    axes = ("stage", "estimator", "n", "k")
+    pairs = [
+        (row, other)
+        for row in rows
+        for other in row.run.rows(baseline=baseline)
+        if all(row[axis] == other[axis] for axis in axes)
+    ]
+    return [ratio(row, other, measure, len(pairs)) for row, other in pairs]
+
+
+def known(rows: Sequence[Row], name: str) -> list[Row]:
+    """Return the rows that have a value of this name."""
+    return [row for row in rows if row.knows(name)]
+
+
+def crossing(row: Row, other: Row) -> str:
+    """Return the two neighbouring K between which the Max@K curves of two trainings cross."""
+    ahead = [
+        mine.value > theirs.value
+        for mine, theirs in zip(row.measured.curve, other.measured.curve, strict=True)
+    ]
+    turns = [k for k in range(1, len(ahead)) if ahead[k] != ahead[k - 1]]
+    given(len(turns) == 1, f"the curves of {row} and {other} cross once (they do at {turns})")
+    return f"{turns[0]} and {turns[0] + 1}"
+
+
+def settings(rows: Sequence[Row], name: str) -> str:
+    """Return what the seeds of some rows have, each once and in order, as `1, 1.25 or 1.5`.
+
+    Of a text such as `T=1.5` it is the part behind the sign.
+    """
+    found = {float(one.rpartition("=")[2]) for row in rows for one in row[name].values()}
+    *most, last = [f"{value:g}" for value in sorted(found)]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def given(holds: Any, sentence: str) -> None:
+    """Raise where what a sentence of a page rests on no longer holds."""
+    if not holds:
+        raise WrongReferenceError(f"the records no longer show that {sentence}")
+
+
+def number(value: float) -> str:
+    """Return a number to three significant digits, with commas and a true minus sign."""
+    given(not math.isnan(value), "a number is known")
+    size = abs(value)
+    if size == 0 or math.isinf(size):
+        text = "∞" if size else "0"
+    elif size >= 999.5:
+        text = f"{float(f'{size:.3g}'):,.0f}"
+    else:
+        text = f"{size:#.3g}" if size >= 1e-3 else f"{size:.2g}"
+    return f"−{text}" if value < 0 else text.rstrip(".")
+
+
+def word(count: int) -> str:
+    """Return a whole number as a word, up to twelve."""
+    return WORDS[count] if 0 <= count < len(WORDS) else str(count)
+
+
+def span(values: Iterator[float] | Sequence[float], digits: str = "") -> str:
+    """Return the least and the greatest of some numbers, as `0.70 to 0.89`."""
+    found = sorted(values)
+    told = list(dict.fromkeys(format(x, digits) if digits else number(x) for x in found))
+    return told[0] if len(told) == 1 else f"{told[0]} to {told[-1]}"
+
+
+def _only(found: Sequence[Row], asked: str) -> Row:
+    if len(found) != 1:
+        raise WrongReferenceError(f"{asked}: {len(found)} instead of one")
+    return found[0]
+
+
+def _end(name: str, end: str) -> str:
+    return f"{name}_{end}"
