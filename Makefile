@@ -33,7 +33,7 @@ help:
 	@echo "make browser-test   open reports in a headless Chromium (tests/fixtures/browser/install.sh installs one)"
 	@echo "make attack      attack it for longer than make test does: SCALE=25 times as many rounds, SEED=1 (docs/robustness.md)"
 	@echo "make reproduce   run the sweeps of experiments/ci and quick, write results/<sweep>/report, fail if a claim is refuted"
-	@echo "make lint        ruff, format check, the picture in docs, mypy"
+	@echo "make lint        ruff, format check, the picture and the numbers in docs, mypy"
 	@echo "make bench       time the weights, a sweep and the command line"
 	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
 	@echo "make golden      run the sweeps behind results/golden (hours), going on where it stopped; bundle and report each"
@@ -71,6 +71,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python docs/draw_architecture.py --check
+	$(BIN)/python docs/fill.py --check
 	$(BIN)/mypy maxk_lab
 
 # One process more than cores, since some tests wait for a cluster.

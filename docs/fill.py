@@ -1,10 +1,10 @@
 """Fill the pages that show numbers in from the records of the golden results.
 
     python docs/fill.py            write README.md and the pages of docs/ that have a template
-    python docs/fill.py --check    fail when a page is no longer what its template and the records say
+    python docs/fill.py --check    fail when a page is not what its template and the records say
 
 A page `docs/NAME.md` comes from `docs/templates/NAME.md`, and README.md from its template there.
-docs/records.py has what a template may ask for.
+docs/records.py, comparisons.py and words.py have what a template may ask for.
 """
 
 from __future__ import annotations
@@ -18,22 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from records import (
-    Golden,
-    WrongReferenceError,
-    crossing,
-    given,
-    known,
-    number,
-    ratio,
-    ratios,
-    settings,
-    span,
-    word,
-)
+from comparisons import crossing, known, ratio, ratios, settings
+from records import Golden
+from words import WrongReferenceError, between, given, number, span, word
 
 ROOT = Path(__file__).resolve().parents[1]
-TEMPLATES = ROOT / "docs/templates"
 
 
 def links(project: Mapping[str, Any]) -> Callable[[str], str]:
@@ -50,7 +39,7 @@ def links(project: Mapping[str, Any]) -> Callable[[str], str]:
     return link
 
 
-def environment(golden: Golden, templates: Path = TEMPLATES) -> jinja2.Environment:
+def environment(golden: Golden, templates: Path) -> jinja2.Environment:
     """Return what renders the templates: the runs and a few functions are all that they see."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates),
@@ -61,7 +50,7 @@ def environment(golden: Golden, templates: Path = TEMPLATES) -> jinja2.Environme
         autoescape=False,
         extensions=["jinja2.ext.do"],
     )
-    made.globals |= {"run": golden, "given": given, "known": known}
+    made.globals |= {"run": golden, "given": given, "known": known, "between": between}
     made.globals |= {"crossing": crossing, "ratio": ratio, "ratios": ratios, "settings": settings}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     made.globals |= {"link": links(project)}
@@ -74,8 +63,9 @@ def page_of(template: str) -> Path:
     return ROOT / template if template == "README.md" else ROOT / "docs" / template
 
 
-def pages(golden: Golden, templates: Path = TEMPLATES) -> Iterator[tuple[Path, str]]:
+def pages(golden: Golden) -> Iterator[tuple[Path, str]]:
     """Yield every page and what it should say. Raises where the records do not have it."""
+    templates = ROOT / "docs/templates"
     made = environment(golden, templates)
     for name in made.list_templates(extensions=["md"]):
         try:

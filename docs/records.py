@@ -8,22 +8,18 @@ shows a number that no record stands behind.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from words import WrongReferenceError, number
+
 GOLDEN = Path(__file__).resolve().parents[1] / "results/golden"
 KINDS = ("gradient", "training", "objective", "weights")
-WORDS = "no one two three four five six seven eight nine ten eleven twelve".split()
 # Of the first number with an interval that a verdict shows.
 MEASURED = re.compile(r": (-?[0-9.e+-]+ \[[^\]]+\])")
-
-
-class WrongReferenceError(Exception):
-    """A template asks for what the records do not have, or says what they no longer show."""
 
 
 class Row:
@@ -202,97 +198,6 @@ class Golden:
                 raise WrongReferenceError(f"no golden result {name}: {path} is not there")
             self._runs[name] = Run(name, path)
         return self._runs[name]
-
-
-def ratio(row: Row, other: Row, measure: str, among: int = 1) -> Row:
-    """Return the paired ratio of two rows of a gradient study, under the name `ratio`.
-
-    Its interval is at a level corrected for `among` comparisons, as that of a claim is.
-    """
-    from maxk_lab.statistics.log_ratios import log_ratio
-    from maxk_lab.studies.gradient.row.model import same_mean
-
-    mine, its = row.measured, other.measured
-    same = same_mean(mine, its)
-    level = 1 - 0.05 / among
-    found = log_ratio(
-        mine.units, its.units, measure=measure, level=level, same_mean=same, question=None
-    ).mapped(math.exp)
-    return Row(
-        row.run, {"ratio": found.value, "ratio_low": found.low, "ratio_high": found.high}
-    )
-
-
-def ratios(rows: Sequence[Row], baseline: str, measure: str) -> list[Row]:
-    """Return the paired ratios of rows to those of a baseline at the same points.
-
-    Where a point has no such row it has no ratio; the level is corrected for all of them.
-    """
-    axes = ("stage", "estimator", "n", "k")
-    pairs = [
-        (row, other)
-        for row in rows
-        for other in row.run.rows(baseline=baseline)
-        if all(row[axis] == other[axis] for axis in axes)
-    ]
-    return [ratio(row, other, measure, len(pairs)) for row, other in pairs]
-
-
-def known(rows: Sequence[Row], name: str) -> list[Row]:
-    """Return the rows that have a value of this name."""
-    return [row for row in rows if row.knows(name)]
-
-
-def crossing(row: Row, other: Row) -> str:
-    """Return the two neighbouring K between which the Max@K curves of two trainings cross."""
-    ahead = [
-        mine.value > theirs.value
-        for mine, theirs in zip(row.measured.curve, other.measured.curve, strict=True)
-    ]
-    turns = [k for k in range(1, len(ahead)) if ahead[k] != ahead[k - 1]]
-    given(len(turns) == 1, f"the curves of {row} and {other} cross once (they do at {turns})")
-    return f"{turns[0]} and {turns[0] + 1}"
-
-
-def settings(rows: Sequence[Row], name: str) -> str:
-    """Return what the seeds of some rows have, each once and in order, as `1, 1.25 or 1.5`.
-
-    Of a text such as `T=1.5` it is the part behind the sign.
-    """
-    found = {float(one.rpartition("=")[2]) for row in rows for one in row[name].values()}
-    *most, last = [f"{value:g}" for value in sorted(found)]
-    return f"{', '.join(most)} or {last}" if most else last
-
-
-def given(holds: Any, sentence: str) -> None:
-    """Raise where what a sentence of a page rests on no longer holds."""
-    if not holds:
-        raise WrongReferenceError(f"the records no longer show that {sentence}")
-
-
-def number(value: float) -> str:
-    """Return a number to three significant digits, with commas and a true minus sign."""
-    given(not math.isnan(value), "a number is known")
-    size = abs(value)
-    if size == 0 or math.isinf(size):
-        text = "∞" if size else "0"
-    elif size >= 999.5:
-        text = f"{float(f'{size:.3g}'):,.0f}"
-    else:
-        text = f"{size:#.3g}" if size >= 1e-3 else f"{size:.2g}"
-    return f"−{text}" if value < 0 else text.rstrip(".")
-
-
-def word(count: int) -> str:
-    """Return a whole number as a word, up to twelve."""
-    return WORDS[count] if 0 <= count < len(WORDS) else str(count)
-
-
-def span(values: Iterator[float] | Sequence[float], digits: str = "") -> str:
-    """Return the least and the greatest of some numbers, as `0.70 to 0.89`."""
-    found = sorted(values)
-    told = list(dict.fromkeys(format(x, digits) if digits else number(x) for x in found))
-    return told[0] if len(told) == 1 else f"{told[0]} to {told[-1]}"
 
 
 def _only(found: Sequence[Row], asked: str) -> Row:

@@ -1,0 +1,57 @@
+"""Numbers and words as the filled-in pages tell them, and what a page may not rest on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+_TO_SIX = ("no", "one", "two", "three", "four", "five", "six")
+WORDS = (*_TO_SIX, "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+class WrongReferenceError(Exception):
+    """A template asks for what the records do not have, or says what they no longer show."""
+
+
+def given(holds: Any, sentence: str) -> None:
+    """Raise where what a sentence of a page rests on no longer holds."""
+    if not holds:
+        raise WrongReferenceError(f"the records no longer show that {sentence}")
+
+
+def number(value: float) -> str:
+    """Return a number to three significant digits, with commas and a true minus sign."""
+    given(not math.isnan(value), "a number is known")
+    size = abs(value)
+    if size == 0 or math.isinf(size):
+        text = "∞" if size else "0"
+    elif size >= 999.5:
+        text = f"{float(f'{size:.3g}'):,.0f}"
+    else:
+        text = f"{size:#.3g}" if size >= 1e-3 else f"{size:.2g}"
+    return f"−{text}" if value < 0 else text.rstrip(".")
+
+
+def word(count: int) -> str:
+    """Return a whole number as a word, up to twelve."""
+    return WORDS[count] if 0 <= count < len(WORDS) else str(count)
+
+
+def span(values: Iterable[float], digits: str = "") -> str:
+    """Return the least and the greatest of some numbers, as `0.70 to 0.89`."""
+    found = sorted(values)
+    told = list(dict.fromkeys(format(x, digits) if digits else number(x) for x in found))
+    return told[0] if len(told) == 1 else f"{told[0]} to {told[-1]}"
+
+
+def between(text: str, first: str, last: str) -> list[str]:
+    """Return the lines of a text from one on up to another, without that and blank ends."""
+    lines = text.splitlines()
+    for line in (first, last):
+        if lines.count(line) != 1:
+            raise WrongReferenceError(f"{lines.count(line)} lines are {line!r}, instead of one")
+    found = lines[lines.index(first) : lines.index(last)]
+    while found and not found[-1].strip():
+        found.pop()
+    return [line.rstrip() for line in found]

@@ -1,0 +1,126 @@
+"""README.md and the pages of docs/: their links lead somewhere, their commands and examples run."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from maxk_lab.cli import app
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+COMMAND = re.compile(r"^    (maxk-lab|make) (.+?)(?:\s+#.*)?$", re.MULTILINE)
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text(ROOT / page), re.MULTILINE | re.DOTALL)
+
+
+def anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", text(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
+    without_code = re.sub(r"```.*?```|`[^`\n]*`", "", text(page), flags=re.DOTALL)
+    links = [one for one in LINK.findall(without_code) if not one.startswith("https://")]
+    broken = []
+    for link in links:
+        name, _, anchor = link.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_is_listed() -> None:
+    listed = set(LINK.findall(text(ROOT / "docs/README.md")))
+    assert {page.name for page in PAGES if page.parent.name == "docs"} - listed == {"README.md"}
+
+
+def test_the_front_page_is_one_page() -> None:
+    assert len(README.read_bytes()) <= 6000
+
+
+def test_the_commands_of_the_front_page_are_there() -> None:
+    commands = COMMAND.findall(text(README))
+    assert [words for program, words in commands if program == "make"] == ["reproduce", "test"]
+    assert {"make reproduce", "make test"} <= set(text(ROOT / ".ci/run").splitlines())
+    verbs = [words.split() for program, words in commands if program == "maxk-lab"]
+    assert ["run", "experiments/quick.yaml", "--jobs", "2"] in verbs
+    for verb, *words in verbs:
+        said = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "200"})
+        assert said.exit_code == 0
+        assert all(word in said.output for word in words if word.startswith("--"))
+        assert all((ROOT / word).is_file() for word in words if word.endswith(".yaml"))
+
+
+def sweep(block: dict[str, Any]) -> dict[str, Any]:
+    """A whole sweep of a part of one."""
+    whole = {"name": "part", "seeds": [0], "environment": {"name": "tsp", "num_loc": 5}}
+    if "environment.arms" in block.get("vary", {}):
+        whole["environment"] = {"name": "bandit"}
+    if set(block) == {"evaluate"}:
+        grid = {"estimator": "maxk", "baseline": "subloo", "n": 8, "k": 4}
+        block = {"training": {"steps": 400, "batch": 64, "grid": grid, **block}}
+        block["training"]["evaluate"].pop("data")  # a file of the reader's
+    for study, needed in {
+        "training": {"steps": 2, "batch": 64, "evaluate": {"instances": 4, "samples": 64}},
+        "gradient": {"instances": 4, "pool": 64},
+    }.items():
+        if study in block:
+            block[study] = needed | block[study]
+    return whole | block
+
+
+@pytest.mark.parametrize(
+    ("page", "number"), [*(("sweep_file", at) for at in range(4)), ("environments", 0)]
+)
+def test_the_sweeps_of_the_pages_are_valid(page: str, number: int, tmp_path: Path) -> None:
+    block = yaml.safe_load(blocks(f"docs/{page}.md", "yaml")[number])
+    file = tmp_path / "part.yaml"
+    file.write_text(yaml.safe_dump(sweep(block)), encoding="utf-8")
+    said = CliRunner().invoke(app, ["validate", str(file)])
+    assert said.exit_code == 0, said.output
+
+
+def test_the_baseline_of_the_page_on_extending_passes_its_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from maxk_lab.estimators.catalogue import BASELINES, _chosen
+    from maxk_lab.estimators.check.run import run_checks
+
+    monkeypatch.setitem(sys.modules, "my_package", ModuleType("my_package"))
+    for code in blocks("docs/extending.md", "python")[:2]:
+        name = code.partition("\n")[0].removeprefix("# ").removesuffix(".py").replace("/", ".")
+        module = ModuleType(name)
+        exec(compile(code, name, "exec"), vars(module))
+        monkeypatch.setitem(sys.modules, name, module)
+    (entry,) = yaml_like(blocks("docs/extending.md", "toml")[0])
+    module_name, _, attribute = entry.partition(":")
+    row = getattr(sys.modules[module_name], attribute)
+    monkeypatch.setitem(BASELINES._rows, row.name, row)
+    _chosen.cache_clear()
+    results = run_checks(None, row.name)
+    assert len(results) > 3
+    assert [result for result in results if not result.ok] == []
+    _chosen.cache_clear()
+
+
+def yaml_like(block: str) -> list[str]:
+    """The values of a block of TOML with one table."""
+    return re.findall(r'= "(.+)"', block)
