@@ -14,6 +14,11 @@ def known(rows: Sequence[Row], name: str) -> list[Row]:
     return [row for row in rows if row.knows(name)]
 
 
+def taking(rows: Sequence[Row], name: str, value: str) -> list[Row]:
+    """Return the rows of which some seed has a value, such as `T=1`, under this name."""
+    return [row for row in rows if value in row[name].values()]
+
+
 def ratio(row: Row, other: Row, measure: str, among: int = 1) -> Row:
     """Return the paired ratio of two rows of a gradient study, under the name `ratio`.
 

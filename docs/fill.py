@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from comparisons import crossing, known, ratio, ratios, settings
+from comparisons import crossing, known, ratio, ratios, settings, taking
 from records import Golden
 from words import WrongReferenceError, between, given, number, span, word
 
 ROOT = Path(__file__).resolve().parents[1]
+FUNCTIONS = (between, crossing, given, known, ratio, ratios, settings, taking)
 
 
 def links(project: Mapping[str, Any]) -> Callable[[str], str]:
@@ -50,10 +51,9 @@ def environment(golden: Golden, templates: Path) -> jinja2.Environment:
         autoescape=False,
         extensions=["jinja2.ext.do"],
     )
-    made.globals |= {"run": golden, "given": given, "known": known, "between": between}
-    made.globals |= {"crossing": crossing, "ratio": ratio, "ratios": ratios, "settings": settings}
+    made.globals |= {one.__name__: one for one in FUNCTIONS}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    made.globals |= {"link": links(project)}
+    made.globals |= {"run": golden, "link": links(project)}
     made.filters |= {"number": number, "word": word, "span": span}
     return made
 

@@ -152,6 +152,14 @@ class Run:
         """Return the sign of a training's difference at a K: 0 where none is told (Holm)."""
         return self._apart[row.measured.key.path].get(k, 0)
 
+    def beaten(self, row: Row, k: int) -> bool:
+        """Return whether some other training is told to be better at a K, as the report lists."""
+        from maxk_lab.studies.training.columns import shown_ks
+        from maxk_lab.studies.training.section.corrected import beaten
+
+        rows = self.report.summary.studies["training"].rows
+        return row.measured in beaten(rows, k, self.values["alpha"], len(shown_ks(rows)))
+
     def recommended(self, budget: int, objective: str) -> Mapping[str, Any]:
         """Return what `maxk-lab recommend --json` says for a budget of rollouts a step."""
         from maxk_lab.cli.recommendation import as_json
