@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from maxk_lab.report.rows import PooledRow
@@ -55,6 +56,17 @@ def setting_words(setting: Setting) -> str:
     """`arms=8, distance=0.3`; empty where nothing varies."""
     short = short_names([key for key, _ in setting])
     return ", ".join(f"{short[key]}={spelled(value)}" for key, value in setting)
+
+
+def plain_setting(setting: Setting) -> str:
+    """`arms 8, pomo-100`: what a sweep varies, in words for titles; of a file its name alone."""
+    short = short_names([key for key, _ in setting])
+    return ", ".join(
+        PurePath(value).stem
+        if isinstance(value, str) and "/" in value
+        else f"{short[key].replace('_', ' ')} {spelled(value)}"
+        for key, value in setting
+    )
 
 
 def row_path(

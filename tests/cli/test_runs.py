@@ -281,8 +281,8 @@ def test_a_tracked_run_carries_the_metrics_and_the_figures(tmp_path: Path) -> No
     folder = tmp_path / place
     assert list(folder.glob("*.wandb"))
     assert sorted(path.stem.split("_")[0] for path in folder.rglob("*.png")) == [
-        "bias-stage0",
-        "heat-map-stage0",
+        "bias",
+        "heat-map",
         "variance",
     ]
 

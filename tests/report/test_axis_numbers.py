@@ -21,7 +21,9 @@ def texts(paths):
 
 
 def numbers(found):
-    return [float(text) for text in found if re.fullmatch(r"[\d.]+(e[-+]\d+)?", text)]
+    told = (re.fullmatch(r"([\d.]+(?:e[-+]\d+)?)([kMG]?)", text) for text in found)
+    units = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
+    return [float(one[1]) * units[one[2]] for one in told if one]
 
 
 def scaled(lab, cells, by):
@@ -44,11 +46,11 @@ def test_no_number_of_a_gradient_study_is_a_formula(lab, tmp_path, by):
     ]
     summary = summarise_records(cells, scaled(lab, cells, by), name="it", figures=declared)
     found = texts(figures(summary, tmp_path))
-    assert {"variance", "bias-stage0", *(one.name for one in declared)} <= found.keys()
+    assert {"variance", "bias", *(one.name for one in declared)} <= found.keys()
     for name, told in found.items():
         assert not [text for text in told if "$" in text or "mathdefault" in text], name
     # The numbers beside the axis are those of the data: somewhere near the scale of a variance.
-    assert any(by / 1e3 < value < by * 1e3 for value in numbers(found["variance"]))
+    assert any(by / 1e3 < value < by * 1e3 for value in numbers(found["declared-log"]))
 
 
 @pytest.mark.slow
@@ -72,6 +74,7 @@ def test_no_number_of_a_training_is_a_formula(lab, tmp_path):
         (2e-6, 3e-4, ["1e-05", "0.0001"]),
         (0.5, 0.9, ["0.5", "0.6", "0.7", "0.8", "0.9"]),
         (2.0, 30.0, ["2", "3", "4", "6", "10", "20", "30"]),
+        (8e3, 3e6, ["10000", "100k", "1M"]),
     ],
 )
 @pytest.mark.parametrize("which", ["x", "y"])

@@ -83,13 +83,14 @@ def test_figures(summary, tmp_path):
     for said in (
         "K = 4: mean 0.75",
         "exact objective",
-        "Objectives along policy.mean: bandit(arms=4)",
+        "Exact objectives along the mean: bandit with 4 arms",
     ):
         assert said in objective, said
     for said in (
         "maxk subloo",
         "effective reward n·w",
-        "one group of n = 4 rewards, 1 more faint",
+        "one group of rewards, 1 more faint",
+        "n = 4",
         "K = 2",
     ):
         assert said in weights, said

@@ -67,7 +67,7 @@ def test_environments_that_differ_have_different_labels(row):
         (resolved("gaussian", reward="my_own:two_peaks"), {}, "Gaussian draws (my_own:two_peaks)"),
         ({"name": "knapsack", "max_items": 5, "file": ""}, {}, "knapsack (max items 5)"),
         ({"name": "knapsack", "items": 5}, {"environment.items": 5}, "knapsack"),
-        ({"name": "knap\nsack", "items": "a\x1bb"}, {}, "knap\\nsack (items a\\x1bb)"),
+        ({"name": "knap\nsack", "items": "a\x1bb"}, {}, "knap sack (items a\\x1bb)"),
     ],
 )
 def test_readers_are_told_plain_words(environment, varied, words):

@@ -67,6 +67,19 @@ def look(index: int) -> dict[str, Any]:
     }
 
 
+def shades(count: int) -> list[dict[str, Any]]:
+    """Colour and marker of so many lines that have an order, such as n: from light to dark."""
+    import matplotlib as mpl
+
+    scale = mpl.colormaps["viridis_r"]
+    # The ends of the scale are hard to see, on white and on black.
+    at = [0.55] if count == 1 else [0.22 + 0.63 * i / (count - 1) for i in range(count)]
+    return [
+        {"color": mpl.colors.to_hex(scale(share)), "marker": MARKERS[i % len(MARKERS)]}
+        for i, share in enumerate(at)
+    ]
+
+
 def looks(ks: Sequence[int], methods: Sequence[str]) -> list[dict[str, Any]]:
     """Colour and marker of lines with these K and methods.
 
@@ -91,14 +104,26 @@ def panels(
     *,
     sharex: Literal["all", "row"] = "all",
     sharey: bool | Literal["row", "col"] = True,
+    heights: Sequence[float] = (),
 ) -> tuple[Figure, Any]:
-    """A figure of that size in inches and its axes [rows, columns], with common axes by default."""
+    """A figure of that size in inches and its axes [rows, columns], with common axes by default.
+
+    `heights` are those of the rows in proportion to each other, the same unless given.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+    grid = figure.subplots(
+        rows,
+        columns,
+        squeeze=False,
+        sharex=sharex,
+        sharey=sharey,
+        height_ratios=heights or None,
+    )
+    return figure, grid
 
 
 def finish(figure: Figure, axes: Any, title: str) -> None:

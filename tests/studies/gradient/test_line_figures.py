@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.text import Text
 
+from maxk_lab.report.document import compact
 from maxk_lab.report.drawing.axes import is_geometric
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.intervals import Interval
+from maxk_lab.studies.gradient.figures.captions import declared
 from maxk_lab.studies.gradient.figures.lines import declared_figure
 from maxk_lab.sweeps.spec.figures import Figure
 
@@ -104,15 +105,28 @@ def test_biased_lines_are_dashed_and_say_so(rows):
     assert styles == {"none": "-", "centred": "-", "group_mean (biased)": "--"}
 
 
-def test_no_two_lines_look_the_same(rows):
+def test_of_many_lines_a_few_are_coloured_in_each_panel_and_the_others_are_behind(rows):
+    found = [row for row in rows if row.key.setting[0][1] == 4]
+    axes, labels = draw(found, metric="variance", against="n", lines=("baseline", "k", "stage"))
+    assert len(axes) == 1, "six lines are few enough"
     axes, labels = draw(
         rows, metric="variance", against="n", lines=("baseline", "environment.arms", "k")
     )
-    looks = {
-        (line.get_color(), line.get_marker(), str(line.get_markerfacecolor()))
-        for line in (bars.lines[0] for bars in axes[0].containers)
-    }
-    assert len(looks) == len(labels) == 12
+    assert [panel.get_title() for panel in axes] == ["arms = 4", "arms = 9"]
+    assert set(labels) == {
+        f"{baseline}, K = {k}{' (biased)' if baseline == 'group_mean' else ''}"
+        for baseline in ("none", "centred", "group_mean")
+        for k in (2, 4)
+    } | {"those of the other panels"}
+    for panel in axes:
+        looks = [
+            (line.get_color(), line.get_marker(), str(line.get_markerfacecolor()))
+            for line in (bars.lines[0] for bars in panel.containers)
+        ]
+        assert len(looks) == len(set(looks)) == 6
+        behind = [line for line in panel.lines if line.get_label() == "those of the other panels"]
+        assert len(behind) == 6
+        assert not {line.get_color() for line in behind} & {colour for colour, *_ in looks}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +141,7 @@ def test_no_two_lines_look_the_same(rows):
         ),
     ],
 )
-def test_the_figure_says_what_its_bars_are_about(rows, questions, words):
+def test_the_caption_says_what_its_bars_are_about(rows, questions, words):
     two = [
         replace(
             row,
@@ -138,11 +152,19 @@ def test_the_figure_says_what_its_bars_are_about(rows, questions, words):
         )
         for row, question in zip(rows, questions)
     ]
-    axes, _ = draw(two, metric="variance", against="n")
-    said = " ".join(text.get_text() for text in axes[0].figure.findobj(Text))
-    (title,) = re.findall(r"bars: 95% (intervals .*)", " ".join(said.split()))
-    assert title.startswith(words)
-    assert ("or where too few" in title) == (len(set(questions)) > 1)
+    said = declared(two, Figure(name="it", metric="variance", against="n"))
+    (sentence,) = re.findall(r"Bars are (intervals [^.]*)\.", said)
+    assert sentence == words
+
+
+def test_the_caption_says_the_ends_at_the_last_place(rows):
+    found = [row for row in rows if row.key.k == 2 and row.key.setting[0][1] == 4]
+    said = declared(found, Figure(name="it", metric="variance", against="n"))
+    ends = sorted(
+        (row.intervals["variance"] for row in found if row.key.n == 32), key=lambda one: one.value
+    )
+    low, high = map(compact, (ends[0], ends[-1]))
+    assert re.search(rf"at n = 32, it is from {re.escape(low)} \(\w+\) to {re.escape(high)} ", said)
 
 
 def test_bars_are_the_intervals(rows):

@@ -15,7 +15,9 @@ from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.studies.gradient.columns import ALWAYS, ANATOMY, OF_RATIOS, OF_WEIGHTS
-from maxk_lab.studies.gradient.figures.anatomy import MOST, anatomy_figure, anatomy_parts
+from maxk_lab.studies.gradient.figures.anatomy import anatomy_figure, anatomy_rows, multiple
+from maxk_lab.studies.gradient.figures.captions import anatomy
+from maxk_lab.studies.gradient.figures.strips import pages
 
 BASELINES = ("none", "group_mean", "centred", "subloo", "affine[oracle]", "joint_optimum")
 
@@ -188,20 +190,17 @@ def test_at_no_distance_the_ratios_are_exactly_one(lab):
 @pytest.mark.slow
 def test_the_figure_of_the_anatomy(summary, tmp_path):
     paths = [path for path in figures(summary, tmp_path) if path.name.startswith("anatomy")]
-    assert {path.name for path in paths} == {
-        f"anatomy-stage0-k{k}.{kind}" for k in (2, 4) for kind in ("png", "svg")
-    }
-    svg = next(path for path in paths if path.name == "anatomy-stage0-k2.svg").read_text()
-    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
-    for said in (
-        "n = 8",
-        "group_mean (biased)",
-        "the baseline's own noise",
-        "interaction of these two",
-    ):
+    assert {path.name for path in paths} == {"anatomy.png", "anatomy.svg"}
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", (tmp_path / "anatomy.svg").read_text())
+    for said in ("n = 8; black: the variance, the sum", "K = 2", "K = 4", "group_mean (biased)"):
         assert said in texts
+    assert {"the baseline's own noise", "interaction of these two"} < set(texts)
     # Multiples of the least of the unbiased that are no oracles: subloo, at 0.9.
-    assert [texts.count(number(value)) for value in (1 / 0.9, 0.5 / 0.9)] == [2, 1]
+    row, parts = row_of(summary, "subloo"), anatomy_rows(summary.studies["gradient"].rows)
+    assert texts.count(number(1 / 0.9)) == sum(
+        multiple(one, parts) == pytest.approx(1 / 0.9) for one in parts
+    )
+    assert multiple(row, parts) == 1
 
 
 def number(value):
@@ -210,20 +209,22 @@ def number(value):
 
 
 @pytest.mark.slow
-def test_figures_of_the_anatomy_have_few_bars_and_keep_together_what_is_compared(lab):
+def test_the_anatomy_is_of_one_n_and_of_what_stands_beside_others(lab):
     cells = lab.vary(
-        lab.cells(baselines=BASELINES, ns=(8, 16), ks=(2,)), "environment.arms", range(2, 7)
+        lab.cells(baselines=BASELINES, ns=(8, 16), ks=(2,)), "environment.arms", range(2, 11)
     )
     summary = summarise_records(
         cells, [lab.record(c, make=lab.measured, **scaled(c)) for c in cells], name="many"
     )
-    parts = list(anatomy_parts(summary.studies["gradient"].rows))
-    assert sum(map(len, parts)) == len(summary.studies["gradient"].rows) == 60
-    assert max(map(len, parts)) <= MOST
-    places = [{(row.key.setting, row.key.n) for row in part} for part in parts]
-    assert sum(map(len, places)) == len(set.union(*places)) == 10
-    alone = [row for row in summary.studies["gradient"].rows if row.key.baseline == "none"]
-    assert not list(anatomy_parts(alone)), "nothing to compare"
+    rows = summary.studies["gradient"].rows
+    shown = anatomy_rows(rows)
+    assert {row.key.n for row in shown} == {16}
+    assert len(shown) == len(rows) / 2 == 54
+    parts = [{row.key.setting for row in page} for page in pages(shown)]
+    assert [len(part) for part in parts] == [3, 3], "the other three are in the tables"
+    assert not parts[0] & parts[1]
+    assert "The first 6 of 9 settings have figures." in anatomy(pages(shown)[0], shown)
+    assert not anatomy_rows([row for row in rows if row.key.baseline == "none"])
 
 
 def test_variances_of_different_objectives_have_no_common_scale(summary):
@@ -240,4 +241,4 @@ def test_variances_of_different_objectives_have_no_common_scale(summary):
     ]
     axes = anatomy_figure(rows, "").axes[0]
     assert [text.get_text() for text in axes.texts[:4]] == ["1.00", "2.00", "1.00", "2.00"]
-    assert axes.get_ylabel() == "variance over the least unbiased\nof its objective"
+    assert "with the same objective" in anatomy(rows, rows)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maxk_lab.report.document import UNDEFINED, number
 from maxk_lab.report.drawing.style import panels, wide_enough, wrapped
+from maxk_lab.report.rows import grouped
+from maxk_lab.studies.gradient.figures.strips import (
+    COLUMNS,
+    line_names,
+    line_of,
+    place_of,
+    place_words,
+)
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow
-from maxk_lab.studies.gradient.row.order import is_oracle, method, method_order, shared_estimator
+from maxk_lab.studies.gradient.row.order import is_oracle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,9 +32,13 @@ _TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _LINE = 0.195
 # The colour of cells without a value, or without an unbiased one to compare it with.
 _NO_COLOUR = (0.93, 0.93, 0.93)
+# Lines of one page, of which a panel takes so many for its title and its axis.
+_LINES = 45
+_HEAD = 2.6
 _FOUND_BIASED = ("biased", "scale bias")
 
 Size = tuple[int, int]
+Colour = tuple[float, ...]
 
 
 def has_heat_map(rows: Sequence[GradientRow]) -> bool:
@@ -38,7 +50,7 @@ def has_heat_map(rows: Sequence[GradientRow]) -> bool:
 def relative_to_best(rows: Sequence[GradientRow]) -> dict[GradientKey, float]:
     """Relative variance over the least of the unbiased rows with the same (n, K), where known."""
     best: dict[Size, float] = {}
-    for row in filter(_may_be_best, rows):
+    for row in filter(may_be_best, rows):
         best[_size(row)] = min(_value(row), best.get(_size(row), math.inf))
     return {
         row.key: _value(row) / best[_size(row)]
@@ -47,8 +59,28 @@ def relative_to_best(rows: Sequence[GradientRow]) -> dict[GradientKey, float]:
     }
 
 
+def heat_map_pages(rows: Sequence[GradientRow]) -> list[list[GradientRow]]:
+    """The rows of each figure: of as many places as stand above each other on one page.
+
+    Places beyond the last page are left out.
+    """
+    found: list[list[GradientRow]] = []
+    lines = 0.0
+    for members in grouped(rows, place_of).values():
+        if not has_heat_map(members):
+            continue
+        more = len(line_names(members)) + _HEAD
+        if found and lines + more <= _LINES:
+            found[-1] += members
+            lines += more
+        else:
+            found.append(list(members))
+            lines = more
+    return found[:COLUMNS]
+
+
 def heat_map_figure(rows: Sequence[GradientRow], title: str) -> Figure:
-    """One line per estimator and baseline, one column per (K, n), of one environment and stage.
+    """A panel per place: one line per estimator and baseline, one column per (K, n).
 
     Every cell says its relative variance; its colour says how many times the least among the
     unbiased of its column that is. Biased pairs are named so, cells found biased carry a ᵇ, and
@@ -57,34 +89,43 @@ def heat_map_figure(rows: Sequence[GradientRow], title: str) -> Figure:
     import matplotlib as mpl
     from matplotlib.colors import LogNorm
 
-    rows = sorted(rows, key=lambda row: method_order(row))
-    lines = list(dict.fromkeys((row.key.estimator, row.key.baseline) for row in rows))
+    places = grouped(rows, place_of)
+    names = {place: line_names(members) for place, members in places.items()}
     columns = sorted({_size(row) for row in rows})
-    ratios = relative_to_best(rows)
+    ratios = {
+        key: value for found in places.values() for key, value in relative_to_best(found).items()
+    }
     low = max(_SPAN[0], min([1.0, *ratios.values()]))
     high = min(_SPAN[1], max([2.0, *ratios.values()]))
     norm, colours = LogNorm(low, high, clip=True), mpl.colormaps["viridis_r"]
 
-    labels = [_label(line, rows) for line in lines]
-    notes = "tr Cov ĝ/‖E ĝ‖²; ᵇ: found biased; —: no finite interval"
-    title = f"{title}\n{notes}"
-    width = wide_enough(title, max(4.5, 1.3 + 0.058 * max(map(len, labels)) + 0.52 * len(columns)))
-    height = _LINE * len(lines)
-    figure, ((axes,),) = panels(1, 1, (width, 1.35 + height))
-    for row in rows:
-        spot = (columns.index(_size(row)), lines.index((row.key.estimator, row.key.baseline)))
-        face = colours(norm(ratios[row.key])) if row.key in ratios else _NO_COLOUR
-        _cell(axes, spot, row, face)
-    _frame(axes, labels, columns)
-    scale = mpl.cm.ScalarMappable(norm, colours)
+    longest = max(len(name) for found in names.values() for name in found.values())
+    wide = max(4.5, 1.1 + 0.058 * longest + 0.375 * len(columns))
+    width = wide_enough(title, wide)
+    heights = [_LINE * (len(found) + _HEAD) for found in names.values()]
+    figure, axes = panels(
+        len(places), 1, (width, 0.85 + sum(heights)), sharey=False, heights=heights
+    )
+    for (panel,), (place, members) in zip(axes, places.items(), strict=True):
+        lines = list(names[place])
+        for row in members:
+            spot = (columns.index(_size(row)), lines.index(line_of(row)))
+            _cell(panel, spot, row, colours(norm(ratios[row.key])) if row.key in ratios else None)
+        _frame(panel, list(names[place].values()), columns)
+        panel.set_title(place_words(place, rows))
+    _scale(figure, axes, mpl.cm.ScalarMappable(norm, colours), sum(heights))
+    figure.suptitle(wrapped(title, width), fontsize=9.5)
+    return figure
+
+
+def _scale(figure: Figure, axes: Any, scale: Any, height: float) -> None:
+    low, high = scale.norm.vmin, scale.norm.vmax
     ticks = [tick for tick in _TICKS if low <= tick <= high]
     bar = figure.colorbar(scale, ax=axes, pad=0.015, aspect=max(8.0, height / 0.13), extend="both")
     bar.set_ticks(ticks, labels=[f"{tick:g}×" for tick in ticks], minor=False)
     bar.ax.minorticks_off()
     bar.set_label("times the least of the unbiased", fontsize=8)
     bar.ax.tick_params(labelsize=7.5)
-    figure.suptitle(wrapped(title, width), fontsize=9.5)
-    return figure
 
 
 def _size(row: GradientRow) -> Size:
@@ -101,7 +142,8 @@ def _known(row: GradientRow) -> bool:
     return found.known and math.isfinite(found.high) and found.value > 0
 
 
-def _may_be_best(row: GradientRow) -> bool:
+def may_be_best(row: GradientRow) -> bool:
+    """Whether it is unbiased, as far as known, has a value, and is no oracle."""
     return (
         _known(row)
         and row.catalogued_unbiased
@@ -110,28 +152,20 @@ def _may_be_best(row: GradientRow) -> bool:
     )
 
 
-def _label(line: tuple[str, str], rows: Sequence[GradientRow]) -> str:
-    members = [row for row in rows if (row.key.estimator, row.key.baseline) == line]
-    row = members[0]
-    name = method(row)
-    if name != row.key.estimator:
-        name = f"{shared_estimator(row)}  {name}"
-    return name if row.catalogued_unbiased else f"{name} (biased)"
-
-
-def _cell(axes: Axes, spot: tuple[int, int], row: GradientRow, face: tuple[float, ...]) -> None:
+def _cell(axes: Axes, spot: tuple[int, int], row: GradientRow, face: Colour | None) -> None:
     from matplotlib.patches import Rectangle
 
     x, y = spot
     text = number(_value(row)) if _known(row) else UNDEFINED
     if row.bias.verdict in _FOUND_BIASED:
         text += "ᵇ"
+    face = face or _NO_COLOUR
     light = np.dot(face[:3], (0.299, 0.587, 0.114)) > 0.5
     axes.add_patch(
         Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=face, edgecolor="white", linewidth=0.8)
     )
     axes.text(
-        x, y, text, ha="center", va="center", fontsize=6.8, color="black" if light else "white"
+        x, y, text, ha="center", va="center", fontsize=6.5, color="black" if light else "white"
     )
 
 

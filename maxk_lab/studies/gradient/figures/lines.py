@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maxk_lab.report.drawing.axes import logarithmic, number_axis
-from maxk_lab.report.drawing.style import bars, finish, legend_width, look, looks, panels
-from maxk_lab.report.naming import spelled
+from maxk_lab.report.drawing.style import bars, finish, legend_width, panels
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.studies.gradient.columns import OF_RATIOS
-from maxk_lab.studies.gradient.figures.questions import about
+from maxk_lab.studies.gradient.figures.curves import (
+    Line,
+    lines_of,
+    told,
+    value_of,
+    values_of,
+    word,
+)
 from maxk_lab.studies.gradient.row.model import DISTANCE, GradientRow
-from maxk_lab.studies.gradient.row.order import method_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,28 +30,20 @@ if TYPE_CHECKING:
 
     from maxk_lab.sweeps.spec.figures import Figure as Declared
 
-_AXES = ("estimator", "baseline", "n", "k", "stage")
 _WORDS = {
     "n": "samples n",
     "k": "K",
     "stage": "steps of warm-up",
     DISTANCE: "distance of the sampling policy",
 }
-_COLUMNS = 4
-# The styles of the third thing that tells lines apart: a full marker or an empty one.
-_FILLS: tuple[dict[str, Any], ...] = ({}, {"markerfacecolor": "white"})
+_COLUMNS = 3
+# The lines of other panels, behind.
+_BEHIND = "#d2d2d2"
+_OTHERS = "those of the other panels"
 _LEGEND_LINES = 7
+# Of words below one of several panels.
+_LETTERS = 20
 _WIDEST = 11.0
-
-
-@dataclass(frozen=True)
-class _Line:
-    """The values that the rows of one line share, and the look of the line."""
-
-    values: tuple[Any, ...]
-    label: str
-    unbiased: bool
-    style: dict[str, Any]
 
 
 def declared_figure(
@@ -55,65 +51,75 @@ def declared_figure(
 ) -> Figure | None:
     """The figure of one environment; None where no row has the measure.
 
-    Rows that were derived biased are dashed and say so. Bars are intervals; a measure that is exact
-    for its instances and has none is a bare point. A bias that is proven to be none is rounding: on
-    a logarithmic axis it stands at the lower edge, where it does not squeeze the others.
+    Of many lines those of one estimator, or of whatever divides them best, have panels of their
+    own, with the others behind in grey. Rows that were derived biased are dashed and say so. Bars
+    are intervals; a measure that is exact for its instances and has none is a bare point. A bias
+    that is proven to be none is rounding: on a logarithmic axis it stands at the lower edge, where
+    it does not squeeze the others.
     """
-    known = [row for row in rows if _drawable(row, declared)]
+    known = drawable(rows, declared)
     if not known:
         return None
-    shown = (
-        list(dict.fromkeys(value_of(row, declared.panels) for row in known))
-        if declared.panels
-        else [None]
-    )
-    columns = min(len(shown), _COLUMNS)
-    lines_of_panels = -(-len(shown) // columns)
-    lines = _lines(known, declared)
-    wide = min(_WIDEST, legend_width([line.label for line in lines], _LEGEND_LINES))
-    size = (max(5.6, 1.2 + 2.6 * columns, wide), 1.2 + 2.7 * lines_of_panels)
-    figure, axes = panels(lines_of_panels, columns, size)
+    lines = lines_of(rows, declared)
+    parts, shown = list(dict.fromkeys(line.part for line in lines)), _shown(known, declared)
+    grid = [(part, value) for part in parts for value in shown]
+    # With parts a row for each; else the panels fill rows of a few.
+    columns = len(shown) if len(parts) > 1 else min(len(shown), _COLUMNS)
+    count = -(-len(grid) // columns)
+    named = [line.label for line in lines]
+    wide = min(_WIDEST, legend_width(list(dict.fromkeys(named)), _LEGEND_LINES))
+    size = (max(4.6, 0.9 + 1.75 * columns, wide), 1.2 + (2.1 if count > 1 else 2.7) * count)
+    figure, axes = panels(count, columns, size)
     positions = sorted({float(value_of(row, declared.against)) for row in known})
     edges = _edges(known, declared)
-    for panel, value in zip(axes.flat, shown, strict=False):
-        here = [
-            row
-            for row in known
-            if declared.panels is None or value_of(row, declared.panels) == value
-        ]
-        if declared.panels is not None:
-            panel.set_title(f"{_word(declared.panels)} = {_spelled(value)}")
-        log = number_axis(panel, positions)
-        if declared.scale == "log":
-            logarithmic(panel, "y")
+    log = number_axis(axes[0][0], positions, most=9 if columns == 1 else 5)
+    if declared.scale == "log":
+        logarithmic(axes[0][0], "y")
+    for panel, (part, value) in zip(axes.flat, grid, strict=False):
+        here = [row for row in known if _in_panel(row, declared, value)]
+        of_value = "" if declared.panels is None else told(declared.panels, value)
+        panel.set_title(textwrap.fill(", ".join(filter(None, (part, of_value))), 24), fontsize=8.5)
         for index, line in enumerate(lines):
-            members = [row for row in here if _place(row, declared) == line.values]
-            _draw(panel, members, line, declared, _shift(index, len(lines), positions, log), edges)
-    for panel in axes.flat[len(shown) :]:
+            points = _points(here, line, declared, edges)
+            shift = _shift(index, len(lines), positions, log)
+            if line.part == part:
+                _draw(panel, points, line, shift, edges[1])
+            elif points:
+                panel.plot(*_curve(points), color=_BEHIND, linewidth=0.8, zorder=1, label=_OTHERS)
+    for panel in axes.flat[len(grid) :]:
         panel.set_axis_off()
-    for panel in axes.flat[max(0, len(shown) - columns) : len(shown)]:
+    along = _WORDS.get(declared.against, word(declared.against))
+    shared = columns > 1 and len(along) > _LETTERS
+    for panel in axes.flat[max(0, len(grid) - columns) : len(grid)]:
         panel.tick_params(labelbottom=True)
-        panel.set_xlabel(_WORDS.get(declared.against, _word(declared.against)))
+        panel.set_xlabel("" if shared else along)
+    if shared:
+        figure.supxlabel(along, fontsize="medium")
     for line_of_axes in axes:
         line_of_axes[0].set_ylabel(MEASURES.get(declared.metric).heading)
-    said = f"bars: {level:.0%} intervals {about(known, declared.metric)}"
-    if any(_is_rounding(row, declared) for row in known):
-        said += "; at the lower edge: unbiased, by enumeration"
-    finish(figure, axes, f"{title}\n{said}")
+    finish(figure, axes, f"{title}\nbars: {level:.0%} intervals")
     return figure
 
 
-def value_of(row: GradientRow, axis: str) -> Any:
-    """The row's value of an axis of the grid or of a setting.
-
-    A policy that samples itself is at distance 0.
-    """
-    if axis in _AXES:
-        return getattr(row.key, axis)
-    return dict(row.key.setting).get(axis, 0.0 if axis == DISTANCE else None)
+def drawable(rows: Sequence[GradientRow], declared: Declared) -> list[GradientRow]:
+    """The rows that have a point in the figure."""
+    return [row for row in rows if _drawable(row, declared)]
 
 
-def _measured(row: GradientRow, metric: str) -> Interval:
+def _in_panel(row: GradientRow, declared: Declared, value: Any) -> bool:
+    return declared.panels is None or bool(value_of(row, declared.panels) == value)
+
+
+def _shown(rows: Sequence[GradientRow], declared: Declared) -> list[Any]:
+    """The values that have panels; one of nothing where the figure asks for no panels."""
+    if declared.panels is None:
+        return [None]
+    return list(dict.fromkeys(value_of(row, declared.panels) for row in rows))
+
+
+def value_in(row: GradientRow, declared: Declared) -> Interval:
+    """The value of the row that the figure shows, with its interval if it has one."""
+    metric = declared.metric
     if metric in row.intervals:
         return row.intervals[metric]
     if metric in row.anatomy:
@@ -123,7 +129,7 @@ def _measured(row: GradientRow, metric: str) -> Interval:
 
 
 def _drawable(row: GradientRow, declared: Declared) -> bool:
-    found = _measured(row, declared.metric)
+    found = value_in(row, declared)
     if (
         row.units is None
         or not math.isfinite(found.value)
@@ -133,71 +139,8 @@ def _drawable(row: GradientRow, declared: Declared) -> bool:
     return (row.enumerated or found.known) and (declared.scale != "log" or found.value > 0)
 
 
-def _axes_of_lines(declared: Declared) -> tuple[str, ...]:
-    """The axes that tell lines apart; ratios of two policies depend on no estimator or baseline."""
-    own = declared.metric in OF_RATIOS
-    return tuple(axis for axis in declared.lines if not (own and axis in ("estimator", "baseline")))
-
-
-def _place(row: GradientRow, declared: Declared) -> tuple[Any, ...]:
-    return tuple(value_of(row, axis) for axis in _axes_of_lines(declared))
-
-
-def _lines(rows: Sequence[GradientRow], declared: Declared) -> list[_Line]:
-    ordered = sorted(rows, key=method_order)
-    places = list(dict.fromkeys(_place(row, declared) for row in ordered))
-    varying = [
-        i for i in range(len(_axes_of_lines(declared))) if len({place[i] for place in places}) > 1
-    ]
-    styles = _styles([tuple(place[i] for i in varying) for place in places])
-    found = []
-    for place, style in zip(places, styles, strict=True):
-        members = [row for row in rows if _place(row, declared) == place]
-        unbiased = declared.metric in OF_RATIOS or all(row.catalogued_unbiased for row in members)
-        label = _label(members[0], place, _axes_of_lines(declared), varying) + (
-            "" if unbiased else " (biased)"
-        )
-        found.append(_Line(place, label, unbiased, style))
-    return found
-
-
-def _styles(places: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """A colour per first value, a marker per second, a fill per third, if all combinations exist.
-
-    Elsewhere each line has its own look: where one estimator is compared with single others, most
-    lines share no colour.
-    """
-    values = [list(dict.fromkeys(column)) for column in zip(*places, strict=True)]
-    whole = math.prod(map(len, values)) == len(places)
-    if (
-        not whole
-        or not 2 <= len(values) <= 3
-        or (len(values) == 3 and len(values[2]) > len(_FILLS))
-    ):
-        return [look(index) for index in range(len(places))]
-    numbers = [
-        [column.index(value) for column, value in zip(values, place, strict=True)]
-        for place in places
-    ]
-    styles = looks([first for first, *_ in numbers], [str(second) for _, second, *_ in numbers])
-    if len(values) == 2:
-        return styles
-    return [style | _FILLS[third] for style, (*_, third) in zip(styles, numbers, strict=True)]
-
-
-def _label(
-    row: GradientRow, place: Sequence[Any], axes: Sequence[str], varying: Sequence[int]
-) -> str:
-    parts = []
-    for i in varying or range(len(axes)):
-        if axes[i] == "baseline" and not row.key.method.takes_baseline and varying[1:]:
-            continue
-        named = axes[i] in ("estimator", "baseline")
-        parts.append(str(place[i]) if named else f"{_word(axes[i])} = {_spelled(place[i])}")
-    return ", ".join(parts)
-
-
-def _is_rounding(row: GradientRow, declared: Declared) -> bool:
+def is_rounding(row: GradientRow, declared: Declared) -> bool:
+    """Whether the row is proven to have no bias, and its number is rounding."""
     return (
         declared.metric == "squared_bias"
         and declared.scale == "log"
@@ -207,7 +150,7 @@ def _is_rounding(row: GradientRow, declared: Declared) -> bool:
 
 def _edges(rows: Sequence[GradientRow], declared: Declared) -> tuple[float, float]:
     """The place of what is nothing, a tenth of the least that is something, and the end of bars."""
-    known = [_measured(row, declared.metric) for row in rows if not _is_rounding(row, declared)]
+    known = [value_in(row, declared) for row in rows if not is_rounding(row, declared)]
     low = min((found.value for found in known), default=1.0)
     high = max(
         (end for found in known for end in (found.value, found.high) if math.isfinite(end)),
@@ -216,30 +159,39 @@ def _edges(rows: Sequence[GradientRow], declared: Declared) -> tuple[float, floa
     return low / 10, 2 * high
 
 
+def _points(
+    rows: Sequence[GradientRow], line: Line, declared: Declared, edges: tuple[float, float]
+) -> dict[float, Interval]:
+    """The points of a line by their place, one for each: ratios have one for all estimators."""
+    low = edges[0]
+    found = {
+        float(value_of(row, declared.against)): Interval(low, low, low, 1.0)
+        if is_rounding(row, declared)
+        else value_in(row, declared)
+        for row in rows
+        if values_of(row, declared) == line.values
+    }
+    return dict(sorted(found.items()))
+
+
+def _curve(points: Mapping[float, Interval]) -> tuple[list[float], list[float]]:
+    return list(points), [value.value for value in points.values()]
+
+
 def _draw(
     axes: Axes,
-    rows: Sequence[GradientRow],
-    line: _Line,
-    declared: Declared,
+    points: Mapping[float, Interval],
+    line: Line,
     shift: tuple[float, float],
-    edges: tuple[float, float],
+    high: float,
 ) -> None:
-    # One row for each point: those of ratios have one number for all estimators.
-    ordered = list({float(value_of(row, declared.against)): row for row in rows}.values())
-    ordered.sort(key=lambda row: float(value_of(row, declared.against)))
-    low, high = edges
-    values = [
-        Interval(low, low, low, 1.0)
-        if _is_rounding(row, declared)
-        else _measured(row, declared.metric)
-        for row in ordered
-    ]
+    at, values = _curve(points)
     factor, offset = shift
     axes.errorbar(
-        [float(value_of(row, declared.against)) * factor + offset for row in ordered],
-        [value.value for value in values],
+        [place * factor + offset for place in at],
+        values,
         # Without the bars that are unknown.
-        yerr=np.nan_to_num(np.minimum(bars(values), high), nan=0.0),
+        yerr=np.nan_to_num(np.minimum(bars(list(points.values())), high), nan=0.0),
         **line.style,
         linestyle="-" if line.unbiased else "--",
         markersize=3.8,
@@ -258,11 +210,3 @@ def _shift(index: int, of: int, positions: Sequence[float], log: bool) -> tuple[
         return float(near ** (0.12 * step)), 0.0
     near = min((b - a for a, b in pairwise(positions)), default=1.0)
     return 1.0, 0.12 * near * step
-
-
-def _word(axis: str) -> str:
-    return {"k": "K"}.get(axis, axis.rpartition(".")[2].replace("_", " "))
-
-
-def _spelled(value: Any) -> str:
-    return "none" if value is None else spelled(value)

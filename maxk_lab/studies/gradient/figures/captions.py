@@ -1,0 +1,223 @@
+"""The captions of the figures: what is shown, how to read it, and what it says in this run."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from maxk_lab.report.document import compact, exact, number
+from maxk_lab.report.naming import listed
+from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.studies.gradient.figures.anatomy import multiple
+from maxk_lab.studies.gradient.figures.curves import MOST, lines_of, told, value_of
+from maxk_lab.studies.gradient.figures.heat_map import may_be_best
+from maxk_lab.studies.gradient.figures.lines import drawable, is_rounding, value_in
+from maxk_lab.studies.gradient.figures.questions import about
+from maxk_lab.studies.gradient.figures.strips import (
+    PAGED,
+    line_names,
+    line_of,
+    place_of,
+    place_words,
+    shown_sizes,
+)
+from maxk_lab.studies.gradient.figures.variance import Values
+from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.row.order import is_oracle
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.spec.figures import Figure as Declared
+
+_NAMED = 6
+_FOUND_BIASED = ("biased", "scale bias")
+
+
+def over_least(page: Sequence[GradientRow], shown: Sequence[GradientRow], values: Values) -> str:
+    """The caption of variances over the least: who has it how often, and who how much more."""
+    least = [row for row in page if row.key in values and row.over_least is None]
+    least = [row for row in least if row.catalogued_unbiased and not is_oracle(row)]
+    often = Counter(line_names(page)[line_of(row)] for row in least).most_common()
+    sure = sum(row.best for row in page)
+    most = max(
+        (row for row in page if row.key in values and row.catalogued_unbiased),
+        key=lambda row: values[row.key].value,
+    )
+    names = listed([f"for {name} in {count}" for name, count in often], 3)
+    notes = [
+        "1: the least itself",
+        "ring: surely the least, corrected for all comparisons" if sure else "",
+        "biased: of another gradient, and not better for less variance"
+        if any(not row.catalogued_unbiased for row in page)
+        else "",
+    ]
+    measured = f"Here the least was measured {names} of {len(least)} comparisons at one n and K"
+    said = [
+        "The variance of each method over that of the least unbiased baseline of the same "
+        f"estimator, n and K ({'; '.join(filter(None, notes))}).",
+        f"Bars are intervals {about(page, 'variance')}.",
+        f"{measured}, {f'surely in {sure}' if sure else 'surely in none'}; the largest of an "
+        f"unbiased one is {compact(values[most.key])} times the least, of {_named(most, page)}."
+        if least and most.over_least is not None
+        else "",
+        *_not_shown(page, shown),
+    ]
+    return _sentences(said)
+
+
+def relative(page: Sequence[GradientRow], shown: Sequence[GradientRow], values: Values) -> str:
+    """The caption of relative variances, where there is no least to compare with."""
+    known = [row for row in page if row.key in values]
+    least = min(known, key=lambda row: values[row.key].value)
+    said = [
+        "The variance of an estimate over the squared length of its mean: noise over signal, so "
+        "further left is better.",
+        f"Bars are intervals {about(page, 'relative_variance')}.",
+        f"Here the least measured is {compact(values[least.key])}, of {_named(least, page)}.",
+        *_not_shown(page, shown),
+    ]
+    return _sentences(said)
+
+
+def bias(page: Sequence[GradientRow], shown: Sequence[GradientRow]) -> str:
+    """The caption of biases: which methods were found biased, and the scale farthest from 1."""
+    names = line_names(page)
+    found = dict.fromkeys(
+        names[line_of(row)].removesuffix(" (biased)")
+        for row in page
+        if row.bias.verdict in _FOUND_BIASED
+    )
+    known = [row for row in page if row.intervals["scale"].known]
+    wrong = [row for row in known if row.bias.verdict in _FOUND_BIASED]
+    verdicts = {row.bias.verdict for row in page}
+    words = [text for verdict, text in _VERDICTS.items() if verdict in verdicts]
+    said = [
+        "The length of the mean estimate along the true gradient (1: right; 0.5: half as long; an "
+        "arrow: beyond the axis), in the colour of its verdict, which is corrected for all rows: "
+        f"{'; '.join(words)}.",
+        f"Bars are intervals {about(page, 'scale')}."
+        if any(row.intervals["scale"].width for row in known)
+        else "",
+        f"Here a bias was found for {listed(list(found), _NAMED)}: the scale farthest from 1 is "
+        f"{_scale(max(wrong, key=_from_one))}, of {_named(max(wrong, key=_from_one), page)}."
+        if wrong
+        else "Here no bias was found.",
+        *_not_shown(page, shown),
+    ]
+    return _sentences(said)
+
+
+_VERDICTS = {
+    "unbiased": "unbiased (every group was enumerated)",
+    "no bias seen": "no bias seen (it may be too small to see)",
+    "scale bias": "scale bias (too short or too long)",
+    "biased": "biased (in direction, too)",
+    "reference": "reference (the others are judged against it)",
+    "undefined": "undefined (nothing could be tested)",
+}
+
+
+def heat_map(page: Sequence[GradientRow]) -> str:
+    """The caption of the heat map: where the least of an unbiased method is."""
+    best = min(
+        (row for row in page if may_be_best(row)),
+        key=lambda row: row.intervals["relative_variance"].value,
+        default=None,
+    )
+    said = [
+        "A number is the variance of an estimate over the squared length of its mean: noise over "
+        "signal, so lower is better; ᵇ: found biased; —: no finite interval.",
+        "The colour says how many times the least of the unbiased in its column that is; columns "
+        "of different K have different objectives.",
+        ""
+        if best is None
+        else f"Here the least measured of an unbiased method is "
+        f"{compact(best.intervals['relative_variance'])}, of {_named(best, page)}.",
+    ]
+    return _sentences(said)
+
+
+def anatomy(page: Sequence[GradientRow], shown: Sequence[GradientRow]) -> str:
+    """The caption of the parts of variances: the largest variance beside the least."""
+    most = max(page, key=lambda row: _or_nothing(multiple(row, page)))
+    several = len({row.key.method.objective.name for row in page}) > 1
+    said = [
+        f"The parts that sum to the variance at n = {page[0].key.n}, in multiples of the least of "
+        f"an unbiased method beside it{' with the same objective' if several else ''}; parts left "
+        "of zero lower it, and a bar that is cut has its number at its end.",
+        "Exact for these instances, so without intervals.",
+        f"Here the most is {number(multiple(most, page))} times the least, of {_named(most, page)}."
+        if math.isfinite(multiple(most, page))
+        else "",
+        *_not_shown(page, shown),
+    ]
+    return _sentences(said)
+
+
+def declared(rows: Sequence[GradientRow], figure: Declared) -> str:
+    """The caption of a figure of the sweep file: the ends at the last value of its axis."""
+    known = drawable(rows, figure)
+    lines = lines_of(rows, figure)
+    last = max(float(value_of(row, figure.against)) for row in known)
+    ends = [row for row in known if float(value_of(row, figure.against)) == last]
+    ends = [row for row in ends if not is_rounding(row, figure)] or ends
+    low, high = (pick(ends, key=lambda row: value_in(row, figure).value) for pick in (min, max))
+    measure = MEASURES.get(figure.metric)
+
+    def end(row: GradientRow) -> str:
+        found = value_in(row, figure)
+        value = compact(found) if found.known else exact(found.value)
+        axes = [*figure.lines, *([] if figure.panels is None else [figure.panels])]
+        axes = [axis for axis in axes if len({value_of(one, axis) for one in known}) > 1]
+        where = ", ".join(told(axis, value_of(row, axis)) for axis in axes)
+        return f"{value} ({where})" if where else value
+
+    it = "that of the others" if any(is_rounding(row, figure) for row in known) else "it"
+    said = [
+        f"{measure.heading[0].upper()}{measure.heading[1:]}: {measure.meaning}.",
+        f"Bars are intervals {about(known, figure.metric)}."
+        if any(value_in(row, figure).known for row in known)
+        else "",
+        "Dashed lines were derived biased." if any(not line.unbiased for line in lines) else "",
+        "In grey the lines of the other panels." if len(lines) > MOST else "",
+        "At the lower edge: unbiased, by enumeration."
+        if any(is_rounding(row, figure) for row in known)
+        else "",
+        f"Here, at {told(figure.against, last)}, {it} is from {end(low)} to {end(high)}.",
+    ]
+    return _sentences(said)
+
+
+def _sentences(said: Iterable[str]) -> str:
+    return " ".join(filter(None, said))
+
+
+def _named(row: GradientRow, page: Sequence[GradientRow]) -> str:
+    """`centred at K = 4, n = 16, after 200 steps`."""
+    name = line_names(page)[line_of(row)].removesuffix(" (biased)")
+    parts = (f"K = {row.key.k}", f"n = {row.key.n}", place_words(place_of(row), page))
+    return f"{name} at {', '.join(filter(None, parts))}"
+
+
+def _from_one(row: GradientRow) -> float:
+    return abs(row.intervals["scale"].value - 1)
+
+
+def _scale(row: GradientRow) -> str:
+    found = row.intervals["scale"]
+    return compact(found) if found.width else number(found.value)
+
+
+def _or_nothing(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
+
+
+def _not_shown(page: Sequence[GradientRow], shown: Sequence[GradientRow]) -> list[str]:
+    """The sentences about what is in the tables alone."""
+    sizes, places = {row.key.n for row in page}, {place_of(row) for row in shown}
+    few = shown_sizes(page)
+    return [
+        f"Of {len(sizes)} values of n, {len(few)} are shown." if len(few) < len(sizes) else "",
+        f"The first {PAGED} of {len(places)} settings have figures." if len(places) > PAGED else "",
+    ]
