@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
 from maxk_lab.errors import shown
-from maxk_lab.fields import Model, OneOrMore
+from maxk_lab.fields import Different, Model, OneOrMore
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.fields import AnyStudy
@@ -16,16 +17,11 @@ from maxk_lab.sweeps.spec.figures import Figure
 from maxk_lab.sweeps.spec.text.seeds import Seeds
 from maxk_lab.sweeps.studies import STUDIES
 
-WANDB_MODES = ("offline", "online", "disabled")
-
-
-def _wandb_mode(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError(
-            f"must be one of {', '.join(WANDB_MODES)}; YAML reads on, off, yes and no as true and "
-            f"false, write {'online or offline' if value else 'disabled'} instead"
-        )
-    return value
+WandbMode = Literal["offline", "online", "disabled"]
+WANDB_MODES: tuple[str, ...] = get_args(WandbMode)
+# The most characters that W&B takes in a tag, and in other names.
+MOST_OF_TAG, _MOST = 64, 128
+_REFUSED_IN_PATHS = "/\\#?%:"
 
 
 def folder_name(name: str) -> str:
@@ -44,14 +40,47 @@ def _is_mapping(value: Any) -> Any:
     return value
 
 
+def _mode(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(
+            f"must be one of {', '.join(WANDB_MODES)}; YAML reads on, off, yes and no as true and "
+            f"false, write {'online or offline' if value else 'disabled'} instead"
+        )
+    return value
+
+
+def _named(most: int, refused: str = "") -> Callable[[str], str]:
+    """Return a check of what W&B takes as a name."""
+
+    def check(name: str) -> str:
+        if not 1 <= len(name) <= most or set(name) & set(refused):
+            no = f" and none of {' '.join(refused)}" if refused else ""
+            raise ValueError(f"must have 1 to {most} characters{no}, got {shown(name)}")
+        return name
+
+    return check
+
+
+_OfPath = Annotated[str, AfterValidator(_named(_MOST, _REFUSED_IN_PATHS))]
+_Tag = Annotated[str, AfterValidator(_named(MOST_OF_TAG))]
+
+
 class Tracking(Model):
-    """The place where the finished records are tracked."""
+    """The place where the finished records are tracked.
 
-    wandb: Annotated[Literal["offline", "online", "disabled"], BeforeValidator(_wandb_mode)] = (
-        "offline"
-    )
-    project: Annotated[str, StringConstraints(min_length=1)] = "maxk-lab"
+    `entity` is a user or team of W&B, that of the API key unless given; `group` groups the runs of
+    the sweep, by its name unless given; `tags` come to those that every run has.
+    """
 
+    wandb: Annotated[WandbMode, BeforeValidator(_mode)] = "offline"
+    project: _OfPath = "maxk-lab"
+    entity: _OfPath | None = None
+    group: Annotated[str, AfterValidator(_named(_MOST))] | None = None
+    tags: Different[_Tag] = ()
+
+
+# Of a sweep without the block: who does not ask for W&B gets no folders of it.
+NOT_ASKED_FOR = Tracking(wandb="disabled")
 
 Parameters = Annotated[dict[str, Any], BeforeValidator(_is_mapping)]
 
@@ -74,7 +103,7 @@ class SweepSpec(Model):
         default_factory=dict
     )
     studies: dict[str, SerializeAsAny[AnyStudy]] = Field(default_factory=dict)
-    tracking: Tracking = Tracking()
+    tracking: Tracking = NOT_ASKED_FOR
     execution: Execution = Execution()
     figures: tuple[Figure, ...] = ()
     claims: tuple[Claim, ...] = ()
