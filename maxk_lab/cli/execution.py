@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.execute import Outcome
     from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.tracking.live import Live
 
 
 def jobs_that_go_on(plan: Plan, *, detach: bool) -> bool:
@@ -45,6 +46,7 @@ def execute_plan(
     *,
     resume: str,
     afresh: str = "",
+    live: Live | None = None,
     beside: Callable[[], Sequence[str]] = tuple,
     **settings: Any,
 ) -> Outcome:
@@ -53,16 +55,23 @@ def execute_plan(
     If interrupted, end with the command `resume` and exit code 130; where the system refuses what
     it needs, as on a full disk, with 1. `afresh` is the command that begins all over again, of a
     run that measures what has a record: no command goes on with that. `beside` returns lines on the
-    jobs that go on all the same, if there are any.
+    jobs that go on all the same, if there are any. `live` is told every event, and what it has to
+    say becomes a note.
     """
     from maxk_lab.cli.progress import Bar, Lines
     from maxk_lab.cli.tracker import Tracker
     from maxk_lab.sweeps.run.execute import execute
 
     display = (Bar if sys.stderr.isatty() else Lines)(Tracker(plan))
+
+    def on_event(name: str, payload: dict[str, Any]) -> None:
+        display(name, payload)
+        for note in live.event(name, payload) if live else ():
+            display.note(note)
+
     try:
         with _terminate_as_interrupt(), display:
-            return execute(plan, directory, on_event=display, **settings)
+            return execute(plan, directory, on_event=on_event, **settings)
     except KeyboardInterrupt:
         _say_how_to_go_on(
             "Interrupted; every finished cell is kept. Continue with:", resume, afresh

@@ -19,7 +19,8 @@ worker), `maxk_lab.report.parts` (rows, measured, section, figures, claims) and
 | `section`  | `chapter(found, summary)`: the part of the report that the kind fills               |
 | `figures`  | `figures(found, summary)`: the figures that it draws                                |
 | `claims`   | `judge(claim, met, alpha)`: verdicts on the claims that speak of its rows           |
-| `payload`  | `metrics(record)`, `tables(records)`: all that a tracker is sent                    |
+| `payload`  | `summary(records)`, `tables(records)`: what a tracker is sent of a run;             |
+|            | `ONE_RUN_PER`, its cells, and `history(records)`, its curves; need not be there     |
 
 The kinds of the package hold more of one name: `record` with `Metrics`, the content of a finished
 record for reading, and `columns` of their rows.

@@ -1,75 +1,203 @@
-"""Payloads: a name, a config, metrics and tables for every seed of a study. Imports no wandb."""
+"""Payloads: what every run at W&B is called and has. Imports no wandb."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maxk_lab.sweeps.plan.identity import content_hash
+from maxk_lab.report.naming import setting_of, setting_words
+from maxk_lab.sweeps.plan.identity import canonical_json, content_hash
 from maxk_lab.sweeps.run.provenance import TOLD
+from maxk_lab.sweeps.spec.schema import MOST_OF_TAG
 from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.tracking.history import History
 from maxk_lab.tracking.table import Metrics, PayloadTable
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
+# Parts of a cell that are told otherwise, or say nothing to whoever looks at a run.
+_NOT_TOLD = ("id", "setting", "content", "identity_version", "environment_version")
+_ONE_CELL = "id"
+
 
 class PayloadPart(Protocol):
-    """The module `payload` of a kind of study."""
+    """The module `payload` of a kind of study.
 
-    def metrics(self, record: Record) -> Metrics:
-        """Return the numbers of one cell by their names; of a failed one its status only."""
+    It may have more: `ONE_RUN_PER`, the keys of a cell of which every value gets a run of its own,
+    besides the seed: `("id",)` for a run per cell; and `history(records)`, the curves of a run. In
+    place of `summary` it may have `metrics(record)`, the numbers of one cell by their names.
+    """
+
+    def summary(self, records: Sequence[Record]) -> Metrics:
+        """Return the numbers of a run by their names."""
 
     def tables(self, records: Sequence[Record]) -> dict[str, PayloadTable]:
-        """Return the tables of all cells of a seed."""
+        """Return the tables of cells: those of a run, or of all cells where each has its run."""
 
 
 @dataclass(frozen=True)
 class Payload:
-    """One W&B run. Its id depends on what was studied, not on when: sending again replaces it."""
+    """One W&B run. Its id depends on what was studied, not on when: sending again replaces it.
+
+    `cells` are the ids of its cells, `failed` says that it has none but a failed one.
+    """
 
     run_id: str
     name: str
+    job_type: str
+    tags: tuple[str, ...]
+    notes: str
     config: Mapping[str, Any]
-    metrics: Mapping[str, float | int | str]
-    tables: Mapping[str, PayloadTable]
+    metrics: Metrics
+    tables: Mapping[str, PayloadTable] = field(default_factory=dict)
+    history: History = field(default_factory=History)
+    cells: tuple[str, ...] = ()
+    failed: bool = False
 
 
-def payloads(sweep: str, spec: Mapping[str, Any], records: Sequence[Record]) -> list[Payload]:
-    """One payload per (study, seed) of the records, ordered by these."""
-    groups: dict[tuple[str, int], list[Record]] = {}
+@dataclass(frozen=True)
+class Group:
+    """The records that make one run, and the kind of study that they are of."""
+
+    study: str
+    records: tuple[Record, ...]
+
+    @property
+    def key(self) -> str:
+        """The words that tell the run from the others of a sweep."""
+        return group_key(self.records[0].cell)
+
+
+def group_key(cell: Mapping[str, Any]) -> str:
+    """Return what tells the run of a cell from the others of its sweep: equal for its cells."""
+    axes = ("study", "seed", *_one_run_per(cell["study"]))
+    return canonical_json({axis: cell.get(axis) for axis in axes})
+
+
+def groups(records: Iterable[Record]) -> list[Group]:
+    """Return the records by the run that they belong to, by kind, seed and their own order."""
+    found: dict[str, list[Record]] = {}
     for record in records:
-        groups.setdefault((record.cell["study"], record.cell["seed"]), []).append(record)
-    return [
-        _payload(sweep, spec, study, seed, groups[study, seed]) for study, seed in sorted(groups)
-    ]
+        found.setdefault(group_key(record.cell), []).append(record)
+    by_run = [Group(several[0].cell["study"], tuple(several)) for several in found.values()]
+    return sorted(by_run, key=lambda one: (one.study, one.records[0].cell["seed"]))
 
 
-def _payload(
-    sweep: str, spec: Mapping[str, Any], study: str, seed: int, records: Sequence[Record]
-) -> Payload:
-    cell = records[0].cell
-    identity = {"sweep": sweep, "study": study, "seed": seed}
-    meaning = {axis: cell[axis] for axis in ("identity_version", "environment", "policy")}
-    metrics: Metrics = {
-        "cells_done": sum(record.status == "done" for record in records),
-        "cells_failed": sum(record.status == "failed" for record in records),
-    }
-    kind: PayloadPart = STUDIES.get(study).part("payload")
-    for record in records:
-        metrics |= kind.metrics(record)
+def payloads(
+    sweep: str, spec: Mapping[str, Any], records: Iterable[Record], tags: Sequence[str] = ()
+) -> list[Payload]:
+    """Return one payload for each run that the records make, with these tags besides its own."""
+    return [payload(sweep, spec, group, tags) for group in groups(records)]
+
+
+def payload(sweep: str, spec: Mapping[str, Any], group: Group, tags: Sequence[str] = ()) -> Payload:
+    """Return the run that these records make."""
+    records, cell = group.records, group.records[0].cell
+    part, single = STUDIES.get(group.study).part("payload"), _is_one_cell(group.study)
+    # Not of the records themselves: more of them come as a sweep goes on.
+    meaning = {block: spec.get(block) for block in ("environment", "policy")}
+    failed = [record for record in records if record.status == "failed"]
+    if single:
+        counted: Metrics = {"status": records[0].status, **_seconds(records[0])}
+        if failed:
+            counted["error"] = _last_line(failed[0].error)
+    else:
+        counted = {"cells_done": len(records) - len(failed), "cells_failed": len(failed)}
     return Payload(
-        run_id=content_hash(identity | meaning),
-        name=f"{sweep}-{study}-seed{seed}",
-        config={
-            **identity,
-            "spec": dict(spec),
-            # Records of earlier versions hold more: the command line and the name of the machine.
-            "provenance": {
-                key: told for key, told in records[-1].provenance.items() if key in TOLD
-            },
-        },
-        metrics=metrics,
-        tables=kind.tables(records),
+        run_id=content_hash({"sweep": sweep, "run": group.key, **meaning}),
+        name=_name(cell, single=single),
+        job_type=group.study,
+        tags=_tags(records, tags),
+        notes=str(spec.get("description") or ""),
+        config=_config(sweep, spec, records, single=single),
+        metrics=counted | _summary(part, records),
+        tables={} if single else part.tables(records),
+        history=part.history(records) if hasattr(part, "history") else History(),
+        cells=tuple(record.cell["id"] for record in records),
+        failed=single and bool(failed),
     )
+
+
+def tables_of_single_cells(records: Iterable[Record]) -> dict[str, PayloadTable]:
+    """Return the tables of kinds whose cells have a run each, of all their cells together."""
+    by_kind: dict[str, list[Record]] = {}
+    for record in records:
+        by_kind.setdefault(record.cell["study"], []).append(record)
+    return {
+        f"{study}/{name}": table
+        for study, several in sorted(by_kind.items())
+        if _is_one_cell(study)
+        for name, table in STUDIES.get(study).part("payload").tables(several).items()
+    }
+
+
+def provenance(record: Record) -> dict[str, Any]:
+    """Return what is told of where a record is from: the commit, and what reproduces it."""
+    # Records of earlier versions hold more: the command line and the name of the machine.
+    told = {key: value for key, value in record.provenance.items() if key in TOLD}
+    return {"commit": (told.get("git") or {}).get("commit"), "provenance": told}
+
+
+def _one_run_per(study: str) -> tuple[str, ...]:
+    return tuple(getattr(STUDIES.get(study).part("payload"), "ONE_RUN_PER", ()))
+
+
+def _is_one_cell(study: str) -> bool:
+    return _ONE_CELL in _one_run_per(study)
+
+
+def _summary(part: Any, records: Sequence[Record]) -> Metrics:
+    if hasattr(part, "summary"):
+        return dict(part.summary(records))
+    return {name: told for record in records for name, told in part.metrics(record).items()}
+
+
+def _name(cell: Mapping[str, Any], *, single: bool) -> str:
+    """`maxk/centred n=16 k=8 seed 0`, or `gradient stage 200 seed 0`, with what varies."""
+    words = [cell["study"]]
+    if single:
+        words = [f"{cell['estimator']}/{cell['baseline']} n={cell['n']} k={cell['k']}"]
+    axes = _one_run_per(cell["study"])
+    words += [f"{axis} {cell[axis]}" for axis in axes if axis not in (_ONE_CELL, "setting")]
+    if single or "setting" in axes:
+        words.append(setting_words(setting_of(cell)))
+    return " ".join(filter(None, [*words, f"seed {cell['seed']}"]))
+
+
+def _tags(records: Sequence[Record], more: Sequence[str]) -> tuple[str, ...]:
+    """Return the estimators, baselines and environments of the records, and what is asked for."""
+    cells = [record.cell for record in records]
+    own = [str(cell[axis]) for axis in ("estimator", "baseline") for cell in cells]
+    own += [str(cell["environment"]["name"]) for cell in cells]
+    return tuple(dict.fromkeys(tag[:MOST_OF_TAG] for tag in (*own, *more)))
+
+
+def _config(
+    sweep: str, spec: Mapping[str, Any], records: Sequence[Record], *, single: bool
+) -> dict[str, Any]:
+    """Return what all cells of the run have in common, with the part of the sweep file on them."""
+    cells = [record.cell for record in records]
+    first = cells[0]
+    shared = {
+        key: value
+        for key, value in first.items()
+        if key not in _NOT_TOLD and all(cell.get(key) == value for cell in cells)
+    }
+    settings = {setting_words(setting_of(cell)) for cell in cells}
+    if len(settings) == 1 and any(settings):
+        shared["setting"] = settings.pop()
+    which = {"cell": first["id"]} if single else {"cells": len(cells)}
+    part = {"spec": {first["study"]: spec.get(first["study"])}}
+    return {"sweep": sweep, **shared, **which, **part, **provenance(records[-1])}
+
+
+def _seconds(record: Record) -> Metrics:
+    """Return how long the cell took, where that is known."""
+    seconds = record.timings.get("seconds")
+    return {} if seconds is None else {"seconds": seconds}
+
+
+def _last_line(error: str | None) -> str:
+    return (error or "").strip().rpartition("\n")[2]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Metrics = dict[str, float | int | str]
 Kind = TypeVar("Kind", bound=Recorded)
+# The names of a mean and of the ends of its interval.
+ENDS = ("value", "low", "high")
 
 
 @dataclass(frozen=True)

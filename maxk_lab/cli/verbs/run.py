@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,14 +12,13 @@ from maxk_lab.cli import configuration, options
 from maxk_lab.cli.console import duration, emit_json, say, tell, warn
 from maxk_lab.cli.execution import execute_plan, jobs_that_go_on
 from maxk_lab.cli.runs import planned, skipped_as_json
-from maxk_lab.errors import first_line
+from maxk_lab.cli.sending import live_of, send_all
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.execute import Outcome
     from maxk_lab.sweeps.run.records import RunDirectory
 
-NOTHING_TRACKED = "nothing was tracked (the warning says why)"
 Only = Annotated[
     str | None,
     typer.Option(
@@ -71,6 +69,9 @@ missing.
 with the name of that run in its provenance. Failed cells are not taken over, and --retry-failed \
 and --force measure themselves.
 
+    Nothing is sent to Weights & Biases unless the sweep has a block [bold]tracking[/bold]; \
+maxk-lab track sends a run later.
+
     Exits with 1 when cells failed or lack a record, with 130 when interrupted; finished cells are \
 kept either way.
 
@@ -100,9 +101,11 @@ under other seeds
     again = options.run_command(spec, overrides, *more, shift_seeds=shift_seeds, results=results)
     resume = again + " --retry-failed" * retry_failed
     go_on = jobs_that_go_on(plan, detach=detach)
+    live = live_of(plan, directory)
     outcome = execute_plan(
         plan,
         directory,
+        live=live,
         resume=resume,
         afresh=f"{resume} --force" if force else "",
         beside=lambda: _on_jobs(directory, results) if go_on else [],
@@ -114,7 +117,7 @@ under other seeds
         reuse=reuse,
     )
     news = outcome.done or outcome.copied
-    tracked, lost = _track(plan, directory, last=outcome.last) if news else ([], "")
+    tracked, lost = send_all(plan, directory, live, last=outcome.last) if news else ([], "")
     if json:
         emit_json(_as_json(directory, outcome, tracked))
     if detach and outcome.missing:
@@ -136,37 +139,6 @@ def _say_detached(outcome: Outcome, directory: RunDirectory, results: Path, agai
     for line in options.jobs_commands(directory.name, results):
         say(line)
     say(f"To wait for them and see their progress: {again}")
-
-
-def _track(plan: Plan, directory: RunDirectory, *, last: bool) -> tuple[list[str], str]:
-    """Send the records to W&B as the sweep says. Nothing that goes wrong there fails the sweep.
-
-    Return the places that were written, and what the last words on the run are to say was lost.
-    Where several processes work in a run, the last one does it.
-    """
-    tracking = plan.spec.tracking
-    if tracking.wandb == "disabled":
-        return [], ""
-    again = f"maxk-lab track {shlex.quote(str(directory.root))} --mode {tracking.wandb}"
-    if not last:
-        say(
-            "Not sent to W&B: another process still works in this run, and sends all when it ends; "
-            f"or do so with: {again}"
-        )
-        return [], ""
-    from maxk_lab.report.write import write_figures
-    from maxk_lab.tracking.wandb_tracker import TrackingError, track
-
-    say("Drawing the figures and sending the records to W&B")
-    try:
-        write_figures(directory, plan)
-        return track(directory, tracking.wandb, tracking.project, plan=plan), ""
-    except TrackingError as error:
-        warn(f"not tracked: {error}")
-        return error.sent, "tracked in part only" if error.sent else NOTHING_TRACKED
-    except Exception as error:
-        warn(f"not tracked: {first_line(error)}; try again with: {again}")
-        return [], NOTHING_TRACKED
 
 
 def _conclude(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import complain, emit_json, say, tell
+from maxk_lab.cli.sending import Lines
 
 
 class Mode(StrEnum):
@@ -26,10 +28,21 @@ def track(
     mode: Annotated[
         Mode, typer.Option(help="offline writes files to sync later; online sends now.")
     ] = Mode.offline,
+    project: Annotated[
+        str | None, typer.Option(help="That of W&B; the one of the sweep file if left out.")
+    ] = None,
+    entity: Annotated[
+        str | None,
+        typer.Option(help="The user or team of W&B; the one of the sweep file, or your own."),
+    ] = None,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
     """Send a run's finished records to Weights & Biases (again).
+
+    Trainings become a run each, with their curves; gradient studies one for every policy, with a \
+table; the report, its figures and the records as a bundle one more. What was sent before is \
+replaced. It needs no block [bold]tracking[/bold] in the sweep file.
 
     Exits with 1 when that fails, and with 2 where online tracking lacks an API key; the records
     are only read.
@@ -37,7 +50,6 @@ def track(
     \b
     [bold]maxk-lab track tsp_sweep --mode online[/bold]
     """
-    from maxk_lab.report.write import write_figures
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.find import find_run
     from maxk_lab.tracking.wandb_tracker import TrackingError
@@ -45,9 +57,8 @@ def track(
 
     directory = find_run(run, results).for_writing("tracking")
     plan = make_plan(directory.spec())
-    write_figures(directory, plan)
     try:
-        places = send(directory, mode.value, plan=plan)
+        places = send(directory, mode.value, project, entity=entity, plan=plan, progress=Lines())
     except TrackingError as error:
         complain(error)
         emit_json(error.sent) if json else _say_where(error.sent, mode)
@@ -64,4 +75,10 @@ def _say_where(places: list[str], mode: Mode) -> None:
     for place in places:
         tell(place)
     if places and mode is Mode.offline:
-        say(f"send them later with: wandb sync {shlex.join(places)}")
+        folders = Path(places[0]).parent / "offline-run-*"
+        say(f"send them later with: wandb sync {_pattern(folders)}")
+
+
+def _pattern(path: Path) -> str:
+    """Return a pattern of files as a shell takes it, its folder quoted where need be."""
+    return f"{shlex.quote(str(path.parent))}/{path.name}"

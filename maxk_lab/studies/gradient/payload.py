@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.method import Method
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.gradient import record as content
 from maxk_lab.tracking.table import (
     Metrics,
     PayloadTable,
     finished,
-    record_path,
     setting_names,
     setting_of,
-    told,
 )
 
 if TYPE_CHECKING:
@@ -25,17 +25,32 @@ _TRACKED = [row for row in measures_of("gradient") if row.tracked]
 ALWAYS = tuple(row.name for row in _TRACKED if not row.of_units)
 MORE = tuple(row.name for row in _TRACKED if row.of_units)
 AXES = ("stage", "estimator", "baseline", "n", "k")
+# The policy of a stage and seed, in each setting, is one run; its table has a line per cell.
+ONE_RUN_PER = ("stage", "setting")
+# The measure by which methods are compared whatever the scale of their gradients.
+_BEST = next(r.name for r in _TRACKED if r.group == "variance" and r.better == "higher")
 COLUMNS = ("cell", "seed", *AXES, "status", "against", *ALWAYS)
 
 
-def metrics(record: Record) -> Metrics:
-    """`stage0/maxk/centred/n16/k8/variance` and the like, a setting after the stage.
+def summary(records: Sequence[Record]) -> Metrics:
+    """The best method for each objective and n: `best/max@8/n16/method` and its `snr`.
 
-    A failed cell has its status only.
+    That is the one of the highest signal-to-noise ratio among those that are unbiased by proof and
+    could be trained with.
     """
-    points = _points(record)
-    path = record_path(record, f"stage{record.cell['stage']}")
-    return told(path, record, {name: points.get(name) for name in (*ALWAYS, *MORE)})
+    found: dict[str, tuple[float, str]] = {}
+    for record in records:
+        value, method = _points(record).get(_BEST), _method(record)
+        if value is None or method is None or not method.is_unbiased or method.fit == "oracle":
+            continue
+        place = f"best/{method.objective.name}/n{record.cell['n']}"
+        name = f"{record.cell['estimator']}/{record.cell['baseline']}"
+        found[place] = max(found.get(place, (value, name)), (value, name))
+    return {
+        f"{place}/{key}": told
+        for place, (value, name) in found.items()
+        for key, told in (("method", name), (_BEST, value))
+    }
 
 
 def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
@@ -57,6 +72,14 @@ def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
             ]
         )
     return {"cells": PayloadTable((*COLUMNS, *settings, *more), lines)}
+
+
+def _method(record: Record) -> Method | None:
+    """The method of a record; None for one that is not installed here."""
+    try:
+        return Method.of(record.cell)
+    except LabError:
+        return None
 
 
 def _points(record: Record) -> Mapping[str, float | None]:

@@ -19,11 +19,14 @@ COLUMNS = (*_AXES, "status", "parameter", *_TRACKED)
 CURVE_COLUMNS = (*_AXES, "parameter", "point", "value")
 
 
-def metrics(record: Record) -> Metrics:
+def summary(records: Sequence[Record]) -> Metrics:
     """`objective/maxk/k8/optimum` and the value there; a failed cell has its status only."""
-    path = row_path("objective", "", estimator=record.cell["estimator"], k=record.cell["k"])
-    found = finished(record, content.Metrics)
-    return told(path, record, {name: getattr(found, name, None) for name in _TRACKED})
+    numbers: Metrics = {}
+    for record in records:
+        path = row_path("objective", "", estimator=record.cell["estimator"], k=record.cell["k"])
+        found = finished(record, content.Metrics)
+        numbers |= told(path, record, {name: getattr(found, name, None) for name in _TRACKED})
+    return numbers
 
 
 def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:

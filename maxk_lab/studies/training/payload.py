@@ -1,75 +1,114 @@
-"""The final values, evaluations and log of every cell of a training study, for a tracker."""
+"""The curves of every cell of a training study, its final values and tables, for a tracker."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.fields import Numbers
 from maxk_lab.statistics.seeds.over_seeds import floats
 from maxk_lab.studies.training import record as content
-from maxk_lab.studies.training.curves import Evaluations, Final
+from maxk_lab.studies.training.curves import Final
 from maxk_lab.studies.training.ending.gap import gap
 from maxk_lab.studies.training.ending.ways import sampled_at
+from maxk_lab.tracking.history import Curve, History, merged
 from maxk_lab.tracking.table import (
+    ENDS,
     Metrics,
     PayloadTable,
     finished,
-    record_path,
     setting_names,
     setting_of,
-    told,
 )
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
+# One run per cell: its curves are those of the training.
+ONE_RUN_PER = ("id",)
 _AXES = ("estimator", "baseline", "n", "k")
 _PLACE = ("cell", "seed", *_AXES)
 # In tables with one line per K, `at_k` is the K of the curve, `k` that of the objective.
-_VALUE = ("at_k", "value", "low", "high")
-# A column for each setting comes last; `log` has one per quantity logged before them, `final` one
-# of the gap, in percent of the optimum, where any optimum is known.
+_VALUE = ("at_k", *ENDS)
+# A column for each setting comes last; `final` has one of the gap, in percent of the optimum,
+# where any optimum is known.
 _TABLES = {
     "cells": (*_PLACE, "status", "steps", "rollouts"),
     "final": (*_PLACE, *_VALUE),
-    "evaluations": (*_PLACE, "step", "rollouts", *_VALUE),
-    "log": (*_PLACE, "step", "rollouts"),
-    "extras": (*_PLACE, "extra", "value", "low", "high", "gap"),
+    "extras": (*_PLACE, "extra", *ENDS, "gap"),
     "tempered": (*_PLACE, "temperature", *_VALUE, "tuning"),
-    "quantiles": (*_PLACE, "quantile", "value", "low", "high"),
+    "quantiles": (*_PLACE, "quantile", *ENDS),
 }
 # Those that a study has only where its records do.
 _SOMETIMES = ("extras", "tempered", "quantiles")
+_AXES_OF_CURVES = ("step", "rollouts", "seconds")
 
 
-def metrics(record: Record) -> Metrics:
-    """`training/maxk/centred/n16/k8/final/max@8` and the like, a setting after the study.
+def summary(records: Sequence[Record]) -> Metrics:
+    """`final/max@8` of the cell, with the ends of its interval, `final/max@8/low`, and the like.
 
-    A failed cell has its status only.
+    There are none of a failed cell.
     """
-    path, cell = record_path(record, "training"), finished(record, content.Metrics)
+    (record,) = records
+    cell = finished(record, content.Metrics)
     if cell is None:
-        return told(path, record, {})
-    found = {f"final/max@{k}": value for k, value, *_ in _final_values(cell.final)}
-    found |= {
-        f"final/max@{k}_{sampled_at(float(t))}": value for t, k, value, *_ in _tempered_values(cell)
-    }
-    found |= {
-        f"final/gap@{k}": behind for k, behind in zip(cell.final.ks, _gaps(cell), strict=True)
-    }
-    found |= {f"final/{name}": value for name, value, *_ in _quantiles(cell)}
-    for name, value, *_, behind in _extras(cell):
-        found |= {f"extras/{name}": value, f"extras/{name}_gap": behind}
-    return told(path, record, found)
+        return {}
+    found: dict[str, float | None] = {"steps": cell.steps, "rollouts": cell.rollouts}
+    for k, *mean in _final_values(cell.final):
+        found |= _with_ends(f"final/{_max_at(k)}", mean)
+    # Of other temperatures the best of all samples; the rest is in a table.
+    for t, k, *mean, _ in _tempered_values(cell):
+        if k == len(cell.final.value):
+            found |= _with_ends(f"final/{_max_at(k)}_{sampled_at(float(t))}", mean)
+    for k, behind in zip(cell.final.ks, _gaps(cell), strict=True):
+        found[f"final/gap@{k}"] = behind
+    for name, *mean in _quantiles(cell):
+        found |= _with_ends(f"final/{name}", mean)
+    for name, *mean, behind in _extras(cell):
+        found |= _with_ends(f"extras/{name}", mean) | {f"extras/{name}/gap": behind}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def history(records: Sequence[Record]) -> History:
+    """The log of a training against its steps, and Max@K on held-out instances against rollouts.
+
+    Max@K has the ends of its interval beside it, and the seconds of training.
+    """
+    (record,) = records
+    cell = finished(record, content.Metrics)
+    if cell is None:
+        return History()
+    logged = {f"train/{name}": values for name, values in cell.log.series.items()}
+    parts: list[tuple[float, Mapping[str, float | None]]] = [
+        (
+            step,
+            {"step": step, "rollouts": step * cell.rollouts // cell.steps}
+            | {name: values[i] for name, values in logged.items()},
+        )
+        for i, step in enumerate(cell.log.step)
+    ]
+    found = cell.evaluations
+    seconds = record.timings.get("evaluations_seconds", [None] * len(found.step))
+    for i, place in enumerate(zip(found.step, found.rollouts, seconds, strict=True)):
+        values: dict[str, float | None] = dict(zip(_AXES_OF_CURVES, place, strict=True))
+        for k, mean in found.means(i).items():
+            values |= _with_ends(f"eval/{_max_at(k)}", mean)
+        parts.append((found.step[i], values))
+    curves = {name: Curve(against="step") for name in logged}
+    for k in found.ks:
+        value, *ends = _with_ends(f"eval/{_max_at(k)}", (None, None, None))
+        curves[value] = Curve(against="rollouts", summary="max,last")
+        beside = Curve(against="rollouts", summary="none", hidden=True)
+        curves |= dict.fromkeys(ends, beside)
+    return History(_AXES_OF_CURVES, curves, merged(parts))
 
 
 def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
-    """Cells, final values, evaluations and log; extras and quantiles where there are any."""
+    """Cells and final values; extras, temperatures and quantiles where there are any."""
     cells = [finished(record, content.Metrics) for record in records]
     done = [cell for cell in cells if cell is not None]
-    names, settings = _logged_names(done), setting_names(records)
+    settings = setting_names(records)
     with_gaps = any(behind is not None for cell in done for behind in _gaps(cell))
     lines: dict[str, list[list[Any]]] = {name: [] for name in _TABLES}
     for record, cell in zip(records, cells, strict=True):
@@ -84,20 +123,27 @@ def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
                     [*line, *behind]
                     for line, behind in zip(_final_values(cell.final), gaps, strict=True)
                 ],
-                "evaluations": _evaluated_values(cell.evaluations),
-                "log": _logged_values(cell, names),
                 "extras": _extras(cell),
                 "tempered": _tempered_values(cell),
                 "quantiles": _quantiles(cell),
             }
         for table, new in found.items():
             lines[table] += [[*place, *line, *varied] for line in new]
-    more = {"log": names, "final": ["gap"] * with_gaps}
+    more = {"final": ["gap"] * with_gaps}
     return {
         name: PayloadTable((*columns, *more.get(name, ()), *settings), lines[name])
         for name, columns in _TABLES.items()
         if lines[name] or name not in _SOMETIMES
     }
+
+
+def _max_at(k: int) -> str:
+    return f"max@{k}"
+
+
+def _with_ends(name: str, mean: Sequence[float | None]) -> dict[str, float | None]:
+    """A mean under this name, and the ends of its interval under their own below it."""
+    return dict(zip((name, *(f"{name}/{end}" for end in ENDS[1:])), mean, strict=True))
 
 
 def _gaps(cell: content.Metrics) -> list[float | None]:
@@ -137,31 +183,4 @@ def _tempered_values(cell: content.Metrics) -> list[list[Any]]:
         for temperature, final in cell.tempered.items()
         for tuning in [cell.tuning.tempered.get(temperature)]
         for line in _final_values(final)
-    ]
-
-
-def _evaluated_values(found: Evaluations) -> list[list[Any]]:
-    """(step, rollouts, K, value, low, high) of every evaluation."""
-    return [
-        [step, rollouts, k, *mean]
-        for i, (step, rollouts) in enumerate(zip(found.step, found.rollouts, strict=True))
-        for k, mean in found.means(i).items()
-    ]
-
-
-def _logged_names(cells: Sequence[content.Metrics]) -> list[str]:
-    """The quantities that any of the cells logged at its training steps."""
-    return sorted({name for cell in cells for name in cell.log.series})
-
-
-def _logged_values(cell: content.Metrics, names: Sequence[str]) -> list[list[Any]]:
-    """(step, rollouts before it, a value for each name) of every training step that was kept."""
-    series = cell.log.series
-    return [
-        [
-            step,
-            step * cell.rollouts // cell.steps,
-            *(series[name][i] if name in series else None for name in names),
-        ]
-        for i, step in enumerate(cell.log.step)
     ]

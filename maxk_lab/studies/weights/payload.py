@@ -27,12 +27,15 @@ COLUMNS = ("cell", "seed", *_AXES, "status", *_TRACKED)
 SAMPLE_COLUMNS = ("cell", "seed", *_AXES, "group", "reward", "weight")
 
 
-def metrics(record: Record) -> Metrics:
+def summary(records: Sequence[Record]) -> Metrics:
     """`weights/maxk/centred/n16/k8/zero_share` and the like; a failed cell has its status only."""
-    found = finished(record, content.Metrics)
-    points = found.points if found else {}
-    values = {name: points.get(name) for name in _TRACKED}
-    return told(record_path(record, "weights"), record, values)
+    numbers: Metrics = {}
+    for record in records:
+        found = finished(record, content.Metrics)
+        points = found.points if found else {}
+        values = {name: points.get(name) for name in _TRACKED}
+        numbers |= told(record_path(record, "weights"), record, values)
+    return numbers
 
 
 def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:

@@ -1,0 +1,87 @@
+"""Sending to W&B as `run` and `track` do it: while a sweep is measured, and all at its end."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from maxk_lab.cli.console import duration, say, warn
+from maxk_lab.errors import first_line
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.plan.plan import Plan
+    from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.tracking.live import Live
+
+NOTHING_TRACKED = "nothing was tracked (the warning says why)"
+# Seconds between two lines about how far the sending is.
+_QUIET = 5.0
+# Seconds that a run which is just being sent is waited for at the end of a sweep.
+_LAST_RUN = 60.0
+
+
+class Lines:
+    """Lines about the runs that are sent, and how long the others take, now and then."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._start = clock, clock()
+        self._said = self._start
+
+    def __call__(self, done: int, of: int) -> None:
+        """Take note that so many runs are sent."""
+        now = self._clock()
+        if done == of - 1:
+            say(f"{done} of {of} runs sent to W&B; the last has the report and the bundle")
+        elif now - self._said >= _QUIET and done < of:
+            left = (now - self._start) / done * (of - done)
+            say(f"{done} of {of} runs sent to W&B, about {duration(left)} left")
+        else:
+            return
+        self._said = now
+
+
+def live_of(plan: Plan, directory: RunDirectory) -> Live | None:
+    """Return who sends while the sweep is measured, at work; None where it does not ask for it."""
+    if plan.spec.tracking.wandb != "online":
+        return None
+    from maxk_lab.tracking.live import Live
+
+    live = Live(directory, plan)
+    live.start()
+    return live
+
+
+def send_all(
+    plan: Plan, directory: RunDirectory, live: Live | None, *, last: bool
+) -> tuple[list[str], str]:
+    """Send the records to W&B as the sweep says. Nothing that goes wrong there fails the sweep.
+
+    Return the places that were written, and what the last words on the run are to say was lost.
+    Where several processes work in a run, the last one does it.
+    """
+    tracking = plan.spec.tracking
+    again = f"maxk-lab track {shlex.quote(str(directory.root))}"
+    if tracking.wandb == "disabled":
+        say(f"Nothing was sent to W&B, as the sweep does not ask for it; to send it: {again}")
+        return [], ""
+    again = f"{again} --mode {tracking.wandb}"
+    sent = live.end(_LAST_RUN if last else 0.0) if live else {}
+    if not last:
+        say(
+            "Not sent to W&B: another process still works in this run, and sends all when it ends; "
+            f"or do so with: {again}"
+        )
+        return list(sent.values()), ""
+    from maxk_lab.tracking.wandb_tracker import TrackingError, track
+
+    say("Sending the records, the report and the bundle to W&B")
+    try:
+        return track(directory, tracking.wandb, plan=plan, sent=sent, progress=Lines()), ""
+    except TrackingError as error:
+        warn(f"not tracked: {error}")
+        return error.sent, "tracked in part only" if error.sent else NOTHING_TRACKED
+    except Exception as error:
+        warn(f"not tracked: {first_line(error)}; try again with: {again}")
+        return [], NOTHING_TRACKED

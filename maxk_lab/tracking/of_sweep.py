@@ -1,0 +1,90 @@
+"""The run at W&B that is of a sweep as a whole: verdicts, figures, the report and the bundle."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maxk_lab.errors import LabError, RefusedError, first_line
+from maxk_lab.report.summarise import summarise
+from maxk_lab.report.write import write_report
+from maxk_lab.sweeps.plan.identity import content_hash
+from maxk_lab.tracking.payload import Payload, provenance, tables_of_single_cells
+from maxk_lab.tracking.table import Metrics, PayloadTable
+
+if TYPE_CHECKING:
+    from maxk_lab.report.model import Summary
+    from maxk_lab.sweeps.plan.plan import Plan
+    from maxk_lab.sweeps.run.records import Record, RunDirectory
+    from maxk_lab.tracking.sending import Fill
+
+JOB_TYPE = "report"
+
+
+def of_sweep(
+    run: RunDirectory,
+    plan: Plan,
+    spec: Mapping[str, Any],
+    records: Sequence[Record],
+    tags: Sequence[str],
+) -> tuple[Payload, Fill]:
+    """Return the payload of the sweep as a whole, and what adds its figures and artifacts."""
+    summary, name = summarise(run, plan), run.title(plan.spec)
+    counts = summary.counts
+    metrics: Metrics = {
+        "cells_planned": counts.planned,
+        "cells_done": counts.done,
+        "cells_failed": counts.failed,
+    }
+    metrics |= {f"claims/{claim.name}": claim.verdict for claim in summary.claims}
+    claims = [[claim.name, claim.verdict, claim.text, claim.detail] for claim in summary.claims]
+    tables = {"verdicts": PayloadTable(("claim", "verdict", "says", "measured"), claims)}
+    payload = Payload(
+        run_id=content_hash({"sweep": name, "run": JOB_TYPE}),
+        name=f"{name} {JOB_TYPE}",
+        job_type=JOB_TYPE,
+        tags=tuple(tags),
+        notes=plan.spec.description,
+        config={"sweep": name, "spec": dict(spec), **provenance(records[-1])},
+        metrics=metrics,
+        tables={**(tables if claims else {}), **tables_of_single_cells(records)},
+    )
+    return payload, partial(_add_files, run, name, summary)
+
+
+def _add_files(run: RunDirectory, name: str, summary: Summary, at_wandb: Any, folder: Path) -> None:
+    """Write the report and the bundle into a folder, and send them with the figures to look at."""
+    import wandb
+
+    report, bundle = folder / "report", folder / "bundle"
+    seen: dict[str, Any] = {}
+    for path in write_report(summary, report):
+        if path.suffix == ".png":
+            seen[f"figures/{path.stem}"] = wandb.Image(str(path))
+        elif path.suffix == ".html":
+            seen[JOB_TYPE] = wandb.Html(str(path), inject=False)
+    at_wandb.log(seen)
+    _send_folder(at_wandb, report, f"{name}-report", "report", "the report in every format")
+    bundle.mkdir()
+    try:
+        from maxk_lab.sweeps.run.bundles.write import write_bundle
+
+        write_bundle(run, bundle / f"{name}.zip")
+    except (LabError, RefusedError) as error:
+        # A damaged record, or a full disk: all else is sent.
+        at_wandb.summary["bundle"] = f"left out: {first_line(error)}"
+        return
+    about = "the records in one file, which maxk-lab report, show, plan and run read"
+    _send_folder(at_wandb, bundle, f"{name}-bundle", "bundle", about)
+
+
+def _send_folder(at_wandb: Any, folder: Path, name: str, kind: str, about: str) -> None:
+    import wandb
+
+    artifact = wandb.Artifact(re.sub(r"[^A-Za-z0-9._-]", "_", name)[:128], kind, description=about)
+    # As they lie there: they are the run's own copies.
+    artifact.add_dir(str(folder), policy="immutable", skip_cache=True)
+    at_wandb.log_artifact(artifact)
