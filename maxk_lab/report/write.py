@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.report.drawing.picture import Picture
-from maxk_lab.report.figures import figures, pictures, save_pictures
+from maxk_lab.report.figures import pictures, save_pictures
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.formats.last import note_files
 from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import FOLDER, Report
-from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view.view import WHOLE, View
-from maxk_lab.sweeps.run.records import RunDirectory
-
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan.plan import Plan
 
 
 def write_report(
@@ -31,6 +25,7 @@ def write_report(
     view: View = WHOLE,
     failed: Callable[[str], None] = lambda line: None,
     left_out: Callable[[str], None] = lambda line: None,
+    shown: Callable[[Picture, Sequence[Path]], None] = lambda picture, files: None,
 ) -> list[Path]:
     """Write the report to the folder `out` and return the files, figures last.
 
@@ -60,7 +55,9 @@ def write_report(
     drawn: list[tuple[Picture, list[Path]]] = []
     if view.whole:
         found = pictures(summary, failed=note, left_out=note_left_out)
-        drawn = list(save_pictures(found, out / FOLDER, failed=note))
+        for picture, files_of_it in save_pictures(found, out / FOLDER, failed=note):
+            drawn.append((picture, files_of_it))
+            shown(picture, files_of_it)
     else:
         undrawn.append("Without figures, which are of the whole run.")
     report = Report(summary, pictures=[picture for picture, _ in drawn], undrawn=undrawn, view=view)
@@ -76,14 +73,3 @@ def report_files(summary: Summary, formats: Sequence[str]) -> dict[str, bytes]:
     """Return the report in these formats without its figures, by the names of the files."""
     report = Report(summary)
     return {str(CATALOGUE.get(one).file): rendered(report, one).encode() for one in formats}
-
-
-def write_figures(run: RunDirectory, plan: Plan | None = None) -> list[Path]:
-    """Draw the figures of a run into its own report folder, where tracking finds them.
-
-    One that cannot be drawn is left out: nothing is sent in vain for it, and a report tells why.
-    """
-    summary = summarise(run, plan)
-    drawn = figures(summary, run.report_path / FOLDER, failed=lambda line: None)
-    note_files(run.report_path, drawn, summary.stamp)
-    return drawn

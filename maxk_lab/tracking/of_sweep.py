@@ -16,6 +16,7 @@ from maxk_lab.tracking.payload import Payload, provenance, tables_of_single_cell
 from maxk_lab.tracking.table import Metrics, PayloadTable
 
 if TYPE_CHECKING:
+    from maxk_lab.report.drawing.picture import Picture
     from maxk_lab.report.model import Summary
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record, RunDirectory
@@ -61,10 +62,14 @@ def _add_files(run: RunDirectory, name: str, summary: Summary, at_wandb: Any, fo
 
     report, bundle = folder / "report", folder / "bundle"
     seen: dict[str, Any] = {}
-    for path in write_report(summary, report):
-        if path.suffix == ".png":
-            seen[f"figures/{path.stem}"] = wandb.Image(str(path))
-        elif path.suffix == ".html":
+
+    def show(picture: Picture, files: Sequence[Path]) -> None:
+        (drawn,) = (path for path in files if path.suffix == ".png")
+        words = ". ".join(filter(None, (picture.title, picture.caption)))
+        seen[f"figures/{picture.name}"] = wandb.Image(str(drawn), caption=words)
+
+    for path in write_report(summary, report, shown=show):
+        if path.suffix == ".html":
             seen[JOB_TYPE] = wandb.Html(str(path), inject=False)
     at_wandb.log(seen)
     _send_folder(at_wandb, report, f"{name}-report", "report", "the report in every format")

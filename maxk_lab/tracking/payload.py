@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
 # Parts of a cell that are told otherwise, or say nothing to whoever looks at a run.
-_NOT_TOLD = ("id", "setting", "content", "identity_version", "environment_version")
+_NOT_TOLD = ("id", "setting", "content")
+_VERSION = "_version"
 _ONE_CELL = "id"
 
 
@@ -183,7 +184,9 @@ def _config(
     shared = {
         key: value
         for key, value in first.items()
-        if key not in _NOT_TOLD and all(cell.get(key) == value for cell in cells)
+        if key not in _NOT_TOLD
+        and not key.endswith(_VERSION)
+        and all(cell.get(key) == value for cell in cells)
     }
     settings = {setting_words(setting_of(cell)) for cell in cells}
     if len(settings) == 1 and any(settings):
