@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.errors import LabError, RefusedError, first_line
 from maxk_lab.report.summarise import summarise
 from maxk_lab.report.write import write_report
+from maxk_lab.sweeps.places import without_places
 from maxk_lab.sweeps.plan.identity import content_hash
 from maxk_lab.tracking.payload import Payload, provenance, tables_of_single_cells
 from maxk_lab.tracking.table import Metrics, PayloadTable
@@ -80,7 +81,7 @@ def _add_files(run: RunDirectory, name: str, summary: Summary, at_wandb: Any, fo
         write_bundle(run, bundle / f"{name}.zip")
     except (LabError, RefusedError) as error:
         # A damaged record, or a full disk: all else is sent.
-        at_wandb.summary["bundle"] = f"left out: {first_line(error)}"
+        at_wandb.summary["bundle"] = f"left out: {without_places(first_line(error))}"
         return
     about = "the records in one file, which maxk-lab report, show, plan and run read"
     _send_folder(at_wandb, bundle, f"{name}-bundle", "bundle", about)

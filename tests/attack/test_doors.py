@@ -216,7 +216,7 @@ def test_what_cannot_be_sent_is_told(measured: Path, tmp_path: Path, launch: Lau
     env = {"HOME": str(tmp_path), "WANDB_API_KEY": ""}
     launched = [launch("track", "doors", "--mode", mode, env=env) for mode in ("offline", "online")]
     said = (
-        (1, "error: W&B (offline) failed with 0 of 1 runs sent: NotADirectoryError"),
+        (1, "error: W&B (offline) failed with 0 of 2 runs sent: NotADirectoryError"),
         (2, "error: online tracking needs an API key of W&B, and there is none: set WANDB_API_KEY"),
     )
     for one, (code, start) in zip(launched, said):

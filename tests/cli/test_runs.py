@@ -43,6 +43,15 @@ def test_run_reports_on_stderr_and_names_the_next_command(finished: Path) -> Non
     assert lines[-1] == "Next: maxk-lab report tiny"
 
 
+def test_a_sweep_that_does_not_ask_for_it_is_not_sent_and_says_how_it_can_be(
+    finished: Path,
+) -> None:
+    told = (finished / "run.stderr").read_text(encoding="utf-8")
+    assert "Nothing was sent to W&B" in told
+    assert "to send it: maxk-lab track results/tiny\n" in told
+    assert not (finished / "results" / "tiny" / "wandb").exists()
+
+
 def test_running_again_measures_nothing(there: Path, lab: Lab) -> None:
     before = {path: path.read_bytes() for path in (there / "results/tiny/cells").iterdir()}
     result = lab("run", "tiny.yaml", "--json")
@@ -277,14 +286,12 @@ def test_a_tracked_run_carries_the_metrics_and_the_figures(tmp_path: Path) -> No
     )
     done = program(["run", "tiny.yaml", "--json"], tmp_path)
     assert done.returncode == 0, done.stderr
-    (place,) = json.loads(done.stdout)["tracked"]
-    folder = tmp_path / place
-    assert list(folder.glob("*.wandb"))
-    assert sorted(path.stem.split("_")[0] for path in folder.rglob("*.png")) == [
-        "bias",
-        "heat-map",
-        "variance",
-    ]
+    one, whole = (tmp_path / place for place in json.loads(done.stdout)["tracked"])
+    assert list(one.glob("*.wandb"))
+    assert not list(one.rglob("*.png"))
+    assert list(whole.glob("sent/report/figures/*.png"))
+    assert [path.name for path in whole.glob("sent/bundle/*")] == ["tiny.zip"]
+    assert "1 of 2 runs sent to W&B; the last has the report and the bundle" in done.stderr
 
 
 def test_online_tracking_without_a_key_is_a_mistake_and_breaks_no_run(
@@ -293,13 +300,11 @@ def test_online_tracking_without_a_key_is_a_mistake_and_breaks_no_run(
     import wandb
 
     from maxk_lab.cli.verbs import run
-    from maxk_lab.report import write
     from maxk_lab.sweeps.run.execute import Outcome
 
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(wandb, "login", lambda **_: False)
-    monkeypatch.setattr(write, "write_figures", lambda *_: None)
     told = lab("track", "tiny", "--mode", "online")
     assert told.exit_code == 2
     assert told.stderr.startswith("error: online tracking needs an API key of W&B")

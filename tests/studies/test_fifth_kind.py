@@ -158,7 +158,7 @@ def test_a_tracker_is_told_of_it(sweep: Path, tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "results" / "games")
     execute(plan, run, only="study=dice", jobs=2)
     told = payloads("games", {}, run.records(plan))
-    assert [payload.name for payload in told] == ["games-dice-seed0", "games-dice-seed1"]
+    assert [payload.name for payload in told] == ["dice seed 0", "dice seed 1"]
     metrics = told[0].metrics
     assert (metrics["cells_done"], metrics["cells_failed"]) == (4, 4)
     assert metrics["dice/arms=2/maxk/none/n7/k1/status"] == "failed"

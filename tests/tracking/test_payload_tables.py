@@ -5,13 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from maxk_lab.statistics.units import FIELDS
-from maxk_lab.tracking.payload import payloads
+from maxk_lab.tracking.payload import payloads, tables_of_single_cells
 
 
 def record(study, metrics, *, status="done", **cell):
     """A record with the attributes that tracking reads."""
     base = {
-        "id": "x",
         "identity_version": 1,
         "study": study,
         "seed": 0,
@@ -19,17 +18,28 @@ def record(study, metrics, *, status="done", **cell):
         "policy": {},
     }
     point = {"estimator": "maxk", "baseline": "none", "n": 4, "k": 2}
-    return SimpleNamespace(cell=base | point | cell, status=status, metrics=metrics, provenance={})
+    cell = base | point | cell
+    return SimpleNamespace(
+        cell=cell | {"id": str(sorted(cell.items(), key=str))},
+        status=status,
+        metrics=metrics,
+        provenance={},
+        timings={},
+        error=None if status == "done" else "Traceback\nMemoryError: no room",
+    )
 
 
 def sent(*records):
-    """The one payload of the records, and its tables as lists of mappings."""
-    (payload,) = payloads("sweep", {}, records)
+    """The payload of the first of the records, and all tables as lists of mappings."""
+    found = payloads("sweep", {}, records)
+    everywhere = {**found[0].tables, **tables_of_single_cells(records)}
     tables = {
-        name: [dict(zip(table.columns, line, strict=True)) for line in table.lines]
-        for name, table in payload.tables.items()
+        name.rpartition("/")[2]: [
+            dict(zip(table.columns, line, strict=True)) for line in table.lines
+        ]
+        for name, table in everywhere.items()
     }
-    return payload, tables
+    return found[0], tables
 
 
 def measured(**points):
@@ -38,31 +48,58 @@ def measured(**points):
     return {"against": "exact", "replicates": 2, "units": columns, **points}
 
 
-def test_settings_and_further_measures_of_a_gradient_study():
-    payload, tables = sent(
+def test_a_gradient_study_has_a_run_per_policy_with_its_further_measures():
+    """A setting is another policy; columns and lines are those of its own cells."""
+    records = [
         record(
             "gradient", measured(variance=1.0, kl=0.1), stage=0, setting={"environment.arms": 8}
         ),
         record("gradient", measured(variance=2.0), stage=0, setting={"environment.arms": 16}),
-        record("gradient", {"kl": 9.0}, stage=0, setting={"environment.arms": 32}, status="failed"),
+        record("gradient", None, stage=0, k=4, setting={"environment.arms": 16}, status="failed"),
+    ]
+    first, second = payloads("sweep", {}, records)
+    assert (first.name, second.name) == (
+        "gradient stage 0 arms=8 seed 0",
+        "gradient stage 0 arms=16 seed 0",
     )
-    assert payload.metrics["stage0/arms=8/maxk/none/n4/k2/kl"] == 0.1
-    assert payload.metrics["stage0/arms=16/maxk/none/n4/k2/variance"] == 2.0
-    assert not [
-        name for name in payload.metrics if "arms=32" in name and not name.endswith("status")
+    assert (second.metrics["cells_done"], second.metrics["cells_failed"]) == (1, 1)
+    (one,), others = first.tables["cells"].lines, second.tables["cells"].lines
+    assert dict(zip(first.tables["cells"].columns, one, strict=True))["kl"] == 0.1
+    at = second.tables["cells"].columns.index("variance")
+    assert [line[at] for line in others] == [2.0, None]
+    assert "kl" not in second.tables["cells"].columns
+    # What its cells have in common, and they alone.
+    assert (second.config["baseline"], second.config["setting"]) == ("none", "arms=16")
+    assert ("k" in first.config, "k" in second.config) == (True, False)
+
+
+def test_the_summary_of_a_gradient_study_is_its_best_method_by_objective_and_n():
+    """Of those that are unbiased by proof, by signal to noise; what no training has is left out."""
+    points = {
+        ("none", 4, 2): 1.0,
+        ("centred", 4, 2): 2.0,
+        ("pkpo_sloo", 4, 2): None,
+        ("joint_optimum", 4, 2): 9.0,
+        ("centred", 8, 2): 3.0,
+        ("centred", 8, 4): 4.0,
+    }
+    records = [
+        record("gradient", measured(snr=snr), stage=0, baseline=baseline, n=n, k=k)
+        for (baseline, n, k), snr in points.items()
     ]
-    assert [
-        (line["environment.arms"], line["variance"], line["kl"]) for line in tables["cells"]
-    ] == [
-        (8, 1.0, 0.1),
-        (16, 2.0, None),
-        (32, None, None),
-    ]
+    biased = record("gradient", measured(snr=99.0), stage=0, baseline="mean")
+    (payload,) = payloads("sweep", {}, [*records, biased])
+    best = {name: told for name, told in payload.metrics.items() if name.startswith("best/max@2/")}
+    assert best == {
+        "best/max@2/n4/method": "maxk/centred",
+        "best/max@2/n4/snr": 2.0,
+        "best/max@2/n8/method": "maxk/centred",
+        "best/max@2/n8/snr": 3.0,
+    }
 
 
 def test_a_study_that_varies_nothing_has_the_columns_it_always_had():
-    payload, tables = sent(record("gradient", measured(variance=1.0), stage=5))
-    assert payload.metrics["stage5/maxk/none/n4/k2/variance"] == 1.0
+    _, tables = sent(record("gradient", measured(variance=1.0), stage=5))
     assert list(tables["cells"][0])[-2:] == ["scale", "cosine"]
 
 
@@ -129,16 +166,14 @@ def test_a_training_study_sends_extras_gaps_quantiles_and_settings():
         record("training", trained(**new), setting={"start": "iid"}),
         record("training", None, setting={"start": "multistart"}, status="failed"),
     )
-    path = "training/start=iid/maxk/none/n4/k2"
-    assert payload.metrics[f"{path}/final/max@2"] == -4.5
-    assert payload.metrics[f"{path}/final/gap@1"] == pytest.approx(25.0)
-    assert payload.metrics[f"{path}/final/gap@2"] == pytest.approx(12.5)
-    assert payload.metrics[f"{path}/final/p50"] == payload.metrics[f"{path}/extras/greedy"] == -4.25
-    assert payload.metrics[f"{path}/extras/greedy_gap"] == pytest.approx(6.25)
+    assert payload.name == "maxk/none n=4 k=2 start=iid seed 0"
+    assert payload.metrics["final/max@2"] == -4.5
+    assert payload.metrics["final/max@2/low"] == -5.0
+    assert payload.metrics["final/gap@1"] == pytest.approx(25.0)
+    assert payload.metrics["final/gap@2"] == pytest.approx(12.5)
+    assert payload.metrics["final/p50"] == payload.metrics["extras/greedy"] == -4.25
+    assert payload.metrics["extras/greedy/gap"] == pytest.approx(6.25)
     assert not [name for name in payload.metrics if "augmented" in name]
-    assert [name for name in payload.metrics if "multistart" in name] == [
-        "training/start=multistart/maxk/none/n4/k2/status"
-    ]
     assert [(line["start"], line["status"]) for line in tables["cells"]] == [
         ("iid", "done"),
         ("multistart", "failed"),
@@ -161,7 +196,7 @@ def test_a_training_study_sends_max_at_k_at_every_temperature():
         "tuning": {"tempered": {"1.0": [-5.1, -4.6], "2.0": [-4.1, -3.6]}},
     }
     payload, tables = sent(record("training", trained(**new)))
-    assert payload.metrics["training/maxk/none/n4/k2/final/max@2_T=2"] == -3.5
+    assert payload.metrics["final/max@2_T=2"] == -3.5
     lines = [
         [line[key] for key in ("temperature", "at_k", "value", "low", "high", "tuning")]
         for line in tables["tempered"]
@@ -174,6 +209,7 @@ def test_a_training_study_sends_max_at_k_at_every_temperature():
 
 def test_a_training_record_without_them_has_the_columns_it_always_had():
     payload, tables = sent(record("training", trained()))
-    assert set(tables) == {"cells", "final", "evaluations", "log"}
+    assert payload.tables == {}
+    assert set(tables) == {"cells", "final"}
     assert list(tables["final"][0])[-4:] == ["at_k", "value", "low", "high"]
-    assert payload.metrics["training/maxk/none/n4/k2/final/max@1"] == -5.0
+    assert payload.metrics["final/max@1"] == -5.0

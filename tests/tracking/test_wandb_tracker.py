@@ -1,9 +1,6 @@
 """W&B gets exactly what the records say, and nothing that it does can break a sweep."""
 
-import base64
-import json
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -11,26 +8,32 @@ from pathlib import Path
 
 import pytest
 from hand_written import gradient_metrics
+from matplotlib.figure import Figure
+from offline_runs import offline_run
 
 from maxk_lab.errors import LabError
+from maxk_lab.report.drawing.picture import Picture
+from maxk_lab.studies.gradient import figures
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.tracking.payload import payloads
-from maxk_lab.tracking.wandb_tracker import NoKeyError, TrackingError, track
+from maxk_lab.tracking.payload import payloads, tables_of_single_cells
+from maxk_lab.tracking.sending import send
+from maxk_lab.tracking.session import NoKeyError, Target, set_up
+from maxk_lab.tracking.wandb_tracker import TrackingError, track
 
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
-)
 SWEEP = """
 name: small
+description: Which one?
 seeds: [0, 1]
 environment: {name: bandit}
 gradient:
   instances: 4
   pool: 32
   grid: {estimator: maxk, baseline: [none, centred], n: 8, k: 2}
-tracking: {wandb: offline, project: somewhere}
+tracking: {wandb: offline, project: somewhere, entity: me, group: studies, tags: mine}
+claims:
+  - {name: equal, kind: equals, metric: scale, where: {baseline: centred}, value: 1, tolerance: 0.1}
 """
 
 
@@ -59,80 +62,92 @@ def run(tmp_path):
     return directory
 
 
-def wandb_records(path):
-    """The records of a `.wandb` file: LevelDB's log format behind a header of 7 bytes.
-
-    That is blocks of 32 KiB with pieces of records, each after its checksum (4 bytes), length (2)
-    and type (1: whole, 2: first, 3: middle, 4: last).
-    """
-    from wandb.proto import wandb_internal_pb2
-
-    data, at, whole = path.read_bytes(), 7, b""
-    while at + 7 <= len(data):
-        left = 32768 - at % 32768
-        if left < 7:
-            at += left
-            continue
-        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
-        piece = data[at + 7 : at + 7 + length]
-        at += 7 + length
-        whole = piece if kind in (1, 2) else whole + piece
-        if kind in (1, 4):
-            yield wandb_internal_pb2.Record.FromString(whole)
-
-
-def summaries(folder):
-    """The last value of every logged key in an offline run, and its config."""
-    (path,) = folder.glob("*.wandb")
-    # As a text of the format, after its length: a short name may be in anything.
-    host = socket.gethostname().encode()
-    assert bytes([len(host)]) + host not in path.read_bytes()
-    assert sys.executable.encode() not in path.read_bytes()
-    deadline = time.monotonic() + 30
-    # wandb's own process may still be writing the end of the file when finish() returns.
-    while not any(record.HasField("exit") for record in wandb_records(path)):
-        assert time.monotonic() < deadline, f"{path} has no end"
-        time.sleep(0.05)
-    logged, config = {}, {}
-    for record in wandb_records(path):
-        for item in record.history.item:
-            logged[item.key or "/".join(item.nested_key)] = json.loads(item.value_json)
-        for item in (*record.run.config.update, *record.config.update):
-            config[item.key] = json.loads(item.value_json)
-    return logged, config
-
-
 @pytest.mark.slow
 def test_the_offline_files_contain_the_records(run, capfd):
     folders = [Path(folder) for folder in track(run, "offline")]
-    assert len(folders) == 2
     assert {folder.parent for folder in folders} == {run.root / "wandb"}
-    (first, config), (second, _) = map(summaries, folders)
-    assert first["stage0/maxk/none/n8/k2/variance"] == 1.0
-    assert first["stage0/maxk/centred/n8/k2/variance"] == 2.0
-    assert first["stage0/maxk/centred/n8/k2/value"] == -1.5
-    assert "stage0/maxk/centred/n8/k2/scale" not in first
-    assert first["cells/nrows"] == 2
-    assert second["stage0/maxk/none/n8/k2/variance"] == 3.0
-    assert second["stage0/maxk/centred/n8/k2/status"] == "failed"
-    assert "stage0/maxk/centred/n8/k2/variance" not in second
-    assert (second["cells_done"], second["cells_failed"]) == (1, 1)
-    assert config["spec"]["gradient"]["pool"] == 32
-    assert config["provenance"] == {"platform": "Linux"}
+    first, second, whole = map(offline_run, folders)
+    for one in (first, second, whole):
+        # As a text of the format, after its length: a short name may be in anything.
+        host = socket.gethostname().encode()
+        assert bytes([len(host)]) + host not in one.bytes
+        assert sys.executable.encode() not in one.bytes
+        assert (one.about.run_group, one.about.project) == ("studies", "somewhere")
+        assert (one.about.notes, one.about.entity) == ("Which one?", "me")
+    assert [one.about.display_name for one in (first, second, whole)] == [
+        "gradient stage 0 seed 0",
+        "gradient stage 0 seed 1",
+        "small report",
+    ]
+    assert [one.about.job_type for one in (first, second, whole)] == [
+        "gradient",
+        "gradient",
+        "report",
+    ]
+    assert list(first.about.tags) == ["maxk", "none", "centred", "bandit", "mine"]
+    assert list(whole.about.tags) == ["mine"]
+    (line,) = first.lines
+    assert (line["cells/nrows"], line["cells/_type"]) == (2, "table-file")
+    assert (second.summary["cells_done"], second.summary["cells_failed"]) == (1, 1)
+    assert (first.config["n"], first.config["seed"], first.config["stage"]) == (8, 0, 0)
+    assert first.config["environment"] == {"name": "bandit", "arms": 10, "reward_shift": 0.0}
+    assert first.config["spec"]["gradient"]["pool"] == 32
+    assert "baseline" not in first.config
+    assert (first.config["provenance"], first.config["commit"]) == ({"platform": "Linux"}, None)
+    assert whole.config["spec"]["tracking"]["tags"] == ["mine"]
     assert capfd.readouterr().out == ""
 
 
 @pytest.mark.slow
-def test_sending_again_is_the_same_run_with_the_figures_by_then(run):
-    (first, _) = track(run, "offline")
-    picture = run.report_path / "figures" / "variance.png"
-    picture.parent.mkdir(parents=True)
-    picture.write_bytes(PIXEL)
+def test_the_sweep_as_a_whole_has_verdicts_figures_and_the_report_and_is_replaced(run, monkeypatch):
+    """Sending again is the same run; what goes with it lies in its folder, and goes with it."""
+    drawn = Picture("variance", Figure(), "Which is least", "Lower is better.")
+    monkeypatch.setattr(figures, "figures", lambda found, summary: [drawn])
+    *_, first = track(run, "offline")
     time.sleep(1.1)  # wandb names its folders by the second
-    (again, second) = track(run, "offline")
-    assert sorted(run.root.glob("wandb/offline-run-*")) == sorted(map(Path, (again, second)))
-    assert first.rsplit("-", 1)[1] == again.rsplit("-", 1)[1]
-    assert len(list(Path(again).rglob("variance*.png"))) == 1
+    places = track(run, "offline")
+    assert sorted(run.root.glob("wandb/offline-run-*")) == sorted(map(Path, places))
+    assert first.rsplit("-", 1)[1] == places[-1].rsplit("-", 1)[1]
+    whole = offline_run(places[-1])
+    assert whole.summary["claims/equal"] == "undecided"
+    assert [whole.summary[f"cells_{state}"] for state in ("planned", "done", "failed")] == [4, 3, 1]
+    assert whole.summary["figures/variance/path"].endswith(".png")
+    assert whole.summary["figures/variance/caption"] == "Which is least. Lower is better."
+    # A bundle is not made of records that do not hold what their cells say.
+    assert whole.summary["bundle"].startswith("left out: 2 damaged records are not handed on")
+    assert str(run.root) not in whole.summary["bundle"]
+    sent = {file.path for file in whole.artifacts["report"].manifest.contents}
+    assert {"report.md", "report.json", "table.csv", "figures/variance.svg"} <= sent
+    for file in whole.artifacts["report"].manifest.contents:
+        assert Path(file.local_path).is_relative_to(Path(places[-1]).absolute())
+    assert not run.report_path.exists()
+
+
+@pytest.mark.slow
+def test_a_training_is_a_run_whose_curves_are_steps(run, tmp_path):
+    """Log and evaluations of a step are one line; failed cells are failed runs."""
+    target = Target("offline", "p", None, "small", tmp_path)
+    done, lost = payloads("small", {}, [trained(0, 2), trained(0, 4, status="failed")])
+    set_up()
+    one, failed = (offline_run(send(payload, target)) for payload in (done, lost))
+    assert one.about.display_name == "maxk/centred n=8 k=2 seed 0"
+    assert [line["_step"] for line in one.lines] == [0, 9, 10]
+    start = {"step": 0, "rollouts": 0, "train/loss": 0.5, "eval/max@1": 0.1, "eval/max@2": 0.2}
+    assert start.items() <= one.lines[0].items()
+    assert (one.lines[1]["train/kl/token"], one.lines[1]["rollouts"]) == (0.1, 576)
+    assert "train/kl/token" not in one.lines[0]
+    assert "eval/max@2" not in one.lines[2]
+    of_k, loss = one.defined["eval/max@1"], one.defined["train/loss"]
+    assert (of_k.step_metric, of_k.summary.max, of_k.summary.last) == ("rollouts", True, True)
+    assert (loss.step_metric, loss.summary.max, loss.summary.last) == ("step", False, True)
+    hidden = {name for name, metric in one.defined.items() if metric.options.hidden}
+    assert {"step", "rollouts", "seconds", "eval/max@1/low"} <= hidden
+    assert one.summary["eval/max@1"] == {"max": 0.3, "last": 0.3}
+    assert (one.summary["final/max@3"], one.summary["final/max@3/low"]) == (0.5, 0.4)
+    assert (one.config["k"], one.config["baseline"], one.config["cell"]) == (2, "centred", "0-2")
+    assert (one.exit_code, one.summary["status"]) == (0, "done")
+    assert (failed.exit_code, failed.summary["status"]) == (1, "failed")
+    assert failed.summary["error"] == "MemoryError: no room"
 
 
 def test_the_run_id_says_what_was_studied(run):
@@ -179,85 +194,43 @@ def trained(seed, k, status="done"):
     )
 
 
-def test_a_training_study_sends_its_curves_as_tables():
-    """Final values for each K, and every evaluation; a failed cell has its status only."""
+def test_a_training_study_has_a_run_per_cell():
+    """They have no tables; the sweep as a whole has those of all. Failed, a run has its status."""
     records = [trained(0, 2), trained(1, 2), trained(1, 4, status="failed")]
-    first, second = payloads("small", {}, records)
-    assert (first.name, second.name) == ("small-training-seed0", "small-training-seed1")
-    assert first.metrics == {
-        "cells_done": 1,
-        "cells_failed": 0,
-        "training/maxk/centred/n8/k2/status": "done",
-        "training/maxk/centred/n8/k2/final/max@1": 0.3,
-        "training/maxk/centred/n8/k2/final/max@3": 0.5,
-    }
-    assert second.metrics["training/maxk/centred/n8/k4/status"] == "failed"
-    assert "training/maxk/centred/n8/k4/final/max@1" not in second.metrics
-
-    def lines(table):
-        return [dict(zip(table.columns, line, strict=True)) for line in table.lines]
-
-    assert [(c["k"], c["status"], c["steps"]) for c in lines(second.tables["cells"])] == [
-        (2, "done", 10),
-        (4, "failed", None),
+    first, second, failed = payloads("small", {}, records, ["mine"])
+    assert [one.name.partition(" ")[2] for one in (first, second, failed)] == [
+        "n=8 k=2 seed 0",
+        "n=8 k=2 seed 1",
+        "n=8 k=4 seed 1",
     ]
-    assert [
-        (line["at_k"], line["value"], line["low"], line["high"])
-        for line in lines(first.tables["final"])
-    ] == [
-        (1, 0.3, 0.2, 0.4),
-        (2, None, None, None),
-        (3, 0.5, 0.4, 0.6),
-    ]
-    evaluations = [
-        (e["step"], e["rollouts"], e["at_k"], e["value"], e["low"], e["high"])
-        for e in lines(first.tables["evaluations"])
-    ]
-    assert evaluations == [
-        (0, 0, 1, 0.1, 0.0, 0.2),
-        (0, 0, 2, 0.2, 0.1, 0.3),
-        (10, 640, 1, 0.3, 0.2, 0.4),
-        (10, 640, 2, None, None, None),
-    ]
+    assert first.tags == ("maxk", "centred", "toy_llm", "mine")
+    assert (first.tables, first.job_type) == ({}, "training")
+    assert first.metrics["final/max@1"] == 0.3
+    assert "final/max@2" not in first.metrics
+    assert failed.metrics == {"status": "failed", "error": "MemoryError: no room"}
+    assert failed.history.lines == ()
+    tables = tables_of_single_cells(records)
+    assert sorted(tables) == ["training/cells", "training/final"]
+    assert len(tables["training/final"].lines) == 2 * 3
 
 
-def test_the_training_log_is_a_table_with_a_column_per_metric():
-    """A line per cell and step; what a cell did not log has no value."""
-    other, lost = trained(0, 4), trained(0, 8, status="failed")
-    other.metrics["log"] = {"step": [5], "loss": [0.75], "entropy": [2.0]}
-    (payload,) = payloads("small", {}, [trained(0, 2), other, lost])
-    log = payload.tables["log"]
-    place = ("cell", "seed", "estimator", "baseline", "n", "k", "step", "rollouts")
-    assert log.columns == (*place, "entropy", "kl/token", "loss")
-    first, second = ("0-2", 0, "maxk", "centred", 8, 2), ("0-4", 0, "maxk", "centred", 8, 4)
-    assert [tuple(line) for line in log.lines] == [
-        (*first, 0, 0, None, None, 0.5),
-        (*first, 9, 576, None, 0.1, 0.25),
-        (*second, 5, 320, 2.0, None, 0.75),
-    ]
+def test_lines_of_a_training_have_what_is_there():
+    timed, bare = trained(0, 2), trained(0, 4)
+    timed.metrics["log"] = {"step": [5], "loss": [0.75]}
+    timed.timings["evaluations_seconds"] = [0.0, 1.5]
+    del bare.metrics["log"]
+    lines, others = (payload.history.lines for payload in payloads("small", {}, [timed, bare]))
+    steps = [(line["step"], line["rollouts"], line.get("seconds")) for line in lines]
+    assert steps == [(0, 0, 0.0), (5, 320, None), (10, 640, 1.5)]
+    assert [line.get("train/loss") for line in lines] == [None, 0.75, None]
+    assert [line["step"] for line in others] == [0, 10]
 
 
-def test_a_training_study_without_a_log_has_an_empty_table():
-    record = trained(0, 2)
-    del record.metrics["log"]
-    (payload,) = payloads("small", {}, [record])
-    assert payload.tables["log"].lines == []
-
-
-def test_two_studies_of_one_seed_are_two_runs(run):
+def test_two_studies_of_one_seed_have_runs_of_their_own(run):
     gradient = run.records(make_plan(run.spec()))
     found = payloads("small", {}, [*gradient, trained(0, 2)])
-    assert [payload.name for payload in found] == [
-        "small-gradient-seed0",
-        "small-gradient-seed1",
-        "small-training-seed0",
-    ]
+    assert [payload.job_type for payload in found] == ["gradient", "gradient", "training"]
     assert len({payload.run_id for payload in found}) == 3
-    assert [sorted(payload.tables) for payload in found] == [
-        ["cells"],
-        ["cells"],
-        ["cells", "evaluations", "final", "log"],
-    ]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("server on fire"), SystemExit(1)])
@@ -269,7 +242,7 @@ def test_a_failing_wandb_is_told(run, monkeypatch, error):
 
     before = {path.name: path.read_bytes() for path in run.cells_path.iterdir()}
     monkeypatch.setattr(wandb, "init", fail)
-    told = f"0 of 2 runs sent: {type(error).__name__}: {error}; the records are safe"
+    told = f"0 of 3 runs sent: {type(error).__name__}: {error}; the records are safe"
     with pytest.raises(TrackingError, match=told) as caught:
         track(run, "offline")
     assert f"maxk-lab track {run.root} --mode offline" in str(caught.value)
@@ -296,7 +269,7 @@ def test_what_was_sent_before_a_failure_is_told(run, monkeypatch):
         return start(**settings)
 
     monkeypatch.setattr(wandb, "init", fail_at_the_second)
-    with pytest.raises(TrackingError, match="1 of 2 runs sent: SystemExit: 3") as caught:
+    with pytest.raises(TrackingError, match="1 of 3 runs sent: SystemExit: 3") as caught:
         track(run, "offline")
     (place,) = caught.value.sent
     assert list(Path(place).glob("*.wandb"))
@@ -321,7 +294,7 @@ def test_settings_in_the_current_folder_change_nothing(run, tmp_path):
     (tmp_path / "wandb").mkdir()
     (tmp_path / "wandb" / "settings").write_text("[default]\nbase_url = http://elsewhere.test\n")
     code = (
-        "import wandb; from maxk_lab.tracking.wandb_tracker import _set_up; _set_up(); "
+        "import wandb; from maxk_lab.tracking.session import set_up; set_up(); "
         "print(wandb.setup().settings.base_url)"
     )
     done = subprocess.run(

@@ -8,7 +8,7 @@ import pytest
 from sweep_files import Write, problems
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.errors import LabError, SpecError
+from maxk_lab.errors import LabError, SpecError, shown
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.statistics.measures import claimable
 from maxk_lab.sweeps.plan.plan import make_plan
@@ -47,7 +47,13 @@ def test_defaults_are_filled_in(small: str) -> None:
         "learning_rate": 1e-3,
         "clip": 1.0,
     }
-    assert (spec.tracking.wandb, spec.tracking.project) == ("offline", "maxk-lab")
+    assert (spec.tracking.wandb, spec.tracking.project) == ("disabled", "maxk-lab")
+
+
+def test_who_writes_a_block_tracking_asks_for_it(small: str) -> None:
+    tracking = load_spec(small, ["tracking.entity=me", "tracking.tags=mine"]).tracking
+    assert (tracking.wandb, tracking.entity, tracking.group) == ("offline", "me", None)
+    assert tracking.tags == ("mine",)
 
 
 def test_resolved_spec_reads_back_to_itself(write: Write) -> None:
@@ -248,6 +254,17 @@ FOLDER = (
             f"{SMALL_LINES[7]}\ntracking: {{wandb: onlin}}",
             "9:19: tracking.wandb: must be one of offline, online, disabled, got "
             "'onlin' (did you mean online?)",
+        ),
+        (
+            8,
+            f"{SMALL_LINES[7]}\ntracking: {{entity: we/me}}",
+            "9:20: tracking.entity: must have 1 to 128 characters and none of / \\ # ? % :, got "
+            "'we/me'",
+        ),
+        (
+            8,
+            f"{SMALL_LINES[7]}\ntracking: {{tags: {'x' * 65}}}",
+            f"9:18: tracking.tags: must have 1 to 64 characters, got {shown('x' * 65)}",
         ),
     ],
 )
