@@ -35,13 +35,15 @@ class Bullets:
 class Column:
     """One column, the same in every format.
 
-    `text(row)` is for readers, `values(row)` (name → value) for code.
+    `text(row)` is for readers, `values(row)` (name → value) for code. `meaning` explains the heading
+    where the table of measures does not.
     """
 
     heading: str
     text: Callable[[Any], str]
     values: Callable[[Any], Mapping[str, Any]]
     numeric: bool = False
+    meaning: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,14 @@ Part = Block | Pictures | Folded
 class Section:
     """Rows of one sort: blocks to read, and flat records (one per row) to compute with.
 
-    In a record a value that is a list or a mapping is for JSON alone.
+    In a record a value that is a list or a mapping is for JSON alone. `first` names the values that
+    a reader looks at before all others.
     """
 
     name: str
     blocks: tuple[Block, ...] = ()
     records: tuple[Mapping[str, Any], ...] = ()
+    first: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,20 @@ class Failure:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The record of a cell without its metrics: where the numbers of a row come from.
+
+    Many cells share one `provenance`.
+    """
+
+    status: str
+    cell: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+    timings: Mapping[str, Any]
+    error: str = ""
+
+
 @dataclass(frozen=True)
 class Header:
     """The origin of the numbers: the sweep, its seeds, commits and versions."""
@@ -83,6 +97,7 @@ class Summary:
     `failed`, `missing` or `damaged` have no result. `stale` are records that the plan does not use,
     of its cells or of others, `because` has the reasons, and `problems` say where the damaged ones
     are and what is wrong. `changed` has what is no more as it was measured, such as a function.
+    `origins` has the record of each measured or failed cell by its id, for those who trace a number.
     `stamp` is that of the run before its records were read, empty without one.
     """
 
@@ -100,6 +115,7 @@ class Summary:
     changed: tuple[str, ...] = ()
     level: float = 0.95
     alpha: float = 0.05
+    origins: Mapping[str, Origin] = field(default_factory=dict, repr=False, compare=False)
     stamp: str = field(default="", repr=False, compare=False)
 
     @property

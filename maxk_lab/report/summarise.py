@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.report.claims import judge_claims
-from maxk_lab.report.model import Counts, Failure, Header, Summary
+from maxk_lab.report.model import Counts, Failure, Header, Origin, Summary
 from maxk_lab.report.parts import RowsPart
 from maxk_lab.report.rows import grouped
 from maxk_lab.sweeps.studies import STUDIES
@@ -113,6 +113,7 @@ def summarise_records(
         changed=tuple(changed),
         level=level,
         alpha=alpha,
+        origins=_origins(by_id),
     )
 
 
@@ -124,6 +125,21 @@ def without_record(
     for one in ids:
         found["damaged" if one in damaged else "stale" if one in stale else "missing"].append(one)
     return found
+
+
+def _origins(records: Mapping[str, Record]) -> dict[str, Origin]:
+    """The records without their metrics, which take most of the memory."""
+    shared: dict[str, Mapping[str, Any]] = {}
+    return {
+        identity: Origin(
+            record.status,
+            record.cell,
+            shared.setdefault(repr(record.provenance), record.provenance),
+            record.timings,
+            record.error or "",
+        )
+        for identity, record in records.items()
+    }
 
 
 def _failure(cell: Mapping[str, Any], record: Record) -> Failure:

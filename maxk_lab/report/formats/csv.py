@@ -10,7 +10,7 @@ from maxk_lab.report.report import Report
 from maxk_lab.visible import visible_line
 
 # A spreadsheet takes a text that begins so for a formula, and runs it.
-_FORMULA = ("=", "+", "-", "@")
+FORMULA = ("=", "+", "-", "@")
 
 
 def csv(report: Report) -> str:
@@ -67,4 +67,4 @@ def safe_text(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     line = visible_line(value)
-    return f"'{line}" if line.lstrip().startswith(_FORMULA) else line
+    return f"'{line}" if line.lstrip().startswith(FORMULA) else line

@@ -20,7 +20,7 @@ from maxk_lab.report.document import (
 from maxk_lab.report.report import FOLDER, Report
 from maxk_lab.visible import visible_line
 
-_ESCAPES = {
+ESCAPES = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
     "%": r"\%",
@@ -66,10 +66,10 @@ def _greek(letter: str) -> str:
     return f"$\\{name.lower() if letter.islower() else name.capitalize()}$"
 
 
-_ESCAPES |= {letter: _greek(letter) for letter in "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ"}
+ESCAPES |= {letter: _greek(letter) for letter in "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ"}
 # Longer ones first: a letter with its accent is two. The last is any letter beyond the Latin ones.
 _LETTERS = re.compile(
-    "|".join([*map(re.escape, sorted(_ESCAPES, key=len, reverse=True)), "[^\0-\u017f]"])
+    "|".join([*map(re.escape, sorted(ESCAPES, key=len, reverse=True)), "[^\0-\u017f]"])
 )
 
 
@@ -109,7 +109,7 @@ def _picture(drawn: Drawn) -> str:
 def escape(text: str) -> str:
     """Return `text` on one line, in letters that are safe in LaTeX's text mode."""
     line = visible_line(text)
-    return _LETTERS.sub(lambda found: _ESCAPES.get(found[0]) or _spelled(found[0]), line)
+    return _LETTERS.sub(lambda found: ESCAPES.get(found[0]) or _spelled(found[0]), line)
 
 
 def _spelled(letter: str) -> str:
