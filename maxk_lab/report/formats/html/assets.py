@@ -12,6 +12,7 @@ HERE = files(__package__)
 # In the order in which they run.
 SCRIPTS = ("libraries/tabulator.min.js", "libraries/plotly-cartesian.min.js", "page.js")
 STYLES = ("libraries/tabulator.min.css", "page.css")
+LICENCES = ("libraries/LICENSE-tabulator", "libraries/LICENSE-plotly")
 # Where developers' tools would look for another file.
 _MAPS = re.compile(r"\n(//|/\*)# sourceMappingURL=[^\n]*")
 

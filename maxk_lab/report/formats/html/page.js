@@ -14,7 +14,7 @@
       if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
       else if (value !== false && value != null) made.setAttribute(key, value === true ? "" : value);
     }
-    made.append(...children.flat().filter((child) => child != null && child !== ""));
+    made.append(...children.flat(Infinity).filter((child) => child != null && child !== ""));
     return made;
   }
 
@@ -206,7 +206,8 @@
   /** The filter above a column: a choice where there are few values, else a text. */
   function filterOf(column, rows) {
     const values = [...new Set(rows.map((row) => row[column.key]).filter((value) => value != null))];
-    const few = column.kind !== "number" && values.length > 1 && values.length <= 15;
+    if (values.length < 2) return null;
+    const few = column.kind !== "number" && values.length <= 15;
     return (cell, onRendered, success) => {
       const label = `Filter ${column.heading}`;
       if (!few) {
@@ -233,6 +234,7 @@
   }
 
   function columnOf(section, column, rows) {
+    const filter = filterOf(column, rows);
     return {
       field: column.key,
       title: column.heading,
@@ -252,9 +254,7 @@
         return element("span", { class: [tip ? "defined" : "", text === UNDEFINED ? "gone" : ""].join(" ").trim() }, text);
       },
       formatterPrint: (cell) => document.createTextNode(shown(column, cell.getData())),
-      headerFilter: filterOf(column, rows),
-      headerFilterFunc: chosen,
-      headerFilterLiveFilter: false,
+      ...(filter && { headerFilter: filter, headerFilterFunc: chosen, headerFilterLiveFilter: false }),
     };
   }
 

@@ -48,6 +48,8 @@ def together(reports: Sequence[Report]) -> str:
         runs=runs,
         figures=shown,
         sections=list(dict.fromkeys(s.name for report in found for s in report.sections)),
+        level=reports[0].summary.level,
+        licences=[assets.text(name) for name in assets.LICENCES],
         policy=assets.policy(),
         scripts=[Markup(assets.text(name)) for name in assets.SCRIPTS],
         styles=[Markup(assets.text(name)) for name in assets.STYLES],
