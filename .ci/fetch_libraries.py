@@ -64,7 +64,9 @@ def main() -> int:
             if new:
                 told["sha256"] = digest(content)
             elif digest(content) != told["sha256"]:
-                print(f"{package['package']}: {name} is not the file that was kept", file=sys.stderr)
+                print(
+                    f"{package['package']}: {name} is not the file that was kept", file=sys.stderr
+                )
                 return 1
             (FOLDER / name).write_bytes(content)
     LIST.write_text(json.dumps(packages, indent=1) + "\n", encoding="utf-8")

@@ -57,7 +57,7 @@ class RunReport(Report):
         return self.summary.sound
 
     def to(self, format: str) -> str:
-        """Return the tables in a format: terminal, markdown, csv, json or latex.
+        """Return the tables in a format: terminal, markdown, html, csv, json or latex.
 
         Raises `LabError` for an unknown one.
         """

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from maxk_lab.statistics.intervals import Interval
 
@@ -35,8 +35,8 @@ class Bullets:
 class Column:
     """One column, the same in every format.
 
-    `text(row)` is for readers, `values(row)` (name → value) for code. `meaning` explains the heading
-    where the table of measures does not.
+    `text(row)` is for readers, `values(row)` (name → value) for code. `meaning` explains the
+    heading where the table of measures does not.
     """
 
     heading: str
@@ -88,6 +88,7 @@ class Folded:
 
 
 Part = Block | Pictures | Folded
+PartType = TypeVar("PartType", bound=Part)
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,9 @@ def breaks_between(places: Sequence[object]) -> tuple[int, ...]:
     return tuple(i for i, (before, here) in enumerate(pairwise(places), 1) if here != before)
 
 
-def with_captions(blocks: Sequence[Part]) -> Iterator[tuple[Part, tuple[str, ...]]]:
+def with_captions(
+    blocks: Sequence[PartType],
+) -> Iterator[tuple[PartType, tuple[str, ...]]]:
     """Each block with the lines to print below it.
 
     Of the caption of a sheet these are the lines that the sheet before it does not have.

@@ -97,7 +97,7 @@ class Summary:
     `failed`, `missing` or `damaged` have no result. `stale` are records that the plan does not use,
     of its cells or of others, `because` has the reasons, and `problems` say where the damaged ones
     are and what is wrong. `changed` has what is no more as it was measured, such as a function.
-    `origins` has the record of each measured or failed cell by its id, for those who trace a number.
+    `origins` has the record of each measured or failed cell by its id, to trace a number by.
     `stamp` is that of the run before its records were read, empty without one.
     """
 

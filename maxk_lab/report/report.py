@@ -105,7 +105,7 @@ class Report:
             first = Paragraph((*self._first, *origin))
             return [first, *self._claims, *self._absent, *(tables if measured else ())]
         read: list[Part] = [Paragraph(self._first), *self._answer, *self._claims]
-        read += [*self._shortest, *self._drawn, *self._absent]
+        read += [*self.shortest, *self._drawn, *self._absent]
         folded: list[Part] = [Folded("All tables", tuple(tables))] if measured and tables else []
         folded.append(Folded("Where these numbers come from", (Paragraph(origin),)))
         return [*read, *(folded if self.full else ())]
@@ -131,7 +131,8 @@ class Report:
         return [Bullets("Claims", items)]
 
     @property
-    def _shortest(self) -> list[Block]:
+    def shortest(self) -> list[Block]:
+        """The short tables that carry the answer."""
         if not self.summary.counts.done:  # tables of dashes
             return []
         return [block for kind in in_reading_order() for block in self.chapters[kind.name].short]

@@ -83,7 +83,7 @@ def test_report_writes_files_with_figures(there: Path, lab: Lab, tmp_path: Path)
     result = lab("report", "tiny", "--out", str(tmp_path / "report"))
     assert result.exit_code == 0, result.output
     names = {path.name for path in (tmp_path / "report").iterdir()}
-    assert names >= {"report.md", "table.csv", "report.json", "table.tex"}
+    assert names >= {"report.md", "report.html", "table.csv", "report.json", "table.tex"}
     assert list((tmp_path / "report").rglob("*.svg"))
     assert "report.md" in result.stderr
 

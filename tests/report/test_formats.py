@@ -50,7 +50,7 @@ def shouting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_every_format_is_a_row_with_a_function_and_its_own_file() -> None:
-    assert FORMATS == ("terminal", "markdown", "csv", "json", "latex")
+    assert FORMATS == ("terminal", "markdown", "html", "csv", "json", "latex")
     assert all(callable(load(row.implementation)) for row in CATALOGUE)
     files = [row.file for row in CATALOGUE if row.file is not None]
     assert len(files) == len(set(files)) == len(FORMATS) - 1

@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from maxk_lab.report.document import Section
 from maxk_lab.report.drawing.style import own_style
 from maxk_lab.report.formats.csv import csv as as_csv
+from maxk_lab.report.formats.html import assets
 from maxk_lab.report.formats.latex import escape as as_latex
 from maxk_lab.report.formats.markdown import escape as as_markdown
 from maxk_lab.report.formats.render import FORMATS, render
@@ -152,6 +153,8 @@ def test_every_format_of_a_whole_report_shows_hostile_texts(hostile, tmp_path) -
     _, summary = hostile
     for format in FORMATS:
         told = render(summary, format)
+        if format == "html":  # a library names such a letter
+            told = told.replace(assets.text("libraries/plotly-cartesian.min.js"), "")
         told.encode("utf-8")
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", told)
     written = write_report(summary, tmp_path, failed=pytest.fail)

@@ -172,5 +172,7 @@ def test_what_is_no_more_as_it_was_measured_is_in_the_first_lines(lab, cells, fo
         assert "CHANGED SINCE: code of my_rewards:f changed since it was" in first_lines(told)
     elif format == "json":
         assert json.loads(text)["changed_since"] == changed
+    elif format == "html":
+        assert "CHANGED SINCE: code of my_rewards:f changed since it was" in text
     else:
         assert {line["changed_since"] for line in csv.DictReader(io.StringIO(text))} == {*changed}

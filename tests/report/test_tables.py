@@ -156,8 +156,8 @@ def test_a_value_without_an_interval_is_not_printed():
 
 
 def test_formats_that_do_not_exist(summary):
-    with pytest.raises(LabError, match=r"unknown format 'html'; known: terminal, markdown, csv"):
-        render(summary, "html")
+    with pytest.raises(LabError, match=r"unknown format 'pdf'; known: terminal, markdown, html"):
+        render(summary, "pdf")
     with pytest.raises(LabError, match=r"unknown format 'markdwon' \(did you mean markdown\?\)"):
         render(summary, "markdwon")
 

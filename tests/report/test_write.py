@@ -83,13 +83,13 @@ def test_damaged_and_stale_records_are_named(run):
 def test_the_folder(summary, tmp_path):
     paths = write_report(summary, tmp_path, failed=pytest.fail)
     names = [path.relative_to(tmp_path).as_posix() for path in paths]
-    assert names[:4] == ["report.md", "table.csv", "report.json", "table.tex"]
+    assert names[:5] == ["report.md", "report.html", "table.csv", "report.json", "table.tex"]
     pictures = [
         f"figures/{name}.{kind}"
         for name in ("variance", "bias", "heat-map")
         for kind in ("png", "svg")
     ]
-    assert names[4:] == pictures
+    assert names[5:] == pictures
     assert all(path.stat().st_size > 500 for path in paths)
     text = (tmp_path / "report.md").read_text()
     assert all(f"]({name})" in text for name in pictures if name.endswith("png"))
@@ -262,7 +262,7 @@ def test_figures_of_nothing(lab, tmp_path):
     assert figures(summarise_records(lab.cells(), [], name="empty"), tmp_path) == []
 
 
-@pytest.mark.parametrize("format", ["html", "terminal", "pdf"])
+@pytest.mark.parametrize("format", ["terminal", "pdf"])
 def test_a_format_that_is_no_file_writes_nothing(summary, tmp_path, format):
     with pytest.raises(LabError, match=format):
         write_report(summary, tmp_path, ["csv", format])

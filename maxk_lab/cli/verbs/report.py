@@ -11,6 +11,7 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say, tell, warn
+from maxk_lab.errors import LabError
 from maxk_lab.memory import kept_to_the_end
 from maxk_lab.report.formats.catalogue import CATALOGUE
 
@@ -67,18 +68,23 @@ def report(
     [bold]maxk-lab report[/bold]                                     the latest run
     [bold]maxk-lab report tsp_sweep --full[/bold]                    with all tables
     [bold]maxk-lab report tsp_sweep --format markdown[/bold]
+    [bold]maxk-lab report tsp_sweep llm_bandit --format html > both.html[/bold]   for a browser
     [bold]maxk-lab report tsp_sweep --out results/tsp_sweep/report[/bold]   with figures
     [bold]maxk-lab report tsp_sweep --where k=8,n=16 --sort variance[/bold]       a part of it
     [bold]maxk-lab report tsp_sweep --columns baseline,n,k,variance[/bold]
     """
     from maxk_lab.report.absent import changed_line
-    from maxk_lab.report.formats.render import render
+    from maxk_lab.report.formats.render import rendered_together
+    from maxk_lab.report.report import Report
     from maxk_lab.report.summarise import summarise
     from maxk_lab.report.view.asked import asked_view
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.find import find_run
 
-    CATALOGUE.get(format)
+    row = CATALOGUE.get(format)
+    if row.for_programs and out is None and sys.stdout.isatty():
+        asked = shlex.join(["maxk-lab", "report", *(runs or ()), "--format", format])
+        raise LabError(f"a terminal cannot show {format}; keep it in a file: {asked} > {row.file}")
     directories = [find_run(name, results) for name in runs or (None,)]
     plans = [make_plan(directory.spec()) for directory in directories]
     views = [asked_view(plan, where=where, sort=sort, columns=columns) for plan in plans]
@@ -96,12 +102,11 @@ def report(
             # Nobody folds out what a terminal has printed.
             "full": full or format != "terminal",
         }
-        texts = [
-            render(summary, format, view=view, **look)
+        reports = [
+            Report(summary, view=view, **look)
             for summary, view in zip(summaries, views, strict=True)
         ]
-        several_json = format == "json" and len(texts) > 1
-        emit(f"[{','.join(texts)}]" if several_json else "\n".join(texts))
+        emit(rendered_together(reports, format))
         if format == "terminal":
             for directory, view in zip(directories, views, strict=True):
                 words = ["maxk-lab", "report", str(directory.root)]

@@ -11,10 +11,14 @@ from maxk_lab.catalogue import Catalogue, Row
 class FormatRow(Row):
     """A format. `implementation` takes what is told, such as a `Report`, and returns its text.
 
-    `file` is the name under which a written report has it; None for what is only printed.
+    `file` is the name under which a written report has it; None for what is only printed. What
+    `together` names takes several reports and returns one text of them; without it they stand below
+    each other. A text that is `for_programs` says nothing to who sees it in a terminal.
     """
 
     file: str | None = None
+    together: str = ""
+    for_programs: bool = False
 
 
 CATALOGUE: Catalogue[FormatRow] = Catalogue(
@@ -32,6 +36,14 @@ CATALOGUE: Catalogue[FormatRow] = Catalogue(
             file="report.md",
         ),
         FormatRow(
+            name="html",
+            meaning="a page for a browser, with a table to sort and figures to look into",
+            implementation="maxk_lab.report.formats.html.page:html",
+            file="report.html",
+            together="maxk_lab.report.formats.html.page:together",
+            for_programs=True,
+        ),
+        FormatRow(
             name="csv",
             meaning="one line per row with every column",
             implementation="maxk_lab.report.formats.csv:csv",
@@ -42,6 +54,7 @@ CATALOGUE: Catalogue[FormatRow] = Catalogue(
             meaning="every value, with the reason where there is none",
             implementation="maxk_lab.report.formats.json:json",
             file="report.json",
+            together="maxk_lab.report.formats.json:together",
         ),
         FormatRow(
             name="latex",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +13,11 @@ from maxk_lab.visible import visible_json
 def json(report: Report) -> str:
     """The report as indented JSON."""
     return visible_json(_mapping(report), indent=1) + "\n"
+
+
+def together(reports: Sequence[Report]) -> str:
+    """Several reports as a list."""
+    return f"[{','.join(map(json, reports))}]"
 
 
 def _mapping(report: Report) -> dict[str, Any]:

@@ -34,3 +34,11 @@ def render(
 def rendered(report: Report, format: str) -> str:
     """The report in one of `FORMATS`. Raises `LabError` for any other."""
     return str(load(CATALOGUE.get(format).implementation)(report))
+
+
+def rendered_together(reports: Sequence[Report], format: str) -> str:
+    """Several reports in one of `FORMATS`. Raises `LabError` for any other."""
+    row = CATALOGUE.get(format)
+    if len(reports) > 1 and row.together:
+        return str(load(row.together)(reports))
+    return "\n".join(rendered(report, format) for report in reports)

@@ -67,7 +67,7 @@ def test_a_change_ends_them_whatever_the_times_say(reported: RunDirectory, chang
     for path in (reported.cells_path, reported.spec_path, *reported.cells_path.iterdir()):
         os.utime(path, (1, 1))
     assert last_verdicts(reported) is None
-    texts = {"report.md", "report.json", "table.csv", "table.tex"}
+    texts = {"report.md", "report.html", "report.json", "table.csv", "table.tex"}
     assert names(reported) == texts | {FILE}
 
 
@@ -78,7 +78,13 @@ def test_figures_that_are_drawn_anew_make_no_verdict_new(reported: RunDirectory)
     figure.write_text("new")
     note_files(reported.report_path, [figure], summarise(reported).stamp)
     assert last_verdicts(reported) is None
-    assert names(reported) == {"report.md", "report.json", "table.csv", "table.tex"}
+    assert names(reported) == {
+        "report.md",
+        "report.html",
+        "report.json",
+        "table.csv",
+        "table.tex",
+    }
 
 
 def test_a_copy_that_is_renamed_and_packed_keeps_them(
@@ -114,7 +120,7 @@ def test_only_what_reports_have_written_is_theirs(reported: RunDirectory, tmp_pa
     (folder / "report.md").unlink()
     (folder / "report.md").symlink_to(tmp_path / "mine")
     change_record(reported)
-    assert names(reported) == {"report.json", "table.tex", FILE}
+    assert names(reported) == {"report.html", "report.json", "table.tex", FILE}
 
 
 def test_a_list_leads_nowhere_else(reported: RunDirectory) -> None:

@@ -24,7 +24,7 @@ _AXES = {
     "k": "Max@K counts the best of K trajectories: K = 1 is the mean reward",
     "run": "the run that the row is of",
 }
-_HEADINGS = {"k": "K"}
+_HEADINGS = {"k": "K", "seeds_finished": "seeds finished"}
 
 
 def columns(sections: Sequence[Section]) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ def columns(sections: Sequence[Section]) -> list[dict[str, Any]]:
     return [
         {
             "key": name,
-            "heading": _HEADINGS.get(name) or told.get(name, ("", ""))[0] or _words(name, short),
+            "heading": _heading(name, told.get(name, ("", ""))[0], short),
             "kind": _kind(record.get(name) for record in records),
             "ends": any(name + ENDS[0] in record for record in records),
             "axis": _is_place(name, records),
@@ -81,8 +81,8 @@ def _told(sections: Sequence[Section]) -> dict[str, tuple[str, str]]:
     """The heading and the meaning of a value, by its name, as the tables of the report have it."""
     found: dict[str, tuple[str, str]] = {}
     for section in sections:
-        for sheet in section.blocks:
-            for column in sheet.columns if isinstance(sheet, Sheet) else ():
+        for sheet in (block for block in section.blocks if isinstance(block, Sheet)):
+            for column in sheet.columns:
                 name = _name_of(column, sheet.rows)
                 found.setdefault(name, (column.heading, column.meaning))
     return found
@@ -120,7 +120,9 @@ def _is_place(name: str, records: Sequence[Record]) -> bool:
     return name in order and "estimator" in order and order.index(name) < order.index("estimator")
 
 
-def _first(sections: Sequence[Section], names: Sequence[str], records: Sequence[Record]) -> set[str]:
+def _first(
+    sections: Sequence[Section], names: Sequence[str], records: Sequence[Record]
+) -> set[str]:
     """The axes on which rows differ, and the numbers that the sections name, or their first."""
     axes = {
         name
@@ -146,5 +148,9 @@ def _kind(values: Iterable[Any]) -> str:
     return "number" if kinds <= {int, float} else "text"
 
 
-def _words(name: str, short: Mapping[str, str]) -> str:
-    return short.get(name, name).replace("_", " ")
+def _heading(name: str, told: str, short: Mapping[str, str]) -> str:
+    """The heading in a table of the report where it is of this value alone, or its name."""
+    words = short.get(name, name).replace("_", " ")
+    # Such as `derived`, of which `derived_unbiased` is a yes or no.
+    longer = told and words.startswith(f"{told} ")
+    return _HEADINGS.get(name) or (words if longer else told) or words

@@ -493,7 +493,7 @@
       element("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => $("#details").close() }, "✕"),
       element("h3", { id: "details-title" }, (several ? `${run.name}: ` : "") + title),
       names.length ? facts(names.map(([axis, name, known]) => [`${axis} ${name}`, definition(known, "")])) : "",
-      ...(cells.length ? [heading("Cells"), element("div", { class: "wide" }, element("table", { class: "sheet" },
+      ...(cells.length ? [heading("Cells"), element("div", { class: "wide" }, element("table", { class: "sheet cells" },
         element("thead", {}, element("tr", {}, ["seed", "cell", "status", "took", "finished", "all of its numbers"].map((text) => element("th", { scope: "col" }, text)))),
         element("tbody", {}, cells)))] : []),
       ...errors.flatMap(([seed, error]) => [heading(`Error of seed ${seed}`), element("pre", {}, error)]),

@@ -1,0 +1,63 @@
+"""The libraries inside the page: as their projects published them, and part of the package."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from maxk_lab.report.formats.html import assets
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture
+def fetching() -> ModuleType:
+    """The script that fetches them."""
+    path = ROOT / ".ci" / "fetch_libraries.py"
+    spec = importlib.util.spec_from_file_location("fetch_libraries", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_they_are_the_files_that_were_fetched(
+    fetching: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = json.loads(fetching.LIST.read_text(encoding="utf-8"))
+    assert list(fetching.wrong(packages)) == []
+    listed = {name for package in packages for name in package["files"]}
+    there = {path.name for path in fetching.FOLDER.iterdir()}
+    assert there == listed | {"files.json", "README.md"}
+    monkeypatch.setattr(fetching, "FOLDER", tmp_path)
+    assert set(fetching.wrong(packages)) == listed
+    told = (fetching.LIST.parent / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{one['package']}`](" in told for one in packages)
+    assert all(f" {one['version']} " in told for one in packages)
+
+
+def test_all_files_of_the_page_are_in_the_wheel() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["maxk_lab.report.formats.html"]
+    folder = Path(str(assets.HERE))
+    files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    other = [name for name in files if not name.endswith((".py", ".pyc"))]
+    assert len(other) > 8
+    assert [name for name in other if not any(fnmatch(name, each) for each in patterns)] == []
+
+
+@pytest.mark.parametrize("name", [*assets.SCRIPTS, *assets.STYLES, *assets.LICENCES])
+def test_none_ends_its_own_element_or_names_another_file(name: str) -> None:
+    text = assets.text(name)
+    assert text
+    assert "\r" not in text
+    assert not any(
+        end in text.lower() for end in ("</script", "</style", "<!--", "sourcemappingurl")
+    )
