@@ -23,7 +23,8 @@ from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.sweeps.run.record import Record
 
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028&lt;b&gt;\x1b[2J{{ 7 * 7 }}"
+MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+HOSTILE = MARKUP + "\u2028&lt;b&gt;\x1b[2J{{ 7 * 7 }}"
 Page = dict[str, Any]
 
 
