@@ -58,7 +58,7 @@ def cells(sections: Sequence[Section], summary: Summary) -> Any:
 
 
 def _states(summary: Summary) -> dict[str, str]:
-    """What became of the cells without a record to use, in words."""
+    """The words for cells without a record to use, by their ids."""
     return {
         **{one: f"stale: {summary.because.get(one, '')}".rstrip(": ") for one in summary.stale},
         **dict.fromkeys(summary.missing, "missing"),
