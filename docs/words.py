@@ -46,12 +46,13 @@ def span(values: Iterable[float], digits: str = "") -> str:
 
 
 def between(text: str, first: str, last: str) -> list[str]:
-    """Return the lines of a text from one on up to another, without that and blank ends."""
-    lines = text.splitlines()
-    for line in (first, last):
-        if lines.count(line) != 1:
-            raise WrongReferenceError(f"{lines.count(line)} lines are {line!r}, instead of one")
-    found = lines[lines.index(first) : lines.index(last)]
-    while found and not found[-1].strip():
-        found.pop()
-    return [line.rstrip() for line in found]
+    """Return the lines of a text from the one that begins so up to the next that begins so.
+
+    Without that one, and without blank lines at the end.
+    """
+    lines = [line.rstrip() for line in text.splitlines()]
+    starts = [at for at, line in enumerate(lines) if line.startswith(first)]
+    given(len(starts) == 1, f"one line begins with {first!r} ({len(starts)} do)")
+    ends = [at for at, line in enumerate(lines) if at > starts[0] and line.startswith(last)]
+    given(ends, f"a line after it begins with {last!r}")
+    return "\n".join(lines[starts[0] : ends[0]]).rstrip().splitlines()

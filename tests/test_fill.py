@@ -82,10 +82,11 @@ def test_numbers_are_told_to_three_digits() -> None:
 
 
 def test_a_part_of_a_text_is_between_two_of_its_lines() -> None:
-    text = "Answer\nIt is so. \n\nClaims\n- it is"
-    assert between(text, "Answer", "Claims") == ["Answer", "It is so."]
-    with pytest.raises(WrongReferenceError, match="0 lines are 'Tables'"):
-        between(text, "Answer", "Tables")
+    text = "Both hold\nAnswer: yes\nIt is so. \n\nClaims\n- it is\nClaims"
+    assert between(text, "Answer", "Claims") == ["Answer: yes", "It is so."]
+    for first, last in (("Tables", "Claims"), ("Claims", "Tables"), ("Answer", "Both")):
+        with pytest.raises(WrongReferenceError, match="begins with"):
+            between(text, first, last)
 
 
 @pytest.fixture
