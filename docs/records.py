@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from words import WrongReferenceError, number
+from words import WrongReferenceError, given, number
 
 GOLDEN = Path(__file__).resolve().parents[1] / "results/golden"
 KINDS = ("gradient", "training", "objective", "weights")
@@ -184,6 +184,13 @@ class Run:
             return Claim(self, self.report.verdicts[name])
         except KeyError:
             raise WrongReferenceError(f"{self.name}: no claim {name}") from None
+
+    def figure(self, name: str) -> str:
+        """Return the path of its figure of this name, or of the first whose name begins so."""
+        folder = self._path.parent / "figures"
+        found = sorted(folder.glob(f"{name}*.png"), key=lambda path: (path.stem != name, path.stem))
+        given(found, f"{self.name} has a figure {name}")
+        return f"results/golden/{self.name}/figures/{found[0].name}"
 
     @property
     def seeds(self) -> int:

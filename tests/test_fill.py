@@ -172,6 +172,17 @@ def test_curves_cross_once() -> None:
             crossing(never, row(2, 2, 2))
 
 
+def test_a_figure_is_found_by_the_beginning_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "figures").mkdir()
+    for name in ("gap-log", "gap", "variance-k2", "variance-k4"):
+        (tmp_path / f"figures/{name}.png").touch()
+    run = Run("tiny", tmp_path / "tiny.zip")
+    assert run.figure("gap") == "results/golden/tiny/figures/gap.png"
+    assert run.figure("variance") == "results/golden/tiny/figures/variance-k2.png"
+    with pytest.raises(WrongReferenceError, match="tiny has a figure bias"):
+        run.figure("bias")
+
+
 def test_what_seeds_have_is_told_once_each() -> None:
     rows = [Row(Run("tiny", Path()), {"at": {"0": "T=1.5", "1": "T=1"}}) for _ in range(2)]
     assert settings(rows, "at") == "1 or 1.5"
