@@ -192,7 +192,7 @@ def test_the_figure_of_the_anatomy(summary, tmp_path):
     paths = [path for path in figures(summary, tmp_path) if path.name.startswith("anatomy")]
     assert {path.name for path in paths} == {"anatomy.png", "anatomy.svg"}
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", (tmp_path / "anatomy.svg").read_text())
-    for said in ("n = 8; black: the variance, the sum", "K = 2", "K = 4", "group_mean (biased)"):
+    for said in ("of each method at n = 8", "K = 2", "K = 4", "group_mean (biased)"):
         assert said in texts
     assert {"the baseline's own noise", "interaction of these two"} < set(texts)
     # Multiples of the least of the unbiased that are no oracles: subloo, at 0.9.

@@ -68,8 +68,8 @@ def _variances(rows: Sequence[GradientRow], level: float) -> Iterator[Picture]:
     for page in pages(shown) if values else ():
         if not any(row.key in values for row in page):
             continue
-        what = "Gradient variance" if axis == OVER_LEAST else "Relative variance of the gradient"
-        title = f"{what} of each method: {subject(page)}"
+        over = "Gradient variance over the least" if axis == OVER_LEAST else "Relative variance"
+        title = f"{over}: {subject(page)}"
         figure = variance_figure(page, values, title, axis, level)
         said = captions.over_least if axis == OVER_LEAST else captions.relative
         yield Picture("variance", figure, title, said(page, shown, values))
@@ -88,7 +88,7 @@ def _biases(rows: Sequence[GradientRow], level: float) -> Iterator[Picture]:
 def _heat_maps(rows: Sequence[GradientRow]) -> Iterator[Picture]:
     # With the rows that have no result: an empty cell would say that it was not asked for.
     for page in heat_map_pages(rows):
-        title = f"Relative variance of each method by K and n: {subject(page)}"
+        title = f"Relative variance of each method: {subject(page)}"
         stages = {row.key.stage for row in page}
         several = len({row.key.stage for row in rows}) > 1
         name = f"heat-map-stage{stages.pop()}" if several and len(stages) == 1 else "heat-map"

@@ -27,6 +27,9 @@ LABELS = {
     "variance_interaction": "interaction of these two",
 }
 _COLOURS = dict(zip(ANATOMY, ("#0072B2", "#56B4E9", "#E69F00", "#CC79A7"), strict=True))
+_SUM = "the variance, their sum"
+# Inches between lines.
+_PITCH = 0.19
 # A bar so many times the median one would leave nothing to see of the others.
 _FAR = 4.0
 
@@ -55,7 +58,7 @@ def anatomy_figure(rows: Sequence[GradientRow], title: str) -> Figure:
     are no such least. Bars far larger than most are cut, and only their number says how far they
     reach.
     """
-    frame = strips(rows, 0.19, sharex="row")
+    frame = strips(rows, _PITCH, sharex="row")
     multiples = {row.key: _multiples(row, _least(row, rows)) for row in rows}
     limits = {
         k: _limits([multiples[row.key] for row in rows if row.key.k == k]) for k in frame.heights
@@ -71,12 +74,11 @@ def anatomy_figure(rows: Sequence[GradientRow], title: str) -> Figure:
         heights = [y for _, y in members]
         for name in ANATOMY:
             _bars(panel, heights, parts, name)
-        for y, found in zip(heights, parts, strict=True):
-            _total(panel, y, found, right)
+        _totals(panel, heights, parts, right)
         panel.axvline(0.0, color="black", linewidth=0.8)
     for panel in frame.axes[-1]:
         panel.set_xlabel("times the least")
-    finish(frame.figure, frame.axes, f"{title}\nn = {rows[0].key.n}; black: the variance, the sum")
+    finish(frame.figure, frame.axes, f"{title}\nof each method at n = {rows[0].key.n}")
     return frame.figure
 
 
@@ -145,19 +147,33 @@ def _bars(
     )
 
 
-def _total(axes: Axes, y: float, parts: Mapping[str, float], right: float) -> None:
-    """The variance itself, as a line, and its number beside the bar, or at the end of a cut one."""
-    total, end = sum(parts.values()), sum(max(0.0, part) for part in parts.values())
-    axes.plot([total] * 2, [y - 0.38, y + 0.38], color="black", linewidth=1.6)
-    cut, edge = end > right, axes.get_xlim()[1]
-    air = 0.02 * (edge - axes.get_xlim()[0])
-    axes.text(
-        edge - air if cut else end + air,
-        y,
-        number(total),
-        ha="right" if cut else "left",
-        va="center",
-        fontsize=6.3,
-        zorder=4,
-        bbox={"facecolor": "white", "linewidth": 0, "pad": 1.0} if cut else None,
+def _totals(
+    axes: Axes, heights: Sequence[float], parts: Sequence[Mapping[str, float]], right: float
+) -> None:
+    """The variances, as lines, and their numbers beside the bars, or at the end of cut ones."""
+    totals = [sum(found.values()) for found in parts]
+    axes.plot(
+        totals,
+        heights,
+        linestyle="none",
+        marker="|",
+        markersize=_PITCH * 55,
+        markeredgewidth=1.6,
+        color="black",
+        label=_SUM,
     )
+    low, edge = axes.get_xlim()
+    air = 0.02 * (edge - low)
+    for y, total, found in zip(heights, totals, parts, strict=True):
+        end = sum(max(0.0, part) for part in found.values())
+        cut = end > right
+        axes.text(
+            edge - air if cut else end + air,
+            y,
+            number(total),
+            ha="right" if cut else "left",
+            va="center",
+            fontsize=6.3,
+            zorder=4,
+            bbox={"facecolor": "white", "linewidth": 0, "pad": 1.0} if cut else None,
+        )

@@ -35,6 +35,8 @@ _NO_COLOUR = (0.93, 0.93, 0.93)
 # Lines of one page, of which a panel takes so many for its title and its axis.
 _LINES = 45
 _HEAD = 2.6
+# Columns of one panel.
+_WIDE = 6
 _FOUND_BIASED = ("biased", "scale bias")
 
 Size = tuple[int, int]
@@ -69,7 +71,7 @@ def heat_map_pages(rows: Sequence[GradientRow]) -> list[list[GradientRow]]:
     for members in grouped(rows, place_of).values():
         if not has_heat_map(members):
             continue
-        more = len(line_names(members)) + _HEAD
+        more = sum(len(line_names(part)) + _HEAD for part in _parts(members))
         if found and lines + more <= _LINES:
             found[-1] += members
             lines += more
@@ -79,19 +81,32 @@ def heat_map_pages(rows: Sequence[GradientRow]) -> list[list[GradientRow]]:
     return found[:COLUMNS]
 
 
-def heat_map_figure(rows: Sequence[GradientRow], title: str) -> Figure:
-    """A panel per place: one line per estimator and baseline, one column per (K, n).
+def _parts(rows: Sequence[GradientRow]) -> list[list[GradientRow]]:
+    """The rows of each panel of a place: the next values of K with all their n, as far as fit."""
+    found: list[list[Size]] = []
+    for sizes in grouped(sorted({_size(row) for row in rows}), lambda size: size[0]).values():
+        if found and len(found[-1]) + len(sizes) <= _WIDE:
+            found[-1] += sizes
+        else:
+            width = -(-len(sizes) // -(-len(sizes) // _WIDE))
+            found += [sizes[i : i + width] for i in range(0, len(sizes), width)]
+    return [[row for row in rows if _size(row) in sizes] for sizes in found]
 
-    Every cell says its relative variance; its colour says how many times the least among the
-    unbiased of its column that is. Biased pairs are named so, cells found biased carry a ᵇ, and
-    neither is ever the best.
+
+def heat_map_figure(rows: Sequence[GradientRow], title: str) -> Figure:
+    """Panels of each place: one line per estimator and baseline, one column per (K, n).
+
+    A panel has as many columns as a phone has the width for, those of one K together. Every cell
+    says its relative variance; its colour says how many times the least among the unbiased of its
+    column that is. Biased pairs are named so, cells found biased carry a ᵇ, and neither is ever
+    the best.
     """
     import matplotlib as mpl
     from matplotlib.colors import LogNorm
 
     places = grouped(rows, place_of)
-    names = {place: line_names(members) for place, members in places.items()}
-    columns = sorted({_size(row) for row in rows})
+    parts = [(place, part) for place, found in places.items() for part in _parts(found)]
+    names = [line_names(part) for _, part in parts]
     ratios = {
         key: value for found in places.values() for key, value in relative_to_best(found).items()
     }
@@ -99,19 +114,18 @@ def heat_map_figure(rows: Sequence[GradientRow], title: str) -> Figure:
     high = min(_SPAN[1], max([2.0, *ratios.values()]))
     norm, colours = LogNorm(low, high, clip=True), mpl.colormaps["viridis_r"]
 
-    longest = max(len(name) for found in names.values() for name in found.values())
-    wide = max(4.5, 1.1 + 0.058 * longest + 0.375 * len(columns))
-    width = wide_enough(title, wide)
-    heights = [_LINE * (len(found) + _HEAD) for found in names.values()]
-    figure, axes = panels(
-        len(places), 1, (width, 0.85 + sum(heights)), sharey=False, heights=heights
-    )
-    for (panel,), (place, members) in zip(axes, places.items(), strict=True):
-        lines = list(names[place])
-        for row in members:
-            spot = (columns.index(_size(row)), lines.index(line_of(row)))
+    longest = max(len(name) for found in names for name in found.values())
+    columns = max(len({_size(row) for row in part}) for _, part in parts)
+    width = wide_enough(title, max(4.5, 1.1 + 0.058 * longest + 0.4 * columns))
+    heights = [_LINE * (len(found) + _HEAD) for found in names]
+    size = (width, 0.85 + sum(heights))
+    figure, axes = panels(len(parts), 1, size, sharey=False, sharex="row", heights=heights)
+    for (panel,), (place, part), found in zip(axes, parts, names, strict=True):
+        lines, sizes = list(found), sorted({_size(row) for row in part})
+        for row in part:
+            spot = (sizes.index(_size(row)), lines.index(line_of(row)))
             _cell(panel, spot, row, colours(norm(ratios[row.key])) if row.key in ratios else None)
-        _frame(panel, list(names[place].values()), columns)
+        _frame(panel, list(found.values()), sizes, columns)
         panel.set_title(place_words(place, rows))
     _scale(figure, axes, mpl.cm.ScalarMappable(norm, colours), sum(heights))
     figure.suptitle(wrapped(title, width), fontsize=9.5)
@@ -169,8 +183,8 @@ def _cell(axes: Axes, spot: tuple[int, int], row: GradientRow, face: Colour | No
     )
 
 
-def _frame(axes: Axes, labels: Sequence[str], columns: Sequence[Size]) -> None:
-    axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(labels) - 0.5, -0.5))
+def _frame(axes: Axes, labels: Sequence[str], columns: Sequence[Size], most: int) -> None:
+    axes.set(xlim=(-0.5, most - 0.5), ylim=(len(labels) - 0.5, -0.5))
     axes.set_yticks(range(len(labels)), labels, fontsize=7.5)
     axes.set_xticks(range(len(columns)), [f"K={k}\nn={n}" for k, n in columns], fontsize=7.5)
     axes.tick_params(length=0)
