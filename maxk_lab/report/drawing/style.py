@@ -193,16 +193,23 @@ def save(figure: Figure, out: Path, name: str) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / f"{name}.png", out / f"{name}.svg"]
     figure.set_dpi(_DOTS_PER_INCH)
-    # `savefig` would measure all texts for a layout, and draw once for nothing, for each file.
-    layout = figure.get_layout_engine()
-    if layout is not None:
-        layout.execute(figure)
-        figure.set_layout_engine("none")
+    lay_out(figure)
     png: Any = FigureCanvasAgg(figure)
     png.print_png(paths[0], metadata={"Software": None})
     svg: Any = FigureCanvasSVG(figure)
     svg.print_svg(paths[1], metadata={"Date": None})
     return paths
+
+
+def lay_out(figure: Figure) -> None:
+    """Put all parts in their places, once: it measures all texts.
+
+    `savefig` would do so, and draw once for nothing, for each file.
+    """
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine("none")
 
 
 def unused(name: str, taken: Collection[str]) -> str:

@@ -1,0 +1,1 @@
+"""Artists of matplotlib as traces and annotations of Plotly."""

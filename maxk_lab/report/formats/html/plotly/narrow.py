@@ -1,0 +1,99 @@
+"""The layout of a narrow page: panels stand below each other, each as wide as the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from maxk_lab.report.formats.html.plotly.around import legend_room, room_below, top_room
+from maxk_lab.report.formats.html.plotly.artists.texts import title_of
+from maxk_lab.report.formats.html.plotly.grid import layout_name, overlay, share, sharing
+from maxk_lab.report.formats.html.plotly.panel import SIDES, Panel
+from maxk_lab.report.formats.html.plotly.scales import Scale
+from maxk_lab.report.formats.html.plotly.words import PIXELS_PER_INCH, pixels, words
+
+_WIDTH = 340.0
+_SAME = 1e-6
+# The height of a panel, in pixels.
+_LEAST, _MOST = 160.0, 260.0
+# What a name below a panel takes at least, and each of its letters.
+_NAME, _LETTER = 18.0, 5.5
+
+
+def narrow(panels: Sequence[Panel], figure: Figure, layout: dict[str, Any]) -> dict[str, Any]:
+    """Return what of this layout is other on a narrow page; axes are given in part."""
+    # A finger moves the page, also where it touches a figure.
+    told: dict[str, Any] = {"dragmode": False}
+    inches = float(figure.get_size_inches()[1])
+    base = [p for i, p in enumerate(panels) if not any(overlay(p, o) for o in panels[:i])]
+    heights = [p.axes.get_position().height * inches * PIXELS_PER_INCH for p in base]
+    if len(base) > 1:
+        heights = [max(_LEAST, min(_MOST, height)) for height in heights]
+    rooms = [_room(panels, panel) for panel in base]
+    total = sum(heights) + sum(rooms[:-1])
+    top = total
+    for panel, height, room in zip(base, heights, rooms, strict=True):
+        ends = [share((top - height) / total), share(top / total)]
+        top -= height + room
+        for other in (panel, *(p for p in panels if overlay(p, panel))):
+            x, y = map(layout_name, other.names)
+            told[x], told[y] = {"domain": [0.0, 1.0]}, {"domain": ends}
+        for scale, name in zip((panel.x, panel.y), map(layout_name, panel.names), strict=True):
+            told[name] |= _labelled(panels, scale)
+    inherited = [note for panel in base for note in _inherited(base, panel)]
+    if inherited:
+        told["annotations"] = [*layout["annotations"], *inherited]
+    width = max(map(_width, base))
+    if width > _WIDTH:
+        told["width"] = round(width)
+    told["height"] = round(total + top_room(panels) + rooms[-1] + legend_room(figure, _WIDTH))
+    return told
+
+
+def _room(panels: Sequence[Panel], panel: Panel) -> float:
+    """The pixels below a panel: for its ticks and their title, and the title of the next one."""
+    titled = any(other.title for other in sharing(panels, panel.x))
+    above = any(other.axes.get_title() for other in panels)
+    return room_below(panel, titled=titled) + (18.0 if above else 0.0)
+
+
+def _inherited(panels: Sequence[Panel], panel: Panel) -> Iterator[dict[str, Any]]:
+    """The title of a panel that it has from the one above it in the figure."""
+    if any(panel.axes.get_title(loc=side) for side in SIDES):
+        return
+    here = panel.axes.get_position()
+    above = {
+        other.axes.get_position().y0: other.axes.get_title()
+        for other in panels
+        if other.axes.get_title()
+        and abs(other.axes.get_position().x0 - here.x0) < _SAME
+        and other.axes.get_position().y0 > here.y0
+    }
+    if above:
+        yield title_of(panel, above[min(above)])
+
+
+def _width(panel: Panel) -> float:
+    """The pixels that names below a panel, and texts inside it, need to stand beside each other."""
+    if not panel.x.is_category:
+        return 0.0
+    names = list((panel.x.ticks or {}).values())
+    texts = [text.get_text() for text in panel.axes.texts] + ([] if panel.x.angle else names)
+    longest = max((len(line) for text in texts for line in text.split("\n")), default=0)
+    beside = max((len(text) for text in (panel.y.ticks or {}).values()), default=4)
+    return len(names) * max(_NAME, 10.0 + _LETTER * longest) + _LETTER * beside
+
+
+def _labelled(panels: Sequence[Panel], scale: Scale) -> dict[str, Any]:
+    """The ticks and the title of an axis that has left them to another panel."""
+    told: dict[str, Any] = {}
+    others = sharing(panels, scale)
+    if any(other.shows_labels() for other in others):
+        told["showticklabels"] = True
+    titles = {other.title for other in others if other.title}
+    if not scale.title and len(titles) == 1:
+        size = pixels(scale.axis.get_label().get_fontsize())
+        told["title"] = {"text": words(titles.pop()), "standoff": 6, "font": {"size": size}}
+    return told
