@@ -1,4 +1,4 @@
-"""What is around the panels: titles, the legend, and the room that these take."""
+"""The surroundings of the panels: titles, the legend, and the room that these take."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def overlay(panel: Panel, other: Panel) -> bool:
 
 
 def _linked(before: Sequence[Panel], panel: Panel, scale: Scale) -> dict[str, Any]:
-    """What ties an axis to those of the panels before: it moves with them, or lies over them."""
+    """The ties of an axis to those of the panels before: it moves with them, or lies over them."""
     told: dict[str, Any] = {}
     column = scale.which == "y"
     for other in before:
