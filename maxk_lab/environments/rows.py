@@ -11,7 +11,7 @@ from maxk_lab.catalogue import Catalogue, Parameter, Row, did_you_mean
 from maxk_lab.environments.footprint import Footprint
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, PolicyRow
-from maxk_lab.ranges import ANYWHERE, Range
+from maxk_lab.ranges import ANYWHERE, SHARES, Range
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class EnvironmentRow(Row):
     enumerable_up_to: int = 0
     # Whether trajectories can be listed under any parameters.
     listable: bool = True
-    # Whether its rewards are known to be real numbers, never only 0 and 1.
+    # Whether its rewards are known to be real numbers, never only 0 and 1. Where they are not, and
+    # lie within [0, 1], they are taken to be 0 or 1 alone.
     graded: bool = False
 
     # The range of its rewards, where it is the same under all parameters.
@@ -112,6 +113,10 @@ class EnvironmentRow(Row):
     def reward_range(self, parameters: Mapping[str, Any]) -> Range:
         """The range that no reward leaves; intervals of their means keep to it."""
         return self.rewards_within
+
+    def passes(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether every reward is known to be 0 or 1, so that Max@K is what is called pass@K."""
+        return self.other_rewards(parameters) is None and self.reward_range(parameters) == SHARES
 
     def refuses_weight(self, kind: str) -> str | None:
         """Why there is no trajectory weight of this kind here; None where there is.

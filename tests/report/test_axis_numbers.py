@@ -62,7 +62,7 @@ def test_no_number_of_a_training_is_a_formula(lab, tmp_path):
         log["entropy"] = [value * 1e-7 for value in log["entropy"]]
         log["grad_norm"] = [value * 1e3**i for i, value in enumerate(log["grad_norm"])]
     found = texts(figures(summarise_records(cells, records, name="it"), tmp_path))
-    assert "grad_norm (log scale)" in found["training-log"]
+    assert "(log scale)" in found["training-log"]
     for name, told in found.items():
         assert not [text for text in told if "$" in text or "mathdefault" in text], name
 

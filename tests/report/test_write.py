@@ -223,6 +223,7 @@ def test_titles_take_three_lines_at_most_and_fit(lab, tmp_path, monkeypatch, par
         "training",
         "max-at-k",
         "max-at-k-difference",
+        "training-time",
         "training-log",
     }
     for figure in drawn.values():

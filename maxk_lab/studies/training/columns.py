@@ -84,14 +84,24 @@ def shown_ks(rows: Sequence[TrainingRow]) -> list[int]:
     return sorted(wanted & {k for row in rows for k in row.ks})
 
 
-def heading(k: int) -> str:
-    """The heading of a column of values at this K."""
-    return "mean (Max@1)" if k == 1 else f"Max@{k}"
+def three(ks: Sequence[int], rows: Sequence[TrainingRow]) -> list[int]:
+    """The three of these K that say most: the mean, the largest trained for, and all samples."""
+    return sorted({ks[0], max({row.key.k for row in rows} & set(ks), default=ks[-1]), ks[-1]})
 
 
-def final_column(k: int) -> Column:
-    """The column of the final Max@k, to read."""
-    return interval_column(heading(k), lambda row: row.final(k))
+def heading(k: int, rows: Sequence[TrainingRow]) -> str:
+    """The heading of a column of values of these rows at this K."""
+    return f"mean ({at(k, rows)})" if k == 1 else at(k, rows)
+
+
+def at(k: int | str, rows: Sequence[TrainingRow]) -> str:
+    """`Max@8`; `pass@8`, as the field says, where every reward of these rows is 0 or 1."""
+    return f"{'pass' if rows and all(row.passes for row in rows) else 'Max'}@{k}"
+
+
+def final_column(k: int, rows: Sequence[TrainingRow]) -> Column:
+    """The column of the final Max@k of these rows, to read."""
+    return interval_column(heading(k, rows), lambda row: row.final(k))
 
 
 def difference_column(k: int, heading: str) -> Column:

@@ -29,7 +29,9 @@ from maxk_lab.studies.training.row.model import (
     TrainingRow,
 )
 from maxk_lab.studies.training.row.settings import place_setting
+from maxk_lab.sweeps.spec.environment import plain_words
 from maxk_lab.training.settings import Settings
+from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
@@ -113,11 +115,12 @@ def _pooled(
         finished=tuple(finished),
         catalogued_unbiased=key.method.is_unbiased,
         settings=_settings(cells[0]["training"]),
+        environment_words=visible_line(plain_words(cells[0]["environment"])),
     )
     if row.unfinished:
         return replace(row, reason=row.unfinished)
     metrics = [Metrics.of(record) for record in finished.values()]
-    first, within = metrics[0], _reward_range(cells[0]["environment"])
+    first, (within, passes) = metrics[0], _rewards(cells[0]["environment"])
     if len({_schedule(m) for m in metrics}) > 1:
         return replace(row, reason="the seeds were trained or evaluated in different ways")
     ends = [trained(m) for m in metrics]
@@ -126,6 +129,7 @@ def _pooled(
     found = replace(
         row,
         within=within,
+        passes=passes,
         steps=first.steps,
         rollouts=first.rollouts,
         ks=tuple(first.final.ks),
@@ -146,12 +150,16 @@ def _schedule(metrics: Metrics) -> tuple[Any, ...]:
     return metrics.steps, metrics.rollouts, *map(tuple, lists)
 
 
-def _reward_range(environment: Mapping[str, Any]) -> Range:
-    """The range of an environment's rewards; none is known where it is not installed here."""
+def _rewards(environment: Mapping[str, Any]) -> tuple[Range, bool]:
+    """The range of an environment's rewards, and whether all are 0 or 1.
+
+    Nothing is known of one that is not installed here.
+    """
     try:
-        return ENVIRONMENTS.get(environment["name"]).reward_range(environment)
+        row = ENVIRONMENTS.get(environment["name"])
+        return row.reward_range(environment), row.passes(environment)
     except (LabError, KeyError):
-        return ANYWHERE
+        return ANYWHERE, False
 
 
 def _evaluations(

@@ -240,6 +240,7 @@ def test_a_record_without_these_measures_has_none_of_their_tables(tsp, tmp_path,
         "max-at-k",
         "max-at-k-difference",
         "training",
+        "training-time",
         "training-log",
     }
 

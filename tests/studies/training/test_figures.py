@@ -1,23 +1,48 @@
-"""Figures with a row that diverged: the others are told apart, it is named with its range."""
+"""Figures of trainings: small multiples, what leaves an axis, one look for a method in all."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from maxk_lab.report.drawing.ranges import limits, outside, where
-from maxk_lab.report.figures import figures
-from maxk_lab.studies.training.figures.curves import curves_figure, row_looks
-from maxk_lab.studies.training.figures.final import difference_figure, final_figure, gap_figure
+from maxk_lab.report.drawing.style import own_style
+from maxk_lab.report.figures import figures, pictures
+from maxk_lab.studies.training.figures.board import MOST_LINES, boards
+from maxk_lab.studies.training.figures.curves import against_rollouts, off_the_axes
+from maxk_lab.studies.training.figures.final import (
+    AgainstK,
+    against_k,
+    difference_curve,
+    final_curve,
+    gap_curve,
+    off_the_axis,
+)
+from maxk_lab.studies.training.figures.layout import leaving
+from maxk_lab.studies.training.figures.lines import OTHERS
 from maxk_lab.studies.training.figures.log import log_figure
+from maxk_lab.studies.training.section.answer.place import places_of
+
+CURVES = (final_curve, difference_curve, gap_curve)
 
 
-@pytest.fixture(scope="module")
-def drawn(study, tmp_path_factory):
-    """The texts of every figure of the study, by its name."""
-    out = tmp_path_factory.mktemp("figures")
-    paths = [path for path in figures(study, out) if path.suffix == ".svg"]
-    return {path.stem: re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text()) for path in paths}
+def board_of(summary):
+    """The board of the one environment."""
+    (found,) = boards(places_of(summary.studies["training"].rows, 0.95))
+    return found
+
+
+def drawn(board, curve):
+    """The figure of a curve against K, and the coloured lines of each panel by name."""
+    figure = against_k(board, AgainstK(curve, "it"), "a title")
+    return figure, [coloured(panel) for panel in figure.axes if panel.lines]
+
+
+def coloured(panel):
+    """The lines of a panel by name, but the grey ones and those without a name."""
+    named = {str(line.get_label()): line for line in panel.lines}
+    return {name: line for name, line in named.items() if name != OTHERS and name[:1] != "_"}
 
 
 def legend(figure):
@@ -26,90 +51,131 @@ def legend(figure):
     return [text.get_text() for text in found.get_texts()]
 
 
-@pytest.mark.slow
-def test_there_are_the_curves_their_differences_and_their_gaps(drawn):
-    assert list(drawn) == ["max-at-k", "max-at-k-difference", "gap", "training", "training-log"]
-    title = " ".join(drawn["max-at-k-difference"])
-    assert "minus POMO (reinforce group_mean), K = 1 (biased), paired by seed" in title
-    assert "optimum by a mixed-integer program (exact)" in " ".join(drawn["gap"])
-    assert "(minus cost: higher is better)" in " ".join(drawn["max-at-k"])
-    assert "POMO (reinforce group_mean), K = 1, start=multistart" in drawn["max-at-k"]
+def few(tsp, *points, **how):
+    """The board of these rows alone."""
+    return board_of(tsp.report(tsp.cells(points=points, **how)))
 
 
-@pytest.mark.parametrize("draw", [final_figure, difference_figure, gap_figure])
-def test_a_row_that_diverged_is_named_and_flattens_nothing(study, draw):
-    figure = draw(study.studies["training"].rows, "a title", 0.95)
-    low, high = figure.axes[0].get_ylim()
-    near = [line for line in figure.axes[0].lines if "axis" not in str(line.get_label())]
-    values = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in near])
-    assert low < values.min()
-    assert values.max() < high
-    assert np.ptp(values) > 0.3 * (high - low)
-    said = [label for label in legend(figure) if " the axis, " in label]
-    assert [label.split(",")[0] for label in said] == ["maxk sample_loo"] * 2
-    assert all(
-        re.search(r"(below|above) the axis, -?[0-9.]+ to -?[0-9.]+$", label) for label in said
+def test_pictures_have_plain_titles_and_captions(study):
+    found = {picture.name: picture for picture in pictures(study)}
+    assert list(found) == [
+        "max-at-k-difference",
+        "max-at-k",
+        "gap",
+        "training",
+        "training-time",
+        "training-log",
+    ]
+    for picture in found.values():
+        assert picture.title.endswith(": TSP with 20 cities")
+        assert "num_loc" not in picture.title + picture.caption
+        assert picture.figure.get_suptitle().replace("\n", " ") == picture.title
+    difference = found["max-at-k-difference"]
+    assert difference.title.startswith("Best of K samples after training, minus that after POMO's")
+    assert "95% intervals over 5 seeds" in difference.caption
+    (place,) = places_of(study.studies["training"].rows, 0.95)
+    counts = [len(place.told_to_be(sign, k)) for k in (64, 1) for sign in (1, -1)]
+    assert difference.caption.endswith(
+        "Here: of 11 methods {} are told to be better and {} to be worse at Max@64; in the mean {} "
+        "and {}.".format(*counts)
     )
+    assert "Optimum by a mixed-integer program (exact)." in found["gap"].caption
+    assert "Rewards are minus costs, so higher is better." in found["max-at-k"].caption
+
+
+def test_one_seed_has_a_caption_that_says_so(tsp):
+    (first, *_) = pictures(tsp.report(tsp.cells(points=tsp.points[:3], seeds=(0,))))
+    assert "paired by instance" in first.caption
+    assert "over held-out instances of one seed" in first.caption
+
+
+def test_a_panel_has_few_lines_and_the_others_grey_behind(study):
+    board = board_of(study)
+    assert [panel.title for panel in board.panels] == [
+        "trained for K = 1",
+        "trained for K = 4",
+        "trained for K = 8",
+    ]
+    _, panels = drawn(board, final_curve)
+    assert sum(map(len, panels)) == len(board.rows) == 12
+    for panel, own in zip(board.panels, panels, strict=True):
+        assert len(own) == len(panel.rows) <= MOST_LINES
+        assert len(panel.behind) == 12 - len(own)
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_a_row_that_diverged_is_named_and_flattens_nothing(study, curve):
+    board = board_of(study)
+    figure, panels = drawn(board, curve)
+    gone = off_the_axis(board, AgainstK(curve, "it"))
+    assert {key.baseline for key in gone} >= {"sample_loo"}
+    low, high = figure.axes[0].get_ylim()
+    for panel, axes in zip(board.panels, figure.axes, strict=False):
+        own = [row for row in panel.rows if row.key in gone and curve(row)]
+        for row in own:
+            assert board.looks.label(row) in axes.get_title().replace("\n", " ")
+            values = [value.value for value in curve(row).values()]
+            assert gone[row.key] == pytest.approx((min(values), max(values)))
+        # No line of these has a band: nobody could tell whose it is.
+        assert len(axes.collections) <= len([row for row in panel.rows if row.key not in gone])
+    inside = [
+        value.value for row in board.rows if row.key not in gone for value in curve(row).values()
+    ]
+    assert low < min(inside)
+    assert max(inside) < high
+    assert np.ptp(inside) > 0.3 * (high - low)
+    assert len(panels) == 3
 
 
 def test_differences_cross_zero_where_the_curves_cross(study, tsp):
-    figure = difference_figure(study.studies["training"].rows, "a title", 0.95)
-    line = next(line for line in figure.axes[0].lines if line.get_label() == "maxk subloo, K = 8")
-    row = tsp.row_of(study, "maxk", "subloo", 8)
+    figure, panels = drawn(board_of(study), difference_curve)
+    row, line = tsp.row_of(study, "maxk", "subloo", 8), panels[2]["maxk subloo"]
     assert line.get_xdata().tolist() == list(tsp.ks)
     assert line.get_ydata().tolist() == [row.differences[k].value for k in tsp.ks]
     assert line.get_ydata()[0] < 0 < line.get_ydata()[-1]
     # The reference is the zero line, and none of the others.
-    assert len(legend(figure)) == len(study.studies["training"].rows) - 1
+    assert "POMO's loss" not in legend(figure)
 
 
-def test_rows_look_the_same_in_all_figures(study):
-    looks = dict(
-        zip(
-            (row.key for row in study.studies["training"].rows),
-            row_looks(study.studies["training"].rows),
-            strict=True,
-        )
-    )
-    assert len({(look["color"], look["marker"]) for look in looks.values()}) == len(looks)
-    figures_of = [final_figure, difference_figure, gap_figure]
-    found = [draw(study.studies["training"].rows, "", 0.95).axes[0].lines for draw in figures_of]
-    colours = [
-        {str(line.get_label()).partition(", b")[0]: line.get_color() for line in lines}
-        for lines in found
-    ]
-    shared = set(colours[0]) & set(colours[1])
-    assert len(shared) > 5
-    assert all(colours[0][label] == colours[1][label] for label in shared)
+def test_a_method_looks_the_same_in_all_figures(study):
+    board = board_of(study)
+    found = [drawn(board, curve)[1] for curve in CURVES]
+    found.append([coloured(panel) for panel in against_rollouts(board, [1, 8, 64], "it").axes])
+    found.append([coloured(panel) for panel in log_figure(board, "it").axes])
+    looks = {}
+    for panels in found:
+        for panel in panels:
+            of_panel = {name: (line.get_color(), line.get_marker()) for name, line in panel.items()}
+            assert len(set(of_panel.values())) == len(of_panel)
+            for name, look in of_panel.items():
+                assert looks.setdefault(name, look) == look
+    assert len(set(looks.values())) == len(looks) == 8
+    assert looks["POMO's loss"][0] == "#000000"
 
 
-@pytest.mark.slow
 def test_learning_curves_show_the_second_half_and_say_so(study):
-    figure = curves_figure(study.studies["training"].rows, "a title", 0.95)
-    assert [panel.get_title() for panel in figure.axes[:4]] == [
-        "mean reward (Max@1)",
-        "Max@4",
-        "Max@8",
-        "Max@64",
-    ]
-    low, high = figure.axes[3].get_ylim()
+    board = board_of(study)
+    figure = against_rollouts(board, [1, 8, 64], "a title")
+    titles = [panel.get_title() for panel in figure.axes]
+    assert titles == ["mean (Max@1)", "Max@8", "Max@64", *[""] * 6]
+    low, high = figure.axes[2].get_ylim()
     assert -4.3 < low < -3.95 < -3.88 < high < -3.7
-    assert "axes: what most rows reach in the second half" in figure.get_suptitle().replace(
-        "\n", " "
-    )
-    assert sum("outside: -" in label for label in legend(figure)) == 2
+    gone = {row.key.baseline for row in off_the_axes(board, [1, 8, 64])}
+    assert "sample_loo" in gone
+    (caption,) = [each.caption for each in pictures(study) if each.name == "training"]
+    assert "leave out maxk sample_loo for K = 4" in caption
 
 
-@pytest.mark.slow
 def test_where_none_diverged_axes_have_everything(tsp):
-    points = [point for point in tsp.points if point[1] != "sample_loo"]
-    rows = tsp.report(tsp.cells(points=points)).studies["training"].rows
-    figure = final_figure(rows, "a title", 0.95)
+    points = [point for point in tsp.points if point[1] not in ("sample_loo", "pkpo_sloo")]
+    board = few(tsp, *points, seeds=(0, 1))
+    figure, panels = drawn(board, final_curve)
     low, high = figure.axes[0].get_ylim()
-    values = [value.value for row in rows for value in row.curve]
+    values = [value.value for row in board.rows for value in row.curve]
     assert low < min(values)
     assert max(values) < high
-    assert not [label for label in legend(figure) if "the axis" in label]
+    assert not [panel for panel in figure.axes if "beyond" in panel.get_title()]
+    assert len(panels) == 3
 
 
 @pytest.mark.parametrize(
@@ -127,17 +193,28 @@ def test_a_line_is_outside_where_it_is_far_from_most(lines, out):
     assert outside(lines) == out
 
 
-def test_bands_are_drawn_where_the_rows_are_few(study):
-    few, many = (
-        final_figure(rows, "", 0.95)
-        for rows in (study.studies["training"].rows[:3], study.studies["training"].rows)
-    )
-    assert "bands: 95% intervals over 5 seeds" in few.get_suptitle()
-    assert "too many lines for bands" in many.get_suptitle().replace("\n", " ")
-    assert all(np.isfinite(band.get_paths()[0].vertices).all() for band in few.axes[0].collections)
-    assert not any(
-        path.vertices.size for band in many.axes[0].collections for path in band.get_paths()
-    )
+@pytest.mark.parametrize(
+    ("lines", "out"),
+    [
+        # One that diverged hides another that flattens the rest.
+        ([[0, 0.1]] * 8 + [[-0.4, 0], [-9, -8]], [False] * 8 + [True, True]),
+        # Of three, the one that is not beside the two others is no reason to leave it out.
+        ([[0, 0.1], [0, 0.11], [-0.3, -0.2]], [False] * 3),
+        ([[0, 0.1], [0, 0.11], [-4, -3]], [False, False, True]),
+        ([[0, 0.1], []], [False, False]),
+    ],
+)
+def test_lines_leave_an_axis_that_they_would_flatten(lines, out):
+    assert leaving(lines) == out
+
+
+def test_bands_are_drawn_of_every_line_that_stays(study):
+    figure, panels = drawn(board_of(study), difference_curve)
+    assert [len(panel.collections) for panel in figure.axes] == [2, 3, 4]
+    for panel in figure.axes:
+        for band in panel.collections:
+            assert np.isfinite(band.get_paths()[0].vertices).all()
+    assert len(panels) == 3
 
 
 @pytest.mark.slow
@@ -147,9 +224,9 @@ def test_a_gradient_norm_over_decades_has_a_logarithmic_axis(study, tsp):
             found["log"]["grad_norm"] = [1000 * value for value in found["log"]["grad_norm"]]
 
     for summary, scale in ((study, "linear"), (tsp.report(tsp.cells(seeds=(0, 1)), change), "log")):
-        panels = log_figure(summary.studies["training"].rows, "", 0.95).axes
-        (panel,) = [panel for panel in panels if panel.get_title().startswith("grad_norm")]
-        assert (panel.get_yscale(), "log scale" in panel.get_title()) == (scale, scale == "log")
+        panels = log_figure(board_of(summary), "").axes
+        (panel,) = [panel for panel in panels if "the gradient" in panel.get_ylabel()]
+        assert (panel.get_yscale(), "log" in panel.get_ylabel()) == (scale, scale == "log")
 
 
 def test_bands_take_half_as_much_again_at_most():
@@ -160,37 +237,47 @@ def test_bands_take_half_as_much_again_at_most():
     assert where([-3.0, 0.5], (low, high)) == "beyond the axis, -3.00 to 0.500"
 
 
-@pytest.mark.slow
-def test_several_environments_have_figures_of_their_own(tsp, tmp_path, unsaved):
+def several(tsp, *names, points):
+    """The summary of these environments."""
     cells = []
-    for name in ("cvrp", "op"):
-        made = tsp.cells(
-            points=tsp.points[:3:2], environment={"name": name, "num_loc": 20}, setting=False
-        )
+    for name in names:
+        made = tsp.cells(points=points, environment={"name": name, "num_loc": 20}, setting=False)
         cells += [cell | {"setting": {"environment.name": name}} for cell in made]
-    names = {path.stem for path in figures(tsp.report(cells), tmp_path)}
-    assert {
-        "max-at-k-cvrp",
-        "max-at-k-op",
-        "max-at-k-difference-op",
-        "gap-cvrp",
-        "training-log-op",
-    } <= names
-    assert "training-2" not in names
+    return tsp.report(cells)
 
 
-def test_a_reference_of_another_start_stands_beside_its_rows(tsp):
-    points = [("reinforce", "group_mean", 16, 1, start) for start in ("iid", "multistart")]
-    points += [("maxk", "centred", 16, 8, "iid"), ("maxk", "subloo", 16, 8, "multistart")]
-    rows = tsp.report(tsp.cells(points=points, seeds=(0, 1))).studies["training"].rows
-    figure = difference_figure(rows, "a title", 0.95)
-    assert (
-        "minus POMO (reinforce group_mean), K = 1 (biased), paired"
-        in figure.get_suptitle().replace("\n", " ")
-    )
-    assert legend(figure) == [
-        "POMO (reinforce group_mean), K = 1, start=multistart",
-        "maxk centred, K = 8",
-        "maxk subloo, K = 8, start=multistart, minus POMO (reinforce group_mean), K = 1, "
-        "start=multistart",
+@pytest.mark.slow
+def test_several_environments_are_panels_of_one_figure(tsp, tmp_path, unsaved):
+    summary = several(tsp, "cvrp", "op", points=tsp.points[:3:2])
+    names = [path.stem for path in figures(summary, tmp_path)]
+    assert names[:4] == ["max-at-k-difference", "max-at-k", "gap", "training"]
+    assert len(names) == len(set(names)) == 6
+    board = board_of(summary)
+    figure, panels = drawn(board, final_curve)
+    assert [panel.get_title().replace("\n", " ") for panel in figure.axes] == [
+        "capacitated vehicle routing with 20 customers",
+        "orienteering with 20 places",
     ]
+    assert [list(panel) for panel in panels] == [["POMO's loss", "reinforce centred"]] * 2
+
+
+def test_environments_with_many_rows_have_figures_of_their_own(tsp):
+    summary = several(tsp, "cvrp", "op", points=tsp.points)
+    found = list(boards(places_of(summary.studies["training"].rows, 0.95)))
+    assert [board.suffix for board in found] == ["-1", "-2"]
+    assert [board.where for board in found] == [
+        "capacitated vehicle routing with 20 customers",
+        "orienteering with 20 places",
+    ]
+
+
+def test_texts_above_panels_do_not_run_into_each_other(study):
+    with own_style():
+        figure, _ = drawn(board_of(study), difference_curve)
+        figure.draw_without_rendering()
+    boxes = [panel.title.get_window_extent() for panel in figure.axes]
+    for left, right in pairwise(boxes):
+        assert left.x1 <= right.x0 + 1
+    (found,) = figure.legends
+    assert not any(found.get_window_extent().overlaps(panel.bbox) for panel in figure.axes)
+    assert re.search("beyond the axis: maxk", figure.axes[1].get_title())

@@ -1,14 +1,19 @@
 """The training log: pooled over seeds, and a panel for each metric that has something to tell."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from maxk_lab.report.figures import figures
+from maxk_lab.report.drawing.style import own_style
+from maxk_lab.report.figures import figures, pictures
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.studies.training.figures.board import boards
+from maxk_lab.studies.training.figures.lines import OTHERS
 from maxk_lab.studies.training.figures.log import log_figure, shown_measures
+from maxk_lab.studies.training.section.answer.place import places_of
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +42,12 @@ def made(lab, change=lambda log, cell: None, **which):
 def rows(lab, change=lambda log, cell: None, **which):
     """The rows of these records."""
     return summarise_records(*made(lab, change, **which), name="logged").studies["training"].rows
+
+
+def board(found):
+    """The board of these rows."""
+    (one,) = boards(places_of(found, 0.95))
+    return one
 
 
 def svg(lab, out, change=lambda log, cell: None, **which):
@@ -111,15 +122,15 @@ def test_a_record_without_a_log_has_no_figure_of_it(lab, tmp_path):
     summary = summarise_records(cells, records, name="old")
     assert summary.studies["training"].rows[0].curve
     assert summary.studies["training"].rows[0].log == {}
-    names = {"training", "max-at-k", "max-at-k-difference"}
+    names = {"training", "training-time", "max-at-k", "max-at-k-difference"}
     assert {path.stem for path in figures(summary, tmp_path)} == names
 
 
 def test_metrics_that_are_undefined_or_never_vary_have_no_panel(lab, tmp_path):
     assert shown_measures(rows(lab)) == ["reward/mean", "entropy", "grad_norm", "frac_truncated"]
     texts = svg(lab, tmp_path)
-    assert {"reward/mean", "entropy", "grad_norm", "frac_truncated", "rollouts"} <= set(texts)
-    assert not {"kl/token", "clip_ratio/high", "length/mean", "loss"} & set(texts)
+    assert {"mean reward", "entropy of", "norm of", "cut samples", "rollouts"} <= set(texts)
+    assert not {"KL to the", "clipped above", "mean length", "loss"} & set(texts)
 
 
 def test_one_row_that_varies_is_enough_for_a_panel(lab, tmp_path):
@@ -131,8 +142,15 @@ def test_one_row_that_varies_is_enough_for_a_panel(lab, tmp_path):
 
     assert {"kl/token", "length/mean"} <= set(shown_measures(rows(lab, change)))
     texts = svg(lab, tmp_path, change)
-    assert {"kl/token", "length/mean"} <= set(texts)
-    assert "clip_ratio/high" not in texts
+    assert {"KL to the", "mean length"} <= set(texts)
+    assert "clipped above" not in texts
+
+
+def test_what_is_one_number_in_every_training_has_no_panel(lab):
+    def change(log, cell):
+        log["length/mean"] = [20.0 - (cell["baseline"] == "subloo")] * len(log["step"])
+
+    assert "length/mean" not in shown_measures(rows(lab, change))
 
 
 def test_what_every_training_has_is_shown_even_where_it_is_constant(lab):
@@ -144,19 +162,23 @@ def test_what_every_training_has_is_shown_even_where_it_is_constant(lab):
 
 
 def test_the_figure_says_what_its_bands_are(lab, tmp_path):
-    assert "bands: 95% intervals over 3 seeds" in " ".join(svg(lab, tmp_path / "3"))
-    assert "one seed: no bands" in " ".join(svg(lab, tmp_path / "1", seeds=(0,)))
-    many = svg(lab, tmp_path / "many", points=MANY)
-    assert "mean over 3 seeds (too many lines for bands)" in " ".join(many)
-    assert "maxk optimal[logit_proxy], K = 4" in many
+    def caption(**which):
+        summary = summarise_records(*made(lab, **which), name="logged")
+        return next(each.caption for each in pictures(summary) if each.name == "training-log")
+
+    assert "Bands: 95% intervals over 3 seeds" in caption()
+    assert "One seed: no bands." in caption(seeds=(0,))
+    assert "Bands" not in caption(seeds=(0,))
 
 
-def test_bands_are_drawn_where_the_figure_says_so(lab):
-    def bands(found):
-        return [len(panel.collections) for panel in log_figure(found, "a title", 0.95).axes]
+def test_bands_are_drawn_where_the_caption_says_so(lab):
+    def bands(**which):
+        figure = log_figure(board(rows(lab, **which)), "a title")
+        return [len(panel.collections) for panel in figure.axes]
 
-    assert bands(rows(lab)) == [3] * 4
-    assert bands(rows(lab, points=MANY)) == [0] * 4
+    # Shares that are the same in all seeds have no interval.
+    assert bands() == [3, 3, 3, 0]
+    assert bands(seeds=(0,)) == [0] * 4
 
 
 def test_a_wide_band_does_not_squeeze_the_lines(lab):
@@ -169,7 +191,7 @@ def test_a_wide_band_does_not_squeeze_the_lines(lab):
     values = [value for row in found for value in row.log["grad_norm"].values]
     ends = [end for row in found for end in row.log["grad_norm"].high]
     panel = next(
-        axes for axes in log_figure(found, "", 0.95).axes if axes.get_title() == "grad_norm"
+        axes for axes in log_figure(board(found), "").axes if axes.get_ylabel().startswith("norm")
     )
     low, high = panel.get_ylim()
     assert low < min(values) < max(values) < high
@@ -181,20 +203,25 @@ def test_sixteen_lines_are_told_apart_and_fit(lab):
         for name in ("kl/token", "clip_ratio/high", "frac_reward_zero_std", "length/mean"):
             log[name] = [float(step) for step in log["step"]]
 
-    found = rows(lab, change, points=MANY)
-    figure = log_figure(found, "a title", 0.95)
+    found = board(rows(lab, change, points=MANY))
+    with own_style():
+        figure = log_figure(found, "a title")
     figure.draw_without_rendering()
-    shown = [panel for panel in figure.axes if panel.lines]
-    assert len(shown) == 8
-    looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in shown[0].lines}
-    assert len(looks) == len(shown[0].lines) == 16
+    # Eight measures of four families: two halves of those for K = 1, and those for 2 and 4.
+    assert len(figure.axes) == 8 * 4
+    for panel in figure.axes:
+        named = [line for line in panel.lines if line.get_label() != OTHERS]
+        looks = {(line.get_color(), line.get_marker()) for line in named}
+        assert len(looks) == len(named) == 4
+        assert len(panel.lines) == 16
     (legend,) = figure.legends
     extent = legend.get_window_extent()
     assert extent.x0 >= 0
     assert extent.x1 <= figure.bbox.width
     # The lowest panel of every column says what its axis is.
-    assert [panel.xaxis.get_tick_params()["labelbottom"] for panel in shown] == [False] * 5 + [
-        True
-    ] * 3
-    heights = [panel.get_window_extent().height / figure.dpi for panel in shown]
+    labels = [panel.xaxis.get_tick_params()["labelbottom"] for panel in figure.axes]
+    assert labels == [False] * 28 + [True] * 4
+    heights = [panel.get_window_extent().height / figure.dpi for panel in figure.axes]
     assert min(heights) > 0.9
+    boxes = [panel.title.get_window_extent() for panel in figure.axes[:4]]
+    assert all(left.x1 <= right.x0 for left, right in pairwise(boxes))

@@ -25,9 +25,7 @@ _OPTIMA = {
 }
 
 
-def measure_sheets(
-    rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...], level: float
-) -> Iterator[Block]:
+def measure_sheets(rows: tuple[TrainingRow, ...], where: str, level: float) -> Iterator[Block]:
     """The sheets that some row has; `rows` are those of one environment, `where` its name."""
     having = tuple(row for row in rows if row.measures is not None)
     if not having:
@@ -41,11 +39,11 @@ def measure_sheets(
         ("robust", "Robust summary", (*_robust_words(having, level), *_SUMMARY_WORDS)),
     )
     for group, what, said in ways:
-        for title, own, chunk in _tables(having, group, what):
+        # Tables that go on from the one before need not say it again.
+        for number, (title, own, chunk) in enumerate(_tables(having, group, what)):
             columns = (interval_column(name, partial(_value, name=key)) for key, name in chunk)
-            yield Sheet(
-                f"{title}: {where}", (*methods, *columns), own, (*caption, *said), breaks(own)
-            )
+            words = () if number else said
+            yield Sheet(f"{title}: {where}", (*methods, *columns), own, words, breaks(own))
 
 
 def _tables(

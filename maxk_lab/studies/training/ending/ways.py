@@ -17,6 +17,8 @@ EXTRAS = {
     "multistart_sampling": "best sample over forced starts",
     "greedy_multistart_augmented": "greedy, best of all forced starts × 8 augmentations",
 }
+# The one in which POMO's authors decode (arXiv 2010.16011, section 4).
+POMO_WAY = "greedy_multistart_augmented"
 
 
 def sampled_at(temperature: float) -> str:

@@ -1,172 +1,151 @@
-"""The learning curves of a training study: Max@K against rollouts and against time."""
+"""The learning curves of a training study: held-out Max@K against rollouts, and against time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from maxk_lab.report.document import number
-from maxk_lab.report.drawing.ranges import known, limits, outside, squeezed
-from maxk_lab.report.drawing.style import finish, looks, panels
-from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.columns import shown_ks
-from maxk_lab.studies.training.row.model import TrainingRow
-from maxk_lab.studies.training.row.names import UNBIASED, derived, labels
-from maxk_lab.studies.training.row.settings import training_words
-from maxk_lab.studies.training.section.notes import over_what
+from maxk_lab.report.drawing.ranges import known, limits, squeezed
+from maxk_lab.report.drawing.style import finish, panels
+from maxk_lab.studies.training.figures.board import Board, Panel
+from maxk_lab.studies.training.figures.layout import (
+    WIDTH,
+    leaving,
+    rollout_ticks,
+    side_by_side,
+)
+from maxk_lab.studies.training.figures.lines import draw_behind, draw_line, without_band
+from maxk_lab.studies.training.row.model import Evaluation, TrainingRow
 from maxk_lab.studies.training.told import has_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Beyond this many lines their bands hide each other.
-MANY = 8
+_HEIGHT = 1.75
+# Of an evaluation: what the x axis shows.
+_At = Callable[[Evaluation], float]
 
 
-def curves_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
-    """Held-out Max@K during training, a panel per K of interest, against rollouts and time."""
-    ks = shown_ks(rows)
-    timed = any(not math.isnan(e.seconds) for row in rows for e in row.evaluations)
-    styles = row_looks(rows)
-    ends, notes = _ranges(rows, ks)
-    names = [", ".join(filter(None, told)) for told in zip(labels(rows), notes, strict=True)]
-    width = max(4.8 if len(rows) <= MANY else 7.5, 1.2 + 2.2 * len(ks))
-    size = (width, 1.0 + 2.3 * (1 + timed))
-    # Panels of one K share a range of their own; else all panels share one.
-    sharey: bool | Literal["col"] = "col" if any(ends) else True
-    figure, axes = panels(2 if timed else 1, len(ks), size, sharex="row", sharey=sharey)
-    for j, k in enumerate(ks):
-        for index, row in enumerate(rows):
-            known = [e for e in row.evaluations if k in e.values and has_value(e.values[k])]
-            values = [e.values[k] for e in known]
-            if unbanded(rows):
-                values = list(map(without_band, values))
-            drawn = values, row, styles[index], len(rows), names[index]
-            draw_line(axes[0][j], [e.rollouts for e in known], *drawn)
-            if timed:
-                draw_line(axes[1][j], [e.seconds for e in known], *drawn)
-        own = ends[j]
-        if own is not None:
-            axes[0][j].set_ylim(*own)
-        axes[0][j].set_title("mean reward (Max@1)" if k == 1 else f"Max@{k}")
-        rollout_ticks(axes[0][j])
-        axes[0][j].set_xlabel("rollouts")
-        if timed:
-            axes[1][j].set_xlabel("seconds of training")
-    for line in axes:
-        line[0].set_ylabel(f"held-out value{cost_words(rows)}")
-    subtitle = band_words(rows, level)
-    if timed:
-        subtitle += "; seconds: mean over seeds, evaluations not counted"
-    if any(ends):
-        subtitle += "; axes: what most rows reach in the second half"
-    finish(figure, axes, f"{title}\n{subtitle}")
+def against_rollouts(board: Board, ks: Sequence[int], title: str) -> Figure:
+    """Held-out Max@K during training, a row of panels for each of the board and a column per K."""
+    lines = len(board.panels)
+    shared = bool(board.where)
+    figure, axes = panels(
+        lines,
+        len(ks),
+        (WIDTH, 0.9 + _HEIGHT * lines),
+        sharey="col" if shared else False,
+    )
+    for line, panel in zip(axes, board.panels, strict=True):
+        for at, k in zip(line, ks, strict=True):
+            among = board.rows if shared else panel.rows
+            _draw(at, panel, board, k, lambda evaluation: evaluation.rollouts, among)
+            rollout_ticks(at)
+        line[0].set_ylabel(panel.title or "held-out value")
+    for at, k in zip(axes[0], ks, strict=True):
+        at.set_title(board.panels[0].of.heading(k))
+    for at in axes[-1]:
+        at.set_xlabel("rollouts")
+    finish(figure, axes, title)
     return figure
 
 
-def _ranges(
-    rows: Sequence[TrainingRow], ks: Sequence[int]
-) -> tuple[list[tuple[float, float] | None], list[str]]:
-    """The range of the axis of each panel, and a note for each row that is outside of one.
-
-    The range is that of the bulk of the rows in the second half of their evaluations. It is None
-    where neither the start of training nor a row would flatten the rest.
-    """
-    ends: list[tuple[float, float] | None] = []
-    notes = [""] * len(rows)
-    for k in ks:
-        found = [[e.values[k] for e in row.evaluations if k in e.values] for row in rows]
-        lines = [[value.value for value in values] for values in found]
-        late = [line[len(line) // 2 :] for line in lines]
-        bands = [
-            [e for v in values[len(values) // 2 :] for e in (v.low, v.high)] for values in found
-        ]
-        out = outside(late) if all(late) else [False] * len(late)
-        inside, around = (
-            [each for each, is_out in zip(of, out, strict=True) if not is_out]
-            for of in (late, bands)
-        )
-        if not any(map(known, inside)) or not squeezed(inside, lines):
-            ends.append(None)
-            continue
-        ends.append(limits(inside, [*inside, *around]))
-        for i in (i for i, is_out in enumerate(out) if is_out):
-            notes[i] = f"outside: {number(lines[i][-1])} at the end at K = {k}"
-    return ends, notes
-
-
-def band_words(rows: Sequence[TrainingRow], level: float) -> str:
-    """The meaning of the bands; of many rows there are none.
-
-    Most of their width comes from the instances of a seed, which all rows share, and the tables
-    have the intervals of the paired differences.
-    """
-    if unbanded(rows):
-        return f"mean over {over_what(rows)}; too many lines for bands: intervals are in the tables"
-    return f"bands: {level:.0%} intervals over {over_what(rows)}"
-
-
-def unbanded(rows: Sequence[TrainingRow]) -> bool:
-    """Whether the rows are too many for a band each."""
-    return len(rows) > MANY
-
-
-def cost_words(rows: Sequence[TrainingRow]) -> str:
-    """The words to add to an axis of rewards that are minus costs, all below zero."""
-    below = all(value.value < 0 for row in rows for value in row.curve)
-    return "\n(minus cost: higher is better)" if below else ""
-
-
-def row_looks(rows: Sequence[TrainingRow]) -> list[dict[str, Any]]:
-    """Colour and marker of each row: its K, and its estimator with baseline and setting."""
-    methods = [
-        f"{row.key.estimator}/{row.key.baseline} {training_words(row.key.setting)}" for row in rows
+def against_time(board: Board, title: str) -> Figure | None:
+    """Max@K of all samples against the seconds of training; None where no clock was kept."""
+    timed = [
+        row
+        for row in board.rows
+        if any(not math.isnan(evaluation.seconds) for evaluation in row.evaluations)
     ]
-    return looks([row.key.k for row in rows], methods)
+    kept = board.of(timed)
+    if kept is None:
+        return None
+    top = {panel.of.top for panel in kept.panels}
+    named = kept.panels[0].of.at(max(top)) if len(top) == 1 else "all samples"
+    labels = "seconds of training", f"held-out {named}"
+    shared = bool(kept.where)
+    figure, axes = side_by_side(len(kept.panels), shared=shared, labels=labels)
+    for panel, at in zip(kept.panels, axes, strict=True):
+        k = panel.of.top
+        among = kept.rows if shared else panel.rows
+        _draw(at, panel, kept, k, lambda evaluation: evaluation.seconds, among)
+        at.set_title(panel.title)
+    finish(figure, axes, title)
+    return figure
 
 
-def without_band(value: Interval) -> Interval:
-    """The value with no ends to draw."""
-    return replace(value, low=math.nan, high=math.nan)
+def off_the_axes(board: Board, ks: Sequence[int]) -> list[TrainingRow]:
+    """The rows of which the axes leave out the second half of training at some of these K."""
+    groups = [board.rows] if board.where else [panel.rows for panel in board.panels]
+    return [
+        row
+        for rows in groups
+        for row in rows
+        if any(row in _outside(rows, k) and _ends(rows, k) is not None for k in ks)
+    ]
 
 
-def rollout_ticks(axes: Axes) -> None:
-    """Few and short ticks: 50k, 100k."""
-    from matplotlib.ticker import EngFormatter, MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-
-
-def draw_line(
+def _draw(
     axes: Axes,
-    at: Sequence[float],
-    values: Sequence[Interval],
-    row: TrainingRow,
-    style: Mapping[str, Any],
-    of: int,
-    label: str,
-    marked: Sequence[int] | None = None,
+    panel: Panel,
+    board: Board,
+    k: int,
+    at: _At,
+    among: Sequence[TrainingRow],
 ) -> None:
-    """Draw a line with its band, one `of` so many; `marked` points have a marker, else all."""
-    axes.plot(
-        at,
-        [value.value for value in values],
-        **style,
-        linestyle="-" if derived(row) == UNBIASED else "--",
-        markersize=3.5,
-        linewidth=1.2,
-        markevery=marked,
-        label=label,
-    )
-    axes.fill_between(
-        at,
-        [value.low for value in values],
-        [value.high for value in values],
-        color=style["color"],
-        alpha=0.18 if of <= MANY else 0.08,
-        linewidth=0,
-    )
+    """Draw a panel whose axis is for all rows `among` which it is to be read."""
+    ends, outside = _ends(among, k), _outside(among, k)
+    for row in panel.behind:
+        found = _with_value(row, k)
+        draw_behind(axes, [at(each) for each in found], [each.values[k].value for each in found])
+    for row in panel.rows:
+        found = _with_value(row, k)
+        # A line outside the axes has no band: it would reach in, and nobody could tell whose it is.
+        gone = ends is not None and row in outside
+        values = [without_band(e.values[k]) if gone else e.values[k] for e in found]
+        label = board.looks.label(row)
+        draw_line(axes, [at(each) for each in found], values, row, board.looks.of(row), label)
+    if ends is not None:
+        axes.set_ylim(*ends)
+
+
+def _with_value(row: TrainingRow, k: int) -> list[Evaluation]:
+    return [e for e in row.evaluations if k in e.values and has_value(e.values[k])]
+
+
+def _late(row: TrainingRow, k: int) -> list[float]:
+    """The values of the second half of its evaluations."""
+    values = [e.values[k].value for e in row.evaluations if k in e.values]
+    return values[len(values) // 2 :]
+
+
+def _outside(rows: Sequence[TrainingRow], k: int) -> list[TrainingRow]:
+    """The rows that are far from the others in the second half of training."""
+    late = [_late(row, k) for row in rows]
+    out = leaving(late) if all(late) else [False] * len(late)
+    return [row for row, is_out in zip(rows, out, strict=True) if is_out]
+
+
+def _ends(rows: Sequence[TrainingRow], k: int) -> tuple[float, float] | None:
+    """The range of the bulk of the rows in the second half of their evaluations.
+
+    None where neither the start of training nor a row would flatten the rest.
+    """
+    gone = _outside(rows, k)
+    inside = [_late(row, k) for row in rows if row not in gone]
+    lines = [[e.values[k].value for e in row.evaluations if k in e.values] for row in rows]
+    if not any(map(known, inside)) or not squeezed(inside, lines):
+        return None
+    bands = [
+        [end for e in row.evaluations[len(row.evaluations) // 2 :] for end in _band(e, k)]
+        for row in rows
+        if row not in gone
+    ]
+    return limits(inside, [*inside, *bands])
+
+
+def _band(evaluation: Evaluation, k: int) -> tuple[float, ...]:
+    found = evaluation.values.get(k)
+    return () if found is None else (found.low, found.high)

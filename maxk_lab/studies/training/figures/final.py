@@ -1,149 +1,138 @@
-"""Figures of trained policies against K: the final Max@K curve, its differences and its gap."""
+"""Figures of trained policies against K: the final Max@K, its differences, and its gap."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from maxk_lab.report.drawing.axes import logarithmic
-from maxk_lab.report.drawing.ranges import limits, outside, where
-from maxk_lab.report.drawing.style import finish, legend_width, panels
+import numpy as np
+
+from maxk_lab.report.drawing.ranges import limits
+from maxk_lab.report.drawing.style import finish
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.ending.sheets import optimum_words
-from maxk_lab.studies.training.figures.curves import (
-    MANY,
-    band_words,
-    cost_words,
-    draw_line,
-    row_looks,
-    unbanded,
-    without_band,
-)
-from maxk_lab.studies.training.row.model import TrainingRow
-from maxk_lab.studies.training.row.names import labels
-from maxk_lab.studies.training.section.notes import over_what
+from maxk_lab.studies.training.figures.board import Board, Panel
+from maxk_lab.studies.training.figures.layout import k_axis, leaving, side_by_side
+from maxk_lab.studies.training.figures.lines import draw_behind, draw_line, without_band
+from maxk_lab.studies.training.row.model import TrainingKey, TrainingRow
 from maxk_lab.studies.training.told import has_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEGEND_LINES = 6
-_WIDEST = 9.0
+# Letters above a small panel.
+_LETTERS = 27
 # Interval by K of a row.
 Curve = Mapping[int, Interval]
 
 
-def final_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
-    """The held-out Max@K curve at the end of training, for K = 1 up to all samples."""
-    banded = not unbanded(rows)
-    axis, said = f"held-out Max@K{cost_words(rows)}", f"{title}\n{band_words(rows, level)}"
-    return _figure(rows, lambda row: dict(enumerate(row.curve, start=1)), axis, said, banded=banded)
+@dataclass(frozen=True)
+class AgainstK:
+    """A quantity that is drawn against K: its `curve` by row, and the words of its axis.
 
-
-def difference_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
-    """The final Max@K curves minus those that they are compared with, paired by seed.
-
-    Above zero is better, and crossing curves cross zero.
+    `at_zero` draws the line at 0 that it is judged by.
     """
-    shown = [row for row in rows if any(has_value(found) for found in row.differences.values())]
-    named = dict(zip((row.key.path for row in rows), labels(rows), strict=True))
-    # Where starts differ so do the rows compared with: that of most rows is in the title, and any
-    # other beside its rows.
-    first, *others = (name for name, _ in Counter(row.compared_with for row in shown).most_common())
-    paired = "instance" if all(row.one_seed for row in rows) else "seed"
-    bands = f"bands: {level:.0%} intervals over {over_what(rows)}"
-    said = f"minus {named[first]}, paired by {paired}; {bands}"
 
-    def label(row: TrainingRow, own: str) -> str:
-        return f"{own}, minus {named[row.compared_with]}" if row.compared_with in others else own
-
-    figure = _figure(
-        shown,
-        lambda row: row.differences,
-        "difference of Max@K",
-        f"{title}\n{said}",
-        styled=rows,
-        label=label,
-    )
-    figure.axes[0].axhline(0, color="black", linewidth=0.9, zorder=1)
-    return figure
+    curve: Callable[[TrainingRow], Curve]
+    axis: str
+    at_zero: bool = False
 
 
-def gap_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
-    """The optimality gap of the best of K samples at the end of training."""
-    shown = [row for row in rows if any(has_value(found) for found in gaps(row).values())]
-    axis, said = (
-        "optimality gap in %\n(lower is better)",
-        f"{optimum_words(rows)}; {band_words(rows, level)}",
-    )
-    return _figure(shown, gaps, axis, f"{title}\n{said}", styled=rows, banded=not unbanded(rows))
+@dataclass(frozen=True)
+class _Range:
+    """The ends of an axis, None where all lines fit, and the rows that leave it, from where to."""
+
+    ends: tuple[float, float] | None
+    leaving: Mapping[TrainingKey, tuple[float, float]]
 
 
-def gaps(row: TrainingRow) -> Curve:
+def final_curve(row: TrainingRow) -> Curve:
+    """The final Max@K, for K = 1 up to all samples."""
+    return _known(dict(enumerate(row.curve, start=1)))
+
+
+def difference_curve(row: TrainingRow) -> Curve:
+    """Its differences to the row that it is compared with."""
+    return _known(row.differences)
+
+
+def gap_curve(row: TrainingRow) -> Curve:
     """The gap by K, without those of the extras; empty where no optimum is known."""
     found = {} if row.measures is None else row.measures.gaps
-    return {k: gap for k, gap in found.items() if isinstance(k, int)}
+    return _known({k: gap for k, gap in found.items() if isinstance(k, int)})
 
 
-def _figure(
-    rows: Sequence[TrainingRow],
-    curve: Callable[[TrainingRow], Curve],
-    axis: str,
-    title: str,
-    *,
-    styled: Sequence[TrainingRow] = (),
-    banded: bool = True,
-    label: Callable[[TrainingRow, str], str] = lambda row, own: own,
-) -> Figure:
-    """One panel against K; colours and markers are those of the figures of the rows `styled`."""
-    of_all = styled or rows
-    looks = dict(zip((row.key for row in of_all), row_looks(of_all), strict=True))
-    names = dict(zip((row.key for row in of_all), labels(of_all), strict=True))
-    known = [{k: value for k, value in curve(row).items() if has_value(value)} for row in rows]
-    ends, notes = _range(known)
-    told = [
-        ", ".join(filter(None, [label(row, names[row.key]), note]))
-        for row, note in zip(rows, notes, strict=True)
-    ]
-    wide = max(7.5, min(_WIDEST, legend_width(told, _LEGEND_LINES)))
-    figure, axes = panels(1, 1, (5.8 if len(rows) <= MANY else wide, 3.6))
-    if ends is not None:
-        axes[0][0].set_ylim(*ends)
-    for row, found, note, named in zip(rows, known, notes, told, strict=True):
-        # A line outside the axes has no band: it would reach in, and nobody could tell whose it is.
-        values = [value if banded and not note else without_band(value) for value in found.values()]
-        # Markers at the powers of two: one per K would run into each other.
-        at = [i for i, k in enumerate(found) if k & (k - 1) == 0]
-        style = looks[row.key]
-        draw_line(axes[0][0], list(found), values, row, style, len(rows), named, at)
-    _k_axis(axes[0][0], max((k for found in known for k in found), default=1))
-    axes[0][0].set(xlabel="K", ylabel=axis)
+def against_k(board: Board, what: AgainstK, title: str) -> Figure | None:
+    """The figure of a quantity, a panel for each of the board; None where no row has it."""
+    kept = board.of([row for row in board.rows if what.curve(row)])
+    if kept is None:
+        return None
+    shared = bool(kept.where)
+    figure, axes = side_by_side(len(kept.panels), shared=shared, labels=("K", what.axis))
+    for panel, at in zip(kept.panels, axes, strict=True):
+        _draw(at, panel, kept, what, _range(kept.rows if shared else panel.rows, what))
     finish(figure, axes, title)
     return figure
 
 
-def _range(curves: Sequence[Curve]) -> tuple[tuple[float, float] | None, list[str]]:
-    """The range of the bulk of curves where others would flatten it, and notes on the curves."""
+def _draw(axes: Axes, panel: Panel, board: Board, what: AgainstK, found: _Range) -> None:
+    if what.at_zero:
+        axes.axhline(0, color="black", linewidth=0.9, zorder=1)
+    for row in panel.behind:
+        curve = what.curve(row)
+        draw_behind(axes, list(curve), [value.value for value in curve.values()])
+    for row in panel.rows:
+        curve = what.curve(row)
+        # A line outside the axes has no band: it would reach in, and nobody could tell whose it is.
+        gone = row.key in found.leaving
+        values = [without_band(value) if gone else value for value in curve.values()]
+        # Markers at the powers of two: one per K would run into each other.
+        marked = [i for i, k in enumerate(curve) if k & (k - 1) == 0]
+        look, label = board.looks.of(row), board.looks.label(row)
+        draw_line(axes, list(curve), values, row, look, label, marked)
+    if found.ends is not None:
+        axes.set_ylim(*found.ends)
+    k_axis(axes, max((k for row in panel.rows for k in what.curve(row)), default=1))
+    axes.set_title("\n".join(filter(None, [panel.title, *_off(panel, board, found)])))
+
+
+def _off(panel: Panel, board: Board, found: _Range) -> Iterator[str]:
+    """The names of the lines that leave the axis, in lines that fit above a panel."""
+    gone = [board.looks.label(row) for row in panel.rows if row.key in found.leaving]
+    if gone:
+        yield from textwrap.wrap(f"beyond the axis: {', '.join(gone)}", _LETTERS)
+
+
+def off_the_axis(board: Board, what: AgainstK) -> dict[TrainingKey, tuple[float, float]]:
+    """The rows that leave the axis of their panel, from where to where."""
+    kept = board.of([row for row in board.rows if what.curve(row)])
+    if kept is None:
+        return {}
+    groups = [kept.rows] if kept.where else [panel.rows for panel in kept.panels]
+    return {key: ends for rows in groups for key, ends in _range(rows, what).leaving.items()}
+
+
+def _range(rows: Sequence[TrainingRow], what: AgainstK) -> _Range:
+    """The range of the bulk of the rows where others would flatten it."""
+    curves = [what.curve(row) for row in rows]
     ks = sorted({k for curve in curves for k in curve})
     lines = [[curve[k].value if k in curve else float("nan") for k in ks] for curve in curves]
-    bands = [
-        [end for value in curve.values() for end in (value.low, value.high)] for curve in curves
-    ]
-    out = [False] * len(lines) if not all(curves) else outside(lines)
+    out = leaving(lines)
     if not any(out):
-        return None, [""] * len(lines)
-    kept = [i for i, is_out in enumerate(out) if not is_out]
+        return _Range(None, {})
+    kept = [i for i, gone in enumerate(out) if not gone]
     inside = [lines[i] for i in kept]
+    bands = [[end for value in curves[i].values() for end in (value.low, value.high)] for i in kept]
+    gone = {
+        row.key: (float(np.nanmin(line)), float(np.nanmax(line)))
+        for row, line, is_out in zip(rows, lines, out, strict=True)
+        if is_out
+    }
     # A value may have no band.
-    ends = limits(inside, [*inside, *(bands[i] for i in kept)])
-    return ends, [
-        where(line, ends) if is_out else "" for line, is_out in zip(lines, out, strict=True)
-    ]
+    return _Range(limits(inside, [*inside, *bands]), gone)
 
 
-def _k_axis(axes: Axes, most: int) -> None:
-    ticks = [2**power for power in range(most.bit_length()) if 2**power <= most]
-    logarithmic(axes, "x", 2)
-    axes.set_xticks(ticks, [str(k) for k in ticks])
+def _known(curve: Curve) -> Curve:
+    return {k: value for k, value in curve.items() if has_value(value)}

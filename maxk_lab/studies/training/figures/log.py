@@ -1,96 +1,111 @@
-"""The figure of the training log: a small panel for each measure of the training steps."""
+"""The figure of the training log: a line of panels for each measure of the training steps."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from maxk_lab.report.drawing.axes import logarithmic
-from maxk_lab.report.drawing.style import finish, legend_width, panels
-from maxk_lab.studies.training.figures.curves import MANY, rollout_ticks, row_looks
+from maxk_lab.report.drawing.style import finish, panels
+from maxk_lab.studies.training.figures.board import Board, Panel
+from maxk_lab.studies.training.figures.layout import WIDTH, rollout_ticks
+from maxk_lab.studies.training.figures.lines import dashes, draw_behind
 from maxk_lab.studies.training.row.model import Logged, TrainingRow
-from maxk_lab.studies.training.row.names import UNBIASED, derived, labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ALWAYS = ("reward/mean", "entropy", "grad_norm")
-# These have a panel only where they tell something: where they are not one number all the time.
-_VARYING = (
-    "kl/token",
-    "clip_ratio/high",
-    "frac_truncated",
-    "frac_reward_zero_std",
-    "length/mean",
-    "k",
-)
-_COLUMNS = 3
-_LEGEND_LINES = 9
+# The measures that have panels, with their short words; `training.step.metrics` has their meaning.
+ALWAYS = {
+    "reward/mean": "mean reward\nof a batch",
+    "entropy": "entropy of\nthe policy",
+    "grad_norm": "norm of\nthe gradient",
+}
+# These have panels only where they tell something: where they change during a training.
+_VARYING = {
+    "kl/token": "KL to the\nanchor policy",
+    "clip_ratio/high": "share of ratios\nclipped above",
+    "frac_truncated": "share of\ncut samples",
+    "frac_reward_zero_std": "share of groups\nof equal rewards",
+    "length/mean": "mean length\nof a sample",
+    "k": "K that a step\ntrains for",
+}
+_HEIGHT = 1.35
+_WIDEST_COLUMN = 2.2
+# Letters that fit above all columns.
+_LETTERS = 84
 # Markers on a line of many steps, which tell it from others of its colour.
-_MARKERS = 5
+_MARKERS = 4
 
 
 def shown_measures(rows: Sequence[TrainingRow]) -> list[str]:
-    """The measures that have a panel, if any of the rows has a value of them."""
+    """The measures that have panels: those that always have, and others that change in some row."""
     shown = []
     for name in (*ALWAYS, *_VARYING):
-        values = {value for row in rows if name in row.log for value in row.log[name].values}
-        values = {value for value in values if not np.isnan(value)}
-        if len(values) > (0 if name in ALWAYS else 1):
+        lines = [row.log[name].values for row in rows if name in row.log]
+        known = [{value for value in line if not np.isnan(value)} for line in lines]
+        if any(len(values) > (0 if name in ALWAYS else 1) for values in known):
             shown.append(name)
     return shown
 
 
-def log_figure(rows: Sequence[TrainingRow], title: str, level: float) -> Figure:
-    """Measures of the training steps against the rollouts before them, a thin line per row."""
-    shown, names, styles = shown_measures(rows), labels(rows), row_looks(rows)
-    lines = -(-len(shown) // _COLUMNS)
-    columns = -(-len(shown) // lines)
-    wide = legend_width(names, _LEGEND_LINES) if len(rows) > MANY else 0.0
-    size = (max(4.8, 1.0 + 2.2 * columns, wide), 1.0 + 1.75 * lines)
-    figure, axes = panels(lines, columns, size, sharey=False)
-    for panel, measure in zip(axes.flat, shown, strict=False):
-        for index, row in enumerate(rows):
-            if measure in row.log:
-                _line(panel, row.log[measure], row, index, styles, names[index])
-        logged = [row.log[measure] for row in rows if measure in row.log]
-        if measure == "grad_norm" and _far_apart(logged):
-            panel.set_title(f"{measure} (log scale)")
-            logarithmic(panel, "y")
-        else:
-            panel.set(title=measure, ylim=_limits(logged, banded=len(rows) <= MANY))
-    for panel in axes.flat[len(shown) :]:
-        panel.set_axis_off()
-    for panel in axes.flat[max(0, len(shown) - columns) : len(shown)]:
-        # The lowest of its column, even where the last line of panels is not full.
-        panel.tick_params(labelbottom=True)
-        rollout_ticks(panel)
-    for panel in axes[-1]:
-        panel.set_xlabel("rollouts")
-    said = f"values of the training batches, {_seeds_in_words(rows, level)}"
-    finish(figure, axes, f"{title}\n{said}")
+def log_figure(board: Board, title: str) -> Figure | None:
+    """Measures of the training steps against the rollouts before them; None without a log."""
+    shown = shown_measures(board.rows)
+    if not shown:
+        return None
+    columns = len(board.panels)
+    width = min(WIDTH, 1.4 + _WIDEST_COLUMN * columns)
+    shared = bool(board.where)
+    figure, axes = panels(
+        len(shown),
+        columns,
+        (width, 0.9 + _HEIGHT * len(shown)),
+        sharey="row" if shared else False,
+    )
+    for line, measure in zip(axes, shown, strict=True):
+        for at, panel in zip(line, board.panels, strict=True):
+            among = board.rows if shared else (*panel.rows, *panel.behind)
+            _draw(
+                at, panel, board, measure, [row.log[measure] for row in among if measure in row.log]
+            )
+        scale = "\n(log scale)" if any(at.get_yscale() == "log" for at in line) else ""
+        line[0].set_ylabel({**ALWAYS, **_VARYING}[measure] + scale)
+    for at, panel in zip(axes[0], board.panels, strict=True):
+        at.set_title(textwrap.fill(panel.title, int(_LETTERS / columns)))
+    for at in axes[-1]:
+        at.set_xlabel("rollouts")
+        rollout_ticks(at)
+    finish(figure, axes, title)
     return figure
 
 
-def _seeds_in_words(rows: Sequence[TrainingRow], level: float) -> str:
-    seeds = max(len(row.cells) for row in rows)
-    if seeds == 1:
-        return "one seed: no bands"
-    if len(rows) > MANY:
-        return f"mean over {seeds} seeds (too many lines for bands)"
-    return f"bands: {level:.0%} intervals over {seeds} seeds"
+def _draw(axes: Axes, panel: Panel, board: Board, measure: str, among: Sequence[Logged]) -> None:
+    for row in panel.behind:
+        if measure in row.log:
+            draw_behind(axes, row.log[measure].rollouts, row.log[measure].values)
+    for index, row in enumerate(panel.rows):
+        if measure in row.log:
+            _line(axes, row.log[measure], row, board, index / len(panel.rows))
+    if measure == "grad_norm" and _far_apart(among):
+        logarithmic(axes, "y")
+    elif among:
+        axes.set_ylim(*_limits(among))
 
 
-def _limits(logged: Sequence[Logged], *, banded: bool) -> tuple[float, float]:
+def _limits(logged: Sequence[Logged]) -> tuple[float, float]:
     """The ends of an axis with all values; bands of two seeds alone would squeeze every line."""
     values = [value for each in logged for value in each.values]
     ends = [end for each in logged for end in (*each.low, *each.high)]
+    if np.isnan(values).all():
+        return 0.0, 1.0
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     span = high - low or 1.0
-    if banded and not np.isnan(ends).all():
+    if not np.isnan(ends).all():
         low = min(low, max(float(np.nanmin(ends)), low - 0.5 * span))
         high = max(high, min(float(np.nanmax(ends)), high + 0.5 * span))
     return low - 0.05 * span, high + 0.05 * span
@@ -102,33 +117,22 @@ def _far_apart(logged: Sequence[Logged]) -> bool:
     return bool(values) and 0 < 100 * min(values) < max(values)
 
 
-def _line(
-    axes: Axes,
-    logged: Logged,
-    row: TrainingRow,
-    index: int,
-    styles: Sequence[dict[str, Any]],
-    label: str,
-) -> None:
-    of = len(styles)
+def _line(axes: Axes, logged: Logged, row: TrainingRow, board: Board, share: float) -> None:
+    """Draw a line with its band; its markers begin at its `share` of the distance between two."""
+    style = board.looks.of(row)
     every = max(1, len(logged.values) // _MARKERS)
     axes.plot(
         logged.rollouts,
         logged.values,
-        **styles[index],
-        linestyle="-" if derived(row) == UNBIASED else "--",
+        **style,
+        linestyle=dashes(row),
         markersize=3,
-        linewidth=0.8,
+        linewidth=0.9,
         # Each line begins elsewhere, so that markers do not hide each other.
-        markevery=(index * every // of, every),
-        label=label,
+        markevery=(int(share * every), every),
+        label=board.looks.label(row),
     )
-    if of <= MANY:
+    if not np.isnan(logged.low).all():
         axes.fill_between(
-            logged.rollouts,
-            logged.low,
-            logged.high,
-            color=styles[index]["color"],
-            alpha=0.15,
-            linewidth=0,
+            logged.rollouts, logged.low, logged.high, color=style["color"], alpha=0.15, linewidth=0
         )

@@ -164,9 +164,11 @@ class TrainingRow(PooledRow):
     best temperature for each K, `own_way` in its own best way, each compared among its like, and
     `by_way` the differences of both rows in one way of decoding.
 
-    Rewards, and so all but the gaps and the log, lie `within` a range. `p_values` are those of the
+    Rewards, and so all but the gaps and the log, lie `within` a range; where all are 0 or 1, Max@K
+    is the share of instances of which one of K samples `passes`. `p_values` are those of the
     differences, and `won` has the seeds (won, lost) there; `apart` are the seeds that no mean
-    speaks for, and `compared_apart` says whether the other row has any.
+    speaks for, and `compared_apart` says whether the other row has any. `environment_words` are its
+    environment in plain words.
     """
 
     key: TrainingKey
@@ -185,6 +187,8 @@ class TrainingRow(PooledRow):
     apart: tuple[Apart, ...] = ()
     compared_apart: bool = False
     within: Range = ANYWHERE
+    passes: bool = False
+    environment_words: str = ""
     measures: Measures | None = None
     robust: Robust | None = None
     by_seed: Mapping[int, Trained] = field(default_factory=dict, repr=False)

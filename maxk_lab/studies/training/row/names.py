@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.row.model import TrainingKey, TrainingRow
 from maxk_lab.studies.training.row.settings import training_words
 from maxk_lab.training.settings import StepSettings
 
@@ -48,6 +48,40 @@ def labels(rows: Sequence[TrainingRow]) -> list[str]:
 def by_path(rows: Sequence[TrainingRow]) -> dict[str, str]:
     """The `methods` of these rows by their paths."""
     return dict(zip((row.key.path for row in rows), methods(rows), strict=True))
+
+
+def spoken(rows: Sequence[TrainingRow]) -> dict[TrainingKey, str]:
+    """Names for sentences, where those of tables would need a legend: `POMO's loss`.
+
+    Any other is its estimator and baseline as a sweep file writes them, the K that it is trained
+    for, and its settings: `maxk subloo for K = 8`.
+    """
+    several_k = len({row.key.k for row in rows}) > 1
+    found = {row.key: _spoken(row, several_k=several_k) for row in rows}
+    return found if len(set(found.values())) == len(found) else _written(rows)
+
+
+def _spoken(row: TrainingRow, *, several_k: bool) -> str:
+    return spoken_method(row) + (trained_for(row) if several_k else "")
+
+
+def spoken_method(row: TrainingRow) -> str:
+    """The name of a row in sentences, whatever the K that it is trained for."""
+    setting = row.key.setting
+    if is_pomo(row) and row.settings.start == "multistart":
+        rest = training_words(tuple(each for each in setting if each[0] != "start"))
+        return ", ".join(filter(None, ["POMO as shipped (start=multistart)", rest]))
+    name = "POMO's loss" if is_pomo(row) else pair(row)
+    return ", ".join(filter(None, [name, training_words(setting)]))
+
+
+def trained_for(row: TrainingRow) -> str:
+    """` for K = 8`, and nothing for POMO's loss, which is for the mean."""
+    return "" if is_pomo(row) else f" for K = {row.key.k}"
+
+
+def _written(rows: Sequence[TrainingRow]) -> dict[TrainingKey, str]:
+    return dict(zip((row.key for row in rows), methods(rows), strict=True))
 
 
 def pair(row: TrainingRow) -> str:

@@ -30,6 +30,12 @@ def place_words(environment: str, setting: Setting) -> str:
     return ", ".join([environment, *(f"{short[key]}={spelled(value)}" for key, value in varied)])
 
 
+def plain_place(words: str, setting: Setting) -> str:
+    """`TSP with 20 cities, embed_dim=64`: an environment in words, and what varies of policies."""
+    varied = tuple((key, value) for key, value in setting if key.startswith("policy."))
+    return ", ".join(filter(None, (words, setting_words(varied))))
+
+
 def training_words(setting: Setting) -> str:
     """`start=multistart, k_schedule(kind=linear, first=2)`: all that is not as it is by default."""
     blocks: dict[str, list[str]] = {}

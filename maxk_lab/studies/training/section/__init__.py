@@ -1,14 +1,24 @@
-"""The training study in a report: the final Max@K of every row, its differences, and the rest."""
+"""The training study in a report: its answer and short table, and all of its numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from maxk_lab.report.document import UNDEFINED, Block, Bullets, Chapter, Column, Section, Sheet
+from maxk_lab.report.document import (
+    UNDEFINED,
+    Block,
+    Bullets,
+    Chapter,
+    Column,
+    Paragraph,
+    Section,
+    Sheet,
+)
 from maxk_lab.report.model import Summary
 from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.studies.training.columns import (
     BESIDE_METHODS,
+    at,
     difference_column,
     final_column,
     heading,
@@ -22,17 +32,20 @@ from maxk_lab.studies.training.ending.sheets import breaks, measure_sheets
 from maxk_lab.studies.training.row.comparison import are_compared
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import by_path
-from maxk_lab.studies.training.row.settings import place_setting, place_words
-from maxk_lab.studies.training.section.answer import answers, difference_title
+from maxk_lab.studies.training.row.settings import place_words
+from maxk_lab.studies.training.section.answer import answer
+from maxk_lab.studies.training.section.answer.place import Place, environment_of, places_of
+from maxk_lab.studies.training.section.best import against, best_lists, difference_title
 from maxk_lab.studies.training.section.decoding import own_best_sheets
 from maxk_lab.studies.training.section.notes import basis, undefined_lines
+from maxk_lab.studies.training.section.short import short_table
 
 
 def chapter(found: Rows[TrainingRow], summary: Summary) -> Chapter:
-    """The best rows, final curves, differences and the rest of each environment; then notes."""
+    """The answer and its table; then final curves, differences and the rest of each environment."""
     rows = found.rows
-    places = grouped(rows, lambda row: (row.key.environment, place_setting(row.key.setting)))
-    blocks = [block for members in places.values() for block in _sheets(tuple(members), summary)]
+    places = places_of(rows, summary.level)
+    blocks = list(_sheets(rows, places, summary))
     apart = apart_lines(rows)
     if apart:
         blocks.append(Bullets(f"Seeds that ended apart ({MARK})", tuple(apart)))
@@ -42,49 +55,53 @@ def chapter(found: Rows[TrainingRow], summary: Summary) -> Chapter:
         blocks.append(Bullets(title, tuple(undefined)))
     return Chapter(
         (Section("training", tuple(blocks), tuple(map(record, rows))),),
-        {"training_basis": basis(rows, summary.level) if rows else ()},
-        undefined,
+        answer=answer(places, summary.level),
+        short=tuple(short_table(places, summary)),
+        basis={"training_basis": basis(rows, summary.level) if rows else ()},
+        undefined=undefined,
     )
 
 
-def _sheets(rows: tuple[TrainingRow, ...], summary: Summary) -> Iterator[Block]:
-    """All sheets of the rows of one environment."""
-    where = place_words(rows[0].key.environment, rows[0].key.setting)
-    caption = basis(rows, summary.level)
-    compared = are_compared(rows)
-    said = (*caption, *_of_differences(rows)) if compared else caption
-    yield from answers(rows, where, said, summary.level)
-    yield from _curves(rows, where, caption)
-    if compared:
-        yield from _differences(rows, where, said)
-    yield from own_best_sheets(rows, where, said)
-    yield from measure_sheets(rows, where, caption, summary.level)
+def _sheets(
+    rows: tuple[TrainingRow, ...], places: Sequence[Place], summary: Summary
+) -> Iterator[Block]:
+    """The words that all tables share, once, and the tables of every environment."""
+    # Lists and tables are of all n of an environment.
+    found = grouped(rows, environment_of)
+    shared = {key: basis(tuple(members), summary.level) for key, members in found.items()}
+    one = len(set(shared.values())) == 1
+    for number, (key, listed) in enumerate(found.items()):
+        members = tuple(listed)
+        where = place_words(members[0].key.environment, members[0].key.setting)
+        if not (one and number):
+            title = "Of all tables below" + ("" if one else f": {where}")
+            yield Paragraph(shared[key], title)
+        yield from best_lists(members, where, summary.level, len(places))
+        yield from _curves(members, where)
+        if are_compared(members):
+            yield against(members, where, places[0].told, summary.level)
+            yield from _differences(members, where)
+        yield from own_best_sheets(members, where)
+        yield from measure_sheets(members, where, summary.level)
 
 
-def _curves(rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...]) -> Iterator[Sheet]:
+def _curves(rows: tuple[TrainingRow, ...], where: str) -> Iterator[Sheet]:
     """The final value at every K that is kept."""
     keys, chunks = _layout(rows)
     for chunk in chunks or [[]]:
-        columns = (
-            *keys,
-            *map(final_column, chunk),
-        )
-        title = f"Max@K after training, {_span(chunk)}: {where}"
-        yield Sheet(title, columns, rows, caption, breaks(rows))
+        columns = (*keys, *(final_column(k, rows) for k in chunk))
+        title = f"{at('K', rows)} after training, {_span(chunk)}: {where}"
+        yield Sheet(title, columns, rows, (), breaks(rows))
 
 
-def _differences(
-    rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...]
-) -> Iterator[Sheet]:
+def _differences(rows: tuple[TrainingRow, ...], where: str) -> Iterator[Sheet]:
     """The differences at the same K, of the rows that are compared with another."""
     compared = tuple(row for row in rows if row.compared_with)
     keys, chunks = _layout(rows)
-    for chunk in chunks:
-        columns = (
-            *keys,
-            *(difference_column(k, heading(k)) for k in chunk),
-        )
+    for number, chunk in enumerate(chunks):
+        columns = (*keys, *(difference_column(k, heading(k, rows)) for k in chunk))
         title = f"{difference_title(rows)}, {_span(chunk)}: {where}"
+        caption = () if number else tuple(_of_differences(rows))
         yield Sheet(title, columns, compared, caption, breaks(compared))
 
 

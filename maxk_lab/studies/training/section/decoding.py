@@ -26,10 +26,11 @@ from maxk_lab.studies.training.section.corrected import as_good, corrected_words
 from maxk_lab.studies.training.told import has_value, text
 
 
-def own_best_items(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
+def own_best_items(rows: Sequence[TrainingRow], level: float, lists: int = 1) -> Iterator[str]:
     """The best row at each K of interest where every policy is decoded in its own best way.
 
-    Beside it the row that is best at temperature 1, where that is another one.
+    Beside it the row that is best at temperature 1, where that is another one. A study has so many
+    `lists` of them.
     """
     if len([row for row in rows if row.curve]) < 2:
         return
@@ -38,6 +39,7 @@ def own_best_items(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
     ks, family = shown_ks(list(tempered.values())), 0
     own_ways = [row.own_way for row in rows if row.own_way is not None]
     lines = len(ks) + bool(own_ways)
+    shared = lines * lists
     for k in ks:
         best = _best(list(tempered.values()), k)
         plain = _best([row for row in rows if row.key in tempered], k)
@@ -45,10 +47,10 @@ def own_best_items(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
             continue
         family = max(family, len(tempered))
         words = [
-            f"{heading(k)}, each at its own best temperature: {named[best.key.path]} "
+            f"{heading(k, rows)}, each at its own best temperature: {named[best.key.path]} "
             f"({_chosen(best, k)}), {text(best.curve[k - 1])}",
             *_gain(best, k, named),
-            as_good(best, list(tempered.values()), k, 1 - level, lines),
+            as_good(best, list(tempered.values()), k, 1 - level, shared),
         ]
         if plain.key == best.key:
             words.append("At temperature 1 it is the best, too")
@@ -64,9 +66,9 @@ def own_best_items(rows: Sequence[TrainingRow], level: float) -> Iterator[str]:
         family = max(family, len(own_ways))
         found = f"{named[own.key.path]} ({_chosen(own, 1, costs=True)}), {text(own.curve[0])}"
         words = [f"Each in its own best way, whatever it costs: {found}", *_gain(own, 1, named)]
-        yield ". ".join([*words, as_good(own, own_ways, 1, 1 - level, lines)])
+        yield ". ".join([*words, as_good(own, own_ways, 1, 1 - level, shared)])
     if family:
-        yield corrected_words(family, lines, level)
+        yield corrected_words(family, lines, level, lists)
 
 
 def _best(rows: Sequence[TrainingRow], k: int) -> TrainingRow | None:
@@ -81,17 +83,16 @@ def _gain(row: TrainingRow, k: int, named: dict[str, str]) -> Iterator[str]:
         yield f"Minus {named[row.compared_with]}: {text(found)}"
 
 
-def own_best_sheets(
-    rows: tuple[TrainingRow, ...], where: str, caption: tuple[str, ...]
-) -> Iterator[Sheet]:
+def own_best_sheets(rows: tuple[TrainingRow, ...], where: str) -> Iterator[Sheet]:
     """A table for each K of interest, and one of the best ways whatever they cost."""
     tempered = tuple(row.tempered for row in rows if row.tempered is not None)
-    for k in shown_ks(tempered):
+    for number, k in enumerate(shown_ks(tempered)):
+        words = () if number else (_TEMPERATURE_WORDS, _RULE)
         yield Sheet(
-            f"Each at its own best temperature, {heading(k)}: {where}",
+            f"Each at its own best temperature, {heading(k, rows)}: {where}",
             (*method_columns(rows), *_of_temperatures(rows, k)),
             tempered,
-            (*caption, _TEMPERATURE_WORDS, _RULE, *_at_an_end(tempered, k, by_path(rows))),
+            (*words, *_at_an_end(tempered, k, by_path(rows))),
             breaks(tempered),
         )
     decoded = tuple(row.own_way for row in rows if row.own_way is not None)
@@ -107,7 +108,7 @@ def own_best_sheets(
             f"Each in its own best way, whatever it costs: {where}",
             (*method_columns(rows), *columns),
             decoded,
-            (*caption, _WAY_WORDS, _RULE),
+            (_WAY_WORDS, *(() if tempered else (_RULE,))),
             breaks(decoded),
         )
 
@@ -117,7 +118,7 @@ def _of_temperatures(rows: Sequence[TrainingRow], k: int) -> tuple[Column, ...]:
     plain = {row.key: row for row in rows}
     return (
         Column("chosen", lambda row: _chosen(row, k), lambda row: {}),
-        final_column(k),
+        final_column(k, rows),
         difference_column(k, "difference"),
         interval_column(
             "at temperature 1",

@@ -1,0 +1,81 @@
+"""The ground of an answer: optima, seeds that ended apart or not at all, and corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from maxk_lab.report.rows import grouped
+from maxk_lab.studies.training.ending.apart import MARK
+from maxk_lab.studies.training.ending.measures import gap_difference
+from maxk_lab.studies.training.ending.sheets import optimum_words
+from maxk_lab.studies.training.section.answer.headline import focus
+from maxk_lab.studies.training.section.answer.place import Place
+from maxk_lab.studies.training.section.answer.wording import joined, names
+from maxk_lab.studies.training.told import has_value, text
+
+
+def of_the_optimum(place: Place, level: float) -> Iterator[str]:
+    """How far from the optimum the row of the headline is, and the one it is compared with."""
+    row = focus(place) or (place.best(place.top)[0] if place.known else None)
+    reference = place.reference
+    if row is None or row.measures is None:
+        return
+    gap = row.measures.gaps.get(place.top)
+    if gap is None or not has_value(gap):
+        return
+    said = (
+        f"The gap to the optimum at {place.at(place.top)} is {text(gap)} % of it after "
+        f"{place.names[row.key]}"
+    )
+    if reference is not None and reference is not row and reference.measures is not None:
+        other = reference.measures.gaps.get(place.top)
+        if other is not None and has_value(other):
+            apart = gap_difference(row, reference, place.top, level)
+            paired = f" (paired difference {text(apart)})" if has_value(apart) else ""
+            said += f" and {text(other)} % after {place.names[reference.key]}{paired}"
+    yield f"{said}; {optimum_words(place.known)}."
+
+
+def of_seeds(places: Sequence[Place]) -> Iterator[str]:
+    """The seeds that ended apart, and the rows that have no value, with their place of several."""
+    for place in places:
+        where = f" ({place.where})" if len(places) > 1 else ""
+        apart = [row for row in place.known if row.apart]
+        if apart:
+            also = "every difference here" if place.reference in apart else "its differences"
+            yield (
+                f"One seed each of {names(place, apart)}{where} ended far from the others: its "
+                f"mean, and {also}, marked {MARK}, rest on that seed as much as on the method."
+            )
+        for reason, rows in grouped(
+            [row for row in place.rows if row not in place.known], lambda row: row.reason
+        ).items():
+            if place.known:
+                yield f"Without a value{where}: {names(place, rows)} ({reason or 'no value'})."
+
+
+def of_corrections(places: Sequence[Place], level: float) -> Iterator[str]:
+    """The meaning of `told` here, and what the intervals are about."""
+    compared = [row for place in places for row in place.compared]
+    if not compared:
+        return
+    seeds = max(len(row.cells) for row in compared)
+    told = places[0].told
+    rest = "each of one difference alone"
+    if all(row.one_seed for row in compared):
+        over = (
+            "over the held-out instances of the one seed: another training may end differently, "
+            "and nothing is told of that"
+        )
+    else:
+        over = f"over {seeds} seeds"
+    yield (
+        f"Told: at a level of {told.alpha:.0%} for the whole study, corrected for its "
+        f"{told.comparisons} differences at {_ks(places)} (Holm), {over}. Intervals: {level:.0%}, "
+        f"{rest}."
+    )
+
+
+def _ks(places: Sequence[Place]) -> str:
+    ks = sorted({k for place in places if place.known for k in place.ks})
+    return f"K = {joined(list(map(str, ks)))}"
