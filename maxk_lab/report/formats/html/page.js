@@ -192,6 +192,9 @@
     });
   }
 
+  // Made once: a thousand times faster than a comparison that makes its own.
+  const { compare } = new Intl.Collator("en", { numeric: true });
+
   /** Undefined values last, whichever way the others go. */
   function ordered(a, b, rowA, rowB, column, direction) {
     const lost = (value) => value == null || value === "";
@@ -199,7 +202,7 @@
       if (lost(a) && lost(b)) return 0;
       return (lost(a) ? 1 : -1) * (direction === "asc" ? 1 : -1);
     }
-    if (typeof a === "string" || typeof b === "string") return String(a).localeCompare(String(b), "en", { numeric: true });
+    if (typeof a === "string" || typeof b === "string") return compare(String(a), String(b));
     return a - b;
   }
 
