@@ -8,6 +8,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.report.drawing.style import own_style
+from maxk_lab.report.formats.html.plotly import UnconvertibleError, plotly_spec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,8 +29,16 @@ def drawn(found: Iterable[tuple[str, Sequence[Picture]]]) -> Iterator[dict[str, 
             "name": picture.name,
             "title": picture.title,
             "caption": picture.caption,
-            "image": _image(picture.figure),
+            **_drawn(picture.figure),
         }
+
+
+def _drawn(figure: Figure) -> dict[str, Any]:
+    try:
+        # The page has the title above it.
+        return {"spec": plotly_spec(figure, titled=False)}
+    except UnconvertibleError:
+        return {"image": _image(figure)}
 
 
 def _image(figure: Figure) -> str:

@@ -512,31 +512,39 @@
 
   // ---- figures --------------------------------------------------------------------------------
 
-  const BLACK = /^(#000000|#000|black|k|rgba?\(0, ?0, ?0(, ?1(\.0)?)?\))$/i;
+  const narrow = matchMedia("(max-width: 600px)");
+  narrow.addEventListener("change", () => all(".plot[data-drawn]").forEach(draw));
 
-  /** The same with its black in the colour of the page's text, and its paper left out. */
-  function themed(value, text, line, key = "") {
-    if (Array.isArray(value)) return value.map((inner) => themed(inner, text, line, key));
-    if (value && typeof value === "object" && !ArrayBuffer.isView(value)) {
-      return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, themed(inner, text, line, name)]));
+  /** The same with other colours, those of a dark page. */
+  function recoloured(value, colours) {
+    if (Array.isArray(value)) return value.map((inner) => recoloured(inner, colours));
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, recoloured(inner, colours)]));
     }
-    if (key === "gridcolor" || key === "zerolinecolor") return line;
-    return typeof value === "string" && BLACK.test(value) ? text : value;
+    return typeof value === "string" && Object.hasOwn(colours, value) ? colours[value] : value;
   }
 
+  /** A layout with what is other in it, whose axes are told in part. */
+  function changed(layout, other) {
+    const whole = (value) => !value || typeof value !== "object" || Array.isArray(value);
+    return { ...layout, ...Object.fromEntries(Object.entries(other).map(([key, value]) =>
+      [key, whole(value) ? value : { ...layout[key], ...value }])) };
+  }
+
+  /** Draw a figure in the colours and the width of the page, again where it was drawn before. */
   function draw(plot) {
     const figure = data.figures[plot.dataset.figure];
-    if (!figure) return;
     plot.dataset.drawn = "true";
     if (!figure.spec) {
       if (!plot.firstChild) plot.append(element("img", { src: figure.image, alt: $("h3", plot.parentElement).textContent }));
       return;
     }
-    const style = getComputedStyle(root);
-    const text = style.getPropertyValue("--text").trim(), line = style.getPropertyValue("--line").trim();
-    const spec = themed(figure.spec, text, line);
-    const layout = { ...spec.layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { ...spec.layout.font, color: text } };
-    Plotly.react(plot, spec.data, layout, { responsive: true, displaylogo: false });
+    const { data: traces, layout: wide, dark: colours, narrow: other } = figure.spec;
+    const color = getComputedStyle(root).getPropertyValue("--text").trim();
+    const layout = narrow.matches ? changed(wide, other) : wide;
+    const spec = root.dataset.theme === "dark" ? recoloured({ traces, layout }, colours) : structuredClone({ traces, layout });
+    const clear = { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { ...spec.layout.font, color } };
+    Plotly.react(plot, spec.traces, { ...spec.layout, ...clear }, { responsive: true, displaylogo: false });
   }
 
   const seen = new IntersectionObserver((entries) => {
