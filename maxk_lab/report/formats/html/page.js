@@ -540,11 +540,20 @@
       return;
     }
     const { data: traces, layout: wide, dark: colours, narrow: other } = figure.spec;
-    const color = getComputedStyle(root).getPropertyValue("--text").trim();
+    const [color, quiet] = ["--text", "--quiet"].map((name) => getComputedStyle(root).getPropertyValue(name).trim());
     const layout = narrow.matches ? changed(wide, other) : wide;
     const spec = root.dataset.theme === "dark" ? recoloured({ traces, layout }, colours) : structuredClone({ traces, layout });
-    const clear = { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { ...spec.layout.font, color } };
-    Plotly.react(plot, spec.traces, { ...spec.layout, ...clear }, { responsive: true, displaylogo: false });
+    const nothing = "rgba(0,0,0,0)";
+    const clear = {
+      paper_bgcolor: nothing, plot_bgcolor: nothing, font: { ...spec.layout.font, color },
+      modebar: { bgcolor: nothing, color: quiet, activecolor: color },
+    };
+    // Plotly takes the height of the element when the window changes.
+    plot.style.height = spec.layout.height ? `${spec.layout.height}px` : "";
+    Plotly.react(plot, spec.traces, { ...spec.layout, ...clear }, {
+      responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "",
+      displayModeBar: narrow.matches ? false : "hover", modeBarButtonsToRemove: ["select2d", "lasso2d"],
+    });
   }
 
   const seen = new IntersectionObserver((entries) => {
