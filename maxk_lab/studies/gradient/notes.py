@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import listed, seed_words
+from maxk_lab.statistics.bias import POWER
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.columns import ALWAYS
 from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.row.order import is_oracle
 
 _LISTED = 4
 _TESTED = ("no bias seen", "scale bias", "biased")
@@ -54,6 +56,41 @@ def basis(
             f"Holm-corrected over {tested} rows at {summary.alpha:g}."
         )
     return tuple(lines)
+
+
+def reading(rows: Sequence[GradientRow], summary: Summary) -> tuple[str, ...]:
+    """The lines that hold for all tables of these rows: what they rest on, and what words mean."""
+    lines = [
+        *basis(rows, rows, summary),
+        "★: least variance of the baselines derived unbiased and not found biased, by paired "
+        "comparison with each, of the means and of the typical instance (Bonferroni over the sweep "
+        f"at {summary.alpha:g}).",
+        "typical relative variance: the median over instances; carried by: the effective number "
+        "of instances behind the mean of the variance or of ‖∇J‖², the smaller one.",
+        "derived: by the catalogue; bias at most: the upper end of ‖E ĝ − ∇J‖/‖∇J‖ over these "
+        "instances, of one row alone; could see: the smallest bias along ∇J, relative to ‖∇J‖, "
+        f"that the test finds with probability {POWER:g}.",
+    ]
+    said: dict[str, Callable[[GradientRow], object]] = {
+        "Oracles, which no training can have, are no candidates for the star.": is_oracle,
+        "bias: √(mean ‖E ĝ − ∇J‖² / mean ‖∇J‖²) over these instances where it is enumerated; "
+        "could see is its tolerance there, and at most the larger of the two.": _is_enumerated,
+        "over the least: the mean variance over that of the unbiased baseline of least variance "
+        "in the same group; typical instance: the median over instances of that ratio; less on: "
+        "the instances where the row has less. Each interval alone, not corrected for the choice "
+        "of the least.": lambda row: row.over_least,
+        "over best possible: the variance over that of joint_optimum, the best of all symmetric "
+        "leave-one-out baselines, at the same n and K; a paired ratio, of rows derived "
+        "unbiased.": lambda row: row.over_best,
+        "Variance anatomy: shares of the variance in percent; they sum to 100, and the interaction "
+        "may be below 0. Exact for these instances, by complete enumeration: no "
+        "interval.": lambda row: row.anatomy,
+    }
+    return (*lines, *(line for line, holds in said.items() if any(map(holds, rows))))
+
+
+def _is_enumerated(row: GradientRow) -> bool:
+    return row.enumerated
 
 
 def _against(name: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,11 @@ from maxk_lab.report.key_columns import ESTIMATOR, SEEDS, K
 from maxk_lab.report.model import Summary
 from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.studies.objective.answer import answer
 from maxk_lab.studies.objective.rows import Curve, ObjectiveRow
+
+# The most lines of the short table.
+_LINES = 12
 
 
 def chapter(found: Rows[ObjectiveRow], summary: Summary) -> Chapter:
@@ -32,7 +37,24 @@ def chapter(found: Rows[ObjectiveRow], summary: Summary) -> Chapter:
     if undefined:
         blocks.append(Bullets(f"Objectives without an optimum ({UNDEFINED})", tuple(undefined)))
     section = Section("objective", tuple(blocks), tuple(map(record, found.rows)))
-    return Chapter((section,), undefined=undefined)
+    return Chapter(
+        (section,),
+        undefined=undefined,
+        answer=answer(found.rows),
+        short=tuple(_short(places.values())),
+    )
+
+
+def _short(places: Iterable[Sequence[ObjectiveRow]]) -> Iterator[Sheet]:
+    """The sheet of each place; of a long one the first, the middle and the last K of each."""
+    for rows in places:
+        shown = list(rows)
+        if len(shown) > _LINES:
+            families = grouped(rows, lambda row: row.key.estimator).values()
+            ends = [row for one in families for row in (one[0], one[len(one) // 2], one[-1])]
+            shown = list({row.key: row for row in ends}.values())
+        sheet = _sheet(tuple(shown[:_LINES]))
+        yield replace(sheet, title=f"In short: {sheet.title}")
 
 
 def _undefined(rows: Sequence[ObjectiveRow]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from maxk_lab.report.document import (
@@ -20,7 +21,11 @@ from maxk_lab.report.key_columns import POINT, SEEDS, setting_columns
 from maxk_lab.report.model import Summary
 from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.statistics.measures import MeasureRow, measures_of
+from maxk_lab.studies.weights.answer import answer, focus
 from maxk_lab.studies.weights.rows import WeightsRow
+
+# The most lines of the short table.
+_LINES = 12
 
 
 def chapter(found: Rows[WeightsRow], summary: Summary) -> Chapter:
@@ -31,7 +36,19 @@ def chapter(found: Rows[WeightsRow], summary: Summary) -> Chapter:
     if undefined:
         blocks.append(Bullets(f"Weights without a value ({UNDEFINED})", tuple(undefined)))
     section = Section("weights", tuple(blocks), tuple(map(record, found.rows)))
-    return Chapter((section,), undefined=undefined)
+    return Chapter(
+        (section,),
+        undefined=undefined,
+        answer=answer(found.rows),
+        short=tuple(_short(tuple(rows)) for rows in places.values()),
+    )
+
+
+def _short(rows: tuple[WeightsRow, ...]) -> Sheet:
+    """The sheet of the largest n and K alone."""
+    sheet = _sheet(tuple(focus(rows))[:_LINES])
+    note = "The largest n, and the largest K at it."
+    return replace(sheet, title=f"In short: {sheet.title}", caption=(note, *sheet.caption))
 
 
 def record(row: WeightsRow) -> dict[str, Any]:

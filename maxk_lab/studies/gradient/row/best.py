@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from maxk_lab.statistics.errors import LIKE_THESE
 from maxk_lab.statistics.log_ratios import log_ratio, stays_less
 from maxk_lab.statistics.typical import typical_ratio
-from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow, OverLeast
+from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow, OverLeast, Rival
 from maxk_lab.studies.gradient.row.order import is_oracle
 
 # Two ways to write one estimator differ by rounding alone, in the same direction on every instance
 # that is like the others.
 _ROUNDING = 1e-9
+FOUND_BIASED = ("biased", "scale bias")
 # Above, an exponential is more than a number can be.
 _MOST = 700.0
 
@@ -30,21 +31,22 @@ def mark_best(rows: Iterable[GradientRow], *, alpha: float = 0.05) -> list[Gradi
     level is Bonferroni over all these comparisons of the sweep, so the probability of any wrong
     mark is at most `alpha`. A group with an unfinished candidate gets no mark: the missing row
     could have been better. Nor does one where too few instances carry a mean, or where a ratio is
-    undefined: `best_note` of the least then says why.
+    undefined: `rivals` of the least has those that it is not told apart from, `best_note` why.
     """
     rows = list(rows)
     groups: dict[tuple[object, ...], list[GradientRow]] = defaultdict(list)
     for row in rows:
         if row.catalogued_unbiased and not is_oracle(row):
             groups[row.key.group].append(row)
-    comparisons = sum(max(0, len(_candidates(group)) - 1) for group in groups.values())
+    comparisons = sum(max(0, len(candidates(group)) - 1) for group in groups.values())
     level = 1 - alpha / max(1, comparisons)
-    marks = {}
+    marks: dict[GradientKey, tuple[Rival, ...]] = {}
     for group in groups.values():
-        least = _least(group)
+        least = least_of(group)
         if least is not None:
-            marks[least[0].key] = _judge(*least, level)
-    return [_marked(row, *marks.get(row.key, (False, ""))) for row in rows]
+            first, others = least
+            marks[first.key] = rivals_of(first, others, level)
+    return [_marked(row, marks[row.key]) if row.key in marks else row for row in rows]
 
 
 def with_over_least(rows: Iterable[GradientRow], *, level: float) -> list[GradientRow]:
@@ -56,7 +58,7 @@ def with_over_least(rows: Iterable[GradientRow], *, level: float) -> list[Gradie
     found: dict[GradientKey, OverLeast | None] = {}
     for group in groups.values():
         unbiased = [row for row in group if row.catalogued_unbiased and not is_oracle(row)]
-        least = _least(unbiased)
+        least = least_of(unbiased)
         if least is not None:
             found |= {row.key: _over(row, least[0], level) for row in group if row.units}
     return [replace(row, over_least=found.get(row.key)) for row in rows]
@@ -79,43 +81,54 @@ def _exp(value: float) -> float:
     return math.inf if value > _MOST else math.exp(value)
 
 
-def _marked(row: GradientRow, best: bool, note: str) -> GradientRow:
-    return replace(row, best=best, best_note=note)
+def _marked(row: GradientRow, rivals: tuple[Rival, ...]) -> GradientRow:
+    reason = rivals[0].reason if rivals else ""
+    note = f"undecided against {rivals[0].baseline}: {reason}" if reason else ""
+    return replace(row, best=not rivals, best_note=note, rivals=rivals)
 
 
-def _candidates(group: list[GradientRow]) -> list[GradientRow]:
-    return [row for row in group if row.bias.verdict not in ("biased", "scale bias")]
+def candidates(group: Sequence[GradientRow]) -> list[GradientRow]:
+    """Those of a group that were not found biased."""
+    return [row for row in group if row.bias.verdict not in FOUND_BIASED]
 
 
-def _least(group: list[GradientRow]) -> tuple[GradientRow, list[GradientRow]] | None:
+def least_of(group: Sequence[GradientRow]) -> tuple[GradientRow, list[GradientRow]] | None:
     """The candidate of least variance and the others; None where there is nothing to compare."""
-    candidates = _candidates(group)
+    competing = candidates(group)
     # An unfinished row has no variance either.
-    if len(candidates) < 2 or any(
-        math.isnan(row.intervals["variance"].value) for row in candidates
-    ):
+    if len(competing) < 2 or any(math.isnan(row.intervals["variance"].value) for row in competing):
         return None
-    first, *others = sorted(candidates, key=lambda row: row.intervals["variance"].value)
+    first, *others = sorted(competing, key=lambda row: row.intervals["variance"].value)
     return first, others
 
 
-def _judge(first: GradientRow, others: list[GradientRow], level: float) -> tuple[bool, str]:
-    """Whether `first` is clearly the best, and a note on why it is or cannot be said to be."""
+def rivals_of(first: GradientRow, others: Iterable[GradientRow], level: float) -> tuple[Rival, ...]:
+    """Those of the others that `first`, each at `level`, is not told apart from.
+
+    The one of least variance is `first` or one of them, as surely as all comparisons hold.
+    """
+    found = (_rival(first, other, level) for other in others)
+    return tuple(rival for rival in found if rival is not None)
+
+
+def _rival(first: GradientRow, other: GradientRow, level: float) -> Rival | None:
+    """None where `first` has less beyond doubt."""
     assert first.units is not None
-    for other in others:
-        assert other.units is not None
-        mean = log_ratio(first.units, other.units, level=level)
-        if not mean.known:
-            return False, f"undecided against {other.key.baseline}: {mean.reason}"
-        if not mean.high < -_ROUNDING:
-            return False, ""
-        if mean.question != LIKE_THESE:
-            return False, f"undecided against {other.key.baseline}: {mean.reason}"
-        median = typical_ratio(first.units, other.units, level=level).median
-        if not median.high < 1 - _ROUNDING:
-            why = median.reason or "the median over instances does not tell them apart"
-            return False, f"undecided against {other.key.baseline}: {why}"
-        if not stays_less(first.units, other.units):
-            why = "one instance more, that differs as much the other way, would undo it"
-            return False, f"undecided against {other.key.baseline}: {why}"
-    return True, f"least variance of {len(others) + 1} unbiased baselines"
+    assert other.units is not None
+    name = other.key.baseline
+    mean = log_ratio(first.units, other.units, level=level)
+    if not mean.known:
+        return Rival(name, "unpaired", mean.reason)
+    typical = typical_ratio(first.units, other.units, level=level)
+    if not mean.high < -_ROUNDING:
+        return Rival(name, "same" if typical.ties == typical.instances else "both signs")
+    if mean.question != LIKE_THESE:
+        here = 2 * typical.below > typical.instances
+        return Rival(name, "few instances", mean.reason, here=here)
+    if not typical.median.high < 1 - _ROUNDING:
+        reason = typical.median.reason or "the median over instances does not tell them apart"
+        return Rival(name, "median", reason)
+    if not stays_less(first.units, other.units):
+        reason = "one instance more, that differs as much the other way, would undo it"
+        return Rival(name, "one instance", reason)
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from maxk_lab.report.keys import GridKey
 from maxk_lab.report.naming import Setting
@@ -52,6 +53,27 @@ class OverLeast:
     typical: TypicalRatio | None
 
 
+# Why two baselines are not told apart: their variances are equal on every instance, up to rounding;
+# the paired interval of the means holds both signs; too few instances carry the mean to speak of
+# others; the median over instances does not agree; one instance more would undo it; their instances
+# or the ways in which they were measured differ.
+Why = Literal["same", "both signs", "few instances", "median", "one instance", "unpaired"]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A baseline that the least of its group is not told apart from, at the level of the stars.
+
+    `reason` has the words of the statistics for `why`, if any. `here`: on the instances that were
+    measured the least has less all the same, beyond doubt and on most of them.
+    """
+
+    baseline: str
+    why: Why
+    reason: str = ""
+    here: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class GradientRow(PooledRow):
     """One (environment, setting, stage, estimator, baseline, n, K), pooled over seeds.
@@ -62,7 +84,8 @@ class GradientRow(PooledRow):
     where every group was enumerated. `over_best` is the variance over that of the best baseline
     there can be, where that was computed, `over_least` that over the least of the group. `typical`
     is the median over instances of the relative variance. `carrying` are the effective numbers of
-    instances behind the mean of the `variance` and of the `gradient`'s squared norm.
+    instances behind the mean of the `variance` and of the `gradient`'s squared norm. `rivals` are
+    those that the least of a group is not told apart from: without any, it is `best`.
     """
 
     key: GradientKey
@@ -80,6 +103,7 @@ class GradientRow(PooledRow):
     carrying: Mapping[str, float] = field(default_factory=dict)
     best: bool = False
     best_note: str = ""
+    rivals: tuple[Rival, ...] = ()
 
     @property
     def told(self) -> list[Interval]:

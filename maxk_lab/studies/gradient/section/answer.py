@@ -1,0 +1,104 @@
+"""The answer of a gradient study in sentences, each no stronger than the records behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from maxk_lab.report.model import Summary
+from maxk_lab.report.naming import listed
+from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.section.across import Across, across_sentence
+from maxk_lab.studies.gradient.section.bias import bias_sentences
+from maxk_lab.studies.gradient.section.contests import Contest, contests
+from maxk_lab.studies.gradient.section.distances import from_best, how_much
+from maxk_lab.studies.gradient.section.focus import Focus
+from maxk_lab.studies.gradient.section.harm import worse_than_none
+from maxk_lab.studies.gradient.section.least import headline, how_far
+from maxk_lab.studies.gradient.section.trends import trends
+from maxk_lab.studies.gradient.section.words import Words, counted, joined, method, varied
+
+_LISTED = 3
+
+
+def answer(
+    rows: Sequence[GradientRow],
+    at: Focus,
+    words: Words,
+    met: Sequence[Across],
+    summary: Summary,
+) -> tuple[str, ...]:
+    """The headline and what goes with it; of rows without results alone, how many there are.
+
+    `met` are the comparisons between estimators.
+    """
+    if not any(row.units is not None for row in rows):
+        return tuple(_missing(rows, []))
+    found = contests(rows)
+    return tuple(filter(None, _sentences(rows, found, at, words, met, summary)))
+
+
+def _sentences(
+    rows: Sequence[GradientRow],
+    found: Sequence[Contest],
+    at: Focus,
+    words: Words,
+    met: Sequence[Across],
+    summary: Summary,
+) -> Iterator[str]:
+    varying = trends(rows, words, alone=not found, alpha=summary.alpha)
+    if found:
+        yield headline(found, words)
+    else:
+        yield _no_choice(rows)
+        yield from varying
+    yield from how_far(found)
+    yield how_much([one for one in found if at.has(one.first)], words)
+    yield across_sentence(met)
+    yield from_best([row for row in rows if at.has(row)], words)
+    yield worse_than_none(found, at, words, level=summary.level, alpha=summary.alpha)
+    yield from bias_sentences(rows, words)
+    if found:
+        yield from varying
+    yield from _missing(rows, found)
+    yield _one_seed(rows)
+
+
+def _no_choice(rows: Sequence[GradientRow]) -> str:
+    """The headline where there are no baselines to choose from."""
+    if not any(row.catalogued_unbiased for row in rows):
+        return (
+            "Every method here is derived biased: their variances are those of different "
+            "gradients, and none is said to have the least."
+        )
+    methods = dict.fromkeys(method(row, estimator=True) for row in rows)
+    if len(methods) > 1:
+        return (
+            "No two unbiased baselines of one estimator stand at the same size: there is no "
+            "choice between baselines."
+        )
+    names = varied(rows)
+    what = f": what varies is {joined(names)}" if names else ""
+    return f"One method ({next(iter(methods))}), and so no choice{what}."
+
+
+def _one_seed(rows: Sequence[GradientRow]) -> str:
+    """The limit of a sweep of one seed."""
+    if any(len(row.cells) > 1 for row in rows):
+        return ""
+    return "All of this is of one seed: one draw of the instances, and of the policy's parameters."
+
+
+def _missing(rows: Sequence[GradientRow], found: Sequence[Contest]) -> Iterator[str]:
+    """The rows without a result, of which nothing is said, and what they leave open."""
+    missing = [row for row in rows if not row.all_finished]
+    if not missing:
+        return
+    named = listed([row.key.path for row in missing], _LISTED)
+    sentence = f"Missing: {len(missing)} of {len(rows)} rows lack results ({named})"
+    waiting = sum(one.unfinished for one in found)
+    if waiting:
+        sentence += (
+            f"; nothing is said of them, nor of who is least at the {counted(waiting, 'point')} "
+            "of the grid where they could be"
+        )
+    yield f"{sentence}."

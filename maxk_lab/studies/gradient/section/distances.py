@@ -1,0 +1,75 @@
+"""The distances: of the next baseline, of none at all, and from the best possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from maxk_lab.report.document import compact
+from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.row.order import is_oracle
+from maxk_lab.studies.gradient.section.contests import Contest
+from maxk_lab.studies.gradient.section.words import Words, here, joined, method, some, times
+
+_NAMED = 4
+
+
+def how_much(found: Sequence[Contest], words: Words) -> str:
+    """The distances at the first and the last of these contests, which have one size."""
+    told = [one for one in found if one.least is not None and not one.one]
+    shown = [*told[:1], *(told[-1:] if len(told) > 1 else [])]
+    if not shown:
+        return ""
+    key = shown[0].first.key
+    parts = [": ".join(filter(None, (_where(one.first, words), _of(one)))) for one in shown]
+    comma = "," if _where(shown[0].first, words) else ""
+    return f"At n = {key.n} and K = {key.k}{comma} {'; '.join(parts)}."
+
+
+def _where(row: GradientRow, words: Words) -> str:
+    several = row.key.estimator if words.estimators else ""
+    return ", ".join(filter(None, (several, words.place(row))))
+
+
+def _of(one: Contest) -> str:
+    """`affine[0.5] has 1.10 [1.08, 1.11] times the variance of centred, no baseline 553 [...]`."""
+    rows = [row for name in one.competing if name not in one.top and (row := one.of(name))]
+    rows.sort(key=lambda row: row.intervals["variance"].value)
+    known = [row for row in rows if row.over_least and row.over_least.mean.known]
+    least = joined(list(one.top))
+    if not known:
+        return f"nothing makes pairs with {least}"
+    rivals = {rival.baseline for rival in one.against if not rival.here}
+    return joined(
+        [
+            f"{'no baseline at all' if row.key.baseline == 'none' else row.key.baseline} has "
+            f"{times(row.over_least.mean)}{'' if i else f' the variance of {least}'}"
+            f"{' (not told apart)' if row.key.baseline in rivals else ''}"
+            for i, row in enumerate(known)
+            if row.over_least and (i == 0 or row.key.baseline == "none")
+        ]
+    )
+
+
+def from_best(rows: Sequence[GradientRow], words: Words) -> str:
+    """The variances over that of the best possible baseline, at the first place of these rows."""
+    having = [row for row in rows if row.over_best and not is_oracle(row)]
+    if not having:
+        return ""
+    first = having[0]
+    near = [
+        row
+        for row in having
+        if row.key.group[:3] == first.key.group[:3] and row.over_best and row.over_best.known
+    ]
+    near.sort(key=lambda row: row.intervals["variance"].value)
+    each = [
+        f"{method(row, estimator=words.estimators)} {compact(row.over_best)}{here(row.over_best)}"
+        for row in near
+        if row.over_best
+    ]
+    if not each:
+        return ""
+    return (
+        f"Times the variance of the best possible baseline (joint_optimum) {words.point(first)}: "
+        f"{some(each, _NAMED)}."
+    )

@@ -1,0 +1,231 @@
+"""The answer of a gradient study: each sentence is there, and no stronger than its records."""
+
+import re
+
+import pytest
+
+from maxk_lab.report.document import Sheet
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.studies.gradient.section import chapter
+
+BASELINES = ("none", "centred", "subloo")
+# Noise that tells them apart.
+APART = {"none": 30.0, "centred": 2.0, "subloo": 1.0}
+
+
+def told(cells, records):
+    """The chapter of these records, and its answer as one text."""
+    summary = summarise_records(cells, records, name="it")
+    found = chapter(summary.studies["gradient"], summary)
+    return found, " ".join(found.answer)
+
+
+def answer(lab, *, noise=None, how=None, **axes):
+    """The answer about cells with these axes, with the noise of each baseline where given."""
+    cells = lab.cells(**{"baselines": BASELINES, "ns": (8, 16), "ks": (2,), **axes})
+    return told(cells, [made(lab, cell, noise, **(how or {})) for cell in cells])[1]
+
+
+def made(lab, cell, noise=None, **how):
+    """A record, with the noise of its baseline where given."""
+    return lab.record(cell, **({"noise": noise[cell["baseline"]]} if noise else {}), **how)
+
+
+def table(found):
+    """The lines of the short table, by their first column."""
+    (sheet,) = found.short
+    assert isinstance(sheet, Sheet)
+    return {
+        sheet.columns[0].text(row): [column.text(row) for column in sheet.columns[1:]]
+        for row in sheet.rows
+    }
+
+
+def test_the_headline_counts_who_is_told_apart(lab):
+    text = answer(lab, noise=APART, stages=(0, 200))
+    assert text.startswith(
+        "subloo has the least gradient variance of the unbiased baselines in 2 of 2 values of n "
+        "before training and in 2 of 2 after 200 steps."
+    )
+    assert "not told apart" not in text
+    assert re.search(
+        r"before training: centred has [12]\.\d+ \[.*\] times the variance of subl", text
+    )
+
+
+def test_no_winner_is_named_where_two_are_not_told_apart(lab):
+    """The noise of records is drawn anew, so that one of two equal baselines has less by chance."""
+    text = answer(lab, noise={"none": 30.0, "centred": 1.0, "subloo": 1.0})
+    assert text.startswith("In 2 of 2 values of n, no single unbiased baseline is told apart")
+    assert "centred in 2 of 2 and subloo in 2 of 2; never none (no baseline)" in text
+    assert " has the least" not in text
+    assert "(not told apart)" in text
+
+
+def test_what_is_the_same_on_every_instance_is_no_tie_of_chance(lab):
+    cells = lab.cells(baselines=("centred", "subloo"), ns=(8, 16), ks=(2,))
+    records = {(c["seed"], c["n"]): lab.record(c) for c in cells if c["baseline"] == "centred"}
+    same = [
+        lab.done(cell, records[cell["seed"], cell["n"]].metrics)
+        for cell in cells
+        if cell["baseline"] == "subloo"
+    ]
+    found, text = told(cells, [*records.values(), *same])
+    assert text.startswith("All unbiased baselines are the same on every instance in 2 of 2")
+    assert [line[0].split()[-1] for line in table(found).values()] != ["★", "≈"]
+
+
+def test_a_shrunk_baseline_is_not_compared(lab):
+    found, text = told_of(lab, baselines=("group_mean", "centred", "pkpo_sloo"), ns=(8,), ks=(4,))
+    assert text.startswith("Of 2 unbiased baselines, centred has the least gradient variance")
+    assert "Bias: found, as derived, in group_mean (1 row), in scale alone" in text
+    assert table(found)["group_mean"][1:3] == ["biased", "as derived, in scale"]
+    assert list(table(found)) == ["centred", "pkpo_sloo", "group_mean"]
+
+
+def told_of(lab, **axes):
+    cells = lab.cells(**axes)
+    return told(cells, [lab.record(cell) for cell in cells])
+
+
+def test_a_bias_against_the_derivation_comes_as_an_alarm(lab):
+    cells = lab.cells(baselines=("centred", "affine[0.5]", "none"), ns=(16,), ks=(2,))
+    records = [
+        lab.record(c, bias_off_gradient=float(c["baseline"] == "affine[0.5]")) for c in cells
+    ]
+    found, text = told(cells, records)
+    assert "Found biased although derived unbiased: affine[0.5] (1 row)." in text
+    assert "Of 2 other rows derived unbiased, none is found biased: in 2 no bias was seen" in text
+    assert text.startswith("Of 2 unbiased baselines, centred has the least")
+    assert table(found)["affine[0.5]"][1:3] == ["biased", "FOUND, against its derivation"]
+
+
+def test_nothing_is_said_of_a_size_with_a_missing_row(lab):
+    """`subloo` at n = 16 lacks a seed, and could be the least there."""
+    cells = lab.cells(baselines=BASELINES, ns=(8, 16), ks=(2,))
+    missing = [c for c in cells if (c["baseline"], c["n"], c["seed"]) == ("subloo", 16, 1)]
+    found, text = told(cells, [made(lab, cell, APART) for cell in cells if cell not in missing])
+    assert text.startswith("Of 3 unbiased baselines, subloo has the least gradient variance at n =")
+    assert "at n = 8 and K = 2" in found.answer[0]
+    assert "Missing: 1 of 6 rows lack results (stage0/maxk/subloo/n16/k2); nothing is" in text
+    assert "nor of who is least at the 1 point of the grid" in text
+
+
+def test_without_any_result_only_what_is_missing_is_said(lab):
+    cells = lab.cells(baselines=BASELINES, ns=(8,), ks=(2,))
+    found, text = told(cells, [lab.record(cell, status="failed") for cell in cells])
+    assert re.fullmatch(r"Missing: 3 of 3 rows lack results \(.*\)\.", text)
+    assert "★" not in str(table(found))
+
+
+def test_one_method_is_told_along_n(lab):
+    found, text = told_of(lab, baselines=("centred",), ns=(8, 16, 32), ks=(2,))
+    assert text.startswith("One method (maxk with centred), and so no choice: what varies is n.")
+    assert "Along n, from 8 to 32, the relative variance falls at every step; as from" in text
+    assert "least" not in text
+    assert list(table(found)) == ["8", "16", "32"]
+
+
+def test_steps_that_cannot_be_told_are_no_fall(lab):
+    """The same noise at every n after scaling, so that nothing changes but by chance."""
+    cells = lab.cells(baselines=("centred",), ns=(8, 16, 32), ks=(2,))
+    _, text = told(cells, [lab.record(cell, noise=cell["n"] / 8) for cell in cells])
+    assert "is not told to rise or to fall." in text
+
+
+def test_enumeration_proves(lab):
+    text = answer(lab, how={"make": lab.measured})
+    assert "Of 6 rows derived unbiased, none is found biased: 6 are proven so" in text
+    assert "with probability" not in text
+
+
+def test_of_few_instances_only_these_are_spoken_of(lab):
+    text = answer(lab, instances=4, seeds=(0,), noise=APART)
+    assert text.startswith("On the instances that were measured, the least gradient variance")
+    assert "too few carry the mean to speak of others" in text
+    assert "(on these instances)" in text
+    assert text.endswith("one draw of the instances, and of the policy's parameters.")
+
+
+def test_means_and_medians_that_disagree_leave_it_open(lab):
+    cells = lab.cells(baselines=("centred", "subloo"), ns=(8, 16), ks=(2,))
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        if record.cell["baseline"] == "subloo":
+            units = record.metrics["units"]
+            for i, (m2, square) in enumerate(zip(units["m2"], units["mean_square"], strict=True)):
+                units["m2"][i] = square + (m2 - square) * (0.02 if i < 7 else 1.4)
+    _, text = told(cells, records)
+    assert text.startswith("In 2 of 2 values of n, no single unbiased baseline is told apart")
+    assert "What leaves 2 open: mean and median over instances do not agree (2)." in text
+
+
+def test_harm_is_told_with_its_count(lab):
+    text = answer(
+        lab, baselines=("none", "centred", "sample_loo"), ns=(16, 32), ks=(2,), stages=(0, 200)
+    )
+    assert "More variance than no baseline at all: sample_loo in 4 of 4 values of n" in text
+    (low, high) = re.search(r"sample_loo has 13\.\d \[([\d.]+), ([\d.]+)\] times it", text).groups()
+    assert float(low) < 400 / 30 < float(high)
+
+
+def test_no_harm_is_told_where_it_may_be_chance(lab):
+    text = answer(lab, noise={"none": 1.0, "centred": 1.0, "subloo": 1.0})
+    assert "More variance than no baseline" not in text
+
+
+def test_a_weak_test_says_how_little_it_could_see(lab):
+    strong = answer(lab, ns=(16,))
+    assert "would have been, with probability 0.8: " in strong
+    weak = answer(lab, ns=(16,), noise={"none": 1e6, "centred": 1.0, "subloo": 1.0})
+    assert "one of its whole length in 2, none as small as that in 1" in weak
+
+
+def test_without_a_gradient_no_bias_is_denied(lab):
+    cells = lab.cells(baselines=BASELINES, ns=(16,), ks=(2,))
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        units = record.metrics["units"]
+        units["truth"] = units["inner"] = [None] * len(units["truth"])
+    found, text = told(cells, records)
+    assert "Of 3 rows derived unbiased: 3 are not judged: no gradient to judge against." in text
+    assert "none is found biased" not in text
+    assert {line[-2] for line in table(found).values()} == {"not judged"}
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+def test_settings_are_told_apart_by_their_own_words(lab, numbers):
+    values = [4, 8, 16] if numbers else ["a/one.pt", "a/two.pt", "a/six.pt"]
+    cells = lab.vary(lab.cells(baselines=BASELINES, ns=(16,), ks=(2,)), "policy.it", values)
+    found, text = told(cells, [made(lab, cell, APART) for cell in cells])
+    assert "in 3 of 3 values of it" in text
+    assert ("Along it, from 4 to 16" in text) == numbers
+    last = "it = 16" if numbers else "it = six.pt"
+    assert f"{last}: centred has" in text
+    (sheet,) = found.short
+    assert sheet.columns[3].heading == f"times the least variance, {last}"
+
+
+def test_many_settings_are_counted(lab):
+    base = lab.cells(baselines=("centred", "none"), ns=(16,), ks=(2,))
+    cells = lab.vary(lab.vary(base, "environment.arms", [1, 2, 3, 4]), "policy.it", [1, 2, 3])
+    found, text = told(cells, [lab.record(cell) for cell in cells])
+    assert "centred has the least gradient variance of the unbiased baselines in 12 of 12" in text
+    assert table(found) == {str(one): ["centred 1"] * 4 for one in (1, 2, 3)}
+
+
+def test_a_table_is_short_and_leads_to_its_cells(lab):
+    many = tuple(f"affine[{share / 20}]" for share in range(1, 16))
+    cells = lab.cells(baselines=many, ns=(16,), ks=(2,))
+    found, _ = told(cells, [lab.record(cell, noise=1.0) for cell in cells])
+    (sheet,) = found.short
+    assert len(sheet.rows) == 12
+    assert "3 more lines stand in the tables further down." in sheet.caption
+    assert set(sheet.rows[0].cells.values()) <= {cell["id"] for cell in cells}
+
+
+def test_all_biased_means_no_least(lab):
+    cells = lab.cells(baselines=("group_mean",), ns=(8, 16), ks=(2,))
+    _, text = told(cells, [lab.record(cell) for cell in cells])
+    assert text.startswith("Every method here is derived biased")
+    assert "least gradient variance" not in text
