@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from words import WrongReferenceError, given, number
+from words import WrongReferenceError, duration, given, number
 
 GOLDEN = Path(__file__).resolve().parents[1] / "results/golden"
 KINDS = ("gradient", "training", "objective", "weights")
@@ -165,11 +165,10 @@ class Run:
         from maxk_lab.cli.recommendation import as_json
         from maxk_lab.studies.gradient import recommend
         from maxk_lab.sweeps.plan.plan import make_plan
-        from maxk_lab.sweeps.run.find import find_run
 
         summary = self.report.summary
         question = recommend.ask(
-            make_plan(find_run(str(self._path)).spec()),
+            make_plan(self.spec),
             budget=budget,
             objective=objective,
             stage=None,
@@ -191,6 +190,23 @@ class Run:
         found = sorted(folder.glob(f"{name}*.png"), key=lambda path: (path.stem != name, path.stem))
         given(found, f"{self.name} has a figure {name}")
         return f"results/golden/{self.name}/figures/{found[0].name}"
+
+    @cached_property
+    def _directory(self) -> Any:
+        from maxk_lab.sweeps.run.find import find_run
+
+        return find_run(str(self._path))
+
+    @cached_property
+    def spec(self) -> Any:
+        """The sweep that was run, with every setting."""
+        return self._directory.spec()
+
+    @property
+    def took(self) -> str:
+        """How long its cells took, one after the other, as `5 minutes`."""
+        seconds = sum(record.timings["seconds"] for record in self._directory.all_outlines())
+        return duration(seconds)
 
     @property
     def seeds(self) -> int:

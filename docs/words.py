@@ -38,6 +38,14 @@ def word(count: int) -> str:
     return WORDS[count] if 0 <= count < len(WORDS) else str(count)
 
 
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it, as `5 minutes`."""
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.2g} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
 def span(values: Iterable[float], digits: str = "") -> str:
     """Return the least and the greatest of some numbers, as `0.70 to 0.89`."""
     found = sorted(values)

@@ -11,7 +11,7 @@ import fill
 import pytest
 from comparisons import crossing, known, ratio, ratios, settings
 from records import Claim, Golden, Row, Run
-from words import WrongReferenceError, between, number, span, word
+from words import WrongReferenceError, between, duration, number, span, word
 
 ROWS = [
     {"estimator": "maxk", "baseline": "none", "n": 4, "variance": 12.34, "cells": {"0": "a"}},
@@ -77,6 +77,7 @@ def test_numbers_are_told_to_three_digits() -> None:
     ]
     with pytest.raises(WrongReferenceError):
         number(float("nan"))
+    assert list(map(duration, (40.2, 318, 8500))) == ["40 seconds", "5.3 minutes", "2.4 hours"]
     assert (word(10), word(13)) == ("ten", "13")
     assert (span([2.0, 1.0]), span([1.0, 1.0001])) == ("1.00 to 2.00", "1.00")
 
