@@ -143,14 +143,11 @@ class Run:
         return _only(found, f"{self.name}: proxies where {axes}")
 
     @cached_property
-    def _apart(self) -> Mapping[str, Mapping[int, int]]:
+    def apart(self) -> Any:
+        """The differences between trainings that its report tells from 0, corrected for all."""
         from maxk_lab.studies.training.section.corrected import told_apart
 
         return told_apart(self.report.summary.studies["training"].rows, self.values["alpha"])
-
-    def told_apart(self, row: Row, k: int) -> int:
-        """Return the sign of a training's difference at a K: 0 where none is told (Holm)."""
-        return self._apart[row.measured.key.path].get(k, 0)
 
     def beaten(self, row: Row, k: int) -> bool:
         """Return whether some other training is told to be better at a K, as the report lists."""
