@@ -106,7 +106,8 @@ class Report:
             return [first, *self._claims, *self._absent, *(tables if measured else ())]
         read: list[Part] = [Paragraph(self._first), *self._answer, *self._claims]
         read += [*self.shortest, *self._drawn, *self._absent]
-        folded: list[Part] = [Folded("All tables", tuple(tables))] if measured and tables else []
+        tables = [*self._judged, *tables] if measured else []
+        folded: list[Part] = [Folded("All tables", tuple(tables))] if tables else []
         folded.append(Folded("Where these numbers come from", (Paragraph(origin),)))
         return [*read, *(folded if self.full else ())]
 
@@ -124,11 +125,17 @@ class Report:
         # Without a measured cell there is none to judge, as the first lines say.
         if not (self.summary.claims and self.summary.counts.done):
             return []
-        items = tuple(
-            f"{claim.verdict.upper()} — {claim.name}: {claim.text}. Measured: {claim.detail}."
+        items = (
+            f"{claim.verdict.upper()} — {claim.name}: {claim.detail}."
             for claim in self.summary.claims
         )
-        return [Bullets("Claims", items)]
+        return [Bullets("Claims", tuple(items))]
+
+    @property
+    def _judged(self) -> list[Block]:
+        """The claims word by word, as they were judged."""
+        items = tuple(f"{claim.name}: {claim.text}." for claim in self.summary.claims)
+        return [Bullets("What the claims say", items)] if items else []
 
     @property
     def shortest(self) -> list[Block]:
