@@ -62,7 +62,7 @@ def plain_setting(setting: Setting) -> str:
     """`arms 8, pomo-100`: what a sweep varies, in words for titles; of a file its name alone."""
     short = short_names([key for key, _ in setting])
     return ", ".join(
-        PurePath(value).stem
+        visible_line(PurePath(value).stem)
         if isinstance(value, str) and "/" in value
         else f"{short[key].replace('_', ' ')} {spelled(value)}"
         for key, value in setting

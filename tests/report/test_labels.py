@@ -3,7 +3,8 @@
 import pytest
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.report.naming import environment_label, environment_words
+from maxk_lab.report.drawing.style import wide_enough
+from maxk_lab.report.naming import environment_label, environment_words, plain_setting
 from maxk_lab.sweeps.spec.environment import telling_parameters
 
 
@@ -80,3 +81,12 @@ def test_every_environment_of_the_lab_has_a_plain_name_that_holds_its_size(row):
     assert words
     assert not set("_=") & set(words)
     assert not row.size_parameter or str(resolved(row.name)[row.size_parameter]) in words
+
+
+def test_a_title_of_more_lines_than_fit_is_as_wide_as_its_lines_need() -> None:
+    assert wide_enough("a\nb\nc\nd\ne", 4.0) == 4.0
+    assert wide_enough("word " * 60, 4.0) > 4.0
+
+
+def test_the_name_of_a_file_breaks_no_title() -> None:
+    assert "\n" not in plain_setting((("policy.checkpoint", "folder/one\n\n\nline\u2028more.pt"),))

@@ -156,8 +156,12 @@ def finish(figure: Figure, axes: Any, title: str) -> None:
 
 
 def wide_enough(title: str, width: float) -> float:
-    """The inches in which the title takes at most three lines, no fewer than `width`."""
-    while wrapped(title, width).count("\n") >= _TITLE_LINES:
+    """The inches in which the title takes at most three lines, or its own if these are more.
+
+    They are no fewer than `width`.
+    """
+    fewest = max(_TITLE_LINES, len(title.splitlines()))
+    while wrapped(title, width).count("\n") >= fewest:
         width += 0.1
     return width
 
