@@ -34,8 +34,8 @@ class Across:
 
     @property
     def same(self) -> bool:
-        """Whether the only rivals are the same as the least on every instance."""
-        return bool(self.rivals) and all(rival.why == "same" for _, rival in self.rivals)
+        """Whether a method of another estimator is the same as the least on every instance."""
+        return any(rival.why == "same" for _, rival in self.rivals)
 
 
 def across(rows: Sequence[GradientRow], alpha: float) -> list[Across]:
@@ -75,7 +75,9 @@ def across_sentence(found: Sequence[Across]) -> str:
     )
     what, total = axes(one.least for one in found), len(found)
     clear = Counter(one.least.key.estimator for one in found if not one.rivals)
-    local = Counter(one.least.key.estimator for one in found if one.rivals and one.here)
+    local = Counter(
+        one.least.key.estimator for one in found if one.rivals and one.here and not one.same
+    )
     same = sum(one.same for one in found)
     parts = [f"{name} has it in {count} of {total} {what}" for name, count in clear.most_common()]
     parts += [
@@ -84,7 +86,7 @@ def across_sentence(found: Sequence[Across]) -> str:
     ]
     rest = total - sum(clear.values()) - sum(local.values()) - same
     if same:
-        parts.append(f"two of them are the same on every instance in {same} of {total} {what}")
+        parts.append(f"the best of two is the same on every instance in {same} of {total} {what}")
     if rest:
         parts.append(f"no single one is told apart in {rest} of {total} {what}")
     return (

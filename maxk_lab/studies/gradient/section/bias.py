@@ -99,7 +99,7 @@ def _label(
     def label(row: GradientRow) -> str:
         if words.estimators and row.key.estimator in whole:
             return row.key.estimator
-        return method(row, estimator=words.estimators)
+        return method(row, estimator=words.named)
 
     return label
 

@@ -20,14 +20,13 @@ def how_much(found: Sequence[Contest], words: Words) -> str:
     if not shown:
         return ""
     key = shown[0].first.key
-    parts = [": ".join(filter(None, (_where(one.first, words), _of(one)))) for one in shown]
-    comma = "," if _where(shown[0].first, words) else ""
-    return f"At n = {key.n} and K = {key.k}{comma} {'; '.join(parts)}."
-
-
-def _where(row: GradientRow, words: Words) -> str:
-    several = row.key.estimator if words.estimators else ""
-    return ", ".join(filter(None, (several, words.place(row))))
+    several = len({one.first.key.estimator for one in told}) > 1
+    where = [
+        ", ".join(filter(None, (one.first.key.estimator * several, words.place(one.first))))
+        for one in shown
+    ]
+    parts = [": ".join(filter(None, pair)) for pair in zip(where, map(_of, shown), strict=True)]
+    return f"At n = {key.n} and K = {key.k}{',' * any(where)} {'; '.join(parts)}."
 
 
 def _of(one: Contest) -> str:

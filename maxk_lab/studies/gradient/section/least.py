@@ -74,7 +74,9 @@ def _of_one(one: Contest, words: Words) -> str:
 
 
 def _possible(one: Contest) -> list[str]:
-    return [baseline(name) for name in one.competing if name in one.possible]
+    """The least and all its rivals, those that are told apart on these instances alone, too."""
+    names = {*one.top, *(rival.baseline for rival in one.against)}
+    return [baseline(name) for name in one.competing if name in names]
 
 
 def _open(open_ones: Sequence[Contest], clear: _Counts, same: int, total: int, what: str) -> str:
@@ -89,7 +91,7 @@ def _open(open_ones: Sequence[Contest], clear: _Counts, same: int, total: int, w
         )
     sentence = (
         f"In {len(open_ones)} of {total} {what}, no single unbiased baseline is told apart from "
-        f"all others as that of least gradient variance{_local(open_ones)}"
+        "all others as that of least gradient variance"
     )
     if clear:
         each = [f"{_names(name)} in {count}" for name, count in clear.most_common()]

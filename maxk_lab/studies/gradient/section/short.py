@@ -21,19 +21,18 @@ from maxk_lab.studies.gradient.row.order import is_oracle
 from maxk_lab.studies.gradient.section.across import Across
 from maxk_lab.studies.gradient.section.bias import verdict_words
 from maxk_lab.studies.gradient.section.focus import Focus, Place, place_of
-from maxk_lab.studies.gradient.section.standing import (
-    MAYBE,
-    SAME,
-    STAR,
-    STAR_HERE,
-    Standing,
-    compared,
-    standings,
-)
+from maxk_lab.studies.gradient.section.standing import Standing, compared, legend, standings
 from maxk_lab.studies.gradient.section.tally import tally
 from maxk_lab.studies.gradient.section.words import Words
 
 _LINES = 12
+_OVER = "variance over the least"
+_RELATIVE = measure("relative_variance")
+_METHOD = Column(
+    "method",
+    lambda line: line.method,
+    lambda line: {"estimator": line.key.estimator, "baseline": line.key.baseline},
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,12 @@ class Line:
     def key(self) -> Any:
         """The key of the first of its rows; all have the same method and size."""
         return next(iter(self.rows.values())).key
+
+    @property
+    def method(self) -> str:
+        """The estimator with its baseline, if it takes one."""
+        takes = self.key.method.takes_baseline
+        return f"{self.key.estimator} {self.key.baseline}" if takes else str(self.key.estimator)
 
     @property
     def cells(self) -> dict[str, str]:
@@ -97,7 +102,7 @@ def _sheet(
         *_names(lines, one_method),
         *(column for place in at.places for column in _columns(place, at, words, rows, standing)),
         Column("bias", partial(_bias, at=at), lambda line: {}),
-        Column("could see", _could_see, lambda line: {}, numeric=True),
+        *((_COULD_SEE,) if any(row.bias.verdict == "no bias seen" for row in rows) else ()),
     )
     shown = tuple(lines[:_LINES])
     cells = [column.text(line) for line in shown for column in columns]
@@ -110,7 +115,10 @@ def _sheet(
         caption.append(f"{len(lines) - _LINES} more lines stand in the tables further down.")
     where = {row.key.plain or row.key.environment for row in rows}
     size = f"K = {at.k}" if one_method else f"n = {at.n}, K = {at.k}"
-    title = f"In short, {size}" + (f": {where.pop()}" if len(where) == 1 else "")
+    # Of several places the headings are their names, and the title says what stands below them.
+    told = _OVER if compared(standing) else _RELATIVE.heading
+    title = f"In short, {f'{told}, ' * (len(at.places) > 1)}{size}"
+    title += f": {where.pop()}" if len(where) == 1 else ""
     return Sheet(title, columns, shown, tuple(caption))
 
 
@@ -119,6 +127,8 @@ def _names(lines: Sequence[Line], one_method: bool) -> tuple[Column, ...]:
     keys = [line.key for line in lines]
     several = len({key.estimator for key in keys}) > 1
     choice = len({key.baseline for key in keys}) > 1
+    if several and choice:
+        return (_METHOD,)
     return (
         *((ESTIMATOR,) if several else ()),
         *((BASELINE,) if choice or not (several or one_method) else ()),
@@ -138,11 +148,10 @@ def _columns(
     name = words.place(first) if len(at.places) > 1 else ""
     found = []
     if not compared(standing) or len(at.places) == 1:
-        relative = measure("relative_variance")
-        found.append(_of(place, relative.heading, relative.text, relative.values, name))
+        found.append(_of(place, _RELATIVE.heading, _RELATIVE.text, _RELATIVE.values, name))
     if compared(standing):
         over, values = partial(_over, standing=standing), partial(_values, standing=standing)
-        found.append(_of(place, "times the least variance", over, values, name))
+        found.append(_of(place, _OVER, over, values, name))
     if len(at.places) == 1 and any(row.over_best for row in rows):
         found.append(_of(place, OVER_BEST.heading, OVER_BEST.text, OVER_BEST.values, name))
     return found
@@ -162,7 +171,7 @@ def _of(
         found = values(line.rows[place]) if place in line.rows else {}
         return {f"{key} {name}".strip(): value for key, value in found.items()}
 
-    return Column(f"{heading}, {name}" if name else heading, shown, flat, numeric=True)
+    return Column(name or heading, shown, flat, numeric=True)
 
 
 def _over(row: GradientRow, standing: Mapping[GradientKey, Standing]) -> str:
@@ -206,32 +215,25 @@ def _could_see(line: Line) -> str:
     return UNDEFINED if any(map(math.isnan, found)) else number(max(found))
 
 
+_COULD_SEE = Column("could see", _could_see, lambda line: {}, numeric=True)
+
+
 def _legend(rows: Sequence[GradientRow], cells: str, summary: Summary) -> list[str]:
-    """The lines that explain the marks which stand in these cells."""
+    """The lines that explain the words and marks which stand in these cells."""
     first = rows[0]
     lines = [
         "n: the samples of an instance that one gradient estimate is made from; K: the best of K "
         "counts (Max@K); baseline: what is taken off the weight of each sample.",
         f"{seed_words(rows)}, {first.instances} instance{'s' if first.instances > 1 else ''} each; "
         "policies are held fixed.",
+        *legend(_OVER, cells, level=summary.level, alpha=summary.alpha),
+        "bias: as derived, where it was found and the catalogue derives one; proven, where every "
+        "possible group of samples was enumerated.",
     ]
-    marks = {
-        STAR: f"told apart from all others (corrected over the whole sweep at {summary.alpha:g})",
-        STAR_HERE: "told apart from them on the measured instances alone",
-        MAYBE: "the least as measured, and those not told apart from it",
-        SAME: "the same as the least on every instance",
-    }
-    told = [f"{mark}: {meaning}" for mark, meaning in marks.items() if f" {mark} " in f"{cells} "]
-    if told:
+    if any(row.bias.verdict == "no bias seen" for row in rows):
         lines.append(
-            "times the least variance: over that of the unbiased method of least variance for the "
-            f"same gradient; paired, {summary.level:.0%}, each alone. {'; '.join(told)}."
+            "could see: the smallest bias along the gradient, as a share of its length, that the "
+            f"test finds with probability {POWER:g}; {UNDEFINED} where too few groups of samples "
+            "tell it."
         )
-    if "†" in cells:
-        lines.append("†: about these instances alone; too few carry the mean to speak of others.")
-    lines.append(
-        "could see: the smallest bias along the gradient, as a share of its length, that the test "
-        f"finds with probability {POWER:g}; of what is proven, the tolerance of rounding; "
-        f"{UNDEFINED} where too few groups of samples tell."
-    )
     return lines

@@ -84,3 +84,21 @@ def _of(rival: Rival) -> str:
 def compared(standing: Mapping[GradientKey, Standing]) -> bool:
     """Whether any row is compared with another."""
     return any(one.over is not None for one in standing.values())
+
+
+def legend(heading: str, cells: str, *, level: float, alpha: float) -> Iterator[str]:
+    """The lines for the marks that stand in these cells, of columns of this heading."""
+    marks = {
+        STAR: f"told apart from all others (corrected over the whole sweep at {alpha:g})",
+        STAR_HERE: "told apart from them on the measured instances alone",
+        MAYBE: "the least as measured, and those not told apart from it",
+        SAME: "the same as the least on every instance",
+    }
+    told = [f"{mark}: {meaning}" for mark, meaning in marks.items() if f" {mark} " in f"{cells} "]
+    if told:
+        yield (
+            f"{heading}: as a multiple of that of the unbiased method of least variance for the "
+            f"same gradient; paired, {level:.0%}, each alone. {'; '.join(told)}."
+        )
+    if "†" in cells:
+        yield "†: about these instances alone; too few carry the mean to speak of others."

@@ -70,6 +70,9 @@ class Words:
         """Look at what differs between all `rows`."""
         keys = [row.key for row in rows]
         self.estimators = len({key.estimator for key in keys}) > 1
+        # Of one that takes baselines, these tell the methods apart.
+        choosing = {key.estimator for key in keys if key.method.takes_baseline}
+        self.named = len(choosing) > 1
         self._stages = len({key.stage for key in keys}) > 1
         self._environments = len({key.environment for key in keys}) > 1
         names = list(dict.fromkeys(name for key in keys for name, _ in key.setting))
