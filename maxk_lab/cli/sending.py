@@ -43,14 +43,12 @@ class Lines:
 
 
 def live_of(plan: Plan, directory: RunDirectory) -> Live | None:
-    """Return who sends while the sweep is measured, at work; None where it does not ask for it."""
+    """Return who sends while the sweep is measured; None where it does not ask for that."""
     if plan.spec.tracking.wandb != "online":
         return None
     from maxk_lab.tracking.live import Live
 
-    live = Live(directory, plan)
-    live.start()
-    return live
+    return Live(directory, plan)
 
 
 def send_all(

@@ -39,24 +39,23 @@ class Live:
         self, run: RunDirectory, plan: Plan, mode: str = "online", *, pause: float = PAUSE
     ) -> None:
         self.sent: dict[str, str] = {}
-        self._root, self._plan, self._mode, self._pause = run.root, plan, mode, pause
+        # Whatever the current folder is: it is another one while W&B is started.
+        self._root = run.root.absolute()
+        self._plan, self._mode, self._pause = plan, mode, pause
         self._events: SimpleQueue[tuple[str, Mapping[str, Any]]] = SimpleQueue()
         self._notes: SimpleQueue[str] = SimpleQueue()
         self._ended, self._failed = threading.Event(), False
         # Neither an exit nor a signal waits for W&B.
         self._thread = threading.Thread(target=self._work, name="wandb", daemon=True)
 
-    def start(self) -> None:
-        """Begin to send. Whatever is wrong with W&B becomes a note."""
-        try:
-            set_up()
-        except (Exception, SystemExit) as error:
-            self._note(error)
-        else:
-            self._thread.start()
-
     def event(self, name: str, payload: Mapping[str, Any]) -> list[str]:
-        """Take in an event of the sweep, and return what its user is to know by now."""
+        """Take in an event of the sweep, and return what its user is to know by now.
+
+        For the main thread. W&B is started when it is told that there is something to measure;
+        whatever is wrong with it becomes a note.
+        """
+        if name == _BEGINNING and payload["cell_ids"]:
+            self._start()
         if name in _HEARD:
             self._events.put((name, payload))
         notes = []
@@ -71,6 +70,14 @@ class Live:
             self._thread.join(seconds)
         return dict(self.sent)
 
+    def _start(self) -> None:
+        try:
+            set_up()
+        except (Exception, SystemExit) as error:
+            self._note(error)
+        else:
+            self._thread.start()
+
     def _work(self) -> None:
         from maxk_lab.sweeps.run.records import RunDirectory
 
@@ -80,10 +87,14 @@ class Live:
         while not self._ended.is_set():
             with suppress(Empty):
                 sender.hear(*self._events.get(timeout=_LOOK))
-            if not sender.ready or time.monotonic() < again:
+            if time.monotonic() < again:
                 continue
             try:
-                self.sent |= sender.send_next()
+                # At once: who has forgotten the key is to know it before the sweep is over.
+                if not sender.logged_in:
+                    sender.log_in()
+                elif sender.ready:
+                    self.sent |= sender.send_next()
             except (Exception, SystemExit) as error:
                 self._note(error)
                 if isinstance(error, NoKeyError):
@@ -105,9 +116,15 @@ class _Sender:
 
     def __init__(self, run: RunDirectory, plan: Plan, mode: str) -> None:
         self.ready: deque[str] = deque()
-        self._run, self._plan, self._mode, self._logged_in = run, plan, mode, mode != "online"
+        self.logged_in = mode != "online"
+        self._run, self._plan, self._mode = run, plan, mode
         self._waiting: dict[str, set[str]] = {}
         self._key_of: dict[str, str] = {}
+
+    def log_in(self) -> None:
+        """Log in to W&B. Raises as `session.log_in`."""
+        log_in()
+        self.logged_in = True
 
     def hear(self, name: str, payload: Mapping[str, Any]) -> None:
         """Take in an event."""
@@ -130,9 +147,6 @@ class _Sender:
         from maxk_lab.tracking.sending import send
         from maxk_lab.tracking.wandb_tracker import as_written, target_of
 
-        if not self._logged_in:
-            log_in()
-            self._logged_in = True
         spec, key = self._plan.spec, self.ready[0]
         cells = (cell for cell in self._plan.cells if self._key_of[cell.id] == key)
         records = [self._run.read_once(cell.id, cell) for cell in cells]

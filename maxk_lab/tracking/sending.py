@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ def send(payload: Payload, target: Target, fill: Fill | None = None) -> str:
     run = begin(payload, target)
     written = Path(run.settings.sync_dir)
     try:
-        with copies_in(written):
+        # Online it removes them itself; nor is the environment changed where others may read it.
+        with copies_in(written) if target.mode == "offline" else nullcontext():
             _log_curves(run, payload.history)
             run.summary.update(dict(payload.metrics))
             for name, table in payload.tables.items():

@@ -61,7 +61,6 @@ def until(done: Callable[[], object]) -> None:
 
 
 def started(plan: Plan, watcher: Live) -> list[str]:
-    watcher.start()
     return watcher.event("run_started", {"cell_ids": [cell.id for cell in plan.cells]})
 
 
@@ -182,6 +181,15 @@ def test_a_network_that_hangs_is_not_waited_for(
     assert hung.wait(SECONDS)
     assert watcher.end(0.0) == {}
     free.set()
+
+
+def test_wandb_is_not_started_for_a_sweep_that_is_done(
+    plan: Plan, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "set_up", lambda: pytest.fail("started"))
+    watcher = Live(run, plan)
+    assert watcher.event("run_started", {"cell_ids": []}) == []
+    assert watcher.end(SECONDS) == {}
 
 
 def test_each_is_sent_once(plan: Plan, run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

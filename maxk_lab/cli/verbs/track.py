@@ -13,6 +13,9 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import complain, emit_json, say, tell
 from maxk_lab.cli.sending import Lines
 
+# The most places that are told one by one.
+_TOLD = 10
+
 
 class Mode(StrEnum):
     """The place where Weights & Biases keeps its data."""
@@ -72,8 +75,12 @@ replaced. It needs no block [bold]tracking[/bold] in the sweep file.
 
 
 def _say_where(places: list[str], mode: Mode) -> None:
-    for place in places:
+    """Say where the runs are; of very many, where some are."""
+    left_out = len(places) - _TOLD
+    for place in places if left_out < 2 else places[-_TOLD:]:
         tell(place)
+    if left_out > 1:
+        say(f"and {left_out} runs more (--json lists all)")
     if places and mode is Mode.offline:
         folders = Path(places[0]).parent / "offline-run-*"
         say(f"send them later with: wandb sync {_pattern(folders)}")
