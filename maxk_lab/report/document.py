@@ -35,15 +35,13 @@ class Bullets:
 class Column:
     """One column, the same in every format.
 
-    `text(row)` is for readers, `values(row)` (name → value) for code. `meaning` explains the
-    heading where the table of measures does not.
+    `text(row)` is for readers, `values(row)` (name → value) for code.
     """
 
     heading: str
     text: Callable[[Any], str]
     values: Callable[[Any], Mapping[str, Any]]
     numeric: bool = False
-    meaning: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,13 +94,15 @@ class Section:
     """Rows of one sort: blocks to read, and flat records (one per row) to compute with.
 
     In a record a value that is a list or a mapping is for JSON alone. `first` names the values that
-    a reader looks at before all others.
+    a reader looks at before all others; `meanings` explains values that the table of measures does
+    not have, by their names or patterns of them such as `max@*`, the first that fits.
     """
 
     name: str
     blocks: tuple[Block, ...] = ()
     records: tuple[Mapping[str, Any], ...] = ()
     first: tuple[str, ...] = ()
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

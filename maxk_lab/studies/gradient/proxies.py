@@ -19,6 +19,11 @@ from maxk_lab.studies.gradient.row.model import ProxyRow
 
 # Environment, setting and stage.
 _Place = tuple[str, Setting, int]
+_MEANINGS = {
+    "proxy": "a number of a trajectory that is cheap to have, and might tell the length of its ψ",
+    "correlation": "with the exact ‖ψ‖², ψ = ∇ log π, over trajectories; mean over instances",
+    "instances_without": "instances left out, because the proxy or ‖ψ‖² does not vary there",
+}
 # Correlations by proxy, one per instance, None where undefined.
 _Correlations = Mapping[str, Sequence[float | None]]
 
@@ -88,7 +93,7 @@ def proxy_section(rows: Sequence[ProxyRow], level: float) -> Section:
         # nothing to read.
         if any(row.without < row.instances or not row.instances for row in found)
     )
-    return Section("proxies", sheets, tuple(map(_record, rows)))
+    return Section("proxies", sheets, tuple(map(_record, rows)), meanings=_MEANINGS)
 
 
 def _record(row: ProxyRow) -> dict[str, Any]:

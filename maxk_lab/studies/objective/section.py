@@ -27,6 +27,10 @@ from maxk_lab.studies.objective.rows import Curve, ObjectiveRow
 
 # The most lines of the short table.
 _LINES = 12
+_MEANINGS = {
+    "parameter": "the parameter of the policy along which the objective is computed",
+    "objective": "what the estimator's gradient is of",
+}
 
 
 def chapter(found: Rows[ObjectiveRow], summary: Summary) -> Chapter:
@@ -36,7 +40,9 @@ def chapter(found: Rows[ObjectiveRow], summary: Summary) -> Chapter:
     undefined = _undefined(found.rows)
     if undefined:
         blocks.append(Bullets(f"Objectives without an optimum ({UNDEFINED})", tuple(undefined)))
-    section = Section("objective", tuple(blocks), tuple(map(record, found.rows)))
+    section = Section(
+        "objective", tuple(blocks), tuple(map(record, found.rows)), meanings=_MEANINGS
+    )
     return Chapter(
         (section,),
         undefined=undefined,

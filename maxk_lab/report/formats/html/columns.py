@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import Any
 
 from maxk_lab.errors import LabError
@@ -15,14 +16,17 @@ from maxk_lab.statistics.measures import MEASURES
 
 # So many columns of numbers are seen at first where a section does not say which.
 _FIRST = 6
-_AXES = {
+_SHARED = {
     "environment": "where the trajectories come from, with the sizes that tell it from others",
     "stage": "the steps of training after which the policy was frozen and measured",
     "estimator": "the way in which a gradient is made of the rewards of a group",
     "baseline": "the number that is subtracted from each reward, which lowers the variance",
     "n": "the trajectories (rollouts) that are sampled for each instance or prompt",
     "k": "Max@K counts the best of K trajectories: K = 1 is the mean reward",
-    "run": "the run that the row is of",
+    "seeds": "the seeds that are planned for the row",
+    "seeds_finished": "those of them that have a result",
+    "complete": "whether all of them have: no mean is made of fewer",
+    "instances": "the problems, prompts or states that every seed is measured on",
 }
 _HEADINGS = {"k": "K", "seeds_finished": "seeds finished"}
 
@@ -40,12 +44,12 @@ def columns(sections: Sequence[Section]) -> list[dict[str, Any]]:
     return [
         {
             "key": name,
-            "heading": _heading(name, told.get(name, ("", ""))[0], short),
+            "heading": _heading(name, told.get(name, ""), short),
             "kind": _kind(record.get(name) for record in records),
             "ends": any(name + ENDS[0] in record for record in records),
             "axis": _is_place(name, records),
             "first": name in first,
-            **_definition(name, told.get(name, ("", ""))[1]),
+            **(_definition(name, sections) or _setting(name, records)),
         }
         for name in names
     ]
@@ -77,14 +81,14 @@ def _without_beside(names: Mapping[str, None]) -> list[str]:
     return [name for name in names if name not in beside and name != "cells"]
 
 
-def _told(sections: Sequence[Section]) -> dict[str, tuple[str, str]]:
-    """The heading and the meaning of a value, by its name, as the tables of the report have it."""
-    found: dict[str, tuple[str, str]] = {}
+def _told(sections: Sequence[Section]) -> dict[str, str]:
+    """The heading of a value, by its name, as the tables of the report have it."""
+    found: dict[str, str] = {}
     for section in sections:
         for sheet in (block for block in section.blocks if isinstance(block, Sheet)):
             for column in sheet.columns:
                 name = _name_of(column, sheet.rows)
-                found.setdefault(name, (column.heading, column.meaning))
+                found.setdefault(name, column.heading)
     return found
 
 
@@ -97,19 +101,33 @@ def _name_of(column: Column, rows: Iterable[Any]) -> str:
     return ""
 
 
-def _definition(name: str, meaning: str) -> dict[str, str]:
-    if name in MEASURES.names():
-        row = MEASURES.get(name)
-        told = {
-            "formula": row.meaning,
-            "unit": "" if row.unit == "1" else row.unit,
-            "better": row.better,
-            "about": row.question,
-            "source": row.citation or row.implementation,
-        }
-    else:
-        told = {"meaning": meaning or _AXES.get(name, "")}
-    return {key: value for key, value in told.items() if value}
+def _definition(name: str, sections: Sequence[Section]) -> dict[str, str]:
+    """The meaning as the section has it, else as the table of measures, else as all sections."""
+    own = next(filter(None, (_fitting(name, section.meanings) for section in sections)), "")
+    if own or name not in MEASURES.names():
+        return {"meaning": told} if (told := own or _SHARED.get(name, "")) else {}
+    row = MEASURES.get(name)
+    parts = {
+        "formula": row.meaning,
+        "unit": "" if row.unit == "1" else row.unit,
+        "better": row.better,
+        "about": row.question,
+        "source": row.citation or row.implementation,
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def _setting(name: str, records: Sequence[Record]) -> dict[str, str]:
+    """The words for what a sweep varies, which the reader has named."""
+    place = _is_place(name, records)
+    return {"meaning": f"{name}, a setting that the sweep varies"} if place else {}
+
+
+def _fitting(name: str, meanings: Mapping[str, str]) -> str:
+    """The meaning of the first pattern that a name fits."""
+    return meanings.get(name) or next(
+        (words for key, words in meanings.items() if fnmatchcase(name, key)), ""
+    )
 
 
 def _is_place(name: str, records: Sequence[Record]) -> bool:

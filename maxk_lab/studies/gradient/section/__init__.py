@@ -16,6 +16,7 @@ from maxk_lab.studies.gradient.rows import GradientRows
 from maxk_lab.studies.gradient.section.across import across
 from maxk_lab.studies.gradient.section.answer import answer
 from maxk_lab.studies.gradient.section.focus import focus
+from maxk_lab.studies.gradient.section.meanings import FIRST, MEANINGS
 from maxk_lab.studies.gradient.section.sheets import sheets
 from maxk_lab.studies.gradient.section.short import short_table
 from maxk_lab.studies.gradient.section.words import Words
@@ -27,7 +28,7 @@ def chapter(found: GradientRows, summary: Summary) -> Chapter:
     undefined = undefined_lines(found.rows)
     blocks = tuple(_blocks(found, summary, undefined))
     sections = (
-        Section("gradient", blocks, tuple(map(record, rows))),
+        Section("gradient", blocks, tuple(map(record, rows)), FIRST, MEANINGS),
         proxy_section(found.proxies, summary.level),
     )
     if not rows:

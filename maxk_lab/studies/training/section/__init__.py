@@ -37,6 +37,7 @@ from maxk_lab.studies.training.section.answer import answer
 from maxk_lab.studies.training.section.answer.place import Place, environment_of, places_of
 from maxk_lab.studies.training.section.best import against, best_lists, difference_title
 from maxk_lab.studies.training.section.decoding import own_best_sheets
+from maxk_lab.studies.training.section.meanings import MEANINGS, first
 from maxk_lab.studies.training.section.notes import basis, undefined_lines
 from maxk_lab.studies.training.section.short import short_table
 
@@ -54,7 +55,7 @@ def chapter(found: Rows[TrainingRow], summary: Summary) -> Chapter:
         title = f"Training without a value, or without an interval ({UNDEFINED})"
         blocks.append(Bullets(title, tuple(undefined)))
     return Chapter(
-        (Section("training", tuple(blocks), tuple(map(record, rows))),),
+        (Section("training", tuple(blocks), tuple(map(record, rows)), first(rows), MEANINGS),),
         answer=answer(places, summary.level),
         short=tuple(short_table(places, summary)),
         basis={"training_basis": basis(rows, summary.level) if rows else ()},

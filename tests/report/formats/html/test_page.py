@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maxk_lab.report.document import Section
 from maxk_lab.report.formats.html import assets
+from maxk_lab.report.formats.html.columns import columns
 from maxk_lab.report.formats.html.pack import packed, squeezed
 from maxk_lab.report.formats.html.page import html, together
 from maxk_lab.report.formats.render import render, rendered_together
@@ -195,6 +197,29 @@ def test_columns_and_names_are_defined(failing: Any) -> None:
     assert not {"variance_low", "variance_about", "cells", "undefined"} & set(told)
     assert page["names"]["baseline"]["centred"]["formula"]
     assert page["names"]["estimator"]["maxk"]["source"]
+
+
+def test_every_column_has_its_meaning(lab: Any, failing: Any) -> None:
+    training = lab.training_cells()
+    trained = summarise_records(training, map(lab.training_record, training), name="it")
+    for summary in (failing, trained):
+        for section in Report(summary).sections:
+            told = columns([section])
+            assert [c["key"] for c in told if not (c.get("meaning") or c.get("formula"))] == []
+            assert 0 < sum(column["first"] for column in told) < 16
+            assert {*section.first} & {column["key"] for column in told if column["first"]} or (
+                not section.first
+            )
+
+
+def test_a_meaning_of_the_section_comes_before_that_of_a_measure() -> None:
+    records = ({"estimator": "maxk", "optimum": "exact", "made": 1, "made@2": 2.0},)
+    meanings = {"optimum": "where it is from", "made*": "by hand"}
+    told = {c["key"]: c for c in columns([Section("one", (), records, ("made",), meanings)])}
+    assert told["optimum"]["meaning"] == "where it is from"
+    assert told["made"]["meaning"] == told["made@2"]["meaning"] == "by hand"
+    assert [key for key, column in told.items() if column["first"]] == ["made"]
+    assert (told["made"]["kind"], told["made@2"]["kind"]) == ("whole", "number")
 
 
 def test_the_same_records_are_the_same_page(lab: Any, cells: list[dict[str, Any]]) -> None:
