@@ -3,7 +3,7 @@
 import pytest
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.report.drawing.style import wide_enough
+from maxk_lab.report.drawing.style import wide_enough, wrapped
 from maxk_lab.report.naming import environment_label, environment_words, plain_setting
 from maxk_lab.sweeps.spec.environment import telling_parameters
 
@@ -83,10 +83,22 @@ def test_every_environment_of_the_lab_has_a_plain_name_that_holds_its_size(row):
     assert not row.size_parameter or str(resolved(row.name)[row.size_parameter]) in words
 
 
-def test_a_title_of_more_lines_than_fit_is_as_wide_as_its_lines_need() -> None:
-    assert wide_enough("a\nb\nc\nd\ne", 4.0) == 4.0
-    assert wide_enough("word " * 60, 4.0) > 4.0
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ((), ""),
+        ((("environment.arms", 8), ("behaviour.distance", 0.25)), "arms 8, distance 0.25"),
+        ((("policy.checkpoint", "policies/pomo-100.pt"),), "pomo-100"),
+        ((("policy.checkpoint", "a/b\n\x1bc.pt"),), "b \\x1bc"),
+        ((("environment.reward_shift", 1.0),), "reward shift 1"),
+    ],
+)
+def test_settings_are_told_in_words(setting, words):
+    assert plain_setting(setting) == words
 
 
-def test_the_name_of_a_file_breaks_no_title() -> None:
-    assert "\n" not in plain_setting((("policy.checkpoint", "folder/one\n\n\nline\u2028more.pt"),))
+@pytest.mark.parametrize("title", ["a\nb\nc\nd\ne", "word " * 90, "w" * 900])
+def test_a_title_of_any_lines_has_a_width(title):
+    width = wide_enough(title, 4.0)
+    assert 4.0 <= width < 100
+    assert wrapped(title, width).count("\n") < max(3, len(title.splitlines()))

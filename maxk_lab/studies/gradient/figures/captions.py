@@ -14,7 +14,7 @@ from maxk_lab.studies.gradient.figures.anatomy import multiple
 from maxk_lab.studies.gradient.figures.curves import MOST, lines_of, told, value_of
 from maxk_lab.studies.gradient.figures.heat_map import may_be_best
 from maxk_lab.studies.gradient.figures.lines import drawable, is_rounding, value_in
-from maxk_lab.studies.gradient.figures.questions import about
+from maxk_lab.studies.gradient.figures.questions import about, about_all
 from maxk_lab.studies.gradient.figures.strips import (
     PAGED,
     line_names,
@@ -56,7 +56,7 @@ def over_least(page: Sequence[GradientRow], shown: Sequence[GradientRow], values
     said = [
         "The variance of each method over that of the least unbiased baseline of the same "
         f"estimator, n and K ({'; '.join(filter(None, notes))}).",
-        f"Bars are intervals {about(page, 'variance')}.",
+        f"Bars are intervals {about_all(values[row.key] for row in page if row.key in values)}.",
         f"{measured}, {f'surely in {sure}' if sure else 'surely in none'}; the largest of an "
         f"unbiased one is {compact(values[most.key])} times the least, of {_named(most, page)}."
         if least and most.over_least is not None
