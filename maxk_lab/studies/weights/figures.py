@@ -86,10 +86,12 @@ def _caption(rows: Sequence[WeightsRow]) -> str:
         (row for row in rows if row.key.k == k), key=lambda row: min(row.groups[0][1], default=0.0)
     )
     rewards, weights = lowest.groups[0]
+    more = max(len(row.groups) for row in rows) - 1
+    faint = f"; faint are {more} more groups of rewards" if more else ""
     return (
         "The effective reward of a sample is n times its score weight: what a method puts in place "
         "of its reward. Where it is negative, the sample is made less likely. It is computed from "
-        f"the rewards, and so without intervals. Here, at K = {k}, the lowest is "
+        f"the rewards, and so without intervals{faint}. Here, at K = {k}, the lowest is "
         f"{exact(len(rewards) * min(weights))}, of {lowest.key.pair}."
     )
 

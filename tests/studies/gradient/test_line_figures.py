@@ -153,7 +153,7 @@ def test_the_caption_says_what_its_bars_are_about(rows, questions, words):
         for row, question in zip(rows, questions)
     ]
     said = declared(two, Figure(name="it", metric="variance", against="n"))
-    (sentence,) = re.findall(r"Bars are (intervals [^.]*)\.", said)
+    (sentence,) = re.findall(r"Bars are 95% (intervals [^.]*)\.", said)
     assert sentence == words
 
 

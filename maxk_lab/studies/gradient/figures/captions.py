@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from maxk_lab.report.document import compact, exact, number
 from maxk_lab.report.naming import listed
+from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.figures.anatomy import multiple
 from maxk_lab.studies.gradient.figures.curves import MOST, lines_of, told, value_of
 from maxk_lab.studies.gradient.figures.heat_map import may_be_best
 from maxk_lab.studies.gradient.figures.lines import drawable, is_rounding, value_in
-from maxk_lab.studies.gradient.figures.questions import about, about_all
+from maxk_lab.studies.gradient.figures.questions import about
 from maxk_lab.studies.gradient.figures.strips import (
     PAGED,
     line_names,
@@ -44,7 +45,7 @@ def over_least(page: Sequence[GradientRow], shown: Sequence[GradientRow], values
         (row for row in page if row.key in values and row.catalogued_unbiased),
         key=lambda row: values[row.key].value,
     )
-    names = listed([f"for {name} in {count}" for name, count in often], 3)
+    names = listed([f"that of {name} in {count}" for name, count in often], 4)
     notes = [
         "1: the least itself",
         "ring: surely the least, corrected for all comparisons" if sure else "",
@@ -52,11 +53,11 @@ def over_least(page: Sequence[GradientRow], shown: Sequence[GradientRow], values
         if any(not row.catalogued_unbiased for row in page)
         else "",
     ]
-    measured = f"Here the least was measured {names} of {len(least)} comparisons at one n and K"
+    measured = f"Here the least measured is {names} of {len(least)} comparisons at one n and K"
     said = [
         "The variance of each method over that of the least unbiased baseline of the same "
         f"estimator, n and K ({'; '.join(filter(None, notes))}).",
-        f"Bars are intervals {about_all(values[row.key] for row in page if row.key in values)}.",
+        _bars(values[row.key] for row in page if row.key in values),
         f"{measured}, {f'surely in {sure}' if sure else 'surely in none'}; the largest of an "
         f"unbiased one is {compact(values[most.key])} times the least, of {_named(most, page)}."
         if least and most.over_least is not None
@@ -73,7 +74,7 @@ def relative(page: Sequence[GradientRow], shown: Sequence[GradientRow], values: 
     said = [
         "The variance of an estimate over the squared length of its mean: noise over signal, so "
         "further left is better.",
-        f"Bars are intervals {about(page, 'relative_variance')}.",
+        _bars(values[row.key] for row in known),
         f"Here the least measured is {compact(values[least.key])}, of {_named(least, page)}.",
         *_not_shown(page, shown),
     ]
@@ -88,7 +89,7 @@ def bias(page: Sequence[GradientRow], shown: Sequence[GradientRow]) -> str:
         for row in page
         if row.bias.verdict in _FOUND_BIASED
     )
-    known = [row for row in page if row.intervals["scale"].known]
+    known, sizes = [row for row in page if row.intervals["scale"].known], shown_sizes(page)
     wrong = [row for row in known if row.bias.verdict in _FOUND_BIASED]
     verdicts = {row.bias.verdict for row in page}
     words = [text for verdict, text in _VERDICTS.items() if verdict in verdicts]
@@ -96,8 +97,11 @@ def bias(page: Sequence[GradientRow], shown: Sequence[GradientRow]) -> str:
         "The length of the mean estimate along the true gradient (1: right; 0.5: half as long; an "
         "arrow: beyond the axis), in the colour of its verdict, which is corrected for all rows: "
         f"{'; '.join(words)}.",
-        f"Bars are intervals {about(page, 'scale')}."
+        _bars(row.intervals["scale"] for row in known)
         if any(row.intervals["scale"].width for row in known)
+        else "",
+        f"The marks of a line are, from above, of n = {', '.join(map(str, sizes))}."
+        if len(sizes) > 1
         else "",
         f"Here a bias was found for {listed(list(found), _NAMED)}: the scale farthest from 1 is "
         f"{_scale(max(wrong, key=_from_one))}, of {_named(max(wrong, key=_from_one), page)}."
@@ -173,12 +177,11 @@ def declared(rows: Sequence[GradientRow], figure: Declared) -> str:
         where = ", ".join(told(axis, value_of(row, axis)) for axis in axes)
         return f"{value} ({where})" if where else value
 
+    found = [value_in(row, figure) for row in known]
     it = "that of the others" if any(is_rounding(row, figure) for row in known) else "it"
     said = [
         f"{measure.heading[0].upper()}{measure.heading[1:]}: {measure.meaning}.",
-        f"Bars are intervals {about(known, figure.metric)}."
-        if any(value_in(row, figure).known for row in known)
-        else "",
+        _bars(found) if any(one.known for one in found) else "",
         "Dashed lines were derived biased." if any(not line.unbiased for line in lines) else "",
         "In grey the lines of the other panels." if len(lines) > MOST else "",
         "At the lower edge: unbiased, by enumeration."
@@ -191,6 +194,11 @@ def declared(rows: Sequence[GradientRow], figure: Declared) -> str:
 
 def _sentences(said: Iterable[str]) -> str:
     return " ".join(filter(None, said))
+
+
+def _bars(intervals: Iterable[Interval]) -> str:
+    found = [one for one in intervals if one.known]
+    return f"Bars are {found[0].level:.0%} intervals {about(found)}."
 
 
 def _named(row: GradientRow, page: Sequence[GradientRow]) -> str:
