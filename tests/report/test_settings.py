@@ -55,7 +55,7 @@ def test_the_best_is_the_best_of_its_setting(summary):
 
 def test_tables_have_a_column_for_it_in_the_order_of_the_file(summary):
     text = render(summary, "terminal", width=120)
-    lines = text.split("Best baseline: tsp, stage 0, estimator maxk\n")[1].splitlines()
+    lines = text.split("Best baseline: TSP, at step 0, estimator maxk\n")[1].splitlines()
     assert lines[0].split()[:2] == ["num_loc", "n"]
     assert [line.split()[:3] for line in lines[2:6]] == [
         ["8", "8", "none"],

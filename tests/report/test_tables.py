@@ -235,7 +235,7 @@ def test_estimators_without_a_baseline_share_a_table(lab):
     )
     text = render(summary, "terminal", width=150)
     assert text.count("Best baseline: ") == 1
-    table = text.split("Variance: tsp(num_loc=20), stage 0, estimators without baseline\n")[
+    table = text.split("Variance: TSP with 20 cities, at step 0, estimators without baseline\n")[
         1
     ].split("Bias:")[0]
     assert "★" not in table

@@ -229,3 +229,49 @@ def test_all_biased_means_no_least(lab):
     _, text = told(cells, [lab.record(cell) for cell in cells])
     assert text.startswith("Every method here is derived biased")
     assert "least gradient variance" not in text
+
+
+def with_another(lab, name, **axes):
+    """Cells of maxk with centred and none, and of another unbiased estimator beside them."""
+    cells = lab.cells(baselines=("none", "centred"), ks=(2,), **axes)
+    others = [
+        cell | {"estimator": name, "id": f"{name}-{cell['id']}"}
+        for cell in cells
+        if cell["baseline"] == "none"
+    ]
+    return cells, others
+
+
+@pytest.mark.parametrize("noise", [90.0, 1.0])
+def test_estimators_of_one_gradient_are_compared_where_they_can_be_told_apart(lab, noise):
+    cells, others = with_another(lab, "partitioned[loo]", ns=(8, 16))
+    records = [lab.record(cell) for cell in cells]
+    found, text = told([*cells, *others], [*records, *(lab.record(c, noise=noise) for c in others)])
+    mark = table(found)["partitioned[loo]"][1].split()[-1]
+    won = "maxk has it in 2 of 2 values of n" in text
+    assert won == (noise > 1)
+    assert ("no single one is told apart in 2 of 2" in text) == (noise == 1)
+    assert (mark == "≈") == (noise == 1)
+
+
+def test_one_estimator_written_twice_is_the_same(lab):
+    cells, others = with_another(lab, "partitioned[none]", ns=(16,))
+    records = [lab.record(cell) for cell in cells]
+    best = {r.cell["seed"]: r.metrics for r in records if r.cell["baseline"] == "centred"}
+    same = [lab.done(cell, best[cell["seed"]]) for cell in others]
+    found, text = told([*cells, *others], [*records, *same])
+    assert "the best of two is the same on every instance in 1 of 1" in text
+    assert "has it in" not in text
+    marks = {name: line[1].split()[-1] for name, line in table(found).items()}
+    assert (marks["maxk centred"], marks["partitioned[none]"]) in {("★", "="), ("=", "★")}
+
+
+def test_the_best_possible_is_a_measure_and_no_candidate(lab):
+    found, text = told_of(lab, baselines=("centred", "none", "joint_optimum"), ns=(8,), ks=(2,))
+    assert text.startswith("Of 2 unbiased baselines, centred has the least gradient variance")
+    found_ratio = re.search(
+        r"best possible baseline \(joint_optimum\) .*: centred ([\d.]+) \[", text
+    )
+    assert float(found_ratio.group(1)) == pytest.approx(2, rel=0.1)
+    assert "joint_optimum" not in text.split("Times the variance")[0]
+    assert list(table(found))[-1] == "joint_optimum"

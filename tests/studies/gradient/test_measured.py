@@ -66,7 +66,7 @@ def test_the_anatomy_is_that_put_in_and_sums_to_the_variance(summary, lab):
         assert sum(row.anatomy.values()) == pytest.approx(total, rel=1e-12)
         assert {n: v / total for n, v in row.anatomy.items()} == pytest.approx(lab.shares, rel=1e-9)
     text = render(summary, "terminal", width=160)
-    sheet = text.split("Variance anatomy: tsp")[1].split("Measures")[0]
+    sheet = text.split("Variance anatomy: TSP")[1].split("Measures")[0]
     assert len(re.findall(r"50\.0 % +40\.0 % +30\.0 % +-20\.0 %", sheet)) == len(
         summary.studies["gradient"].rows
     )

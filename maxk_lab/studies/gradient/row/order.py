@@ -69,5 +69,6 @@ def who(row: GradientRow) -> str:
 
 
 def place(row: GradientRow) -> str:
-    """`tsp(num_loc=20), stage 200, estimator maxk`."""
-    return f"{row.key.environment}, stage {row.key.stage}, {who(row)}"
+    """`TSP with 20 cities, after 200 steps, estimator maxk`."""
+    step = f"after {row.key.stage} steps" if row.key.stage else "at step 0"
+    return f"{row.key.plain or row.key.environment}, {step}, {who(row)}"
