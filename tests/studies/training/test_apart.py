@@ -54,7 +54,7 @@ def test_the_report_marks_the_row_and_says_what_holds_all_the_same(summary, stud
     line = next(one for one in lines if one.startswith("| maxk centred for K = 8 |"))
     # Three differences, and the gap.
     assert line.count("‡") == 4
-    assert "ended far from the others: its mean, and its differences, marked ‡" in text
+    assert "ended far from the others: their means, and their differences, marked ‡" in text
     assert "Seeds that ended apart" not in render(study, "terminal", width=200)
     flat = {
         (row["estimator"], row["baseline"], row["k"]): row

@@ -280,4 +280,4 @@ def test_texts_above_panels_do_not_run_into_each_other(study):
         assert left.x1 <= right.x0 + 1
     (found,) = figure.legends
     assert not any(found.get_window_extent().overlaps(panel.bbox) for panel in figure.axes)
-    assert re.search("beyond the axis: maxk", figure.axes[1].get_title())
+    assert re.search(r"beyond the axis:\smaxk", figure.axes[1].get_title())

@@ -140,6 +140,7 @@ def test_a_lead_whose_interval_is_above_zero_is_not_told_without_the_correction(
     alone, among = said(row(POMO, [0, 1, 2, 3]), lead), said(row(POMO, [0, 1, 2, 3]), lead, *others)
     assert "one method is told to be better" in alone[0]
     assert "no method is told to be better than POMO's loss: the highest, maxk centred" in among[0]
+    assert "for K = 2, is ahead by 0.200 [" in among[0]
     assert among[0].endswith(
         "whose interval is above 0, but not with a correction for 21 comparisons."
     )
@@ -153,7 +154,7 @@ def test_equal_values_are_not_called_one_best():
         row(SUBLOO, [0, 0.8, 0.95, 1], 0 * NOISE),
     )
     assert "maxk centred for K = 2 and maxk subloo for K = 2" in first
-    assert "all with 1.00" in first
+    assert "all with 1.00 (without an interval), ahead by" in first
     assert "have the highest value, and POMO's loss may be as good" in second
 
 
@@ -232,7 +233,7 @@ def test_several_environments_share_one_correction():
         "TSP: maxk centred for K = 2 is told to be better in the mean, at Max@2"
     )
     assert few[2].startswith("PDP: maxk centred for K = 2 is told to be worse")
-    assert few[3] == "Nothing is told apart: OP."
+    assert few[3] == "Nothing is told apart in: OP."
 
 
 def tempered(each, values, noise):
@@ -303,9 +304,9 @@ def test_a_seed_apart_is_told_with_what_rests_on_it():
     strange = (Apart(3, 4, 9.0, 2.9, 3.1),)
     found = said(row(POMO, [0, 1, 2, 3], apart=strange), row(CENTRED, [0, 1, 2, 4]))
     assert any("One seed each of POMO's loss ended far" in line for line in found)
-    assert any("its mean, and every difference here, marked ‡" in line for line in found)
+    assert any("their means, and every difference here, marked ‡" in line for line in found)
     found = said(row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4], apart=strange))
-    assert any("its mean, and its differences, marked ‡" in line for line in found)
+    assert any("their means, and their differences, marked ‡" in line for line in found)
 
 
 def test_max_is_pass_where_the_environment_says_so():

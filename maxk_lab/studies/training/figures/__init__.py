@@ -59,7 +59,7 @@ def _against_k(board: Board, level: float) -> Iterator[Picture]:
         ),
         (
             "gap",
-            f"{best}: gap to the optimum after training",
+            "Gap to the optimum of the best of K samples after training",
             AgainstK(gap_curve, "gap to the optimum in %"),
             "How far the best of K samples is from the optimum, in percent of it: lower is better.",
             captions.least_gap(places),

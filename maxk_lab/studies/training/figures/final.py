@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Letters above a small panel.
 _LETTERS = 27
+_UNBROKEN = "\x1f"
+_TITLE_LINE = 0.16
 # Interval by K of a row.
 Curve = Mapping[int, Interval]
 
@@ -73,6 +75,10 @@ def against_k(board: Board, what: AgainstK, title: str) -> Figure | None:
     figure, axes = side_by_side(len(kept.panels), shared=shared, labels=("K", what.axis))
     for panel, at in zip(kept.panels, axes, strict=True):
         _draw(at, panel, kept, what, _range(kept.rows if shared else panel.rows, what))
+    # Panels keep their height below titles of several lines.
+    width, height = figure.get_size_inches()
+    above = max(at.get_title().count("\n") for at in axes)
+    figure.set_size_inches(width, height + _TITLE_LINE * above)
     finish(figure, axes, title)
     return figure
 
@@ -102,7 +108,10 @@ def _off(panel: Panel, board: Board, found: _Range) -> Iterator[str]:
     """The names of the lines that leave the axis, in lines that fit above a panel."""
     gone = [board.looks.label(row) for row in panel.rows if row.key in found.leaving]
     if gone:
-        yield from textwrap.wrap(f"beyond the axis: {', '.join(gone)}", _LETTERS)
+        # No name is broken, unless it is longer than a line.
+        kept = ", ".join(name.replace(" ", _UNBROKEN) for name in gone)
+        for line in textwrap.wrap(f"beyond the axis: {kept}", _LETTERS):
+            yield line.replace(_UNBROKEN, " ")
 
 
 def off_the_axis(board: Board, what: AgainstK) -> dict[TrainingKey, tuple[float, float]]:

@@ -37,7 +37,7 @@ _VARYING = {
 _HEIGHT = 1.35
 _WIDEST_COLUMN = 2.2
 # Letters that fit above all columns.
-_LETTERS = 84
+_LETTERS = 72
 # Markers on a line of many steps, which tell it from others of its colour.
 _MARKERS = 4
 

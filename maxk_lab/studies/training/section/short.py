@@ -111,8 +111,8 @@ def _caption(
     if summary.claims:
         yield (
             "A claim, which the sweep file states beforehand, is corrected for its own differences "
-            "alone: its intervals are wider than these, and it can be supported where this table, "
-            "which looks at everything, tells nothing."
+            "alone: of several its intervals are wider than these, and it can be supported where "
+            "this table, which looks at everything, tells nothing."
         )
     if any(row.apart or row.compared_apart for row in rows):
         yield f"{MARK}: rests on a seed that ended far from the others."

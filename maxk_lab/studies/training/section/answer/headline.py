@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from maxk_lab.report.document import UNDEFINED
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.section.answer.place import Place
-from maxk_lab.studies.training.section.answer.wording import are_told, names, with_gains
-from maxk_lab.studies.training.told import text
+from maxk_lab.studies.training.section.answer.wording import are_told, names, plain, with_gains
 
 # The verdict on a difference by its sign.
 VERDICTS = {1: "told to be better", -1: "told to be worse", 0: "not told apart"}
@@ -21,7 +20,7 @@ def sentences(place: Place) -> Iterator[str]:
         return
     if len(place.known) == 1:
         (only,) = place.known
-        value = text(only.curve[place.top - 1])
+        value = plain(only.curve[place.top - 1])
         yield (
             f"The only method with a value, {place.names[only.key]}, ends at {place.at(place.top)} "
             f"= {value}: there is nothing to compare it with."
@@ -68,7 +67,7 @@ def reference_words(place: Place) -> str:
 def _without_reference(place: Place) -> Iterator[str]:
     """The highest row of those that can be compared with no reference, and who may be as good."""
     best, reference = place.best(place.top), place.reference
-    value = text(best[0].curve[place.top - 1])
+    value = plain(best[0].curve[place.top - 1])
     if reference is not None and reference not in place.known:
         why = reference.reason or f"no value at {place.at(place.top)}"
         yield f"Nothing can be told against {place.names[reference.key]}: {why}."
@@ -84,7 +83,7 @@ def _headline(place: Place) -> str:
         told = are_told(better, of=len(place.compared))
         return f"{at} {told} to be better than {reference}: {with_gains(place, better, top, 3)}."
     best = place.best(top)
-    value = text(best[0].curve[top - 1])
+    value = plain(best[0].curve[top - 1])
     lead = f"{at} no method is told to be better than {reference}"
     if best[0] is place.reference:
         alike = f", as high as {names(place, best[1:])}" if best[1:] else ""
@@ -94,14 +93,14 @@ def _headline(place: Place) -> str:
             f"{lead}: {names(place, best)} are the highest, all with {value}, "
             f"{_undecided(place, best[0])}."
         )
-    return f"{lead}: the highest, {place.names[best[0].key]}, {_undecided(place, best[0])}."
+    return f"{lead}: the highest, {place.names[best[0].key]}, is {_undecided(place, best[0])}."
 
 
 def _undecided(place: Place, row: TrainingRow) -> str:
     """How far a row is ahead that is not told to be, and why that is not enough."""
     found = row.differences.get(place.top)
     if found is None or row not in place.compared:
-        return "has no difference to compare"
+        return "without a difference to compare"
     why = "whose interval holds 0"
     if not found.known:
         why = "which has no interval"
@@ -150,7 +149,7 @@ def _between(place: Place) -> str:
             if better
             else f", and the highest is {_highest(place, k)}"
         )
-        parts.append(f"at {place.at(k)} {are_told(better)} to be better{found}")
+        parts.append(f"at {place.at(k)}, {are_told(better)} to be better{found}")
     found = "; ".join(parts)
     return f"{found[:1].upper()}{found[1:]}." if found else ""
 
@@ -172,7 +171,6 @@ def _price(place: Place) -> str:
     if row is None:
         return f"The highest mean is that of {highest}."
     verb = VERDICTS[place.told.sign(row, 1)]
-    return (
-        f"In the mean, {place.names[row.key]} differs by {place.gain(row, 1)} ({verb}); the "
-        f"highest mean is that of {highest}."
-    )
+    itself = [row] == place.best(1)
+    also = ", the highest of all" if itself else f"; the highest mean is that of {highest}"
+    return f"In the mean, {place.names[row.key]} differs by {place.gain(row, 1)} ({verb}){also}."

@@ -10,7 +10,7 @@ from maxk_lab.studies.training.ending.measures import gap_difference
 from maxk_lab.studies.training.ending.sheets import optimum_words
 from maxk_lab.studies.training.section.answer.headline import focus
 from maxk_lab.studies.training.section.answer.place import Place
-from maxk_lab.studies.training.section.answer.wording import joined, names
+from maxk_lab.studies.training.section.answer.wording import joined, names, plain
 from maxk_lab.studies.training.told import has_value, text
 
 
@@ -24,7 +24,7 @@ def of_the_optimum(place: Place, level: float) -> Iterator[str]:
     if gap is None or not has_value(gap):
         return
     said = (
-        f"The gap to the optimum at {place.at(place.top)} is {text(gap)} % of it after "
+        f"The gap to the optimum at {place.at(place.top)} is {plain(gap)} % of it after "
         f"{place.names[row.key]}"
     )
     if reference is not None and reference is not row and reference.measures is not None:
@@ -32,7 +32,7 @@ def of_the_optimum(place: Place, level: float) -> Iterator[str]:
         if other is not None and has_value(other):
             apart = gap_difference(row, reference, place.top, level)
             paired = f" (paired difference {text(apart)})" if has_value(apart) else ""
-            said += f" and {text(other)} % after {place.names[reference.key]}{paired}"
+            said += f" and {plain(other)} % after {place.names[reference.key]}{paired}"
     yield f"{said}; {optimum_words(place.known)}."
 
 
@@ -42,10 +42,11 @@ def of_seeds(places: Sequence[Place]) -> Iterator[str]:
         where = f" ({place.where})" if len(places) > 1 else ""
         apart = [row for row in place.known if row.apart]
         if apart:
-            also = "every difference here" if place.reference in apart else "its differences"
+            also = "every difference here" if place.reference in apart else "their differences"
             yield (
-                f"One seed each of {names(place, apart)}{where} ended far from the others: its "
-                f"mean, and {also}, marked {MARK}, rest on that seed as much as on the method."
+                f"One seed each of {names(place, apart)}{where} ended far from the others: "
+                f"their means, and {also}, marked {MARK}, rest on that seed as much as on "
+                "the method."
             )
         for reason, rows in grouped(
             [row for row in place.rows if row not in place.known], lambda row: row.reason

@@ -23,14 +23,14 @@ def sentences(places: Sequence[Place], tempered: Told | None) -> Iterator[str]:
     yield _counts(able)
     found = [place for place in able if _has_any(place)]
     for place in found[:_LISTED]:
-        yield f"{place.where}: {_findings(place)}."
+        yield f"{place.where[:1].upper()}{place.where[1:]}: {_findings(place)}."
     if len(found) > _LISTED:
         yield f"The tables tell of {len(found) - _LISTED} more with a finding."
     if tempered is not None:
         yield from _at_own_temperature(able, tempered)
     without = [place.where for place in able if place not in found]
     if without:
-        yield f"Nothing is told apart: {'; '.join(without)}."
+        yield f"Nothing is told apart in: {'; '.join(without)}."
     missing = [place.where for place in places if place not in able]
     if missing:
         yield f"Nothing can be compared yet: {'; '.join(missing)}."
@@ -69,12 +69,15 @@ def _has_any(place: Place) -> bool:
 
 def _findings(place: Place) -> str:
     """The rows told apart in one place, and the one that is the highest at all samples."""
-    parts = [
-        f"{place.names[row.key]} is told to be {word} {_at(place, row, ks)}"
-        for word, sign in (("better", 1), ("worse", -1))
-        for row in place.compared
-        if (ks := place.told.at(row, sign))
-    ]
+    parts = []
+    for row in place.compared:
+        told = [
+            f"{word} {_at(place, row, ks)}"
+            for word, sign in (("better", 1), ("worse", -1))
+            if (ks := place.told.at(row, sign))
+        ]
+        if told:
+            parts.append(f"{place.names[row.key]} is told to be {' and '.join(told)}")
     best = names(place, place.best(place.top))
     others = [row for row in place.may_be_best(place.top) if row not in place.best(place.top)]
     open_ = f", and {names(place, others)} may be as good" if others else ", told from every other"

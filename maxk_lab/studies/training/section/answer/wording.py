@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from maxk_lab.report.document import number
+from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.section.answer.place import Place
+from maxk_lab.studies.training.told import text
 
 # More names than this are counted, not listed.
 LISTED = 4
@@ -25,6 +28,11 @@ def names(place: Place, rows: Sequence[TrainingRow]) -> str:
     if len(listed) <= LISTED + 1:
         return joined(listed)
     return joined([*listed[:LISTED], f"{len(listed) - LISTED} more"])
+
+
+def plain(found: Interval) -> str:
+    """A value with its interval in a sentence, which says in words where there is none."""
+    return text(found) if found.known else f"{number(found.value)} (without an interval)"
 
 
 def with_gains(place: Place, rows: Sequence[TrainingRow], k: int, most: int = LISTED) -> str:
