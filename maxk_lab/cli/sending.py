@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maxk_lab.cli.console import duration, say, warn
@@ -25,7 +26,8 @@ _LAST_RUN = 60.0
 class Lines:
     """Lines about the runs that are sent, and how long the others take, now and then."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, mode: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._done = "runs sent to W&B" if mode == "online" else "runs written for W&B"
         self._clock, self._start = clock, clock()
         self._said = self._start
 
@@ -33,13 +35,19 @@ class Lines:
         """Take note that so many runs are sent."""
         now = self._clock()
         if done == of - 1:
-            say(f"{done} of {of} runs sent to W&B; the last has the report and the bundle")
+            say(f"{done} of {of} {self._done}; the last has the report and the bundle")
         elif now - self._said >= _QUIET and done < of:
             left = (now - self._start) / done * (of - done)
-            say(f"{done} of {of} runs sent to W&B, about {duration(left)} left")
+            say(f"{done} of {of} {self._done}, about {duration(left)} left")
         else:
             return
         self._said = now
+
+
+def sync_command(places: Sequence[str]) -> str:
+    """Return the command that sends offline runs, all in one folder."""
+    # The shell takes a pattern for one only where it is not quoted.
+    return f"wandb sync {shlex.quote(str(Path(places[0]).parent))}/offline-run-*"
 
 
 def live_of(plan: Plan, directory: RunDirectory) -> Live | None:
@@ -74,9 +82,15 @@ def send_all(
         return list(sent.values()), ""
     from maxk_lab.tracking.wandb_tracker import TrackingError, track
 
-    say("Sending the records, the report and the bundle to W&B")
+    online = tracking.wandb == "online"
+    what = "the records, the report and the bundle"
+    say(f"Sending {what} to W&B" if online else f"Writing {what} for W&B")
+    progress = Lines(tracking.wandb)
     try:
-        return track(directory, tracking.wandb, plan=plan, sent=sent, progress=Lines()), ""
+        places = track(directory, tracking.wandb, plan=plan, sent=sent, progress=progress)
+        if places and not online:
+            say(f"Send them with: {sync_command(places)}")
+        return places, ""
     except TrackingError as error:
         warn(f"not tracked: {error}")
         return error.sent, "tracked in part only" if error.sent else NOTHING_TRACKED

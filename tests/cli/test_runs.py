@@ -291,7 +291,7 @@ def test_a_tracked_run_carries_the_metrics_and_the_figures(tmp_path: Path) -> No
     assert not list(one.rglob("*.png"))
     assert list(whole.glob("sent/report/figures/*.png"))
     assert [path.name for path in whole.glob("sent/bundle/*")] == ["tiny.zip"]
-    assert "1 of 2 runs sent to W&B; the last has the report and the bundle" in done.stderr
+    assert "1 of 2 runs written for W&B; the last has the report and the bundle" in done.stderr
 
 
 def test_online_tracking_without_a_key_is_a_mistake_and_breaks_no_run(

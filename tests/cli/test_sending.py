@@ -35,7 +35,7 @@ RUN: Any = SimpleNamespace(root="results/a b")
 
 
 def test_now_and_then_it_is_said_how_long_it_takes(said: list[str]) -> None:
-    tell = sending.Lines(clock(0.0, 1.0, 6.0, 7.0, 8.0, 9.0))
+    tell = sending.Lines("online", clock(0.0, 1.0, 6.0, 7.0, 8.0, 9.0))
     for done in (1, 60, 61, 120, 121):
         tell(done, 121)
     assert said == [
@@ -77,12 +77,26 @@ def test_what_was_sent_meanwhile_is_handed_on_and_what_failed_is_told(
 def test_what_goes_wrong_meanwhile_is_said_while_the_sweep_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def measured(plan: object, directory: object, *, on_event: Any) -> str:
+    outcome: Any = SimpleNamespace()
+
+    def measured(plan: object, directory: object, *, on_event: Any) -> Any:
         on_event("cell_done", {"cell": "x"})
-        return "measured"
+        return outcome
 
     monkeypatch.setattr(execute, "execute", measured)
     live: Any = SimpleNamespace(event=lambda name, payload: [f"no key ({name})"])
     found = execution.execute_plan(plan("online"), RUN, resume="", live=live)
-    assert found == "measured"
+    assert found is outcome
     assert "warning: no key (cell_done)" in capsys.readouterr().err
+
+
+def test_offline_runs_are_sent_by_a_command_that_a_shell_takes(
+    said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = ["results/a b/wandb/offline-run-1-x", "results/a b/wandb/offline-run-2-y"]
+    monkeypatch.setattr(wandb_tracker, "track", lambda *_, **__: places)
+    assert sending.send_all(plan("offline"), RUN, None, last=True) == (places, "")
+    assert said == [
+        "Writing the records, the report and the bundle for W&B",
+        "Send them with: wandb sync 'results/a b/wandb'/offline-run-*",
+    ]

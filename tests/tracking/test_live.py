@@ -17,7 +17,8 @@ from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.tracking import live, sending
 from maxk_lab.tracking.live import Live
-from maxk_lab.tracking.session import NoKeyError
+from maxk_lab.tracking.payload import Payload
+from maxk_lab.tracking.session import NoKeyError, Target
 from maxk_lab.tracking.wandb_tracker import track
 
 SWEEP = """
@@ -193,8 +194,13 @@ def test_wandb_is_not_started_for_a_sweep_that_is_done(
 
 
 def test_each_is_sent_once(plan: Plan, run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = []
-    monkeypatch.setattr(sending, "send", lambda payload, target: names.append(payload.name) or "x")
+    names: list[str] = []
+
+    def send(payload: Payload, target: Target) -> str:
+        names.append(payload.name)
+        return "there"
+
+    monkeypatch.setattr(sending, "send", send)
     measure(plan, run)
     found = live._Sender(run, plan, "offline")
     found.hear("run_started", {"cell_ids": [cell.id for cell in plan.cells]})

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import complain, emit_json, say, tell
-from maxk_lab.cli.sending import Lines
+from maxk_lab.cli.sending import Lines, sync_command
 
 # The most places that are told one by one.
 _TOLD = 10
@@ -61,7 +59,9 @@ replaced. It needs no block [bold]tracking[/bold] in the sweep file.
     directory = find_run(run, results).for_writing("tracking")
     plan = make_plan(directory.spec())
     try:
-        places = send(directory, mode.value, project, entity=entity, plan=plan, progress=Lines())
+        places = send(
+            directory, mode.value, project, entity=entity, plan=plan, progress=Lines(mode.value)
+        )
     except TrackingError as error:
         complain(error)
         emit_json(error.sent) if json else _say_where(error.sent, mode)
@@ -82,10 +82,4 @@ def _say_where(places: list[str], mode: Mode) -> None:
     if left_out > 1:
         say(f"and {left_out} runs more (--json lists all)")
     if places and mode is Mode.offline:
-        folders = Path(places[0]).parent / "offline-run-*"
-        say(f"send them later with: wandb sync {_pattern(folders)}")
-
-
-def _pattern(path: Path) -> str:
-    """Return a pattern of files as a shell takes it, its folder quoted where need be."""
-    return f"{shlex.quote(str(path.parent))}/{path.name}"
+        say(f"send them later with: {sync_command(places)}")
