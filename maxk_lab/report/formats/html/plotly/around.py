@@ -30,7 +30,11 @@ def layout_of(
 ) -> dict[str, Any]:
     """Plotly's layout but for the axes; it makes room for their ticks and titles itself."""
     title = figure.get_suptitle() if titled else ""
-    top = top_room(panels) + (_LINE * _TITLE * (2 + title.count("\n")) if title else 0.0)
+    top = (
+        _MARGIN
+        + max(map(title_room, panels))
+        + (_LINE * _TITLE * (2 + title.count("\n")) if title else 0.0)
+    )
     wide, high = (float(inches) * PIXELS_PER_INCH for inches in figure.get_size_inches())
     # A page is wider than most figures; it is to be a little higher, too.
     inner = (frame.top - frame.bottom) * high * min(_HIGHER, max(1.0, _WIDE / wide))
@@ -70,10 +74,10 @@ def layout_of(
     return told
 
 
-def top_room(panels: Sequence[Panel]) -> float:
-    """The pixels that the titles of panels take above them."""
-    titles = [panel.axes.get_title(loc=side) for panel in panels for side in SIDES]
-    return _MARGIN + 16.0 * max(title.count("\n") + bool(title) for title in titles)
+def title_room(panel: Panel) -> float:
+    """The pixels that the titles of a panel take above it."""
+    titles = [panel.axes.get_title(loc=side) for side in SIDES]
+    return 16.0 * max(title.count("\n") + bool(title) for title in titles)
 
 
 def room_below(panel: Panel, *, titled: bool = True) -> float:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from maxk_lab.report.formats.html.plotly.around import legend_room, room_below, top_room
+from maxk_lab.report.formats.html.plotly.around import legend_room, room_below, title_room
 from maxk_lab.report.formats.html.plotly.artists.texts import title_of
 from maxk_lab.report.formats.html.plotly.grid import layout_name, overlay, share, sharing
-from maxk_lab.report.formats.html.plotly.panel import SIDES, Panel
+from maxk_lab.report.formats.html.plotly.panel import Panel
 from maxk_lab.report.formats.html.plotly.scales import Scale
 from maxk_lab.report.formats.html.plotly.words import PIXELS_PER_INCH, pixels, words
 
@@ -20,6 +20,7 @@ _SAME = 1e-6
 _LEAST, _MOST = 160.0, 260.0
 # What a name below a panel takes at least, and each of its letters.
 _NAME, _LETTER = 18.0, 5.5
+_TITLE, _AIR = 18.0, 6.0
 
 
 def narrow(panels: Sequence[Panel], figure: Figure, layout: dict[str, Any]) -> dict[str, Any]:
@@ -31,7 +32,10 @@ def narrow(panels: Sequence[Panel], figure: Figure, layout: dict[str, Any]) -> d
     heights = [p.axes.get_position().height * inches * PIXELS_PER_INCH for p in base]
     if len(base) > 1:
         heights = [max(_LEAST, min(_MOST, height)) for height in heights]
-    rooms = [_room(panels, panel) for panel in base]
+    titles = [title_room(panel) or (_TITLE if _above(base, panel) else 0.0) for panel in base]
+    rooms = [
+        _room(panels, panel) + title for panel, title in zip(base, [*titles[1:], 0.0], strict=True)
+    ]
     total = sum(heights) + sum(rooms[:-1])
     top = total
     for panel, height, room in zip(base, heights, rooms, strict=True):
@@ -42,37 +46,36 @@ def narrow(panels: Sequence[Panel], figure: Figure, layout: dict[str, Any]) -> d
             told[x], told[y] = {"domain": [0.0, 1.0]}, {"domain": ends}
         for scale, name in zip((panel.x, panel.y), map(layout_name, panel.names), strict=True):
             told[name] |= _labelled(panels, scale)
-    inherited = [note for panel in base for note in _inherited(base, panel)]
+    inherited = [title_of(panel, said) for panel in base if (said := _above(base, panel))]
     if inherited:
         told["annotations"] = [*layout["annotations"], *inherited]
     width = max(map(_width, base))
     if width > _WIDTH:
         told["width"] = round(width)
-    told["height"] = round(total + top_room(panels) + rooms[-1] + legend_room(figure, _WIDTH))
+    around = layout["margin"]["t"] + rooms[-1] + legend_room(figure, _WIDTH)
+    told["height"] = round(total + around)
     return told
 
 
 def _room(panels: Sequence[Panel], panel: Panel) -> float:
-    """The pixels below a panel: for its ticks and their title, and the title of the next one."""
+    """The pixels below a panel, for its ticks and their title."""
     titled = any(other.title for other in sharing(panels, panel.x))
-    above = any(other.axes.get_title() for other in panels)
-    return room_below(panel, titled=titled) + (18.0 if above else 0.0)
+    return _AIR + room_below(panel, titled=titled)
 
 
-def _inherited(panels: Sequence[Panel], panel: Panel) -> Iterator[dict[str, Any]]:
-    """The title of a panel that it has from the one above it in the figure."""
-    if any(panel.axes.get_title(loc=side) for side in SIDES):
-        return
+def _above(panels: Sequence[Panel], panel: Panel) -> str:
+    """The title that a panel has from the one above it; empty where it has its own."""
+    if title_room(panel):
+        return ""
     here = panel.axes.get_position()
-    above = {
+    found = {
         other.axes.get_position().y0: other.axes.get_title()
         for other in panels
         if other.axes.get_title()
         and abs(other.axes.get_position().x0 - here.x0) < _SAME
         and other.axes.get_position().y0 > here.y0
     }
-    if above:
-        yield title_of(panel, above[min(above)])
+    return found[min(found)] if found else ""
 
 
 def _width(panel: Panel) -> float:
