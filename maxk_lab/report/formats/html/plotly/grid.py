@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from maxk_lab.report.formats.html.plotly.panel import Panel
 from maxk_lab.report.formats.html.plotly.scales import Scale
@@ -52,6 +53,16 @@ def axis_layouts(panels: Sequence[Panel], frame: Frame) -> dict[str, dict[str, A
             axis |= _linked(panels[:index], panel, scale)
             told[layout_name(panel.names[scale.which == "y"])] = axis
     return told
+
+
+def is_colorbar(axes: Axes) -> bool:
+    """Whether axes are the scale of colours of others."""
+    return hasattr(axes, "_colorbar")
+
+
+def has_colorbar(figure: Figure) -> bool:
+    """Whether a figure has a scale of colours."""
+    return any(map(is_colorbar, figure.axes))
 
 
 def layout_name(axis: str) -> str:

@@ -9,7 +9,13 @@ from matplotlib.figure import Figure
 
 from maxk_lab.report.formats.html.plotly.around import legend_room, room_below, title_room
 from maxk_lab.report.formats.html.plotly.artists.texts import title_of
-from maxk_lab.report.formats.html.plotly.grid import layout_name, overlay, share, sharing
+from maxk_lab.report.formats.html.plotly.grid import (
+    has_colorbar,
+    layout_name,
+    overlay,
+    share,
+    sharing,
+)
 from maxk_lab.report.formats.html.plotly.panel import Panel
 from maxk_lab.report.formats.html.plotly.scales import Scale
 from maxk_lab.report.formats.html.plotly.words import PIXELS_PER_INCH, pixels, words
@@ -21,6 +27,8 @@ _LEAST, _MOST = 160.0, 260.0
 # What a name below a panel takes at least, and each of its letters.
 _NAME, _LETTER = 18.0, 5.5
 _TITLE, _AIR = 18.0, 6.0
+# What a scale of colours takes beside the panels.
+_BAR = 75.0
 
 
 def narrow(panels: Sequence[Panel], figure: Figure, layout: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +57,7 @@ def narrow(panels: Sequence[Panel], figure: Figure, layout: dict[str, Any]) -> d
     inherited = [title_of(panel, said) for panel in base if (said := _above(base, panel))]
     if inherited:
         told["annotations"] = [*layout["annotations"], *inherited]
-    width = max(map(_width, base))
+    width = max(map(_width, base)) + (_BAR if has_colorbar(figure) else 0.0)
     if width > _WIDTH:
         told["width"] = round(width)
     around = layout["margin"]["t"] + rooms[-1] + legend_room(figure, _WIDTH)
@@ -59,8 +67,7 @@ def narrow(panels: Sequence[Panel], figure: Figure, layout: dict[str, Any]) -> d
 
 def _room(panels: Sequence[Panel], panel: Panel) -> float:
     """The pixels below a panel, for its ticks and their title."""
-    titled = any(other.title for other in sharing(panels, panel.x))
-    return _AIR + room_below(panel, titled=titled)
+    return _AIR + room_below(panel, titled=bool(panel.x.title or _title(panels, panel.x)))
 
 
 def _above(panels: Sequence[Panel], panel: Panel) -> str:
@@ -95,8 +102,20 @@ def _labelled(panels: Sequence[Panel], scale: Scale) -> dict[str, Any]:
     others = sharing(panels, scale)
     if any(other.shows_labels() for other in others):
         told["showticklabels"] = True
-    titles = {other.title for other in others if other.title}
-    if not scale.title and len(titles) == 1:
+    if not scale.title and (title := _title(panels, scale)):
         size = pixels(scale.axis.get_label().get_fontsize())
-        told["title"] = {"text": words(titles.pop()), "standoff": 6, "font": {"size": size}}
+        told["title"] = {"text": words(title), "standoff": 6, "font": {"size": size}}
     return told
+
+
+def _title(panels: Sequence[Panel], scale: Scale) -> str:
+    """The title that an axis has left to the panel at the beginning of its line or its column."""
+    start = 1 if scale.which == "y" else 0
+    here = scale.axes.get_position().bounds
+    for panel in panels:
+        other, there = getattr(panel, scale.which), panel.axes.get_position().bounds
+        beside = abs(here[start] - there[start]) + abs(here[start + 2] - there[start + 2]) < _SAME
+        if other.title and beside:
+            return str(other.title)
+    titles = {other.title for other in sharing(panels, scale) if other.title}
+    return titles.pop() if len(titles) == 1 else ""

@@ -24,7 +24,7 @@ from maxk_lab.report.formats.html.plotly.artists import cells, heat, lines, poin
 from maxk_lab.report.formats.html.plotly.artists.bands import banded
 from maxk_lab.report.formats.html.plotly.artists.texts import read_texts, read_titles
 from maxk_lab.report.formats.html.plotly.colours import Inks
-from maxk_lab.report.formats.html.plotly.grid import axis_layouts, frame_of, word_of
+from maxk_lab.report.formats.html.plotly.grid import axis_layouts, frame_of, is_colorbar, word_of
 from maxk_lab.report.formats.html.plotly.names import name_series
 from maxk_lab.report.formats.html.plotly.narrow import narrow
 from maxk_lab.report.formats.html.plotly.panel import Panel
@@ -49,7 +49,7 @@ def plotly_spec(figure: Figure, *, titled: bool = True) -> dict[str, Any]:
     shown = [axes for axes in figure.axes if axes.get_visible()]
     panels = [
         _panel(axes, 1 + number, inks)
-        for number, axes in enumerate(axes for axes in shown if not _is_colorbar(axes))
+        for number, axes in enumerate(axes for axes in shown if not is_colorbar(axes))
     ]
     if not panels:
         return {"data": [], "layout": {}, "dark": {}, "narrow": {}}
@@ -58,7 +58,7 @@ def plotly_spec(figure: Figure, *, titled: bool = True) -> dict[str, Any]:
     for panel in panels:
         _read(panel)
     frame = frame_of(panels)
-    for axes in filter(_is_colorbar, shown):
+    for axes in filter(is_colorbar, shown):
         heat.read_colorbar(panels[0], axes, frame)
     name_series(figure, panels)
     layout = layout_of(figure, panels, frame, titled=titled)
@@ -75,10 +75,6 @@ def _panel(axes: Axes, number: int, inks: Inks) -> Panel:
         raise UnconvertibleError("axes that are not straight, or have others inside")
     tail = str(number) if number > 1 else ""
     return Panel(axes, Scale(axes, "x"), Scale(axes, "y"), (f"x{tail}", f"y{tail}"), inks)
-
-
-def _is_colorbar(axes: Axes) -> bool:
-    return hasattr(axes, "_colorbar")
 
 
 def _read(panel: Panel) -> None:

@@ -329,6 +329,8 @@ def test_small_panels_stand_below_each_other_on_a_narrow_page() -> None:
     figure = Figure(layout="none")
     for number, axes in enumerate(figure.subplots(2, 2, sharex=True, sharey=True).flat):
         axes.plot([1, 2], [1, 2])
+        if number % 2 == 0:
+            axes.set_ylabel(f"line {number}")
         if number < 2:
             axes.set_title(f"K = {number}")
         else:
@@ -340,6 +342,7 @@ def test_small_panels_stand_below_each_other_on_a_narrow_page() -> None:
     assert all(upper[0] > lower[1] for upper, lower in pairwise(tops))
     assert narrow["yaxis2"]["showticklabels"] is True
     assert narrow["xaxis"]["title"]["text"] == "steps"
+    assert narrow["yaxis4"]["title"]["text"] == "line 2"
     assert [note["text"] for note in narrow["annotations"]] == ["K = 0", "K = 1"] * 2
     assert narrow["height"] > spec["layout"]["height"]
 
