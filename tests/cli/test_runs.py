@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import Result
@@ -74,9 +75,23 @@ def test_report_prints_in_every_format(there: Path, lab: Lab) -> None:
         assert "centred" in result.stdout
     assert json.loads(lab("report", "--format", "json").stdout)["header"]["name"] == "tiny"
     assert len(json.loads(lab("report", "tiny", "tiny", "--format", "json").stdout)) == 2
+    pages = [lab("report", *["tiny"] * count, "--format", "html").stdout for count in (1, 2)]
+    assert [page.count("<section class=\"run\"") for page in pages] == [1, 2]
+    assert all(page.count("<!doctype html>") == 1 for page in pages)
+    assert all("<figure id=" in page for page in pages)
     refused = lab("report", "--format", "markdwon")
     assert refused.exit_code == 2
     assert "unknown format 'markdwon' (did you mean markdown?)" in refused.stderr
+
+
+def test_a_page_is_not_printed_in_a_terminal(
+    there: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("maxk_lab.cli.verbs.report.sys", terminal)
+    refused = lab("report", "tiny", "--format", "html")
+    assert refused.exit_code == 2
+    assert "maxk-lab report tiny --format html > report.html" in refused.stderr
 
 
 def test_report_writes_files_with_figures(there: Path, lab: Lab, tmp_path: Path) -> None:

@@ -153,5 +153,5 @@ def _write(summary: Summary, folder: Path, view: View) -> list[str]:
         warn(
             f"{line}; this is a fault of maxk-lab, and the rest of the report is not touched by it"
         )
-    say(f"Wrote {folder}/report.md, {drawn} and {len(paths)} files in all")
+    say(f"Wrote {folder}/report.html for a browser, report.md, {drawn}; {len(paths)} files in all")
     return undrawn
