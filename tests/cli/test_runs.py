@@ -76,7 +76,7 @@ def test_report_prints_in_every_format(there: Path, lab: Lab) -> None:
     assert json.loads(lab("report", "--format", "json").stdout)["header"]["name"] == "tiny"
     assert len(json.loads(lab("report", "tiny", "tiny", "--format", "json").stdout)) == 2
     pages = [lab("report", *["tiny"] * count, "--format", "html").stdout for count in (1, 2)]
-    assert [page.count("<section class=\"run\"") for page in pages] == [1, 2]
+    assert [page.count('<section class="run"') for page in pages] == [1, 2]
     assert all(page.count("<!doctype html>") == 1 for page in pages)
     assert all("<figure id=" in page for page in pages)
     refused = lab("report", "--format", "markdwon")
