@@ -150,7 +150,7 @@ def _bars(
 def _totals(
     axes: Axes, heights: Sequence[float], parts: Sequence[Mapping[str, float]], right: float
 ) -> None:
-    """The variances, as lines, and their numbers beside the bars, or at the end of cut ones."""
+    """The variances, as lines, and their numbers beside the bars, or in cut ones."""
     totals = [sum(found.values()) for found in parts]
     axes.plot(
         totals,
@@ -166,14 +166,14 @@ def _totals(
     air = 0.02 * (edge - low)
     for y, total, found in zip(heights, totals, parts, strict=True):
         end = sum(max(0.0, part) for part in found.values())
-        cut = end > right
+        # A bar beyond the axis has its number inside, where it begins.
+        cut, dark = end > right, found[ANATOMY[0]] > 0.18 * (edge - low)
         axes.text(
-            edge - air if cut else end + air,
+            air if cut else end + air,
             y,
             number(total),
-            ha="right" if cut else "left",
             va="center",
             fontsize=6.3,
             zorder=4,
-            bbox={"facecolor": "white", "linewidth": 0, "pad": 1.0} if cut else None,
+            color="white" if cut and dark else "black",
         )

@@ -149,7 +149,7 @@ def anatomy(page: Sequence[GradientRow], shown: Sequence[GradientRow]) -> str:
     said = [
         f"The parts that sum to the variance at n = {page[0].key.n}, in multiples of the least of "
         f"an unbiased method beside it{' with the same objective' if several else ''}; parts left "
-        "of zero lower it, and a bar that is cut has its number at its end.",
+        "of zero lower it, and a bar that is cut has its number inside.",
         "Exact for these instances, so without intervals.",
         f"Here the most is {number(multiple(most, page))} times the least, of {_named(most, page)}."
         if math.isfinite(multiple(most, page))
