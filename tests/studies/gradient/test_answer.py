@@ -275,3 +275,25 @@ def test_the_best_possible_is_a_measure_and_no_candidate(lab):
     assert float(found_ratio.group(1)) == pytest.approx(2, rel=0.1)
     assert "joint_optimum" not in text.split("Times the variance")[0]
     assert list(table(found))[-1] == "joint_optimum"
+
+
+def test_a_curve_of_few_instances_is_of_these_alone(lab):
+    for count, said in ((4, True), (16, False)):
+        cells = lab.cells(baselines=("centred",), ns=(8, 16, 32), ks=(2,), instances=count)
+        _, text = told(cells, [lab.record(cell) for cell in cells])
+        assert "the relative variance falls at every step" in text
+        assert ("step, on the measured instances alone;" in text) == said
+
+
+def test_environments_are_called_by_their_plain_names(lab):
+    base = lab.cells(baselines=BASELINES, ns=(16,), ks=(2,))
+    cells = [
+        cell | {"environment": cell["environment"] | {"name": cell["setting"]["environment.name"]}}
+        for cell in lab.vary(base, "environment.name", ["tsp", "cvrp"])
+    ]
+    found, text = told(cells, [made(lab, cell, APART) for cell in cells])
+    assert re.search(r"in 1 of 1 cases on capacitated .* and in 1 of 1 on TSP with 20 cit", text)
+    (sheet,) = found.short
+    headings = [column.heading for column in sheet.columns[1:3]]
+    assert headings[0].startswith("on capacitated")
+    assert headings[1] == "on TSP with 20 cities"

@@ -118,6 +118,8 @@ def _by_place(told: Sequence[Contest], best: tuple[str, ...], what: str, words: 
     parts: list[str] = []
     for place, members in places.items():
         count = _count(members, best) or "none"
+        # Each place may have its own points, that differ in less than those of all.
+        what = axes(one.first for one in members)
         parts.append(f"in {count} of {len(members)} {'' if parts else f'{what} '}{place}")
     return joined(parts)
 

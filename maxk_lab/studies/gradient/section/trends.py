@@ -10,7 +10,8 @@ from itertools import pairwise
 from maxk_lab.report.document import compact
 from maxk_lab.report.naming import short_names, spelled
 from maxk_lab.report.rows import grouped
-from maxk_lab.statistics.intervals import Interval, interval
+from maxk_lab.statistics.errors import THESE
+from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.row.model import DISTANCE, GradientRow
@@ -93,8 +94,10 @@ def _sentence(
     # At this level, all steps of all series and all their ends are compared at once, in pairs or
     # by two intervals.
     level = 1 - alpha / (2 * sum(map(len, series)))
-    way = [_way(members, axis, measure, level) for members in series]
+    found = [_way(members, axis, measure, level) for members in series]
+    way = [word for word, _ in found]
     ways = Counter(way)
+    local = sum(bool(word) and alone for word, alone in found)
     first, last = (axis.value(series[0][i]) for i in (0, -1))
     along = f"Along {axis.name}, from {spelled(first)} to {spelled(last)}, the {_NAMES[measure]}"
     several = len(series) > 1
@@ -113,6 +116,9 @@ def _sentence(
     example = series[way.index(next(one for one, _ in ways.most_common() if one))]
     low, high = (example[i].intervals[measure] for i in (0, -1))
     told = f"{along} {', and '.join(parts)}"
+    if local:
+        some = "" if local == sum(map(bool, way)) else f"in {local} of these "
+        told += f", {some}on the measured instances alone"
     if low.known and high.known:
         told += f"; as from {compact(low)} to {compact(high)}{here(low) or here(high)} for "
         told += _called(example[0], axis, words)
@@ -127,28 +133,38 @@ def _called(row: GradientRow, axis: _Axis, words: Words) -> str:
     return ", ".join([method(row, estimator=True), *parts, f"K = {row.key.k}"])
 
 
-def _way(members: Sequence[GradientRow], axis: _Axis, measure: str, level: float) -> str:
-    """Whether a series rises or falls at every step, or between its ends; empty where neither."""
-    signs = {_sign(one, other, axis, measure, level) for one, other in pairwise(members)}
+def _way(
+    members: Sequence[GradientRow], axis: _Axis, measure: str, level: float
+) -> tuple[str, bool]:
+    """Whether a series rises or falls at every step, or between its ends; empty where neither.
+
+    And whether that is about the measured instances alone.
+    """
+    steps = [_step(one, other, axis, measure, level) for one, other in pairwise(members)]
+    signs = {sign for sign, _ in steps}
     if len(signs) == 1 and 0 not in signs:
-        return {1: "rises", -1: "falls"}[signs.pop()]
-    ends = _sign(members[0], members[-1], axis, measure, level)
-    return {1: "rises at the ends", -1: "falls at the ends", 0: ""}[ends]
+        return {1: "rises", -1: "falls"}[signs.pop()], any(local for _, local in steps)
+    ends, local = _step(members[0], members[-1], axis, measure, level)
+    return {1: "rises at the ends", -1: "falls at the ends", 0: ""}[ends], local
 
 
-def _sign(one: GradientRow, other: GradientRow, axis: _Axis, measure: str, level: float) -> int:
-    """The side on which the second row lies clear of the first; 0 where it does not."""
+def _step(
+    one: GradientRow, other: GradientRow, axis: _Axis, measure: str, level: float
+) -> tuple[int, bool]:
+    """The side on which the second row lies clear of the first, 0 where it does not.
+
+    And whether that is about these instances, because too few of them carry a mean.
+    """
     assert one.units is not None
     assert other.units is not None
     if axis.paired and not MEASURES.get(measure).of_units:
         # Unbiased, and of the same gradient whoever drew the trajectories.
         logs = log_ratio(other.units, one.units, measure=measure, level=level, same_mean=True)
-        return (logs.low > 0) - (logs.high < 0) if logs.known else 0
-    before, after = (interval(row.units, measure, level=level) for row in (one, other) if row.units)
-    return _apart(before, after)
-
-
-def _apart(before: Interval, after: Interval) -> int:
+        return (logs.low > 0) - (logs.high < 0) if logs.known else 0, logs.question == THESE
+    units = one.units, other.units
+    before, after = (interval(each, measure, level=level) for each in units)
+    if before.question != after.question:
+        before, after = (interval(each, measure, level=level, question=THESE) for each in units)
     if not (before.known and after.known):
-        return 0
-    return (after.low > before.high) - (after.high < before.low)
+        return 0, False
+    return (after.low > before.high) - (after.high < before.low), before.question == THESE

@@ -11,6 +11,8 @@ from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow
 
+_ENVIRONMENT = "environment.name"
+
 
 def baseline(name: str) -> str:
     """The baseline as a list of a sentence calls it."""
@@ -75,8 +77,9 @@ class Words:
         self.named = len(choosing) > 1
         self._stages = len({key.stage for key in keys}) > 1
         self._environments = len({key.environment for key in keys}) > 1
+        # That the environment is another is told by its plain name.
         names = list(dict.fromkeys(name for key in keys for name, _ in key.setting))
-        self._short = short_names(names)
+        self._short = _short(names)
         self._values = {
             name: {spelled(dict(key.setting).get(name)) for key in keys} for name in names
         }
@@ -84,7 +87,9 @@ class Words:
     def setting(self, key: GradientKey) -> str:
         """`arms = 8, checkpoint = pomo-100.pt`: what the sweep varies, of a file its own name."""
         return ", ".join(
-            f"{self._short[name]} = {self._value(name, value)}" for name, value in key.setting
+            f"{self._short[name]} = {self._value(name, value)}"
+            for name, value in key.setting
+            if not (name == _ENVIRONMENT and self._environments)
         )
 
     def place(self, row: GradientRow) -> str:
@@ -108,6 +113,11 @@ class Words:
         return told.rpartition("/")[2] if len(last) == len(self._values[name]) else told
 
 
+def _short(names: list[str]) -> dict[str, str]:
+    """The last word of each key of the sweep file; of the environment's name what it names."""
+    return short_names(names) | ({_ENVIRONMENT: "environment"} if _ENVIRONMENT in names else {})
+
+
 def axes(rows: Iterable[GradientRow]) -> str:
     """The words for that in which these rows differ: `combinations of n and K`."""
     names = varied(rows)
@@ -120,7 +130,7 @@ def varied(rows: Iterable[GradientRow]) -> list[str]:
     """The names of what differs between these rows, but for stage and baseline."""
     keys = [row.key for row in rows]
     names = ["estimator"] if len({key.estimator for key in keys}) > 1 else []
-    short = short_names(list(dict.fromkeys(name for key in keys for name, _ in key.setting)))
+    short = _short(list(dict.fromkeys(name for key in keys for name, _ in key.setting)))
     for full, name in short.items():
         if len({dict(key.setting).get(full) for key in keys}) > 1:
             names.append(name)
