@@ -49,6 +49,8 @@ def test_its_words_tell_its_intervals_from_those_of_claims(sheet, study):
     assert "Intervals: 95%, each of one difference alone." in said
     assert "Told: at K = 1, 4, 8, 64, at a level of 5% for all 44 such differences" in said
     assert "A claim" not in said
+    assert "subloo (each subset's gap between best and second best" in said
+    assert "POMO's loss (reinforce with group_mean)" in said
     claimed = " ".join(table(study, claims=(SimpleNamespace(),)).caption)
     assert "A claim, which the sweep file states beforehand, is corrected for its own" in claimed
 

@@ -11,6 +11,7 @@ from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import difference_column, interval_column, three
 from maxk_lab.studies.training.ending.apart import MARK
 from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.row.names import is_pomo
 from maxk_lab.studies.training.section.answer.headline import reference_words
 from maxk_lab.studies.training.section.answer.place import Place
 from maxk_lab.studies.training.section.answer.wording import joined
@@ -81,6 +82,18 @@ def _gap(row: TrainingRow, k: int) -> Interval | None:
     return found if found is not None and has_value(found) else None
 
 
+def _meanings(rows: Sequence[TrainingRow]) -> Iterator[str]:
+    """The meaning of each estimator, then of each baseline, by the names that the table has."""
+    methods = [row.key.method for row in rows if not is_pomo(row)]
+    with_baseline = [method for method in methods if method.takes_baseline]
+    found = {method.estimator.row.name: method.estimator.row.meaning for method in methods}
+    found |= {method.baseline.row.name: method.baseline.row.meaning for method in with_baseline}
+    for name, meaning in found.items():
+        yield f"{name} ({meaning})"
+    if any(map(is_pomo, rows)):
+        yield "POMO's loss (reinforce with group_mean)"
+
+
 def _caption(
     places: Sequence[Place], rows: Sequence[TrainingRow], summary: Summary
 ) -> Iterator[str]:
@@ -108,6 +121,7 @@ def _caption(
         f"{told.comparisons} such differences of the study together (Holm), so an interval here "
         "can leave out 0 where nothing is told."
     )
+    yield f"Methods: estimator and baseline: {'; '.join(_meanings(rows))}."
     if summary.claims:
         yield (
             "A claim, which the sweep file states beforehand, is corrected for its own differences "
