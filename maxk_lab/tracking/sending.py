@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from maxk_lab.tracking.payload import Payload
 from maxk_lab.tracking.session import Target, begin, copies_in
 from maxk_lab.tracking.table import PayloadTable
 
+# The folder of an offline run with an id of the lab's.
+_OURS = re.compile(r"offline-run-\d{8}_\d{6}-([0-9a-f]{16})")
 # Fills a run with more than its payload has; of the folder, what lies there goes with the run.
 Fill = Callable[[Any, Path], None]
 
@@ -37,6 +40,17 @@ def send(payload: Payload, target: Target, fill: Fill | None = None) -> str:
     below = target.folder / "wandb" / written.name
     _remove_others(target.folder / "wandb", payload.run_id, written.name)
     return str(below if below.exists() else written)
+
+
+def remove_earlier(folder: Path, kept: Collection[str]) -> None:
+    """Remove offline runs of the lab but those with these ids: of cells that the sweep has no more.
+
+    A folder that W&B or somebody else has named stays.
+    """
+    for path in folder.glob("offline-run-*"):
+        found = _OURS.fullmatch(path.name)
+        if found is not None and found[1] not in kept:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _log_curves(run: Any, history: History) -> None:

@@ -43,7 +43,7 @@ def track(
 
     One run of W&B for what each kind of study says, then one of the sweep as a whole with its
     report. `offline` writes below the run's own folder and needs no network and no key; what was
-    written there before under the same id is replaced. `disabled` does nothing. `plan` is made, and
+    written there before is replaced. `disabled` does nothing. `plan` is made, and
     `project` and `entity` are those of the sweep file, unless given; `sent` has the addresses of
     runs, by their ids, that are not sent again. Raises `LabError` for an unknown mode and for
     `online` without a key, and `TrackingError` for whatever goes wrong with W&B: the records are
@@ -58,14 +58,14 @@ def track(
     from maxk_lab.sweeps.run.links import refuse_links
     from maxk_lab.tracking.of_sweep import of_sweep
     from maxk_lab.tracking.payload import groups, payload
-    from maxk_lab.tracking.sending import send
+    from maxk_lab.tracking.sending import remove_earlier, send
 
     refuse_links(run.root)
     plan = plan or make_plan(run.spec())
     records, spec, tags = run.records(plan), as_written(plan.spec), plan.spec.tracking.tags
     target = target_of(run, plan, mode, project=project, entity=entity)
     title = run.title(plan.spec)
-    found, places, known = groups(records), [], sent or {}
+    found, places, ids, known = groups(records), [], set(), sent or {}
     number = len(found) + 1 if found else 0
     try:
         if found or mode == "online":
@@ -74,12 +74,15 @@ def track(
             log_in()
         for group in found:
             one = payload(title, spec, group, tags)
+            ids.add(one.run_id)
             places.append(known.get(one.run_id) or send(one, target))
             progress(len(places), number)
         if found:
             whole, files = of_sweep(run, plan, spec, records, tags)
             places.append(send(whole, target, files))
             progress(len(places), number)
+            if mode == "offline":
+                remove_earlier(run.root / "wandb", {*ids, whole.run_id})
     except NoKeyError:
         raise
     # SystemExit too: some of wandb's errors end the process.

@@ -88,6 +88,9 @@ def test_the_offline_files_contain_the_records(run, capfd):
     assert list(whole.about.tags) == ["mine"]
     (line,) = first.lines
     assert (line["cells/nrows"], line["cells/_type"]) == (2, "table-file")
+    # Nothing is left in the home of whoever writes it.
+    (copy,) = first.artifacts["run_table"].manifest.contents
+    assert Path(copy.local_path).is_relative_to(folders[0].absolute())
     assert (second.summary["cells_done"], second.summary["cells_failed"]) == (1, 1)
     assert (first.config["n"], first.config["seed"], first.config["stage"]) == (8, 0, 0)
     assert first.config["environment"] == {"name": "bandit", "arms": 10, "reward_shift": 0.0}
@@ -104,11 +107,16 @@ def test_the_sweep_as_a_whole_has_verdicts_figures_and_the_report_and_is_replace
     drawn = Picture("variance", Figure(), "Which is least", "Lower is better.")
     monkeypatch.setattr(figures, "figures", lambda found, summary: [drawn])
     *_, first = track(run, "offline")
+    of_no_cell = run.root / "wandb" / f"offline-run-20260101_000000-{'a' * 16}"
+    own = run.root / "wandb" / "offline-run-20260101_000000-somebody"
+    for folder in (of_no_cell, own):
+        folder.mkdir()
     time.sleep(1.1)  # wandb names its folders by the second
-    places = track(run, "offline")
-    assert sorted(run.root.glob("wandb/offline-run-*")) == sorted(map(Path, places))
+    places = track(run, "offline", "elsewhere", entity="them")
+    assert sorted(run.root.glob("wandb/offline-run-*")) == sorted([*map(Path, places), own])
     assert first.rsplit("-", 1)[1] == places[-1].rsplit("-", 1)[1]
     whole = offline_run(places[-1])
+    assert (whole.about.project, whole.about.entity) == ("elsewhere", "them")
     assert whole.summary["claims/equal"] == "undecided"
     assert [whole.summary[f"cells_{state}"] for state in ("planned", "done", "failed")] == [4, 3, 1]
     assert whole.summary["figures/variance/path"].endswith(".png")
