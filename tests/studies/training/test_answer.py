@@ -62,10 +62,7 @@ def test_a_row_is_better_and_worse_where_the_whole_table_allows_it(text, tsp, st
     assert len(better) <= len(uncorrected)
     short = text.split("## In short")[1].split("## ")[0].splitlines()
     (line,) = [line for line in short if line.startswith("| maxk subloo for K = 8 |")]
-    both = "; ".join(
-        f"{word} at K = {', '.join(map(str, ks))}"
-        for word, ks in (("better", better), ("worse", worse))
-    )
+    both = " | ".join(", ".join(map(str, ks)) for ks in (better, worse))
     assert f" | {both} | " in line
     lines = text.split("where it is told")[1].split("## ")[0].splitlines()
     (line,) = [line for line in lines if line.startswith("| maxk subloo, K = 8 |")]

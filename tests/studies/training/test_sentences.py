@@ -120,6 +120,17 @@ def test_a_lead_that_is_told_has_its_size_interval_and_correction():
     )
 
 
+def test_a_headline_has_room_for_two_and_the_others_are_told_after_it():
+    points = [("maxk", name, 2) for name in ("centred", "subloo", "rloo")]
+    rows = [row(p, [0, 1, 2, 4 + i], noise_with(0, 0.01)) for i, p in enumerate(points)]
+    two, three = (said(row(POMO, [0, 1, 2, 3]), *rows[:count]) for count in (2, 3))
+    assert "2 of 2 methods are told to be better than POMO's loss: maxk subloo for" in two[0]
+    assert " and maxk centred for K = 2 (by 1.00 [" in two[0]
+    assert "POMO's loss: the largest difference is that of maxk rloo for K = 2 (by 3.00" in three[0]
+    assert three[1].startswith("Better there, too: maxk subloo for K = 2 (by 2.00 [")
+    assert "maxk centred for K = 2 (by 1.00 [" in three[1]
+
+
 def test_points_of_a_curve_between_those_asked_for_take_no_power():
     noise = noise_with(0, 0.1)
     rows = compared([row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 3.1], noise)])
@@ -161,7 +172,7 @@ def test_equal_values_are_not_called_one_best():
 def test_the_reference_itself_may_be_the_highest():
     first, *rest = said(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 0, 1, 2], noise_with(0, 0.01)))
     assert first.endswith("than POMO's loss, which is itself the highest with 3.00 [2.98, 3.02].")
-    assert rest[0].startswith("Told to be worse there: maxk centred for K = 2 (by -1.00 [")
+    assert rest[0].startswith("Told to be worse: maxk centred for K = 2 (by -1.00 [")
     assert rest[1] == ("The highest there, POMO's loss, is told to be better than every other.")
 
 

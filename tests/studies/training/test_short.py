@@ -35,19 +35,20 @@ def test_it_has_the_mean_the_largest_k_trained_for_and_all_samples(sheet, study)
         "Δ mean (Max@1)",
         "Δ Max@8",
         "Δ Max@64",
-        "told",
+        "better at K =",
+        "worse at K =",
         "gap in %, best of 64",
     ]
     found = {line[0]: line[1:] for line in lines(sheet)}
     assert len(found) == len(study.studies["training"].rows) == 12
-    assert found["POMO's loss (the reference)"][:4] == ["—"] * 4
-    assert found["POMO's loss (the reference)"][4].startswith("2.45 [")
+    assert found["POMO's loss (the reference)"][:5] == ["—"] * 5
+    assert found["POMO's loss (the reference)"][5].startswith("2.45 [")
 
 
 def test_its_words_tell_its_intervals_from_those_of_claims(sheet, study):
     said = " ".join(sheet.caption)
     assert "Intervals: 95%, each of one difference alone." in said
-    assert "Told: at K = 1, 4, 8, 64, at a level of 5% for all 44 such differences" in said
+    assert "Better, worse: told of K = 1, 4, 8, 64 at a level of 5% for all 44 such" in said
     assert "A claim" not in said
     assert "subloo (each subset's gap between best and second best" in said
     assert "POMO's loss (reinforce with group_mean)" in said

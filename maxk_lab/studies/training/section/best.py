@@ -66,8 +66,8 @@ def against(rows: tuple[TrainingRow, ...], where: str, told: Told, level: float)
         *method_columns(rows),
         *status_columns(),
         *(_won_column(k, rows) for k in ks[-1:] if several),
-        Column("better at K =", partial(_where, told=told, sign=1), lambda row: {}),
-        Column("worse at K =", partial(_where, told=told, sign=-1), lambda row: {}),
+        Column("better at K =", partial(told_at, told=told, sign=1), lambda row: {}),
+        Column("worse at K =", partial(told_at, told=told, sign=-1), lambda row: {}),
     )
     doubt = (
         f"Better, worse: at these of K = {', '.join(map(str, ks))}, at a family-wise level of "
@@ -108,8 +108,8 @@ def difference_title(rows: Sequence[TrainingRow]) -> str:
     return f"Difference to {' and '.join(found)}"
 
 
-def _where(row: TrainingRow, told: Told, sign: int) -> str:
-    """The K at which the difference is of that sign beyond doubt."""
+def told_at(row: TrainingRow, told: Told, sign: int) -> str:
+    """The K at which the difference of a row is told to be of that sign."""
     if not any(has_value(found) for found in row.differences.values()):
         return UNDEFINED
     return ", ".join(map(str, told.at(row, sign))) or "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from maxk_lab.report.document import UNDEFINED, Column, Sheet, breaks_between
+from maxk_lab.report.document import Column, Sheet, breaks_between
 from maxk_lab.report.model import Summary
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.columns import difference_column, interval_column, three
@@ -15,7 +15,7 @@ from maxk_lab.studies.training.row.names import is_pomo
 from maxk_lab.studies.training.section.answer.headline import reference_words
 from maxk_lab.studies.training.section.answer.place import Place
 from maxk_lab.studies.training.section.answer.wording import joined
-from maxk_lab.studies.training.section.corrected import Told
+from maxk_lab.studies.training.section.best import told_at
 from maxk_lab.studies.training.section.notes import basis
 from maxk_lab.studies.training.told import has_value
 
@@ -40,7 +40,8 @@ def short_table(places: Sequence[Place], summary: Summary) -> Iterator[Sheet]:
         *(first if len(places) > 1 else []),
         Column("method", lambda row: names[row.key], lambda row: {}),
         *(difference_column(k, f"Δ {places[0].heading(k)}") for k in ks),
-        Column("told", partial(_told, told=told), lambda row: {}),
+        Column("better at K =", partial(told_at, told=told, sign=1), lambda row: {}),
+        Column("worse at K =", partial(told_at, told=told, sign=-1), lambda row: {}),
         *([interval_column(_gap_heading(ks), lambda row: _gap(row, row.ks[-1]))] if gaps else []),
     )
     title = "In short" + ("" if len(places) > 1 else f": {places[0].where}")
@@ -62,15 +63,6 @@ def _names(place: Place) -> Iterator[tuple[TrainingRow, str]]:
     for row in place.rows:
         reference = " (the reference)" if row is place.reference else ""
         yield row, place.names[row.key] + reference
-
-
-def _told(row: TrainingRow, told: Told) -> str:
-    """At which K a row is told to be better or worse."""
-    if not any(has_value(found) for found in row.differences.values()):
-        return UNDEFINED
-    words = (("better", told.at(row, 1)), ("worse", told.at(row, -1)))
-    found = [f"{word} at K = {', '.join(map(str, ks))}" for word, ks in words if ks]
-    return "; ".join(found) or "no"
 
 
 def _gap_heading(ks: Sequence[int]) -> str:
@@ -117,9 +109,9 @@ def _caption(
     )
     told, asked = places[0].told, sorted({k for place in places for k in place.ks})
     yield (
-        f"Told: at K = {', '.join(map(str, asked))}, at a level of {told.alpha:.0%} for all "
-        f"{told.comparisons} such differences of the study together (Holm), so an interval here "
-        "can leave out 0 where nothing is told."
+        f"Better, worse: told of K = {', '.join(map(str, asked))} at a level of {told.alpha:.0%} "
+        f"for all {told.comparisons} such differences of the study together (Holm), so an interval "
+        "here can leave out 0 where nothing is told."
     )
     yield f"Methods: estimator and baseline: {'; '.join(_meanings(rows))}."
     if summary.claims:

@@ -9,6 +9,8 @@ from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.section.answer.place import Place
 from maxk_lab.studies.training.section.answer.wording import are_told, names, plain, with_gains
 
+# More rows than this have no room in a headline.
+_FEW = 2
 # The verdict on a difference by its sign.
 VERDICTS = {1: "told to be better", -1: "told to be worse", 0: "not told apart"}
 
@@ -81,7 +83,7 @@ def _headline(place: Place) -> str:
     at = f"{of_one_training(place.known)}t {place.at(top)}, {what_it_is(place)},"
     if better:
         told = are_told(better, of=len(place.compared))
-        return f"{at} {told} to be better than {reference}: {with_gains(place, better, top, 3)}."
+        return f"{at} {told} to be better than {reference}: {_foremost(place, better)}."
     best = place.best(top)
     value = plain(best[0].curve[top - 1])
     lead = f"{at} no method is told to be better than {reference}"
@@ -94,6 +96,13 @@ def _headline(place: Place) -> str:
             f"{_undecided(place, best[0])}."
         )
     return f"{lead}: the highest, {place.names[best[0].key]}, is {_undecided(place, best[0])}."
+
+
+def _foremost(place: Place, better: Sequence[TrainingRow]) -> str:
+    """The rows that are told to be better; of many that with the largest difference."""
+    if len(better) <= _FEW:
+        return with_gains(place, better, place.top)
+    return f"the largest difference is that of {with_gains(place, better[:1], place.top)}"
 
 
 def _undecided(place: Place, row: TrainingRow) -> str:
@@ -113,10 +122,14 @@ def _undecided(place: Place, row: TrainingRow) -> str:
 
 
 def _of_the_rest(place: Place) -> str:
-    """Who is told to be worse at all samples, and how many are not told apart."""
+    """Who else is better at all samples, who is told to be worse, and how many are neither."""
     worse, top = place.told_to_be(-1, place.top), place.top
     rest = [row for row in place.compared if place.told.sign(row, top) == 0]
-    parts = [f"Told to be worse there: {with_gains(place, worse, top)}"] if worse else []
+    better = place.told_to_be(1, top)
+    others = better[1:] if len(better) > _FEW else []
+    parts = [f"Better there, too: {with_gains(place, others, top)}"] if others else []
+    if worse:
+        parts.append(f"Told to be worse: {with_gains(place, worse, top)}")
     if rest and len(rest) < len(place.compared):
         count = names(place, rest) if len(rest) < 3 else f"{len(rest)} methods"
         parts.append(f"Not told apart from {reference_words(place)}: {count}")

@@ -15,9 +15,9 @@ LISTED = 4
 
 
 def joined(parts: Sequence[str]) -> str:
-    """`a, b and c`; `a, b; and c, d` where one of them has a comma in it."""
-    if len(parts) < 2:
-        return "".join(parts)
+    """`a, b and c`; with semicolons where one of several has a comma in it."""
+    if len(parts) <= 2:
+        return " and ".join(parts)
     comma, last = ("; ", "; and ") if any("," in part for part in parts) else (", ", " and ")
     return comma.join(parts[:-1]) + last + parts[-1]
 
