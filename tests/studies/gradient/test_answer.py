@@ -297,3 +297,16 @@ def test_environments_are_called_by_their_plain_names(lab):
     headings = [column.heading for column in sheet.columns[1:3]]
     assert headings[0].startswith("on capacitated")
     assert headings[1] == "on TSP with 20 cities"
+
+
+def test_of_weights_that_stand_in_those_are_told_that_a_baseline_needs(lab):
+    cells = lab.cells(baselines=("none", "optimal[length]"), ns=(16,), ks=(2,), stages=(0, 200))
+    records = [lab.record(cell, noise=1.0) for cell in cells]
+    for record in records:
+        at = 0.5 if record.cell["stage"] else 0.1
+        spread = [at + i / 1000 for i in range(16)]
+        record.metrics["proxies"] = {"length": spread, "logit_proxy": spread}
+    _, text = told(cells, records)
+    pattern = r"stand in for: length 0\.10\d \[0.*\] before training and 0\.50\d \[0.*\] after 200"
+    assert re.search(pattern, text)
+    assert "logit_proxy" not in text

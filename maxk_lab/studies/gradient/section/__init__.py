@@ -38,7 +38,7 @@ def chapter(found: GradientRows, summary: Summary) -> Chapter:
         sections,
         {"basis": basis(found.rows, found.rows, summary)},
         undefined,
-        answer=answer(rows, at, words, met, summary),
+        answer=answer(rows, at, words, met, found.proxies, summary),
         short=short_table(rows, at, words, met, summary),
     )
 

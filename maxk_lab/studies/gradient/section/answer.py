@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import listed
-from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.row.model import GradientRow, ProxyRow
 from maxk_lab.studies.gradient.section.across import Across, across_sentence
 from maxk_lab.studies.gradient.section.bias import bias_sentences
 from maxk_lab.studies.gradient.section.contests import Contest, contests
-from maxk_lab.studies.gradient.section.distances import from_best, how_much
+from maxk_lab.studies.gradient.section.distances import from_best, how_much, stand_ins
 from maxk_lab.studies.gradient.section.focus import Focus
 from maxk_lab.studies.gradient.section.harm import worse_than_none
 from maxk_lab.studies.gradient.section.least import headline, how_far
@@ -25,16 +25,17 @@ def answer(
     at: Focus,
     words: Words,
     met: Sequence[Across],
+    proxies: Sequence[ProxyRow],
     summary: Summary,
 ) -> tuple[str, ...]:
     """The headline and what goes with it; of rows without results alone, how many there are.
 
-    `met` are the comparisons between estimators.
+    `met` are the comparisons between estimators, `proxies` those of weights that stand in.
     """
     if not any(row.units is not None for row in rows):
         return tuple(_missing(rows, []))
     found = contests(rows)
-    return tuple(filter(None, _sentences(rows, found, at, words, met, summary)))
+    return tuple(filter(None, _sentences(rows, found, at, words, met, proxies, summary)))
 
 
 def _sentences(
@@ -43,6 +44,7 @@ def _sentences(
     at: Focus,
     words: Words,
     met: Sequence[Across],
+    proxies: Sequence[ProxyRow],
     summary: Summary,
 ) -> Iterator[str]:
     varying = trends(rows, words, alone=not found, alpha=summary.alpha)
@@ -56,6 +58,7 @@ def _sentences(
     yield across_sentence(met)
     yield from_best([row for row in rows if at.has(row)], words)
     yield worse_than_none(found, at, words, level=summary.level, alpha=summary.alpha)
+    yield stand_ins(proxies, rows)
     yield from bias_sentences(rows, words)
     if found:
         yield from varying

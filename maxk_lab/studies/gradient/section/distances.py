@@ -1,14 +1,23 @@
-"""The distances: of the next baseline, of none at all, and from the best possible."""
+"""The distances: of the next baseline, of none at all, from the best, of weights that stand in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from maxk_lab.report.document import compact
-from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.report.rows import grouped
+from maxk_lab.studies.gradient.row.model import GradientRow, ProxyRow
 from maxk_lab.studies.gradient.row.order import is_oracle
 from maxk_lab.studies.gradient.section.contests import Contest
-from maxk_lab.studies.gradient.section.words import Words, here, joined, method, some, times
+from maxk_lab.studies.gradient.section.words import (
+    Words,
+    here,
+    joined,
+    method,
+    some,
+    stage,
+    times,
+)
 
 _NAMED = 4
 
@@ -71,4 +80,26 @@ def from_best(rows: Sequence[GradientRow], words: Words) -> str:
     return (
         f"Times the variance of the best possible baseline (joint_optimum) {words.point(first)}: "
         f"{some(each, _NAMED)}."
+    )
+
+
+def stand_ins(proxies: Sequence[ProxyRow], rows: Sequence[GradientRow]) -> str:
+    """How well the cheap weights of baselines track ‖ψ‖², which they stand in for.
+
+    At the first and the last stage; of the weights that some of the rows need.
+    """
+    needed = {row.key.method.needed_weight for row in rows}
+    asked = [each for each in proxies if each.proxy in needed and not each.setting]
+    told = []
+    for name, found in grouped(asked, lambda each: each.proxy).items():
+        known = [each for each in found if each.correlation.known]
+        ends = known if len(known) < 2 else [known[0], known[-1]]
+        if ends and len({each.environment for each in found}) == 1:
+            each_end = [f"{compact(end.correlation)} {stage(end.stage)}" for end in ends]
+            told.append(f"{name} {joined(each_end)}")
+    if not told:
+        return ""
+    return (
+        "Correlation of the cheap weights with the squared norm of the score that they stand in "
+        f"for: {'; '.join(told)}."
     )
