@@ -86,6 +86,7 @@ def summarise_records(
             name: part.pool(of_kind.get(name, []), done, level=level, alpha=alpha)
             for name, part in parts.items()
         }
+        origins = _origins(by_id)
     without = without_record(
         [cell["id"] for cell in cells if cell["id"] not in by_id], damaged, set(stale)
     )
@@ -113,7 +114,7 @@ def summarise_records(
         changed=tuple(changed),
         level=level,
         alpha=alpha,
-        origins=_origins(by_id),
+        origins=origins,
     )
 
 
