@@ -10,6 +10,10 @@ from pydantic import TypeAdapter
 from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.studies.objective.figures import figures as objective_pictures
+from maxk_lab.studies.objective.figures import objective_figure
+from maxk_lab.studies.weights.figures import figures as weights_pictures
+from maxk_lab.studies.weights.figures import weights_figure
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 OPTIMA = {1: 0.25, 2: 0.5, 4: 0.75}
@@ -94,6 +98,46 @@ def test_figures(summary, tmp_path):
         "K = 2",
     ):
         assert said in weights, said
+
+
+def test_of_many_objectives_each_estimator_has_a_panel(lab):
+    cells = [
+        cell | {"estimator": estimator, "id": f"{estimator}-{cell['id']}"}
+        for estimator in ("maxk", "median", "top_m[2]")
+        for cell in lab.objective_cells(ks=(2, 4, 8))
+    ]
+    records = [lab.done(cell, lab.curve(0.5)) for cell in cells]
+    rows = summarise_records(cells, records, name="many").studies["objective"].rows
+    panels = [panel for panel in objective_figure(rows, "").axes if panel.axison]
+    assert [panel.get_title() for panel in panels] == ["maxk", "median", "top_m[2]"]
+    for panel in panels:
+        labels = panel.get_legend_handles_labels()[1]
+        assert len(labels) == 3
+        colours = [line.get_color() for line in panel.lines if line.get_label() in labels]
+        assert len({str(colour) for colour in colours}) == 3
+    few = objective_figure(rows[:3], "").axes
+    assert [panel.get_title() for panel in few] == [""]
+
+
+def test_the_caption_of_objectives_says_the_range_of_their_optima(both, summary):
+    (picture,) = objective_pictures(summary.studies["objective"], summary)
+    assert "the best mean is 0.25 for max@1 and up to 0.75 for max@4." in picture.caption
+    (picture,) = weights_pictures(summary.studies["weights"], summary)
+    assert "at K = 2, the lowest is -0.4, of maxk none." in picture.caption
+    assert "faint: one more group of rewards" in picture.caption
+
+
+def test_of_many_methods_a_few_share_a_panel_of_weights(lab):
+    names = ("none", "centred", "sample_loo", "pkpo_sloo", "subloo", "group_mean")
+    cells = lab.weights_cells(baselines=(*names, "affine[0.5]", "affine[0.25]"), ks=(2, 4), n=8)
+    records = [lab.done(cell, lab.weighed()) for cell in cells]
+    rows = summarise_records(cells, records, name="many").studies["weights"].rows
+    figure = weights_figure(rows, "")
+    assert len(figure.axes) == 6, "a line for each K: none, six others, and one more"
+    for panel in figure.axes:
+        named = [line for line in panel.lines if not str(line.get_label()).startswith("_")]
+        looks = [(line.get_color(), line.get_marker()) for line in named]
+        assert len(set(looks)) == len(looks) <= 7, "with that of the raw reward"
 
 
 ORDER = {"kind": "order", "metric": "optimum"}

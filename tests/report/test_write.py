@@ -259,6 +259,29 @@ def test_a_heat_map_of_any_shape_is_compact(lab, ns, ks):
     assert bar.get_window_extent().width < 0.3 * figure.dpi
 
 
+def test_a_panel_of_a_heat_map_has_few_columns_and_those_of_one_k_together(lab):
+    cells = lab.cells(baselines=("none", "centred"), ns=(16, 32, 64), ks=(1, 2, 4, 8), seeds=(0,))
+    more = lab.cells(baselines=("none", "centred"), ns=range(32, 48, 2), ks=(16,), seeds=(0,))
+    cells += more
+    rows = (
+        summarise_records(cells, [lab.record(cell) for cell in cells], name="wide")
+        .studies["gradient"]
+        .rows
+    )
+    *shown, _ = heat_map_figure(rows, "").axes
+    told = [[label.get_text() for label in panel.get_xticklabels()] for panel in shown]
+    of_k = [[label.partition("\n")[0] for label in labels] for labels in told]
+    assert of_k == [
+        ["K=1"] * 3 + ["K=2"] * 3,
+        ["K=4"] * 3 + ["K=8"] * 3,
+        ["K=16"] * 4,
+        ["K=16"] * 4,
+    ]
+    # One cell is as wide as another.
+    assert {panel.get_xlim() for panel in shown} == {(-0.5, 5.5)}
+    assert sum(len(panel.texts) for panel in shown) == len(rows)
+
+
 def test_figures_of_nothing(lab, tmp_path):
     assert figures(summarise_records(lab.cells(), [], name="empty"), tmp_path) == []
 

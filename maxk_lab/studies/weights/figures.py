@@ -87,7 +87,8 @@ def _caption(rows: Sequence[WeightsRow]) -> str:
     )
     rewards, weights = lowest.groups[0]
     more = max(len(row.groups) for row in rows) - 1
-    faint = f"; faint are {more} more groups of rewards" if more else ""
+    groups = "one more group" if more == 1 else f"{more} more groups"
+    faint = f"; faint: {groups} of rewards" if more else ""
     return (
         "The effective reward of a sample is n times its score weight: what a method puts in place "
         "of its reward. Where it is negative, the sample is made less likely. It is computed from "
