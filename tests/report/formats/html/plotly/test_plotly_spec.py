@@ -16,6 +16,7 @@ from matplotlib.patches import Rectangle
 
 from maxk_lab.report.drawing.style import own_style
 from maxk_lab.report.formats.html.plotly import UnconvertibleError, plotly_spec
+from maxk_lab.report.formats.html.plotly.words import words
 from maxk_lab.report.summarise import summarise
 from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.studies import in_reading_order
@@ -121,7 +122,7 @@ def labels(figure: Figure) -> set[str]:
 
 
 def titles(figure: Figure) -> set[str]:
-    return {axes.get_title() for axes in figure.axes if axes.get_title()}
+    return {words(axes.get_title()) for axes in figure.axes if axes.get_title()}
 
 
 def names(spec: Any) -> set[str]:
