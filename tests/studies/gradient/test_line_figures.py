@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -165,6 +166,33 @@ def test_the_caption_says_the_ends_at_the_last_place(rows):
     )
     low, high = map(compact, (ends[0], ends[-1]))
     assert re.search(rf"at n = 32, it is from {re.escape(low)} \(\w+\) to {re.escape(high)} ", said)
+
+
+def test_nothing_written_covers_anything(lab):
+    cells = [
+        cell | {"behaviour": {"distance": distance}, "id": f"{distance}-{cell['id']}"}
+        for distance in (0.5, 1.0)
+        for cell in lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2, 4), seeds=(0,))
+    ]
+    rows = (
+        summarise_records(cells, [lab.record(c, make=lab.measured) for c in cells], name="off")
+        .studies["gradient"]
+        .rows
+    )
+    declared = {"against": "behaviour.distance", "lines": ("baseline", "n"), "panels": "k"}
+    axes, _ = draw(rows, metric="variance", **declared)
+    figure = axes[0].figure
+    words = [figure._suptitle, *figure.legends[0].texts]
+    words += [
+        word for panel in axes for word in (panel.title, panel.xaxis.label, panel.yaxis.label)
+    ]
+    boxes = [word.get_window_extent() for word in words if word.get_text()]
+    assert len(boxes) >= 10
+    for one, other in combinations(boxes, 2):
+        assert not one.overlaps(other)
+    for one in boxes:
+        assert not any(one.overlaps(panel.get_window_extent()) for panel in axes)
+        assert 0 <= one.x0 < one.x1 <= figure.bbox.width
 
 
 def test_bars_are_the_intervals(rows):

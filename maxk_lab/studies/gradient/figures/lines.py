@@ -89,12 +89,10 @@ def declared_figure(
     for panel in axes.flat[len(grid) :]:
         panel.set_axis_off()
     along = _WORDS.get(declared.against, word(declared.against))
-    shared = columns > 1 and len(along) > _LETTERS
+    along = textwrap.fill(along, _LETTERS) if columns > 1 else along
     for panel in axes.flat[max(0, len(grid) - columns) : len(grid)]:
         panel.tick_params(labelbottom=True)
-        panel.set_xlabel("" if shared else along)
-    if shared:
-        figure.supxlabel(along, fontsize="medium")
+        panel.set_xlabel(along)
     for line_of_axes in axes:
         line_of_axes[0].set_ylabel(MEASURES.get(declared.metric).heading)
     finish(figure, axes, f"{title}\nbars: {level:.0%} intervals")
