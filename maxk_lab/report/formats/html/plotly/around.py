@@ -101,10 +101,10 @@ def legend_room(figure: Figure, width: float) -> float:
 
 
 def _beside(figure: Figure, frame: Frame) -> Iterator[dict[str, Any]]:
-    """The texts of the figure that are in no panel, but for its title."""
-    title = getattr(figure, "_suptitle", None)
+    """The texts of the figure that are in no panel, but for its title and those of its axes."""
+    named = [getattr(figure, name, None) for name in ("_suptitle", "_supxlabel", "_supylabel")]
     for text in figure.texts:
-        if text is title or not text.get_text().strip():
+        if any(text is one for one in named) or not text.get_text().strip():
             continue
         x, y = figure.transSubfigure.inverted().transform(
             text.get_transform().transform(text.get_position())

@@ -55,6 +55,18 @@ def axis_layouts(panels: Sequence[Panel], frame: Frame) -> dict[str, dict[str, A
     return told
 
 
+def give_outer_titles(figure: Figure, panels: Sequence[Panel]) -> None:
+    """Give the titles that the axes of all panels share to the lowest and the leftmost panels."""
+    boxes = [panel.axes.get_position() for panel in panels]
+    for panel, box in zip(panels, boxes, strict=True):
+        column = [other.y0 for other in boxes if abs(other.x0 - box.x0) < _SAME]
+        line = [other.x0 for other in boxes if abs(other.y0 - box.y0) < _SAME]
+        if box.y0 <= min(column):
+            panel.x.outer = figure.get_supxlabel()
+        if box.x0 <= min(line):
+            panel.y.outer = figure.get_supylabel()
+
+
 def is_colorbar(axes: Axes) -> bool:
     """Whether axes are the scale of colours of others."""
     return hasattr(axes, "_colorbar")

@@ -70,8 +70,7 @@ def is_background(series: Series) -> bool:
 
 
 def _group(series: Sequence[Series], name: str, rank: int, *, shown: bool) -> None:
-    # Its entry looks like its lines with their markers or its bars, not like a band around them.
-    first = min(series, key=lambda one: ("fill" in one.trace, "marker" not in one.trace))
+    first = min(series, key=_standing)
     for one in series:
         one.trace |= {
             "name": words(name).replace("<br>", " "),
@@ -81,6 +80,16 @@ def _group(series: Sequence[Series], name: str, rank: int, *, shown: bool) -> No
         }
         if "hovertemplate" in one.trace:
             one.trace["hovertemplate"] = _NAMED + one.trace["hovertemplate"]
+
+
+def _standing(series: Series) -> tuple[bool, bool, int]:
+    """By how much an entry of the legend should not look like this series, as others of its name.
+
+    It is to look like lines with their markers or like bars, not like a band around them.
+    """
+    modes = ("lines+markers", "lines", "markers")
+    mode = series.trace.get("mode", modes[0])
+    return "fill" in series.trace, not series.own, modes.index(mode) if mode in modes else 3
 
 
 def _entries(legend: Legend) -> Iterator[tuple[str, Any]]:

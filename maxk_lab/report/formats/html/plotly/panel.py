@@ -34,6 +34,7 @@ class Series:
     look: Look
     label: str = ""
     follows: Series | None = None
+    own: bool = False
 
 
 @dataclass
@@ -51,7 +52,9 @@ class Panel:
     def add(self, trace: dict[str, Any], look: Look, label: Any = "") -> Series:
         """Add a trace to this panel; a label that begins with `_` is none."""
         named = str(label) if label and not str(label).startswith("_") else ""
-        series = Series({**trace, "xaxis": self.names[0], "yaxis": self.names[1]}, look, named)
+        series = Series(
+            {**trace, "xaxis": self.names[0], "yaxis": self.names[1]}, look, named, own=bool(named)
+        )
         self.series.append(series)
         return series
 

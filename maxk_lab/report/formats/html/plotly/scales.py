@@ -42,8 +42,8 @@ class Scale:
         self.ends: tuple[float, float] = axes.get_xlim() if which == "x" else axes.get_ylim()
         name = self.axis.get_scale()
         self.is_log = name == "log"
-        # The title in short, for what is told on hover.
-        self.word = ""
+        # The title in short, for what is told on hover, and the one of the whole figure.
+        self.word = self.outer = ""
         # Plotly knows no others: it is told where these put each value.
         self._bent = None if name in ("linear", "log") else self.axis.get_transform()
 
@@ -111,8 +111,8 @@ class Scale:
 
     @property
     def title(self) -> str:
-        """The words beside the axis."""
-        return self.axis.get_label().get_text()
+        """The words beside the axis, or beside all panels where it is at their edge."""
+        return self.axis.get_label().get_text() or self.outer
 
     def shows_labels(self) -> bool:
         """Whether its ticks have their texts beside them."""

@@ -24,7 +24,13 @@ from maxk_lab.report.formats.html.plotly.artists import cells, heat, lines, poin
 from maxk_lab.report.formats.html.plotly.artists.bands import banded
 from maxk_lab.report.formats.html.plotly.artists.texts import read_texts, read_titles
 from maxk_lab.report.formats.html.plotly.colours import Inks
-from maxk_lab.report.formats.html.plotly.grid import axis_layouts, frame_of, is_colorbar, word_of
+from maxk_lab.report.formats.html.plotly.grid import (
+    axis_layouts,
+    frame_of,
+    give_outer_titles,
+    is_colorbar,
+    word_of,
+)
 from maxk_lab.report.formats.html.plotly.names import name_series
 from maxk_lab.report.formats.html.plotly.narrow import narrow
 from maxk_lab.report.formats.html.plotly.panel import Panel
@@ -53,6 +59,7 @@ def plotly_spec(figure: Figure, *, titled: bool = True) -> dict[str, Any]:
     ]
     if not panels:
         return {"data": [], "layout": {}, "dark": {}, "narrow": {}}
+    give_outer_titles(figure, panels)
     for panel in panels:
         panel.x.word, panel.y.word = word_of(panels, panel.x), word_of(panels, panel.y)
     for panel in panels:

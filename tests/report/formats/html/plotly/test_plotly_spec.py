@@ -304,6 +304,31 @@ def test_one_entry_of_the_legend_switches_a_name_off_in_every_panel() -> None:
     assert [t["x"] for t in marked] == [[2.0, None]]
 
 
+def test_the_legend_looks_like_the_line_that_has_the_name() -> None:
+    axes = panel()
+    axes.plot([1, 2], [1, 2], color="#0072B2", label="K = 2")
+    axes.plot([2], [2], "o", color="#0072B2")
+    axes.legend()
+    modes = {trace["mode"]: trace["showlegend"] for trace in spec_of(axes)["data"]}
+    assert modes == {"lines": True, "markers": False}
+
+
+def test_the_titles_of_all_axes_stand_at_the_edges() -> None:
+    figure = Figure(layout="none")
+    for axes in figure.subplots(2, 2).flat:
+        axes.plot([1, 2], [1, 2])
+    figure.supxlabel("steps")
+    figure.supylabel("reward")
+    layout = plotly_spec(figure)["layout"]
+    assert [layout[f"xaxis{n}"]["title"]["text"] for n in ("", 2, 3, 4)] == [
+        "",
+        "",
+        "steps",
+        "steps",
+    ]
+    assert [layout[f"yaxis{n}"]["title"]["text"] for n in ("", 2, 3, 4)] == ["reward", ""] * 2
+
+
 def test_an_axis_of_its_own_lies_over_the_panel() -> None:
     axes = panel()
     axes.plot([1, 2], [1, 2], label="left")
