@@ -83,7 +83,7 @@ def _group(series: Sequence[Series], name: str, rank: int, *, shown: bool) -> No
 
 
 def _standing(series: Series) -> tuple[bool, bool, int]:
-    """By how much an entry of the legend should not look like this series, as others of its name.
+    """The rank of a series among those of its name, by which the legend chooses what to look like.
 
     It is to look like lines with their markers or like bars, not like a band around them.
     """
