@@ -1,7 +1,7 @@
 """The pictures of a report as a page in the docs, from golden results in a headless Chromium.
 
-    python benchmarks/screenshots.py                docs/report_desktop.png and docs/report_phone.png
-    python benchmarks/screenshots.py --into DIR     elsewhere, and the pages beside them
+    python benchmarks/screenshots.py               docs/report_desktop.png, docs/report_phone.png
+    python benchmarks/screenshots.py --into DIR    elsewhere, and the pages beside them
 
 They are to be taken again where the page, or what these results say, has changed.
 """

@@ -60,7 +60,10 @@ def narrow(panels: Sequence[Panel], figure: Figure, layout: dict[str, Any]) -> d
     width = max(map(_width, base)) + (_BAR if has_colorbar(figure) else 0.0)
     if width > _WIDTH:
         told["width"] = round(width)
-    around = layout["margin"]["t"] + rooms[-1] + legend_room(figure, _WIDTH)
+    # Elsewhere the highest panels may have longer titles than the first one.
+    above = layout["margin"]["t"] - max(map(title_room, panels)) + title_room(base[0])
+    told["margin"] = {"t": above}
+    around = above + rooms[-1] + legend_room(figure, _WIDTH)
     told["height"] = round(total + around)
     return told
 
