@@ -564,7 +564,13 @@
     }
   }, { rootMargin: "600px" });
   for (const plot of all(".plot")) seen.observe(plot);
-  addEventListener("beforeprint", () => all(".plot:not([data-drawn])").forEach(draw));
+  let before = null;
+  addEventListener("beforeprint", () => {
+    before = root.dataset.theme;
+    if (before === "dark") setTheme("light");
+    all(".plot:not([data-drawn])").forEach(draw);
+  });
+  addEventListener("afterprint", () => before === "dark" && setTheme("dark"));
 
   // ---- the rest -------------------------------------------------------------------------------
 
