@@ -182,3 +182,30 @@ def test_hostile_texts_are_words(page: Open, pages: Pages) -> None:
     assert browser.run(
         "return [...document.querySelectorAll('b')].every((one) => one.textContent !== 'bold')"
     )
+
+
+def test_a_page_is_printed_in_light_colours_with_the_rows_that_are_left(
+    page: Open, pages: Pages
+) -> None:
+    browser = page(pages.small, dark=True)
+    theme = "return document.documentElement.dataset.theme"
+    # A page remembers the button of another.
+    if browser.run(theme) == "light":
+        browser.click("#theme")
+    assert browser.run(theme) == "dark"
+    browser.run(
+        """const search = document.querySelector('#search');
+        search.value = 'baseline=subloo';
+        search.dispatchEvent(new Event('input'))"""
+    )
+    browser.until("return document.querySelector('#count').textContent.includes(' of ')")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run(theme) == "light"
+    printed = browser.run(
+        """return [...document.querySelectorAll('.tabulator-print-table tbody tr')]
+          .map((row) => row.textContent)"""
+    )
+    assert printed
+    assert all("subloo" in row for row in printed)
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(theme) == "dark"
