@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.drawing.style import own_style
+from maxk_lab.report.formats.html.figures import drawn as drawn_in_a_page
 from maxk_lab.report.formats.html.plotly import UnconvertibleError, plotly_spec
 from maxk_lab.report.formats.html.plotly.words import words
 from maxk_lab.report.summarise import summarise
@@ -402,3 +405,14 @@ def test_a_figure_of_which_anything_would_be_lost_is_refused(draw: Any) -> None:
     draw(axes)
     with pytest.raises(UnconvertibleError):
         plotly_spec(axes.figure)
+
+
+def test_a_refused_figure_is_in_the_page_as_it_was_drawn() -> None:
+    axes = panel()
+    axes.quiver([1.0], [1.0], [1.0], [1.0])
+    axes.set_title("arrows")
+    (shown,) = drawn_in_a_page([("run", [Picture("arrows", axes.figure, "Arrows")])])
+    kind, _, image = shown["image"].partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert "arrows" in base64.b64decode(image).decode()
+    assert "spec" not in shown
