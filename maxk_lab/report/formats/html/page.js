@@ -111,6 +111,11 @@
   }
 
   const reasons = (section, row) => at(data.runs[row._run].tables[section].undefined, row._place) || {};
+  /** Why a number of a row is not there; one reason may hold for all of them. */
+  const why = (section, row, column) => {
+    const told = reasons(section, row);
+    return row[column.key] == null && numeric(column) ? told[column.key] ?? told.all : undefined;
+  };
 
   // ---- numbers as the other formats write them ------------------------------------------------
 
@@ -158,7 +163,7 @@
     const name = data.names[column.key]?.[value];
     if (explained(name)) return definition(name, value);
     if (value == null) {
-      const reason = reasons(section, row)[column.key];
+      const reason = why(section, row, column);
       return reason ? element("div", { class: "tip" }, element("b", {}, "No value"), element("span", {}, reason)) : "";
     }
     if (!column.ends) return "";
@@ -253,7 +258,7 @@
       formatter: (cell) => {
         const row = cell.getData();
         const text = shown(column, row);
-        const tip = explained(data.names[column.key]?.[row[column.key]]) || (row[column.key] == null && reasons(section, row)[column.key]);
+        const tip = explained(data.names[column.key]?.[row[column.key]]) || why(section, row, column);
         return element("span", { class: [tip ? "defined" : "", text === UNDEFINED ? "gone" : ""].join(" ").trim() }, text);
       },
       formatterPrint: (cell) => document.createTextNode(shown(column, cell.getData())),
@@ -502,7 +507,7 @@
       ...errors.flatMap(([seed, error]) => [heading(`Error of seed ${seed}`), element("pre", {}, error)]),
       ...(values.length ? [heading("Numbers of this row"), facts(values)] : []),
       ...(Object.keys(missing).length ? [heading(`Without a value (${UNDEFINED})`),
-        facts(Object.entries(missing).map(([key, reason]) => [columns.find((column) => column.key === key)?.heading || key, reason]))] : []),
+        facts(Object.entries(missing).map(([key, reason]) => [columns.find((column) => column.key === key)?.heading || (key === "all" ? "all numbers" : key), reason]))] : []),
       ...(Object.keys(spec).length ? [heading("Settings of these cells"), element("pre", {}, yaml(spec))] : []),
       ...[...origins].flatMap(([key, of]) => [heading(`Measured with (seed${of.length > 1 ? "s" : ""} ${of.join(", ")})`), origin(told.origins[key])]));
     $("#details").showModal();

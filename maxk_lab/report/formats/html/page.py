@@ -20,6 +20,7 @@ from maxk_lab.report.formats.html.pack import squeezed
 from maxk_lab.report.formats.html.table import cells, table
 from maxk_lab.report.formats.latex import ESCAPES
 from maxk_lab.report.report import Report
+from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.visible import visible_line
 
 # A table of more rows is in the one table of all rows, and not a second time below it.
@@ -43,11 +44,13 @@ def together(reports: Sequence[Report]) -> str:
     shown = [
         {key: figure[key] for key in ("run", "name", "title", "caption")} for figure in figures
     ]
+    sections = list(dict.fromkeys(one.name for report in found for one in report.sections))
     return _template().render(
         title=" and ".join(names),
         runs=runs,
         figures=shown,
-        sections=list(dict.fromkeys(s.name for report in found for s in report.sections)),
+        sections=sections,
+        meanings={name: STUDIES.get(name).meaning if name in STUDIES else "" for name in sections},
         level=reports[0].summary.level,
         licences=[assets.text(name) for name in assets.LICENCES],
         policy=assets.policy(),
