@@ -450,9 +450,9 @@
   const scalar = (value) => typeof value === "string" && plainWord.test(value) && !reserved.test(value) && value.trim() === value
     ? value : JSON.stringify(value);
 
-  function facts(pairs) {
+  function facts(pairs, look = "facts") {
     const told = pairs.filter(([, value]) => value != null && value !== "");
-    return element("dl", { class: "facts" }, told.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+    return element("dl", { class: look }, told.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
   }
 
   function origin(told) {
@@ -505,7 +505,7 @@
         element("thead", {}, element("tr", {}, ["seed", "cell", "status", "took", "finished", "all of its numbers"].map((text) => element("th", { scope: "col" }, text)))),
         element("tbody", {}, cells)))] : []),
       ...errors.flatMap(([seed, error]) => [heading(`Error of seed ${seed}`), element("pre", {}, error)]),
-      ...(values.length ? [heading("Numbers of this row"), facts(values)] : []),
+      ...(values.length ? [heading("Numbers of this row"), facts(values, "facts numbers")] : []),
       ...(Object.keys(missing).length ? [heading(`Without a value (${UNDEFINED})`),
         facts(Object.entries(missing).map(([key, reason]) => [columns.find((column) => column.key === key)?.heading || (key === "all" ? "all numbers" : key), reason]))] : []),
       ...(Object.keys(spec).length ? [heading("Settings of these cells"), element("pre", {}, yaml(spec))] : []),
