@@ -103,8 +103,9 @@ def _labelled(panels: Sequence[Panel], scale: Scale) -> dict[str, Any]:
     """The ticks and the title of an axis that has left them to another panel."""
     told: dict[str, Any] = {}
     others = sharing(panels, scale)
-    if any(other.shows_labels() for other in others):
-        told["showticklabels"] = True
+    shown = next((other for other in others if other.shows_labels()), None)
+    if shown is not None:
+        told |= {"showticklabels": True, "tickfont": {"size": shown.tick_size}}
     if not scale.title and (title := _title(panels, scale)):
         size = pixels(scale.axis.get_label().get_fontsize())
         told["title"] = {"text": words(title), "standoff": 6, "font": {"size": size}}

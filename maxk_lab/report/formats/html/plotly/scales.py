@@ -6,6 +6,7 @@ import math
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.category import StrCategoryLocator
 from matplotlib.text import Text
@@ -26,9 +27,11 @@ Which = Literal["x", "y"]
 # Ticks that matplotlib chose for a view; Plotly chooses its own, also for a part that one looks at.
 _CHOSEN = (ScalarFormatter, LogFormatter, EngFormatter, NullFormatter)
 # A value so near to a tick, as a share of the way to the next, was moved aside for its neighbours.
-_BESIDE = 0.3
+_BESIDE = 0.25
 # In the numbers that matplotlib writes as formulas.
 _FORMULA = "\\mathdefault"
+# Pixels of the texts of ticks that Plotly chooses.
+_TICK = 11.0
 _GRID, _LINE = "#e3e6ea", "#8a8f98"
 _SIDES = {"x": ("bottom", "top"), "y": ("left", "right")}
 
@@ -79,6 +82,12 @@ class Scale:
         labels = self.axis.get_ticklabels() if self.ticks else []
         return turned(labels[0]) if labels else 0.0
 
+    @cached_property
+    def tick_size(self) -> float:
+        """The size, in pixels, of the texts of its ticks."""
+        labels = self.axis.get_ticklabels() if self.ticks else []
+        return pixels(labels[0].get_fontsize()) if labels else _TICK
+
     @property
     def is_plain(self) -> bool:
         """Whether its values are said as they are."""
@@ -97,17 +106,31 @@ class Scale:
         if not ticks:
             return exactly(value)
         nearest = min(ticks, key=lambda tick: abs(tick - value))
-        if value == nearest or self.is_category:
+        if value == nearest or self.is_category or self._moved_aside:
             return ticks[nearest].replace("\n", ", ")
-        whole = all(tick == round(tick) for tick in ticks)
-        moved = whole and value != round(value) and self._share(value, nearest) < _BESIDE
-        return ticks[nearest] if moved else exactly(value)
+        return exactly(value)
 
-    def _share(self, value: float, tick: float) -> float:
-        """The way from a tick to the value, as a share of that to the nearest other tick."""
-        spots = [self.spot(other) for other in self.ticks or {} if other != tick]
-        here = self.spot(tick)
-        return abs(self.spot(value) - here) / min((abs(s - here) for s in spots), default=math.inf)
+    @cached_property
+    def _moved_aside(self) -> bool:
+        """Whether all points stand at ticks, moved aside for their neighbours at most."""
+        spots = np.sort([self.spot(tick) for tick, text in (self.ticks or {}).items() if text])
+        found = [
+            np.asarray(line.get_data()[self.which == "y"], dtype=float) for line in self._lines
+        ]
+        values = np.concatenate([*found, []])
+        values = values[np.isfinite(values) & ((values > 0) | (not self.is_log))]
+        if len(spots) < 2 or not len(values):
+            return False
+        at = np.array([self.spot(value) for value in np.unique(values)])
+        away = np.abs(at[:, None] - spots[None, :])
+        nearest = away.argmin(axis=1)
+        gaps = np.abs(spots[:, None] - spots[None, :])
+        np.fill_diagonal(gaps, np.inf)
+        return bool((away.min(axis=1) < _BESIDE * gaps.min(axis=1)[nearest]).all())
+
+    @property
+    def _lines(self) -> list[Any]:
+        return [line for line in self.axes.lines if line.get_transform() == self.axes.transData]
 
     @property
     def title(self) -> str:
@@ -153,13 +176,10 @@ class Scale:
                 "tickvals": self.places(list(self.ticks)),
                 "ticktext": [words(text) for text in self.ticks.values()],
             }
-            labels = self.axis.get_ticklabels()
-            if labels:
-                told["tickfont"] = {"size": pixels(labels[0].get_fontsize())}
             if self.angle:
                 told["tickangle"] = self.angle
-            return told
-        told = {"tickfont": {"size": 11}}
+            return told | {"tickfont": {"size": self.tick_size}}
+        told = {"tickfont": {"size": self.tick_size}}
         if self.is_log:
             # Whole numbers: Plotly would write a small 2 for 0.02.
             told["tickformat"] = "~g"

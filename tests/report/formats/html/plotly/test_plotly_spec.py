@@ -174,6 +174,20 @@ def test_intervals_along_x_are_told_with_the_name_of_their_line() -> None:
     ]
 
 
+def test_points_that_were_moved_aside_are_said_to_be_at_their_tick() -> None:
+    def said(xs: list[float], ticks: list[float]) -> list[str]:
+        axes = panel()
+        axes.plot(xs, [1.0] * len(xs), "o", label="moved")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        return [told.partition(" at ")[2] for told in only(spec_of(axes), "moved")["customdata"]]
+
+    assert said([7.9, 16.4, 32.0], [8, 16, 32]) == ["8", "16", "32"]
+    assert said([0.246, 0.51, 1.0], [0.25, 0.5, 1]) == ["0.25", "0.5", "1"]
+    # Between the ticks are points of their own: nothing was moved.
+    assert said([1, 2, 3, 4, 8, 9], [1, 2, 4, 8]) == ["1", "2", "3", "4", "8", "9"]
+
+
 def test_a_band_is_the_interval_of_the_line_of_its_colour() -> None:
     axes = panel()
     for colour, up in (("#0072B2", 0.0), ("#D55E00", 5.0)):
