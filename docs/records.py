@@ -88,7 +88,7 @@ class Claim:
     @property
     def counted(self) -> str:
         """How many of how many bear the verdict out, as `40 of 40 ratios`."""
-        found = re.match(r"\d+ of \d+ [\w ]+(?=, e\.g\.)", self.detail)
+        found = re.search(r"\d+ of \d+ [\w ]+(?=, e\.g\.)", self.detail)
         if found is None:
             raise WrongReferenceError(f"{self._named}: nothing is counted in {self.detail!r}")
         return found[0]

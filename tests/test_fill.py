@@ -19,7 +19,10 @@ ROWS = [
     {"estimator": "maxk", "baseline": "centred", "n": 8, "variance": None, "cells": {"0": "c"}},
 ]
 ENDS = {"variance_low": 11.0, "variance_high": 13.96}
-DETAIL = "2 of 3 ratios, e.g. stage0/a over stage0/b: 0.353 [-3.50e-04, 1.2e+05] (97.5 % intervals)"
+DETAIL = (
+    "refuted in 2 of 3 ratios, e.g. stage0/a over stage0/b: 0.353 [-3.50e-04, 1.2e+05] "
+    "(97.5 % intervals)"
+)
 
 
 @pytest.fixture

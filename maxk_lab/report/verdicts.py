@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from maxk_lab.report.document import number
 from maxk_lab.report.model import ClaimVerdict, Verdict
+from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval
 
 Judged = tuple[Verdict, str]
@@ -45,7 +46,7 @@ def together(verdicts: Sequence[Judged], parts: str, alpha: float | None = None)
     example = verdicts[counts.index(overall)][1]
     if len(counts) == 1:
         return overall, example
-    told = f"{counts.count(overall)} of {len(counts)} {parts}, e.g. {example}"
+    told = f"{overall} in {counts.count(overall)} of {len(counts)} {parts}, e.g. {example}"
     if alpha is not None:
         told += (
             f" ({100 * (1 - alpha / len(counts)):.4g} % intervals, corrected for {len(counts)} "
@@ -55,10 +56,17 @@ def together(verdicts: Sequence[Judged], parts: str, alpha: float | None = None)
 
 
 def shown(found: Interval) -> str:
-    """`12.3 [11.0, 13.9]`, with the reason where it has one."""
-    text = f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
-    about = f"{found.question}: " if found.question and found.reason else ""
-    return f"{text} ({about}{found.reason})" if found.reason else text
+    """`12.3 [11.0, 13.9]`, with what it is about and its reason, where it has them.
+
+    Ends that three digits do not tell apart have six.
+    """
+    close = found.low != found.high and number(found.low) == number(found.high)
+    value, low, high = (
+        f"{one:.6g}" if close else number(one) for one in (found.value, found.low, found.high)
+    )
+    about = found.question if found.reason or found.question == THESE else ""
+    notes = ": ".join(filter(None, (about, found.reason)))
+    return f"{value} [{low}, {high}]" + (f" ({notes})" if notes else "")
 
 
 def verdict_lines(claims: Sequence[ClaimVerdict]) -> list[str]:

@@ -7,7 +7,8 @@ from pydantic import TypeAdapter
 
 from maxk_lab.report.document import compact
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.verdicts import shown
+from maxk_lab.report.verdicts import shown, together
+from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.studies.gradient.claims import judge
@@ -327,3 +328,13 @@ def test_unbiased_rows_of_one_objective_are_compared_by_their_variances(lab, met
     # A biased row has another mean.
     biased = said(("none", 8), ("group_mean", 8))
     assert not biased.endswith(f": {by_variance(('none', 8), ('group_mean', 8))}")
+
+
+def test_a_verdict_says_of_how_many_it_is_and_about_what() -> None:
+    parts = [("supported", "a: 1"), ("undecided", "b: 2"), ("supported", "c: 3")]
+    assert together(parts, "ratios") == ("undecided", "undecided in 1 of 3 ratios, e.g. b: 2")
+    assert shown(Interval(1.0, 0.9, 1.1, 0.95)) == "1.00 [0.900, 1.10]"
+    here = Interval(2.08, 2.08, 2.08, 0.95, question=THESE)
+    assert shown(here) == "2.08 [2.08, 2.08] (these instances)"
+    # Three digits would say that it is what it was found not to be.
+    assert shown(Interval(1.00004, 1.00002, 1.00006, 0.95)) == "1.00004 [1.00002, 1.00006]"
