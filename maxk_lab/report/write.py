@@ -11,7 +11,7 @@ from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.figures import pictures, save_pictures
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.formats.last import note_files
-from maxk_lab.report.formats.render import rendered
+from maxk_lab.report.formats.render import rendered, rendered_together
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import FOLDER, Report
 from maxk_lab.report.view.view import WHOLE, View
@@ -67,6 +67,15 @@ def write_report(
     written = [*texts, *(path for _, files in drawn for path in files)]
     note_files(out, written, summary.stamp)
     return written
+
+
+def write_together(reports: Sequence[Report], out: Path) -> list[Path]:
+    """Write the formats that can show several runs side by side to `out`; return the files."""
+    rows = [row for row in CATALOGUE if row.file is not None and row.together]
+    texts = {out / str(row.file): rendered_together(reports, row.name) for row in rows}
+    for path, text in texts.items():
+        write_atomically(path, text.encode())
+    return list(texts)
 
 
 def report_files(summary: Summary, formats: Sequence[str]) -> dict[str, bytes]:

@@ -103,6 +103,19 @@ def test_report_writes_files_with_figures(there: Path, lab: Lab, tmp_path: Path)
     assert "report.md" in result.stderr
 
 
+def test_several_runs_are_written_side_by_side_too(there: Path, lab: Lab, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    shutil.copytree(there / "results" / "tiny", again)
+    result = lab("report", "tiny", str(again), "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "tiny", "again", "report.html", "report.json"
+    }  # fmt: skip
+    both = json.loads((tmp_path / "out/report.json").read_text())
+    assert [one["header"]["name"] for one in both] == ["tiny", "again"]
+    assert "side by side" in result.output
+
+
 def test_a_refuted_claim_makes_report_exit_with_1(there: Path, lab: Lab, tmp_path: Path) -> None:
     claim = (
         "claims: [{name: wrong, kind: equals, metric: scale, where: {baseline: [none, centred]},"

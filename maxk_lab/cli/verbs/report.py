@@ -31,7 +31,9 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Write every format and the figures here; print the verdicts."
+            metavar="DIR",
+            help="Write every format and the figures here, of several runs in a folder each, with "
+            "a page of all; print the verdicts.",
         ),
     ] = None,
     full: Annotated[
@@ -78,6 +80,7 @@ def report(
     from maxk_lab.report.report import Report
     from maxk_lab.report.summarise import summarise
     from maxk_lab.report.view.asked import asked_view
+    from maxk_lab.report.write import write_together
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.find import find_run
 
@@ -95,6 +98,10 @@ def report(
         for directory, summary, view in zip(directories, summaries, views, strict=True):
             folder = out if len(directories) == 1 else out / directory.name
             undrawn += _write(summary, folder, view)
+        if len(directories) > 1:
+            pairs = zip(summaries, views, strict=True)
+            write_together([Report(summary, view=view) for summary, view in pairs], out)
+            say(f"Wrote {out}/report.html: all of them side by side")
     else:
         look: dict[str, Any] = {
             "colour": sys.stdout.isatty(),
