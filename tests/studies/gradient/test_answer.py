@@ -115,7 +115,7 @@ def test_without_any_result_only_what_is_missing_is_said(lab):
     cells = lab.cells(baselines=BASELINES, ns=(8,), ks=(2,))
     found, text = told(cells, [lab.record(cell, status="failed") for cell in cells])
     assert re.fullmatch(r"Missing: 3 of 3 rows lack results \(.*\)\.", text)
-    assert "★" not in str(table(found))
+    assert not found.short, "a table of dashes says nothing"
 
 
 def test_one_method_is_told_along_n(lab):
@@ -222,6 +222,9 @@ def test_a_table_is_short_and_leads_to_its_cells(lab):
     assert len(sheet.rows) == 12
     assert "3 more lines stand in the tables further down." in sheet.caption
     assert set(sheet.rows[0].cells.values()) <= {cell["id"] for cell in cells}
+    cells = lab.cells(baselines=many[:13], ns=(16,), ks=(2,))
+    found, _ = told(cells, [lab.record(cell, noise=1.0) for cell in cells])
+    assert "1 more line stands in the tables further down." in found.short[0].caption
 
 
 def test_all_biased_means_no_least(lab):
@@ -275,6 +278,11 @@ def test_the_best_possible_is_a_measure_and_no_candidate(lab):
     assert float(found_ratio.group(1)) == pytest.approx(2, rel=0.1)
     assert "joint_optimum" not in text.split("Times the variance")[0]
     assert list(table(found))[-1] == "joint_optimum"
+    (sheet,) = found.short
+    assert sheet.breaks == (2,)
+    caption = " ".join(sheet.caption)
+    assert "of least variance for the same gradient, but for joint_optimum;" in caption
+    assert "joint_optimum: fitted to every possible group of samples, which no training" in caption
 
 
 def test_a_curve_of_few_instances_is_of_these_alone(lab):
@@ -310,3 +318,49 @@ def test_of_weights_that_stand_in_those_are_told_that_a_baseline_needs(lab):
     pattern = r"stand in for: length 0\.10\d \[0.*\] before training and 0\.50\d \[0.*\] after 200"
     assert re.search(pattern, text)
     assert "logit_proxy" not in text
+
+
+def test_a_table_names_the_method_that_takes_no_baseline(lab):
+    """One size has one of them, and the other stands at K = 1."""
+    cells = lab.cells(baselines=("none",), ns=(8,), ks=(2,))
+    others = [
+        cell | {"estimator": name, "k": k, "id": f"{name}-{cell['id']}"}
+        for cell in cells
+        for name, k in (("leader_reward[0.5]", 2), ("grpo[0.0001]", 1))
+    ]
+    found, _ = told(others, [lab.record(cell) for cell in others])
+    assert list(table(found)) == ["leader_reward[0.5]"]
+    caption = " ".join(found.short[0].caption)
+    assert "At other sizes alone: grpo[0.0001]." in caption
+    assert "unbiased methods can be compared" not in caption
+
+
+def test_a_tie_beside_an_interval_that_denies_it_has_its_reason(lab):
+    cells = lab.cells(baselines=("centred", "subloo"), ns=(16,), ks=(2,))
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        if record.cell["baseline"] == "subloo":
+            units = record.metrics["units"]
+            for i, (m2, square) in enumerate(zip(units["m2"], units["mean_square"], strict=True)):
+                units["m2"][i] = square + (m2 - square) * (0.3 if i < 7 else 1.1)
+    found, _ = told(cells, records)
+    assert re.fullmatch(r"1\.\d+ \[1\.\d+, .*\] ≈", table(found)["centred"][1])
+    caption = " ".join(found.short[0].caption)
+    assert "≈ beside an interval that leaves 1 out" in caption
+    assert "apart: centred (mean and median over instances do not agree)." in caption
+
+
+def test_what_is_biased_by_its_formula_alone_is_not_called_biased_where_it_is_not(lab):
+    cells = lab.cells(baselines=("group_mean", "centred", "pkpo_sloo"), ns=(8,), ks=(4,))
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        if record.cell["baseline"] == "group_mean":
+            same = next(r for r in records if r.cell["baseline"] == "centred")
+            record.metrics.update(same.metrics)
+    found, _ = told(cells, records)
+    assert table(found)["group_mean"][1:3] == ["not compared", "derived, not seen"]
+
+
+def test_a_ratio_that_can_be_anything_is_not_printed(lab):
+    text = answer(lab, instances=1, seeds=(0,), noise={"none": 1.0, "centred": 1.0, "subloo": 1.0})
+    assert "∞]" not in text

@@ -18,7 +18,7 @@ from maxk_lab.studies.gradient.section.answer import answer
 from maxk_lab.studies.gradient.section.focus import focus
 from maxk_lab.studies.gradient.section.meanings import FIRST, MEANINGS
 from maxk_lab.studies.gradient.section.sheets import sheets
-from maxk_lab.studies.gradient.section.short import short_table
+from maxk_lab.studies.gradient.section.short.table import short_table
 from maxk_lab.studies.gradient.section.words import Words
 
 

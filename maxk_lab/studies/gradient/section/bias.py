@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from maxk_lab.report.document import UNDEFINED, number
 from maxk_lab.report.naming import short_names, spelled
 from maxk_lab.statistics.bias import POWER
-from maxk_lab.studies.gradient.row.best import FOUND_BIASED
+from maxk_lab.studies.gradient.row.best import FOUND_BIASED, UNBIASED
 from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.section.words import Words, counted, is_number, joined, method, some
 
@@ -44,7 +44,7 @@ def _as_derived(rows: Sequence[GradientRow], words: Words) -> Iterator[str]:
     if not biased:
         return
     found = list(filter(_found, biased))
-    missed = [row for row in biased if row.bias.verdict in ("no bias seen", "unbiased")]
+    missed = [row for row in biased if row.bias.verdict in UNBIASED]
     parts = []
     if found:
         parts.append(f"found, as derived, in {_named(found, rows, words)}{_in_scale(found)}")

@@ -11,6 +11,7 @@ from maxk_lab.studies.gradient.row.order import is_oracle
 from maxk_lab.studies.gradient.section.contests import Contest
 from maxk_lab.studies.gradient.section.words import (
     Words,
+    bounded,
     here,
     joined,
     method,
@@ -42,10 +43,10 @@ def _of(one: Contest) -> str:
     """`affine[0.5] has 1.10 [1.08, 1.11] times the variance of centred, no baseline 553 [...]`."""
     rows = [row for name in one.competing if name not in one.top and (row := one.of(name))]
     rows.sort(key=lambda row: row.intervals["variance"].value)
-    known = [row for row in rows if row.over_least and row.over_least.mean.known]
+    known = [row for row in rows if row.over_least and bounded(row.over_least.mean)]
     least = joined(list(one.top))
     if not known:
-        return f"nothing makes pairs with {least}"
+        return f"no interval of a ratio to {least} says anything"
     rivals = {rival.baseline for rival in one.against if not rival.here}
     return joined(
         [

@@ -17,12 +17,16 @@ Place = tuple[str, Setting, int]
 
 @dataclass(frozen=True)
 class Focus:
-    """A size (n, K), and the environments, settings and stages that are shown of it."""
+    """A size (n, K), and the environments, settings and stages that are shown of it.
+
+    `compared`: some unbiased methods have variances there that can be compared.
+    """
 
     n: int
     k: int
     places: tuple[Place, ...]
     all_places: int
+    compared: bool = True
 
     def has(self, row: GradientRow) -> bool:
         """Whether the row is of this size and of a place that is shown."""
@@ -31,11 +35,13 @@ class Focus:
     @property
     def words(self) -> tuple[str, ...]:
         """How the size and the places were chosen."""
-        lines = [
-            f"Shown is n = {self.n} and K = {self.k}: the size (with K > 1 where there is one) at "
-            "which the variances of most unbiased methods can be compared; of several the middle "
-            "K, then the largest n."
-        ]
+        rule = "the middle K (of those above 1, where there are any), then the largest n"
+        if self.compared:
+            rule = (
+                "the size (with K > 1 where there is one) at which the variances of most unbiased "
+                "methods can be compared; of several the middle K, then the largest n"
+            )
+        lines = [f"Shown is n = {self.n} and K = {self.k}: {rule}."]
         if self.all_places > len(self.places):
             lines.append(f"Of {self.all_places} places, the first, the middle and the last.")
         return tuple(lines)
@@ -60,7 +66,7 @@ def focus(rows: Sequence[GradientRow]) -> Focus:
     shown = found
     if len(found) > PLACES:
         shown = [found[0], found[len(found) // 2], found[-1]]
-    return Focus(n, k, tuple(shown), len(found))
+    return Focus(n, k, tuple(shown), len(found), most > 0)
 
 
 def _compared(row: GradientRow) -> bool:

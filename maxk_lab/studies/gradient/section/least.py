@@ -8,19 +8,11 @@ from collections.abc import Iterator, Sequence
 from maxk_lab.report.rows import grouped
 from maxk_lab.studies.gradient.row.model import Why
 from maxk_lab.studies.gradient.section.contests import Contest
-from maxk_lab.studies.gradient.section.words import Words, axes, baseline, joined, some
+from maxk_lab.studies.gradient.section.words import WHY, Words, axes, baseline, joined, some
 
 # More places than these are counted together.
 _PLACES = 4
 _NAMED = 3
-_WHY: dict[Why, str] = {
-    "same": "the same on every instance",
-    "both signs": "the paired interval of the means holds both signs",
-    "few instances": "too few instances carry the mean to speak of others",
-    "median": "mean and median over instances do not agree",
-    "one instance": "one instance more would undo it",
-    "unpaired": "one was enumerated and the other sampled, so that they make no pairs",
-}
 _Counts = Counter[tuple[str, ...]]
 
 
@@ -153,7 +145,7 @@ def how_far(found: Sequence[Contest]) -> Iterator[str]:
         sentence += f"; never {joined(never, 'or')}"
     reasons = Counter(_reason(one) for one in undecided)
     if set(reasons) != {"both signs"}:
-        each = [f"{_WHY[why]} ({count})" for why, count in reasons.most_common()]
+        each = [f"{WHY[why]} ({count})" for why, count in reasons.most_common()]
         sentence += f". What leaves {len(undecided)} open: {'; '.join(each)}"
     yield f"{sentence}."
 

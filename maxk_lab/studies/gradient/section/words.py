@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeGuard
 
@@ -9,9 +10,18 @@ from maxk_lab.report.document import compact
 from maxk_lab.report.naming import short_names, spelled
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow
+from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow, Why
 
 _ENVIRONMENT = "environment.name"
+# Why two baselines are not told apart.
+WHY: dict[Why, str] = {
+    "same": "the same on every instance",
+    "both signs": "the paired interval of the means, corrected, holds both signs",
+    "few instances": "too few instances carry the mean to speak of others",
+    "median": "mean and median over instances do not agree",
+    "one instance": "one instance more would undo it",
+    "unpaired": "one was enumerated and the other sampled, so that they make no pairs",
+}
 
 
 def baseline(name: str) -> str:
@@ -48,6 +58,11 @@ def times(found: Interval) -> str:
 def here(found: Interval) -> str:
     """The addition to an interval that speaks of the measured instances, for want of others."""
     return " (on these instances)" if found.known and found.question == THESE else ""
+
+
+def bounded(found: Interval) -> bool:
+    """Whether the interval of a ratio says anything: it has a lower end, or an upper one."""
+    return found.known and (found.low > 0 or math.isfinite(found.high))
 
 
 def stage(number: int) -> str:

@@ -13,8 +13,8 @@ from maxk_lab.report.naming import short_names, spelled
 from maxk_lab.report.rows import grouped
 from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.section.contests import Contest, contests
-from maxk_lab.studies.gradient.section.standing import MAYBE, SAME
-from maxk_lab.studies.gradient.section.words import joined, stage
+from maxk_lab.studies.gradient.section.short.standing import MAYBE, SAME
+from maxk_lab.studies.gradient.section.words import counted, joined, stage
 
 _ACROSS, _DOWN = 8, 12
 
@@ -74,8 +74,10 @@ def tally(rows: Sequence[GradientRow], alpha: float) -> Sheet | None:
         ),
     )
     rest = [axis.name for axis, _ in varied if axis not in (across, down)]
-    each = len(found) / max(1, len(lines) * len(_values(across, found)))
-    over = f" of about {each:.0f} cases each, of different {joined(rest)}" if rest else ""
+    sizes_of = Counter((down.words(one.first), across.words(one.first)) for one in found)
+    most = max(sizes_of.values())
+    each = f"{'up to ' * (min(sizes_of.values()) < most)}{counted(most, 'case')} each"
+    over = f" of {each}, of different {joined(rest)}" if rest else ""
     caption = (
         f"The baseline of least gradient variance, and in how many{over}. Counted are those told "
         f"apart from all others (Bonferroni over the sweep at {alpha:g}); {MAYBE}: none is; "
