@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.ranges import SHARES
 from maxk_lab.statistics.seeds.over_seeds import over_instances, over_seeds
+from maxk_lab.studies.training.ending.measures import gap_difference
 from maxk_lab.studies.training.ending.ways import POMO_WAY
-from maxk_lab.studies.training.row.comparison import with_differences_to
+from maxk_lab.studies.training.row.comparison import difference, with_differences_to
 from maxk_lab.studies.training.row.model import (
     Apart,
     Measures,
@@ -18,8 +20,9 @@ from maxk_lab.studies.training.row.model import (
     TrainingRow,
     Way,
 )
-from maxk_lab.studies.training.section.answer import answer
+from maxk_lab.studies.training.section.answer import answer, foremost
 from maxk_lab.studies.training.section.answer.place import places_of
+from maxk_lab.studies.training.section.corrected import beside
 from maxk_lab.training.settings import Settings
 
 POMO = ("reinforce", "group_mean", 1)
@@ -113,11 +116,15 @@ def test_a_lead_that_is_told_has_its_size_interval_and_correction():
         "maxk centred for K = 2 (by 1.00 ["
     )
     assert "In the mean, maxk centred for K = 2 differs by -1.00 [" in " ".join(sentences)
-    assert "(told to be worse); the highest mean is that of POMO's loss." in " ".join(sentences)
-    assert last.startswith(
-        "Told: at a level of 5% for the whole study, corrected for its 3 differences at "
-        "K = 1, 2 and 4 (Holm), over 5 seeds."
+    assert "(told to be worse); the highest mean is that of POMO's loss, ahead" in " ".join(
+        sentences
     )
+    assert last.startswith(
+        "Told of policies that are sampled as trained: at a level of 5% for the whole study, "
+        "corrected for its 3 differences at K = 1, 2 and 4 (Holm), over 5 seeds."
+    )
+    assert "Who may be best has 5% of its own for its list, of every method against" in last
+    assert "other way of decoding" not in last
 
 
 def test_a_headline_has_room_for_two_and_the_others_are_told_after_it():
@@ -166,14 +173,20 @@ def test_equal_values_are_not_called_one_best():
     )
     assert "maxk centred for K = 2 and maxk subloo for K = 2" in first
     assert "all with 1.00 (without an interval), ahead by" in first
-    assert "have the highest value, and POMO's loss may be as good" in second
+    assert (
+        "have the highest value, and not told apart from them is one other: POMO's loss (by "
+        in second
+    )
 
 
 def test_the_reference_itself_may_be_the_highest():
     first, *rest = said(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 0, 1, 2], noise_with(0, 0.01)))
     assert first.endswith("than POMO's loss, which is itself the highest with 3.00 [2.98, 3.02].")
     assert rest[0].startswith("Told to be worse: maxk centred for K = 2 (by -1.00 [")
-    assert rest[1] == ("The highest there, POMO's loss, is told to be better than every other.")
+    assert rest[1] == (
+        "The highest there, POMO's loss, is told to be best: each of the others is told to be "
+        "worse than some method."
+    )
 
 
 def test_one_seed_says_nothing_of_other_trainings():
@@ -244,7 +257,24 @@ def test_several_environments_share_one_correction():
         "TSP: maxk centred for K = 2 is told to be better in the mean, at Max@2"
     )
     assert few[2].startswith("PDP: maxk centred for K = 2 is told to be worse")
-    assert few[3] == "Nothing is told apart in: OP."
+    assert few[3].startswith("OP: nothing is told apart. In the mean maxk centred for K = 2 (by ")
+
+
+def test_a_place_without_a_verdict_has_the_side_and_the_size_of_its_differences():
+    """Of 24 comparisons a loss is not told that five seeds show each on their own."""
+
+    def pair(name, gain):
+        where = {"environment": name, "words": name.upper()}
+        lost = row(CENTRED, [0, 1, 2, 3], noise_with(gain, 0.1), **where)
+        return [row(POMO, [0, 1, 2, 3], **where), lost]
+
+    found = said(*pair("cvrp", -0.1), *(each for i in range(7) for each in pair(f"op{i}", 0.0)))
+    (line,) = [each for each in found if each.startswith("CVRP: nothing is told apart. ")]
+    assert "Below POMO's loss at every K asked for: maxk centred for K = 2. In the mean" in line
+    assert "at Max@4 maxk centred for K = 2 (by -0.100 [" in line
+    corrected = over_seeds(0.1 * np.array([1, -1, 0, 0.5, -0.5]), 1 - 0.05 / 24)
+    size = f"about {corrected.high:.3g} in the mean and {corrected.high:.3g} at Max@4"
+    assert line.endswith(f"Of 5 seeds that spread as these do, {size} would have been told.")
 
 
 def tempered(each, values, noise):
@@ -266,6 +296,7 @@ def test_a_lead_that_is_gone_at_the_own_best_temperature_says_so():
     rows = replace(reference, tempered=cool), replace(lead, tempered=hot)
     found = " ".join(answer(places_of(rows, 0.95), 0.95))
     assert "no method is told to be better than POMO's loss at Max@4; maxk centred for" in found
+    assert "told at a level of 5% for 3 differences of its own)" in found
     assert "The lead of maxk centred for K = 2 at temperature 1 is thus not told" in found
     held = replace(reference, tempered=reference), replace(lead, tempered=lead)
     found = " ".join(answer(places_of(held, 0.95), 0.95))
@@ -287,7 +318,9 @@ def test_pomos_own_way_is_told_of_its_loss_and_of_pomo_as_shipped():
     shipped = decoded(row(POMO, [0, 1, 2, 2.9], start="multistart"), 6 + noise_with(0, 0.5))
     lead = decoded(row(CENTRED, [0, 1, 2, 4]), 6 + noise_with(0, 0.01))
     found = " ".join(answer(places_of(compared([reference, shipped, lead]), 0.95), 0.95))
-    assert "× 8 augmentations; 160 trajectories an instance), maxk centred for K = 2" in found
+    assert "× 8 augmentations; 160 trajectories an instance; told at a level of 5%" in found
+    assert "5% for 4 differences of its own), maxk centred for K = 2 differs" in found
+    assert "every other, and so has each other way of decoding, as is said there." in found
     assert "differs from POMO's loss by 1.00 [" in found
     assert "] (told to be better) and from POMO as shipped (start=multistart) by " in found
     assert found.split("(start=multistart) by ")[1].split(")")[0].endswith("(not told apart")
@@ -311,6 +344,86 @@ def test_the_gap_to_the_optimum_is_paired():
     assert line.endswith("optimum by a mixed-integer program (exact).")
 
 
+def test_a_gap_of_passes_is_their_share_of_failures_to_the_end_of_its_interval():
+    """Both are one quantity, so their intervals are, too."""
+
+    def exact(each):
+        seeds = {
+            s: replace(of, optima=(1.0,) * 5, per_instance={k: (of.curve[k - 1],) * 5 for k in KS})
+            for s, of in each.by_seed.items()
+        }
+        measures = Measures(Optimum("enumeration", True), {}, {}, {})
+        return replace(each, by_seed=seeds, measures=measures)
+
+    fields = {"within": SHARES, "passes": True}
+    low, high = (
+        exact(row(point, [0.1, 0.2, 0.3, value], noise, **fields))
+        for point, value, noise in ((POMO, 0.4, 10 * NOISE), (CENTRED, 0.98, 0.5 * NOISE[::-1]))
+    )
+    passed, gap = difference(high, low, 4, 0.95), gap_difference(high, low, 4, 0.95)
+    assert passed.high - passed.value < 0.8 * (passed.value - passed.low)
+    assert [gap.value, gap.low, gap.high] == pytest.approx(
+        [-100 * passed.value, -100 * passed.high, -100 * passed.low]
+    )
+
+
+def test_who_may_be_best_is_told_of_the_one_k_that_is_printed_with_how_far_it_is_behind():
+    """Among as many comparisons as all K have, the row that is far behind would still be listed."""
+    rows = compared(
+        [
+            row(POMO, [0, 1, 2, 3]),
+            row(CENTRED, [0, 1, 2, 4], noise_with(0, 0.01)),
+            row(SUBLOO, [0, 1, 2, 3.99], noise_with(0, 0.1)),
+            row(("maxk", "rloo", 2), [0, 1, 2, 2], noise_with(0, 1.6)),
+        ]
+    )
+    (place,) = places_of(rows, 0.95)
+    behind = [each.key.baseline for each in beside(rows[1], rows, 4, 0.05 / 3)]
+    assert (behind, [each.key.baseline for each in foremost.others(place)]) == (
+        ["subloo", "rloo"],
+        ["subloo"],
+    )
+    (line,) = [each for each in answer([place], 0.95) if each.startswith("Which is best")]
+    assert line.startswith(
+        "Which is best there is open: maxk centred for K = 2 has the highest value, and not told "
+        "apart from it is one other: maxk subloo for K = 2 (by -0.0100 ["
+    )
+
+
+def test_a_row_told_to_be_worse_is_not_among_those_that_may_be_best(monkeypatch):
+    rows = compared([row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 2], noise_with(0, 0.01))])
+    (place,) = places_of(rows, 0.95)
+    monkeypatch.setattr(type(place), "may_be_best", lambda self, k: [rows[1]])
+    assert foremost.others(place) == []
+
+
+def test_the_highest_mean_has_the_next_beside_it():
+    found = " ".join(
+        said(
+            row(POMO, [0, 1, 2, 3]),
+            row(CENTRED, [-1, 1, 2.5, 4], noise_with(0, 0.01)),
+            row(SUBLOO, [-0.01, 1, 2, 3], noise_with(0, 0.05)),
+        )
+    )
+    assert (
+        "mean is that of POMO's loss, ahead of the next, maxk subloo for K = 2, by 0.0100 ["
+        in found
+    )
+
+
+def test_rows_that_are_not_told_apart_have_names():
+    found = said(
+        row(POMO, [0, 1, 2, 3]),
+        row(CENTRED, [0, 1, 2, 4], noise_with(0, 0.01)),
+        *(
+            row(("maxk", name, 2), [0, 1, 2, 3], noise_with(0, 0.4))
+            for name in ("none", "rloo", "subloo")
+        ),
+    )
+    (line,) = [each for each in found if each.startswith("Not told apart from POMO's loss: ")]
+    assert all(f"maxk {name} for K = 2 (by " in line for name in ("none", "rloo", "subloo"))
+
+
 def test_a_seed_apart_is_told_with_what_rests_on_it():
     strange = (Apart(3, 4, 9.0, 2.9, 3.1),)
     found = said(row(POMO, [0, 1, 2, 3], apart=strange), row(CENTRED, [0, 1, 2, 4]))
@@ -322,7 +435,7 @@ def test_a_seed_apart_is_told_with_what_rests_on_it():
 
 def test_max_is_pass_where_the_environment_says_so():
     found = said(row(POMO, [0, 1, 2, 3], passes=True), row(CENTRED, [0, 1, 2, 4], passes=True))
-    assert found[0].startswith("At pass@4, the share of instances that one of 4 samples solves,")
+    assert found[0].startswith("At pass@4, the share of instances of which at least one of 4")
     assert not [line for line in found if "Max@" in line]
     mixed = said(row(POMO, [0, 1, 2, 3], passes=True), row(CENTRED, [0, 1, 2, 4]))
     assert not [line for line in mixed if "pass@" in line]

@@ -134,4 +134,9 @@ def gap_difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -
     if not all(one.optima and k in one.per_instance for pair in pairs for one in pair):
         return undefined(level, f"no optima, or no values per instance, at K = {k}")
     gaps = [[gap(one.per_instance[k], one.optima) for one in pair] for pair in pairs]
-    return of_instances([(mine - theirs).tolist() for mine, theirs in gaps], level)
+    optima = [each.measures.optimum for each in (row, other) if each.measures is not None]
+    known = min(optima, key=lambda optimum: optimum.exact, default=Optimum("none"))
+    # Of rewards whose range is known it is on the same scale as their difference: of rewards of 0
+    # or 1 the two are one quantity.
+    within = gap_range(known, row.within).of_differences
+    return of_instances([(mine - theirs).tolist() for mine, theirs in gaps], level, within)

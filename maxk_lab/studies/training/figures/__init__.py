@@ -38,7 +38,11 @@ def _against_k(board: Board, level: float) -> Iterator[Picture]:
     places = _places(board)
     first, bands = places[0], captions.bands(board.rows, level)
     at, grey = first.at("K"), captions.behind(board)
-    best = "Share solved by one of K samples" if at.startswith("pass") else "Best of K samples"
+    best = (
+        "Share solved by at least one of K samples"
+        if at.startswith("pass")
+        else "Best of K samples"
+    )
     references = joined(list(dict.fromkeys(reference_words(p) for p in places if p.compared)))
     paired = "instance" if all(row.one_seed for row in board.rows) else "seed"
     quantities = (

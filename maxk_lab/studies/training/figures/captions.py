@@ -10,8 +10,9 @@ from maxk_lab.studies.training.ending.sheets import optimum_words
 from maxk_lab.studies.training.figures.board import Board
 from maxk_lab.studies.training.figures.lines import dashes
 from maxk_lab.studies.training.row.model import TrainingKey, TrainingRow
+from maxk_lab.studies.training.section.answer.foremost import alike
 from maxk_lab.studies.training.section.answer.place import Place
-from maxk_lab.studies.training.section.answer.wording import joined
+from maxk_lab.studies.training.section.answer.wording import joined, percent
 from maxk_lab.studies.training.section.notes import over_what
 from maxk_lab.studies.training.told import has_value, text
 
@@ -70,7 +71,8 @@ def highest(places: Sequence[Place]) -> str:
     best = place.best(place.top)
     names = joined([place.names[row.key] for row in best])
     value = text(best[0].curve[place.top - 1])
-    return f"Here: highest at {place.at(place.top)} is {names} with {value}."
+    are = "is" if len(best) == 1 else "are"
+    return f"Here: highest at {place.at(place.top)} {are} {names} with {value}; {alike(place)}."
 
 
 def least_gap(places: Sequence[Place]) -> str:
@@ -86,8 +88,13 @@ def least_gap(places: Sequence[Place]) -> str:
     if not gaps:
         return ""
     least = min(gaps, key=lambda key: gaps[key].value)
+    best = place.best(place.top)
+    # The verdict is on rewards, and holds for gaps where these have the same row first.
+    tied = f"; by their rewards {alike(place)}" if least in [row.key for row in best] else ""
+    of_all = joined([place.names[row.key] for row in best if gaps.get(row.key) == gaps[least]])
     return (
-        f"Here: least at {place.at(place.top)} after {place.names[least]}, {text(gaps[least])} %."
+        f"Here: least at {place.at(place.top)} after {of_all or place.names[least]}, "
+        f"{percent(gaps[least])}{tied}."
     )
 
 

@@ -56,7 +56,7 @@ def chapter(found: Rows[TrainingRow], summary: Summary) -> Chapter:
         blocks.append(Bullets(title, tuple(undefined)))
     return Chapter(
         (Section("training", tuple(blocks), tuple(map(record, rows)), first(rows), MEANINGS),),
-        answer=answer(places, summary.level),
+        answer=answer(places, summary.level, claims=bool(summary.claims)),
         short=tuple(short_table(places, summary)),
         basis={"training_basis": basis(rows, summary.level) if rows else ()},
         undefined=undefined,

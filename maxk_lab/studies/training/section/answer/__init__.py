@@ -9,22 +9,25 @@ from maxk_lab.studies.training.section.answer.place import Place
 from maxk_lab.studies.training.section.corrected import Told, told_apart
 
 
-def answer(places: Sequence[Place], level: float) -> tuple[str, ...]:
-    """The sentences on these places of one study, the headline first."""
-    return tuple(_sentences(places, level)) if places else ()
+def answer(places: Sequence[Place], level: float, *, claims: bool = False) -> tuple[str, ...]:
+    """The sentences on these places of one study, which may have `claims`, the headline first."""
+    return tuple(_sentences(places, level, claims=claims)) if places else ()
 
 
-def _sentences(places: Sequence[Place], level: float) -> Iterator[str]:
+def _sentences(places: Sequence[Place], level: float, *, claims: bool) -> Iterator[str]:
     tempered = _tempered(places, level)
+    ways = tempered is not None
     if len(places) > 1:
         yield from several.sentences(places, tempered)
     else:
         (place,) = places
         yield from headline.sentences(place)
-        yield from decoded.sentences(place, tempered, level)
+        of_ways = list(decoded.sentences(place, tempered, level))
+        ways = bool(of_ways)
+        yield from of_ways
         yield from rests.of_the_optimum(place, level)
     yield from rests.of_seeds(places)
-    yield from rests.of_corrections(places, level)
+    yield from rests.of_corrections(places, level, ways=ways, claims=claims)
 
 
 def _tempered(places: Sequence[Place], level: float) -> Told | None:

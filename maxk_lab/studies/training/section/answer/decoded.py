@@ -34,6 +34,11 @@ def sentences(place: Place, tempered: Told | None, level: float) -> Iterator[str
     yield from _as_pomo(place, level)
 
 
+def own_level(told: Told) -> str:
+    """The level of a family of comparisons beside that of policies that are sampled as trained."""
+    return f"told at a level of {told.alpha:.0%} for {told.comparisons} differences of its own"
+
+
 def _at_own_temperature(place: Place, there: Place, tempered: Told) -> str:
     """Who is told to be better at all samples, and what becomes of the leads at temperature 1."""
     top = there.top
@@ -42,7 +47,7 @@ def _at_own_temperature(place: Place, there: Place, tempered: Told) -> str:
     chosen = next(iter(there.known)).settings.evaluate.tuning
     lead = (
         "With every policy at the temperature that is best for it (chosen on "
-        f"{chosen} other instances), "
+        f"{chosen} other instances; {own_level(tempered)}), "
     )
     parts = [
         f"{are_told(better)} to be better than {reference_words(there)} at {there.at(top)}"
@@ -82,28 +87,36 @@ def _as_pomo(place: Place, level: float) -> Iterator[str]:
     ]
     rivals = [reference, *shipped[:1]]
     # Two families, where there are two rivals, share the level.
-    alpha = place.told.alpha / len(rivals)
+    families = [
+        _family(list(decoded.values()), rival, place.told.alpha / len(rivals), level)
+        for rival in rivals
+    ]
+    told = Told({}, sum(told.comparisons for _, told in families), place.told.alpha)
     costs = place.reference.measures.trajectories if place.reference.measures else {}
-    rows, trajectories = list(decoded.values()), costs.get(POMO_WAY)
+    trajectories = costs.get(POMO_WAY)
     cost = f"; {trajectories} trajectories an instance" if trajectories else ""
-    parts = [_against(place, mine, rival, rows, alpha, level) for rival in rivals]
+    parts = [
+        _against(place, mine, rival, *family)
+        for rival, family in zip(rivals, families, strict=True)
+    ]
     yield (
-        f"Decoded in POMO's own way ({heading(POMO_WAY)}{cost}), {place.names[row.key]} differs "
-        f"{' and '.join(parts)}."
+        f"Decoded in POMO's own way ({heading(POMO_WAY)}{cost}; {own_level(told)}), "
+        f"{place.names[row.key]} differs {' and '.join(parts)}."
     )
 
 
+def _family(
+    rows: Sequence[TrainingRow], rival: TrainingRow, alpha: float, level: float
+) -> tuple[list[TrainingRow], Told]:
+    """All other rows compared with a rival, and what is told of these."""
+    others = [with_differences_to(row, rival, level) for row in rows if row is not rival]
+    return others, told_apart(others, alpha)
+
+
 def _against(
-    place: Place,
-    mine: TrainingRow,
-    rival: TrainingRow,
-    rows: Sequence[TrainingRow],
-    alpha: float,
-    level: float,
+    place: Place, mine: TrainingRow, rival: TrainingRow, others: Sequence[TrainingRow], told: Told
 ) -> str:
     """The difference to a rival, judged among those of all rows to it."""
-    others = [with_differences_to(row, rival, level) for row in rows if row is not rival]
-    told = told_apart(others, alpha)
     (found,) = [row for row in others if row.key == mine.key]
     verdict = VERDICTS[told.sign(found, 1)]
     return f"from {place.names[rival.key]} by {text(found.differences[1])} ({verdict})"

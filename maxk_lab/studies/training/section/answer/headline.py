@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from maxk_lab.report.document import UNDEFINED
 from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.section.answer import foremost
 from maxk_lab.studies.training.section.answer.place import Place
 from maxk_lab.studies.training.section.answer.wording import are_told, names, plain, with_gains
 
 # More rows than this have no room in a headline.
 _FEW = 2
+# Rows that are not told apart from their reference: one of them may have the lead of a claim.
+_LISTED = 6
 # The verdict on a difference by its sign.
 VERDICTS = {1: "told to be better", -1: "told to be worse", 0: "not told apart"}
 
@@ -32,7 +35,9 @@ def sentences(place: Place) -> Iterator[str]:
         yield from _without_reference(place)
         return
     yield _headline(place)
-    yield from filter(None, (_of_the_rest(place), _open(place), _between(place), _price(place)))
+    yield from filter(
+        None, (_of_the_rest(place), foremost.is_open(place), _between(place), _price(place))
+    )
 
 
 def focus(place: Place) -> TrainingRow | None:
@@ -56,7 +61,7 @@ def of_one_training(rows: Sequence[TrainingRow]) -> str:
 def what_it_is(place: Place) -> str:
     """The words that explain the largest K."""
     if all(row.passes for row in place.known):
-        return f"the share of instances that one of {place.top} samples solves"
+        return f"the share of instances of which at least one of {place.top} samples is right"
     return f"the best of {place.top} samples"
 
 
@@ -74,7 +79,7 @@ def _without_reference(place: Place) -> Iterator[str]:
         why = reference.reason or f"no value at {place.at(place.top)}"
         yield f"Nothing can be told against {place.names[reference.key]}: {why}."
     yield f"The highest {place.at(place.top)} so far is that of {names(place, best)}: {value}."
-    yield _open(place)
+    yield foremost.is_open(place)
 
 
 def _headline(place: Place) -> str:
@@ -131,25 +136,10 @@ def _of_the_rest(place: Place) -> str:
     if worse:
         parts.append(f"Told to be worse: {with_gains(place, worse, top)}")
     if rest and len(rest) < len(place.compared):
-        count = names(place, rest) if len(rest) < 3 else f"{len(rest)} methods"
-        parts.append(f"Not told apart from {reference_words(place)}: {count}")
+        rest.sort(key=lambda row: -row.differences[top].value)
+        listed = with_gains(place, rest, top, _LISTED)
+        parts.append(f"Not told apart from {reference_words(place)}: {listed}")
     return ". ".join([*parts, ""]).strip()
-
-
-def _open(place: Place) -> str:
-    """Which other rows may be the best at all samples."""
-    best = place.best(place.top)
-    others = [row for row in place.may_be_best(place.top) if row not in best]
-    first = names(place, best)
-    if not others:
-        are = "is" if len(best) == 1 else "are"
-        return f"The highest there, {first}, {are} told to be better than every other."
-    listed = names(place, others)
-    count = listed if len(others) < 3 else f"{len(others)} others ({listed})"
-    has = "has" if len(best) == 1 else "have"
-    return (
-        f"Which is best there is open: {first} {has} the highest value, and {count} may be as good."
-    )
 
 
 def _between(place: Place) -> str:
@@ -180,10 +170,11 @@ def _price(place: Place) -> str:
     row, top = focus(place), place.top
     if top == 1:
         return ""
-    highest = names(place, place.best(1))
+    next_ = foremost.ahead_of_the_next(place, 1)
+    highest = names(place, place.best(1)) + next_
     if row is None:
         return f"The highest mean is that of {highest}."
     verb = VERDICTS[place.told.sign(row, 1)]
     itself = [row] == place.best(1)
-    also = ", the highest of all" if itself else f"; the highest mean is that of {highest}"
+    also = f", the highest of all{next_}" if itself else f"; the highest mean is that of {highest}"
     return f"In the mean, {place.names[row.key]} differs by {place.gain(row, 1)} ({verb}){also}."

@@ -92,10 +92,13 @@ class Place:
         return sorted(alike, key=lambda row: row is not self.reference)
 
     def may_be_best(self, k: int) -> list[TrainingRow]:
-        """The other rows that may be as good as the best at k, of a study's lists of the best."""
+        """The other rows that no row is told to be better than at k.
+
+        An answer has one such list for each of its places, at one K, and these share its level.
+        """
         best = self.best(k)[0]
         known = [row for row in self.known if (end := row.final(k)) and has_value(end)]
-        return beside(best, known, k, self.told.alpha / (len(self.ks) * self.places))
+        return beside(best, known, k, self.told.alpha / self.places)
 
     def told_to_be(self, sign: int, k: int) -> list[TrainingRow]:
         """The rows told to be better (1) or worse (-1) than their reference, best first."""

@@ -10,7 +10,7 @@ from maxk_lab.studies.training.ending.measures import gap_difference
 from maxk_lab.studies.training.ending.sheets import optimum_words
 from maxk_lab.studies.training.section.answer.headline import focus
 from maxk_lab.studies.training.section.answer.place import Place
-from maxk_lab.studies.training.section.answer.wording import joined, names, plain
+from maxk_lab.studies.training.section.answer.wording import joined, names, percent
 from maxk_lab.studies.training.told import has_value, text
 
 
@@ -24,15 +24,15 @@ def of_the_optimum(place: Place, level: float) -> Iterator[str]:
     if gap is None or not has_value(gap):
         return
     said = (
-        f"The gap to the optimum at {place.at(place.top)} is {plain(gap)} % of it after "
+        f"The gap to the optimum at {place.at(place.top)} is {percent(gap)} after "
         f"{place.names[row.key]}"
     )
     if reference is not None and reference is not row and reference.measures is not None:
         other = reference.measures.gaps.get(place.top)
         if other is not None and has_value(other):
             apart = gap_difference(row, reference, place.top, level)
-            paired = f" (paired difference {text(apart)})" if has_value(apart) else ""
-            said += f" and {plain(other)} % after {place.names[reference.key]}{paired}"
+            paired = f" (paired difference {text(apart)} points)" if has_value(apart) else ""
+            said += f" and {percent(other)} after {place.names[reference.key]}{paired}"
     yield f"{said}; {optimum_words(place.known)}."
 
 
@@ -55,8 +55,13 @@ def of_seeds(places: Sequence[Place]) -> Iterator[str]:
                 yield f"Without a value{where}: {names(place, rows)} ({reason or 'no value'})."
 
 
-def of_corrections(places: Sequence[Place], level: float) -> Iterator[str]:
-    """The meaning of `told` here, and what the intervals are about."""
+def of_corrections(
+    places: Sequence[Place], level: float, *, ways: bool, claims: bool
+) -> Iterator[str]:
+    """The meaning of `told` here, and what intervals are about.
+
+    Other `ways` of decoding were told of, and `claims` will be, where there are any.
+    """
     compared = [row for place in places for row in place.compared]
     if not compared:
         return
@@ -70,11 +75,22 @@ def of_corrections(places: Sequence[Place], level: float) -> Iterator[str]:
         )
     else:
         over = f"over {seeds} seeds"
-    yield (
-        f"Told: at a level of {told.alpha:.0%} for the whole study, corrected for its "
-        f"{told.comparisons} differences at {_ks(places)} (Holm), {over}. Intervals: {level:.0%}, "
-        f"{rest}."
+    lists = "all these lists" if len(places) > 1 else "its list"
+    own = (
+        f"Who may be best has {told.alpha:.0%} of its own for {lists}, of every method against "
+        "every other"
     )
+    own += ", and so has each other way of decoding, as is said there." if ways else "."
+    yield (
+        f"Told of policies that are sampled as trained: at a level of {told.alpha:.0%} for the "
+        f"whole study, corrected for its {told.comparisons} differences at {_ks(places)} (Holm), "
+        f"{over}. {own} Intervals: {level:.0%}, {rest}."
+    )
+    if claims:
+        yield (
+            "A claim, which the sweep file states beforehand, is corrected for its own differences "
+            "alone: it can be supported where nothing is told here."
+        )
 
 
 def _ks(places: Sequence[Place]) -> str:

@@ -35,6 +35,11 @@ def plain(found: Interval) -> str:
     return text(found) if found.known else f"{number(found.value)} (without an interval)"
 
 
+def percent(found: Interval) -> str:
+    """The same of a number of percent: `1.05 [0.80, 1.40] %`, `0.00 % (without an interval)`."""
+    return f"{text(found)} %" if found.known else f"{number(found.value)} % (without an interval)"
+
+
 def with_gains(place: Place, rows: Sequence[TrainingRow], k: int, most: int = LISTED) -> str:
     """The names of rows with their differences in brackets, the first ones where they are many."""
     listed = [f"{place.names[row.key]} (by {place.gain(row, k)})" for row in rows[:most]]
