@@ -52,14 +52,37 @@ def ratios(rows: Sequence[Row], baseline: str, measure: str) -> list[Row]:
 
 
 def crossing(row: Row, other: Row) -> str:
-    """Return the two neighbouring K between which the Max@K curves of two trainings cross."""
-    ahead = [
-        mine.value > theirs.value
-        for mine, theirs in zip(row.measured.curve, other.measured.curve, strict=True)
-    ]
-    turns = [k for k in range(1, len(ahead)) if ahead[k] != ahead[k - 1]]
-    given(len(turns) == 1, f"the curves of {row} and {other} cross once (they do at {turns})")
-    return f"{turns[0]} and {turns[0] + 1}"
+    """Return the two K between which the Max@K curves of two trainings cross, as far as is told.
+
+    At the first and all K below it the paired 95 % interval of the difference, each alone, lies on
+    one side of 0, at the second and all above it on the other; between them it is not told.
+    """
+    from maxk_lab.studies.training.row.comparison import with_differences_to
+
+    found = with_differences_to(row.measured, other.measured, 0.95).differences
+    signs = [(found[k].low > 0) - (found[k].high < 0) for k in sorted(found)]
+    told = [sign for sign in signs if sign]
+    behind = signs.count(signs[0])
+    once = told == [signs[0]] * behind + [-signs[0]] * (len(told) - behind)
+    given(told and once and len(told) > behind, f"the curves of {row} and {other} cross once")
+    return f"{sorted(found)[behind - 1]} and {sorted(found)[signs.index(-signs[0])]}"
+
+
+def decoded(row: Row, other: Row, way: str) -> Row:
+    """Return the paired difference of two trainings, both decoded in a way, as `difference`."""
+    from maxk_lab.studies.training.ending.own_best import in_way
+    from maxk_lab.studies.training.row.comparison import difference
+
+    mine, theirs = (in_way(each.measured, way, 0.95) for each in (row, other))
+    given(mine and theirs, f"{row} and {other} were decoded by {way}")
+    found = difference(mine, theirs, 1, 0.95)
+    ends = {"difference_low": found.low, "difference_high": found.high}
+    return Row(row.run, {"difference": found.value} | ends)
+
+
+def doubts(rows: Sequence[Row]) -> list[set[str]]:
+    """Return for each point without a star why: of every rival of the least, as its row has it."""
+    return [{rival.why for rival in row.measured.rivals} for row in rows if row.measured.rivals]
 
 
 def settings(rows: Sequence[Row], name: str) -> str:

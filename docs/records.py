@@ -93,6 +93,14 @@ class Claim:
             raise WrongReferenceError(f"{self._named}: nothing is counted in {self.detail!r}")
         return found[0]
 
+    @property
+    def level(self) -> str:
+        """The level of its intervals, as `97.5 %`."""
+        found = re.search(r"\(([0-9.]+ %) intervals", self.detail)
+        if found is None:
+            raise WrongReferenceError(f"{self._named}: no level in {self.detail!r}")
+        return found[1]
+
 
 class Run:
     """A golden result, read from its bundle when it is first asked for."""
@@ -149,13 +157,19 @@ class Run:
 
         return told_apart(self.report.summary.studies["training"].rows, self.values["alpha"])
 
+    @cached_property
+    def asked(self) -> list[int]:
+        """The K that its training study asks about: 1, those it trains for, and all samples."""
+        from maxk_lab.studies.training.columns import shown_ks
+
+        return shown_ks(self.report.summary.studies["training"].rows)
+
     def beaten(self, row: Row, k: int) -> bool:
         """Return whether some other training is told to be better at a K, as the report lists."""
-        from maxk_lab.studies.training.columns import shown_ks
         from maxk_lab.studies.training.section.corrected import beaten
 
         rows = self.report.summary.studies["training"].rows
-        return row.measured in beaten(rows, k, self.values["alpha"], len(shown_ks(rows)))
+        return row.measured in beaten(rows, k, self.values["alpha"], len(self.asked))
 
     def recommended(self, budget: int, objective: str) -> Mapping[str, Any]:
         """Return what `maxk-lab recommend --json` says for a budget of rollouts a step."""
