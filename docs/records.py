@@ -8,18 +8,16 @@ shows a number that no record stands behind.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from claim import Claim
 from words import WrongReferenceError, duration, given, number
 
 GOLDEN = Path(__file__).resolve().parents[1] / "results/golden"
 KINDS = ("gradient", "training", "objective", "weights")
-# Of the first number with an interval that a verdict shows.
-MEASURED = re.compile(r": (-?[0-9.e+-]+ \[[^\]]+\])")
 
 
 class Row:
@@ -67,39 +65,6 @@ class Row:
     def ends(self, name: str) -> str:
         """Return the interval of a number, as `[11.0, 13.9]`."""
         return f"[{number(self.low(name))}, {number(self.high(name))}]"
-
-
-class Claim:
-    """The verdict on a claim, and the first number that it shows."""
-
-    def __init__(self, run: Run, verdict: Any) -> None:
-        self.verdict: str = verdict.verdict
-        self.detail: str = verdict.detail
-        self._named = f"{run.name}, claim {verdict.name}"
-
-    @property
-    def measured(self) -> str:
-        """The first number with its interval, as `12.3 [11.0, 13.9]`."""
-        found = MEASURED.search(self.detail)
-        if found is None:
-            raise WrongReferenceError(f"{self._named}: no interval in {self.detail!r}")
-        return re.sub(r"-?[0-9][0-9.e+-]*", lambda one: number(float(one[0])), found[1])
-
-    @property
-    def counted(self) -> str:
-        """How many of how many bear the verdict out, as `40 of 40 ratios`."""
-        found = re.search(r"\d+ of \d+ [\w ]+(?=, e\.g\.)", self.detail)
-        if found is None:
-            raise WrongReferenceError(f"{self._named}: nothing is counted in {self.detail!r}")
-        return found[0]
-
-    @property
-    def level(self) -> str:
-        """The level of its intervals, as `97.5 %`."""
-        found = re.search(r"\(([0-9.]+ %) intervals", self.detail)
-        if found is None:
-            raise WrongReferenceError(f"{self._named}: no level in {self.detail!r}")
-        return found[1]
 
 
 class Run:
@@ -191,7 +156,7 @@ class Run:
     def claim(self, name: str) -> Claim:
         """Return the verdict on a claim."""
         try:
-            return Claim(self, self.report.verdicts[name])
+            return Claim(self.name, self.report.verdicts[name])
         except KeyError:
             raise WrongReferenceError(f"{self.name}: no claim {name}") from None
 

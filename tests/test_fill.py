@@ -9,8 +9,9 @@ from typing import Any
 
 import fill
 import pytest
-from comparisons import crossing, known, ratio, ratios, settings
-from records import Claim, Golden, Row, Run
+from claim import Claim
+from comparisons import crossing, decoded, doubts, known, ratio, ratios, settings
+from records import Golden, Row, Run
 from words import WrongReferenceError, between, duration, number, span, word
 
 ROWS = [
@@ -67,8 +68,9 @@ def test_a_claim_is_told_with_its_verdict_and_its_number(run: Run) -> None:
     assert claim.verdict == "undecided"
     assert claim.measured == "0.353 [−0.00035, 120,000]"
     assert claim.counted == "2 of 3 ratios"
-    bare = Claim(run, SimpleNamespace(name="bare", verdict="supported", detail="by proof"))
-    for ask in ("measured", "counted"):
+    bare = Claim("tiny", SimpleNamespace(name="bare", verdict="supported", detail="by proof"))
+    assert claim.level == "97.5 %"
+    for ask in ("measured", "counted", "level"):
         with pytest.raises(WrongReferenceError, match="tiny, claim bare"):
             getattr(bare, ask)
 
@@ -165,15 +167,52 @@ def test_a_ratio_is_that_of_the_claim_and_its_kin() -> None:
     assert len(some) == 3
 
 
-def test_curves_cross_once() -> None:
-    def row(*curve: float) -> Row:
-        measured = SimpleNamespace(curve=[SimpleNamespace(value=value) for value in curve])
-        return Row(Run("tiny", Path()), {}, measured)
+def test_curves_cross_where_their_difference_is_told_to_change_its_sign(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not where their means do: a difference that may be 0 says nothing."""
+    from maxk_lab.studies.training.row import comparison
 
-    assert crossing(row(1, 3, 5), row(2, 2, 2)) == "1 and 2"
-    for never in (row(3, 3, 3), row(1, 3, 1)):
+    def row(*ends: tuple[float, float]) -> Row:
+        found = {2**at: SimpleNamespace(low=low, high=high) for at, (low, high) in enumerate(ends)}
+        return Row(Run("tiny", Path()), {}, SimpleNamespace(differences=found))
+
+    monkeypatch.setattr(comparison, "with_differences_to", lambda row, other, level: row)
+    below, open_, above = (-2, -1), (-1, 1), (1, 2)
+    assert crossing(row(below, below, open_, open_, above), row()) == "2 and 16"
+    assert crossing(row(above, below), row()) == "1 and 2"
+    for never in ((below, open_), (open_, above), (below, above, below), (open_,)):
         with pytest.raises(WrongReferenceError, match="cross once"):
-            crossing(never, row(2, 2, 2))
+            crossing(row(*never), row())
+
+
+def test_trainings_are_compared_in_a_way_of_decoding() -> None:
+    run = Golden()("tsp_training")
+    rows = run.rows(estimator="maxk", baseline="subloo", k=8)
+    (mine,), pomo = rows, run.row(estimator="reinforce", baseline="group_mean", start="iid")
+    found = decoded(mine, pomo, "greedy")
+    assert found.told("difference") == mine.told("difference_greedy")
+    with pytest.raises(WrongReferenceError, match="decoded by no_way"):
+        decoded(mine, pomo, "no_way")
+    assert run.asked == [1, 4, 8, 64]
+
+
+def test_the_points_without_a_star_say_why() -> None:
+    whys = [(), ("both signs", "few instances", "both signs"), ("median",)]
+    rows = [
+        Row(Run("tiny", Path()), {}, SimpleNamespace(rivals=[SimpleNamespace(why=w) for w in why]))
+        for why in whys
+    ]
+    assert doubts(rows) == [{"both signs", "few instances"}, {"median"}]
+
+
+def test_the_front_page_fails_when_its_records_say_otherwise() -> None:
+    golden = Golden()
+    page = fill.environment(golden, fill.ROOT / "docs/templates").get_template("README.md")
+    for values in golden("quick").values["gradient"]:
+        values["best"] = values["baseline"] == "none"
+    with pytest.raises(WrongReferenceError, match="none has no star in quick"):
+        page.render()
 
 
 def test_a_figure_is_found_by_the_beginning_of_its_name(tmp_path: Path) -> None:

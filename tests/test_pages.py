@@ -14,6 +14,8 @@ import yaml
 from typer.testing import CliRunner
 
 from maxk_lab.cli import app
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.spec.load import read_spec
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -97,6 +99,22 @@ def test_the_sweeps_of_the_pages_are_valid(page: str, number: int, tmp_path: Pat
     file.write_text(yaml.safe_dump(sweep(block)), encoding="utf-8")
     said = CliRunner().invoke(app, ["validate", str(file)])
     assert said.exit_code == 0, said.output
+
+
+def test_every_method_that_the_training_example_names_is_trained(tmp_path: Path) -> None:
+    """Points that make no sense are left out without an error."""
+    block = yaml.safe_load(blocks("docs/sweep_file.md", "yaml")[2])
+    file = tmp_path / "part.yaml"
+    file.write_text(yaml.safe_dump(sweep(block)), encoding="utf-8")
+    spec = read_spec(file)
+    asked = {
+        (estimator, baseline)
+        for grid in spec.training.grid
+        for estimator in grid.estimator
+        for baseline in grid.baseline
+    }
+    planned = {(cell.estimator, cell.baseline) for cell in make_plan(spec).cells}
+    assert asked == planned
 
 
 def test_the_baseline_of_the_page_on_extending_passes_its_check(

@@ -1,0 +1,44 @@
+"""What a report says of a claim: its verdict, and the numbers that its detail shows first."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from words import WrongReferenceError, number
+
+# Of the first number with an interval that a verdict shows.
+MEASURED = re.compile(r": (-?[0-9.e+-]+ \[[^\]]+\])")
+
+
+class Claim:
+    """The verdict on a claim, and the first number that it shows."""
+
+    def __init__(self, run: str, verdict: Any) -> None:
+        self.verdict: str = verdict.verdict
+        self.detail: str = verdict.detail
+        self._named = f"{run}, claim {verdict.name}"
+
+    @property
+    def measured(self) -> str:
+        """The first number with its interval, as `12.3 [11.0, 13.9]`."""
+        found = MEASURED.search(self.detail)
+        if found is None:
+            raise WrongReferenceError(f"{self._named}: no interval in {self.detail!r}")
+        return re.sub(r"-?[0-9][0-9.e+-]*", lambda one: number(float(one[0])), found[1])
+
+    @property
+    def counted(self) -> str:
+        """How many of how many bear the verdict out, as `40 of 40 ratios`."""
+        found = re.search(r"\d+ of \d+ [\w ]+(?=, e\.g\.)", self.detail)
+        if found is None:
+            raise WrongReferenceError(f"{self._named}: nothing is counted in {self.detail!r}")
+        return found[0]
+
+    @property
+    def level(self) -> str:
+        """The level of its intervals, as `97.5 %`."""
+        found = re.search(r"\(([0-9.]+ %) intervals", self.detail)
+        if found is None:
+            raise WrongReferenceError(f"{self._named}: no level in {self.detail!r}")
+        return found[1]
