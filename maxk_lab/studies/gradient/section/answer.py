@@ -33,7 +33,7 @@ def answer(
     `met` are the comparisons between estimators, `proxies` those of weights that stand in.
     """
     if not any(row.units is not None for row in rows):
-        return tuple(_missing(rows, []))
+        return tuple(_missing(rows, contests(rows), summary))
     found = contests(rows)
     return tuple(filter(None, _sentences(rows, found, at, words, met, proxies, summary)))
 
@@ -48,8 +48,9 @@ def _sentences(
     summary: Summary,
 ) -> Iterator[str]:
     varying = trends(rows, words, alone=not found, alpha=summary.alpha)
+    yield from _missing(rows, found, summary)
     if found:
-        yield headline(found, words)
+        yield from headline(found, words)
     else:
         yield _no_choice(rows)
         yield from varying
@@ -62,7 +63,6 @@ def _sentences(
     yield from bias_sentences(rows, words)
     if found:
         yield from varying
-    yield from _missing(rows, found)
     yield _one_seed(rows)
 
 
@@ -91,17 +91,24 @@ def _one_seed(rows: Sequence[GradientRow]) -> str:
     return "All of this is of one seed: one draw of the instances, and of the policy's parameters."
 
 
-def _missing(rows: Sequence[GradientRow], found: Sequence[Contest]) -> Iterator[str]:
+def _missing(
+    rows: Sequence[GradientRow], found: Sequence[Contest], summary: Summary
+) -> Iterator[str]:
     """The rows without a result, of which nothing is said, and what they leave open."""
     missing = [row for row in rows if not row.all_finished]
     if not missing:
         return
     named = listed([row.key.path for row in missing], _LISTED)
-    sentence = f"Missing: {len(missing)} of {len(rows)} rows lack results ({named})"
-    waiting = sum(one.unfinished for one in found)
-    if waiting:
-        sentence += (
-            f"; nothing is said of them, nor of who is least at the {counted(waiting, 'point')} "
-            "of the grid where they could be"
-        )
+    sentence = (
+        f"Not finished ({summary.counts}): {len(missing)} of {len(rows)} rows lack results "
+        f"({named}); nothing is said of them"
+    )
+    if waiting := sum(one.unfinished for one in found):
+        points = counted(waiting, "point")
+        where = f"any of the {points}" if waiting == len(found) > 1 else f"the {points}"
+        sentence += f", nor of who is least at {where} of the grid where they could be"
+    if begun := sum(bool(row.finished) for row in missing):
+        sentence += f"; {begun} of them have results of some seeds, which are no average over all"
+    if summary.counts.failed:
+        sentence += "; why cells failed stands below, with what is without a result"
     yield f"{sentence}."

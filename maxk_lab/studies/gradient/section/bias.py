@@ -170,14 +170,18 @@ def _power(rows: Sequence[GradientRow]) -> str:
             f"{ends} of its length)"
         )
     small, large = (sum(value <= size for value in known) for size in (_SMALL, 1.0))
-    told = (
-        f" (with probability {POWER:g}, one of a tenth of the gradient's length would have been in "
-        f"{small}, one of its whole length in {large}"
-    )
     weak = len(known) - large
-    told += f", none as small as that in {weak}" if weak else ""
-    told += f"; of {unknown} with too few groups of samples that is not known" if unknown else ""
-    return f"{told})"
+    counts = {
+        "at most a tenth of its length in {}": small,
+        f"at most its whole length in {{}}{' more' * bool(small)}": large - small,
+        "larger in {}": weak,
+        "unknown in {} (too few groups of samples)": unknown,
+    }
+    told = ", ".join(text.format(count) for text, count in counts.items() if count)
+    return (
+        f" (the smallest along the gradient that would have been, with probability {POWER:g}: "
+        f"{told})"
+    )
 
 
 def verdict_words(row: GradientRow) -> str:

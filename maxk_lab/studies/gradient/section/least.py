@@ -16,35 +16,106 @@ _NAMED = 3
 _Counts = Counter[tuple[str, ...]]
 
 
-def headline(found: Sequence[Contest], words: Words) -> str:
-    """The baseline that is least in most of the contests, in counts; of one contest its result."""
+def headline(found: Sequence[Contest], words: Words) -> Iterator[str]:
+    """Who is the least, or may be, most often, in counts; then what is open; of one its result."""
     told = [one for one in found if one.least is not None]
     if not told:
-        return ""
+        return
     if len(told) == 1:
-        return _of_one(told[0], words)
-    total, what = len(told), axes(one.first for one in told)
-    clear = _Counts(one.top for one in told if one.clear)
-    same = sum(one.one for one in told)
-    open_ones = [one for one in told if not (one.clear or one.one)]
-    if 2 * len(open_ones) > total:
-        return _open(open_ones, clear, same, total, what)
+        yield _of_one(told[0], words)
+        return
+    decided, what = [one for one in told if not one.one], axes(one.first for one in told)
+    same = len(told) - len(decided)
+    if not decided:
+        yield f"All unbiased baselines are the same on every instance in {same} of {same} {what}."
+    elif not same and all(one.here for one in told):
+        yield _on_these(told, what)
+    else:
+        leads = _leads(decided)
+        yield _who(decided, leads, what if not same else f"{what} where they differ", words)
+        yield from _open(decided, leads, same)
+
+
+def _leads(decided: Sequence[Contest]) -> tuple[str, ...]:
+    """The baselines that are the least, or not told apart from it, in most of these contests.
+
+    Of several those told apart from all others in most.
+    """
+    chances, wins, clear = Counter[str](), Counter[str](), Counter[str]()
+    for one in decided:
+        chances.update(one.competing)
+        wins.update(one.possible)
+        clear.update(one.top if one.clear else ())
+    most = max((wins[name], clear[name], -chances[name]) for name in chances)
+    return tuple(name for name in chances if (wins[name], clear[name], -chances[name]) == most)
+
+
+def _who(decided: Sequence[Contest], leads: tuple[str, ...], what: str, words: Words) -> str:
+    """The first sentence: how often it is these, and where they are told apart from all others."""
+    best = leads[0]
+    having = [one for one in decided if best in one.competing]
+    wins = [one for one in having if best in one.possible]
+    clear = sum(one.clear and best in one.top for one in decided)
+    one_thing = all({*leads} <= {*one.top} or not {*leads} & {*one.top} for one in decided)
+    each = not one_thing and len(leads) > 1
+    names = _names(leads) if one_thing else some([baseline(name) for name in leads], _NAMED)
+    has, it_is = ("each have", "each is") if each else ("has", "it is")
+    if clear and clear == len(wins):
+        return (
+            f"{names} {has} the least gradient variance of the unbiased baselines "
+            f"{_by_place(decided, best, words, what)}, told apart from all others."
+        )
+    local = sum(any(rival.here for rival in one.against) for one in wins)
+    scope = f" (in {local} of these on the measured instances alone)" if local else ""
+    some_have = len(having) < len(decided)
+    count = f"{_of(len(wins), len(having), the=some_have)} {what}{' that have it' * some_have}"
+    maybe = f"or {'are' if each else 'is'} not told apart from the least, {count}{scope}"
     if not clear:
-        return f"All unbiased baselines are the same on every instance in {same} of {total} {what}."
-    (best, _), *others = clear.most_common()
-    sentence = (
-        f"{_names(best)} has the least gradient variance of the unbiased baselines "
-        f"{_by_place(told, best, what, words)}"
+        return (
+            f"Which unbiased baseline has the least gradient variance is open: {names} {has} it, "
+            f"{maybe}."
+        )
+    return (
+        f"{names} {has} the least gradient variance of the unbiased baselines, {maybe}; {it_is} "
+        f"told apart from all others {_by_place(decided, best, words)}."
     )
-    rest = [f"{_names(name)} in {count}" for name, count in others]
-    if rest:
-        sentence += f"; {some(rest, _NAMED)} of all {total}"
-    if same:
-        sentence += f"; in {same} all are the same on every instance"
+
+
+def _open(decided: Sequence[Contest], leads: tuple[str, ...], same: int) -> Iterator[str]:
+    """The second sentence: where no single one is told apart, and where another is."""
+    open_ones = [one for one in decided if not one.clear]
+    others = _Counts(one.top for one in decided if one.clear and leads[0] not in one.top)
+    each = [f"{_names(name)} in {count}" for name, count in others.most_common()]
+    parts = []
     if open_ones:
-        sentence += f"; in {len(open_ones)} of {total} no single one is told apart from all others"
-        sentence += _local(open_ones)
-    return f"{sentence}."
+        parts.append(
+            f"{_of(len(open_ones), len(decided))} no single one is told apart from all "
+            f"others{_local(open_ones)}"
+        )
+    if each:
+        where = "elsewhere it is" if parts else "It is"
+        parts.append(f"{where} {some(each, _NAMED)}{'' if parts else f' of {len(decided)}'}")
+    if same:
+        parts.append(f"in {same} more all are the same on every instance")
+    if parts:
+        text = "; ".join(parts)
+        yield f"{text[0].upper()}{text[1:]}."
+
+
+def _of(count: int, total: int, *, the: bool = False) -> str:
+    """`in 3 of 4`, or `in all 4`."""
+    return f"in all {total}" if count == total else f"in {count} of {'the ' * the}{total}"
+
+
+def _on_these(told: Sequence[Contest], what: str) -> str:
+    """The headline where all contests are decided on the measured instances alone."""
+    local = _Counts(one.top for one in told)
+    each = [f"{_names(name)} in {count} of {len(told)}" for name, count in local.most_common()]
+    return (
+        "On the instances that were measured, the least gradient variance of the unbiased "
+        f"baselines is that of {some(each, _NAMED)} {what}; too few carry the mean to speak of "
+        "others."
+    )
 
 
 def _of_one(one: Contest, words: Words) -> str:
@@ -71,28 +142,6 @@ def _possible(one: Contest) -> list[str]:
     return [baseline(name) for name in one.competing if name in names]
 
 
-def _open(open_ones: Sequence[Contest], clear: _Counts, same: int, total: int, what: str) -> str:
-    """The headline where most contests have no winner."""
-    local = _Counts(one.top for one in open_ones if one.here)
-    if sum(local.values()) == total and len(local) <= _NAMED:
-        each = [f"{_names(name)} in {count} of {total}" for name, count in local.most_common()]
-        return (
-            "On the instances that were measured, the least gradient variance of the unbiased "
-            f"baselines is that of {joined(each)} {what}; too few carry the mean to speak of "
-            "others."
-        )
-    sentence = (
-        f"In {len(open_ones)} of {total} {what}, no single unbiased baseline is told apart from "
-        "all others as that of least gradient variance"
-    )
-    if clear:
-        each = [f"{_names(name)} in {count}" for name, count in clear.most_common()]
-        sentence += f"; it is {some(each, _NAMED)} of {total}"
-    if same:
-        sentence += f"; in {same} all are the same on every instance"
-    return f"{sentence}."
-
-
 def _local(open_ones: Sequence[Contest]) -> str:
     """The addition on contests that are decided on the measured instances alone."""
     local = _Counts(one.top for one in open_ones if one.here)
@@ -102,22 +151,25 @@ def _local(open_ones: Sequence[Contest]) -> str:
     return f" (for the measured instances alone, with nothing said of others: {joined(each)})"
 
 
-def _by_place(told: Sequence[Contest], best: tuple[str, ...], what: str, words: Words) -> str:
-    """`in 11 of 12 combinations of n and K before training and in 2 of 12 after 200 steps`."""
+def _by_place(told: Sequence[Contest], best: str, words: Words, what: str = "") -> str:
+    """`in 11 of 12 combinations of n and K before training and in 2 of 12 after 200 steps`.
+
+    Without `what` it was said before.
+    """
     places = grouped(told, lambda one: words.policy(one.first))
     if len(places) == 1 or len(places) > _PLACES:
-        return f"in {_count(told, best)} of {len(told)} {what}"
+        return f"in {_count(told, best)} of {len(told)} {what}".rstrip()
     parts: list[str] = []
     for place, members in places.items():
         count = _count(members, best) or "none"
         # Each place may have its own points, that differ in less than those of all.
-        what = axes(one.first for one in members)
-        parts.append(f"in {count} of {len(members)} {'' if parts else f'{what} '}{place}")
+        of = f"{axes(one.first for one in members)} " if what and not parts else ""
+        parts.append(f"in {count} of {len(members)} {of}{place}")
     return joined(parts)
 
 
-def _count(told: Sequence[Contest], best: tuple[str, ...]) -> int:
-    return sum(one.clear and one.top == best for one in told)
+def _count(told: Sequence[Contest], best: str) -> int:
+    return sum(one.clear and best in one.top for one in told)
 
 
 def _names(names: tuple[str, ...]) -> str:
@@ -126,7 +178,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def how_far(found: Sequence[Contest]) -> Iterator[str]:
-    """How often each baseline may be the least, and why no more is decided."""
+    """How often each other baseline may be the least, and why no more is decided."""
     told = [one for one in found if one.least is not None and not one.one]
     undecided = [one for one in told if not one.clear]
     if len(told) < 2 or not undecided or all(one.here for one in told):
@@ -136,18 +188,25 @@ def how_far(found: Sequence[Contest]) -> Iterator[str]:
         chances.update(one.competing)
         wins.update(one.possible)
     order = sorted(chances, key=lambda name: (-wins[name] / chances[name], -wins[name]))
-    maybe = [f"{baseline(name)} in {wins[name]} of {chances[name]}" for name in order if wins[name]]
+    leads = _leads(told)
+    maybe = [
+        f"{baseline(name)} in {wins[name]} of {chances[name]}"
+        for name in order
+        if wins[name] and name not in leads
+    ]
     never = [baseline(name) for name in order if not wins[name]]
-    local = sum(any(rival.here for rival in one.against) for one in told)
-    scope = f" (in {local} of {len(told)} on the measured instances alone)" if local else ""
-    sentence = f"The least, or not told apart from it{scope}: {some(maybe, 4)}"
+    parts = []
+    if maybe:
+        parts.append(f"The least, or not told apart from it, are also {some(maybe, 4)}")
     if never:
-        sentence += f"; never {joined(never, 'or')}"
+        parts.append(f"{'never' if parts else 'Never the least is'} {joined(never, 'or')}")
+    sentence = "; ".join(parts)
     reasons = Counter(_reason(one) for one in undecided)
     if set(reasons) != {"both signs"}:
         each = [f"{WHY[why]} ({count})" for why, count in reasons.most_common()]
-        sentence += f". What leaves {len(undecided)} open: {'; '.join(each)}"
-    yield f"{sentence}."
+        sentence += f"{'. ' * bool(parts)}What leaves {len(undecided)} open: {'; '.join(each)}"
+    if sentence:
+        yield f"{sentence}."
 
 
 def _reason(one: Contest) -> Why:
