@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from maxk_lab.statistics.design import GROUPS_TO_SEE
 from maxk_lab.statistics.deviations import Deviations
-from maxk_lab.statistics.errors import THESE, of_deviation, roughness_of
-from maxk_lab.statistics.intervals import Interval, interval, norm_is_known
+from maxk_lab.statistics.errors import THESE, moment_errors, of_deviation, roughness_of
+from maxk_lab.statistics.intervals import norm_is_known
+from maxk_lab.statistics.quotients import of_moments, tangent
 from maxk_lab.statistics.spread import Spread
 from maxk_lab.statistics.units import Array, Units, stratified_mean
 
@@ -45,7 +46,8 @@ class BiasVerdict:
 
     `p_value` is Holm-adjusted over all cells judged by a test. `relative_bias` is
     √max(0, ‖E ĝ − ∇J‖²)/‖∇J‖ with the squares summed over instances, and `at_most` its one-sided
-    upper bound at the level of the verdict, of this cell alone. `detectable` is the smallest
+    upper bound at the level of the verdict, of this cell alone: never below that of an estimate of
+    0 with the same error. `detectable` is the smallest
     bias along ∇J, the same share of it on every instance, that the test finds with probability 0.8
     at its corrected level. `found_on` counts the instances whose own test found it, `worst` is the
     largest relative bias among these. Where every group was enumerated, "unbiased" is proven, there
@@ -79,7 +81,7 @@ class _Tests:
     own: NDArray[np.bool_]
     deviations: Deviations
     roughness: tuple[float, float]
-    squared: Interval
+    squared: Spread
     truth: Array
     norm: float
 
@@ -174,7 +176,7 @@ def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
         own=found.trusted & (units.truth >= LEAST_NORM**2 * norm),
         deviations=found,
         roughness=roughness_of(found.along, members),
-        squared=interval(units, "squared_bias", level=1 - 2 * alpha, question=THESE),
+        squared=_squared_bias(units),
         truth=units.truth,
         norm=norm,
     )
@@ -191,8 +193,8 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
     return BiasVerdict(
         verdict=verdict,
         p_value=adjusted,
-        relative_bias=float(np.sqrt(test.squared.value / test.norm)),
-        at_most=float(np.sqrt(test.squared.high / test.norm)),
+        relative_bias=float(np.sqrt(np.maximum(test.squared.mean, 0.0) / test.norm)),
+        at_most=float(np.sqrt(_highest(test.squared, alpha) / test.norm)),
         detectable=math.nan if few else _detectable(test, corrected / 2) / test.norm,
         found_on=int(found_on.sum()),
         worst=_worst(test, found_on),
@@ -200,6 +202,22 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
         if few
         else "",
     )
+
+
+def _squared_bias(units: Units) -> Spread:
+    """The estimate of ‖E ĝ − ∇J‖², which may be negative, with its error."""
+    errors = moment_errors(units, THESE)
+    found = tangent(of_moments("squared_bias"), errors.means)
+    return replace(errors.spread(found.slopes), mean=found.value)
+
+
+def _highest(squared: Spread, alpha: float) -> float:
+    """The one-sided upper bound of a number that is not negative.
+
+    An estimate below 0 is an unlucky draw: it says no more of the number than one of 0 does.
+    """
+    high = squared.ends(1 - 2 * alpha)[1]
+    return max(high, high - squared.mean)
 
 
 def _detectable(test: _Tests, tail: float) -> float:

@@ -85,11 +85,24 @@ def test_a_factor_that_differs_between_instances_is_no_scale_bias(drawn):
 
 
 def test_the_bound_on_a_bias_is_the_upper_end_of_its_interval(drawn):
-    units = drawn(4, noise=0.4)
+    units = drawn(1, noise=0.4)
+    assert interval(units, "squared_bias").value > 0
     found = bias_verdicts({0: units}, alpha=0.05)[0]
     squared, norm = interval(units, "squared_bias", level=0.9), units.truth.mean()
     assert found.at_most == pytest.approx(math.sqrt(squared.high / norm))
     assert found.relative_bias == pytest.approx(math.sqrt(squared.value / norm))
+
+
+def test_an_estimate_below_zero_bounds_a_bias_no_closer_than_one_of_zero(drawn):
+    """Those who got such a draw are not to be told less than the bias that all have."""
+    alpha, off = 0.2, 0.06
+    draws = [drawn(seed, (1.0,) * 4, noise=0.4, off=off) for seed in range(150)]
+    found = [bias_verdicts({0: units}, alpha=alpha)[0] for units in draws]
+    below = [verdict for verdict in found if verdict.relative_bias == 0]
+    assert len(below) >= 30
+    assert min(verdict.at_most for verdict in below) > 0
+    wrong = sum(verdict.at_most < off for verdict in below)
+    assert wrong <= stats.binom.ppf(0.999, len(below), alpha)
 
 
 def test_a_bias_as_large_as_the_detectable_one_is_found_about_four_times_in_five(drawn):
