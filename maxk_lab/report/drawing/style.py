@@ -128,7 +128,7 @@ def panels(
 
 
 def finish(figure: Figure, axes: Any, title: str) -> None:
-    """Add the title above and one legend for all panels below.
+    """Add the title above and one legend for all panels below, of the lines that can be seen.
 
     The figure grows by the lines that these take beyond two each. It is as wide as it was made, or
     as a title of three lines needs.
@@ -136,7 +136,8 @@ def finish(figure: Figure, axes: Any, title: str) -> None:
     handles: dict[str, Any] = {}
     for panel in axes.flat:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
+            if not _beyond(panel, handle):
+                handles.setdefault(label, handle)
     width, height = figure.get_size_inches()
     width = wide_enough(title, width)
     columns = _legend_columns(list(handles), width)
@@ -177,6 +178,19 @@ def legend_width(labels: Sequence[str], lines: int) -> float:
     """The inches in which a legend of these labels has so many lines at most."""
     columns = -(-len(labels) // lines)
     return columns * (0.5 + max(map(len, labels), default=0) * _LABEL_LETTER * _LEGEND_SIZE)
+
+
+def _beyond(panel: Any, handle: Any) -> bool:
+    """Whether a line has nothing within the ends that the y axis was given."""
+    from matplotlib.lines import Line2D
+
+    drawn = isinstance(handle, Line2D) and handle.get_transform() == panel.transData
+    if not drawn or panel.get_autoscaley_on():
+        return False
+    low, high = panel.get_ylim()
+    values = np.asarray(handle.get_ydata(), dtype=float)
+    values = values[np.isfinite(values)]
+    return len(values) > 0 and not bool(((values >= low) & (values <= high)).any())
 
 
 def _legend_columns(labels: Sequence[str], width: float) -> int:

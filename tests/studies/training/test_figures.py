@@ -10,6 +10,7 @@ from maxk_lab.report.drawing.ranges import limits, outside, where
 from maxk_lab.report.drawing.style import own_style
 from maxk_lab.report.figures import figures, pictures
 from maxk_lab.studies.training.figures.board import MOST_LINES, boards
+from maxk_lab.studies.training.figures.captions import highest
 from maxk_lab.studies.training.figures.curves import against_rollouts, off_the_axes
 from maxk_lab.studies.training.figures.final import (
     AgainstK,
@@ -125,6 +126,25 @@ def test_a_row_that_diverged_is_named_and_flattens_nothing(study, curve):
     assert max(inside) < high
     assert np.ptp(inside) > 0.3 * (high - low)
     assert len(panels) == 3
+
+
+def test_a_method_without_a_line_is_not_in_the_legend(study, tsp):
+    board = board_of(study)
+    for figure in (drawn(board, final_curve)[0], against_rollouts(board, [64], "a title")):
+        listed = legend(figure)
+        assert "maxk centred" in listed
+        assert "maxk sample_loo" not in listed
+    points = [p for p in tsp.points if p[0] == "maxk" and p[1] in ("sample_loo", "centred")]
+    assert "maxk sample_loo" in legend(drawn(few(tsp, *points), final_curve)[0])
+
+
+def test_captions_name_those_that_are_not_told_apart_from_the_first(study, tsp):
+    said = {picture.name: picture.caption for picture in pictures(study)}
+    assert "; not told apart from it: maxk subloo for K = " in said["max-at-k"]
+    assert "; by their rewards not told apart from it: maxk subloo for K = " in said["gap"]
+    only = tsp.report(tsp.cells(points=[("maxk", "centred", 16, 8, "iid")]))
+    (place,) = places_of(only.studies["training"].rows, 0.95)
+    assert highest([place]).endswith("]."), "there is nothing that it could be told apart from"
 
 
 def test_differences_cross_zero_where_the_curves_cross(study, tsp):

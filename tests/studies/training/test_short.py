@@ -78,6 +78,24 @@ def test_of_many_rows_it_has_the_best_and_the_one_they_are_compared_with(tsp):
     assert "12 of 14 methods" in " ".join(table(summary).caption)
 
 
+def test_without_the_row_that_others_are_compared_with_it_has_values_and_says_why(tsp):
+    from maxk_lab.report.summarise import summarise_records
+
+    points = [("reinforce", "group_mean", 16, 1, "iid"), ("maxk", "centred", 16, 8, "iid")]
+    cells = tsp.cells(points=points, seeds=(0, 1))
+    records = [tsp.record(cell) for cell in cells if cell["estimator"] == "maxk"]
+    found = table(summarise_records(cells, records, name="it"))
+    headings = [column.heading for column in found.columns]
+    assert headings == ["method", "mean (Max@1)", "Max@8", "Max@64", "gap in %, best of 64"]
+    ((_, *values),) = lines(found)
+    assert "—" not in values
+    assert (
+        "Without differences to POMO's loss, which others are compared with: incomplete: 0 of 2 "
+        "seeds finished."
+    ) in found.caption
+    assert "Intervals: 95%, each of one value alone." in found.caption
+
+
 def test_a_study_without_a_value_has_none(tsp):
     from maxk_lab.report.summarise import summarise_records
 

@@ -72,7 +72,7 @@ def highest(places: Sequence[Place]) -> str:
     names = joined([place.names[row.key] for row in best])
     value = text(best[0].curve[place.top - 1])
     are = "is" if len(best) == 1 else "are"
-    return f"Here: highest at {place.at(place.top)} {are} {names} with {value}; {alike(place)}."
+    return f"Here: highest at {place.at(place.top)} {are} {names} with {value}{alike(place, '; ')}."
 
 
 def least_gap(places: Sequence[Place]) -> str:
@@ -90,12 +90,10 @@ def least_gap(places: Sequence[Place]) -> str:
     least = min(gaps, key=lambda key: gaps[key].value)
     best = place.best(place.top)
     # The verdict is on rewards, and holds for gaps where these have the same row first.
-    tied = f"; by their rewards {alike(place)}" if least in [row.key for row in best] else ""
-    of_all = joined([place.names[row.key] for row in best if gaps.get(row.key) == gaps[least]])
-    return (
-        f"Here: least at {place.at(place.top)} after {of_all or place.names[least]}, "
-        f"{percent(gaps[least])}{tied}."
-    )
+    first = least in [row.key for row in best]
+    tied = alike(place, "; by their rewards ") if first else ""
+    after = joined([place.names[row.key] for row in best]) if first else place.names[least]
+    return f"Here: least at {place.at(place.top)} after {after}, {percent(gaps[least])}{tied}."
 
 
 def known_optima(rows: Sequence[TrainingRow]) -> str:

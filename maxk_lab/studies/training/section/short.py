@@ -8,7 +8,12 @@ from functools import partial
 from maxk_lab.report.document import Column, Sheet, breaks_between
 from maxk_lab.report.model import Summary
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.columns import difference_column, interval_column, three
+from maxk_lab.studies.training.columns import (
+    difference_column,
+    final_column,
+    interval_column,
+    three,
+)
 from maxk_lab.studies.training.ending.apart import MARK
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import is_pomo
@@ -36,12 +41,16 @@ def short_table(places: Sequence[Place], summary: Summary) -> Iterator[Sheet]:
     told = places[0].told
     gaps = any(_gap(row, row.ks[-1]) is not None for row in rows)
     first = [Column("environment", lambda row: where[row.key], lambda row: {})]
-    columns = (
-        *(first if len(places) > 1 else []),
-        Column("method", lambda row: names[row.key], lambda row: {}),
+    of_differences = (
         *(difference_column(k, f"Δ {places[0].heading(k)}") for k in ks),
         Column("better at K =", partial(told_at, told=told, sign=1), lambda row: {}),
         Column("worse at K =", partial(told_at, told=told, sign=-1), lambda row: {}),
+    )
+    compared = any(place.compared for place in places)
+    columns = (
+        *(first if len(places) > 1 else []),
+        Column("method", lambda row: names[row.key], lambda row: {}),
+        *(of_differences if compared else (final_column(k, done) for k in ks)),
         *([interval_column(_gap_heading(ks), lambda row: _gap(row, row.ks[-1]))] if gaps else []),
     )
     title = "In short" + ("" if len(places) > 1 else f": {places[0].where}")
@@ -101,6 +110,11 @@ def _caption(
         )
     references = dict.fromkeys(reference_words(place) for place in places if place.compared)
     if not references:
+        lacking = {reference_words(place): place.reference for place in places if place.reference}
+        for name, row in lacking.items():
+            yield f"Without differences to {name}, which others are compared with: {row.reason}."
+        yield f"Intervals: {summary.level:.0%}, each of one value alone."
+        yield f"Methods: estimator and baseline: {'; '.join(_meanings(rows))}."
         return
     paired = "instance" if all(row.one_seed for row in done) else "seed"
     yield (

@@ -17,6 +17,7 @@ def answer(places: Sequence[Place], level: float, *, claims: bool = False) -> tu
 def _sentences(places: Sequence[Place], level: float, *, claims: bool) -> Iterator[str]:
     tempered = _tempered(places, level)
     ways = tempered is not None
+    yield from rests.of_the_unfinished(places)
     if len(places) > 1:
         yield from several.sentences(places, tempered)
     else:

@@ -51,10 +51,13 @@ def behind(place: Place, rows: Sequence[TrainingRow]) -> str:
     return joined([*listed, *([f"{more} more"] if more else [])])
 
 
-def alike(place: Place) -> str:
-    """The words of a caption on the rows that are not told apart from the best."""
-    rest = others(place)
-    return f"not told apart from it: {names(place, rest)}" if rest else "told to be best"
+def alike(place: Place, lead: str) -> str:
+    """The words of a caption on the rows that are not told apart from the best, after a `lead`."""
+    rest, best = others(place), place.best(place.top)
+    it = "it" if len(best) == 1 else "them"
+    if rest:
+        return f"{lead}not told apart from {it}: {names(place, rest)}"
+    return f"{lead}told to be best" if len(place.known) > len(best) else ""
 
 
 def ahead_of_the_next(place: Place, k: int) -> str:

@@ -76,8 +76,7 @@ def _without_reference(place: Place) -> Iterator[str]:
     best, reference = place.best(place.top), place.reference
     value = plain(best[0].curve[place.top - 1])
     if reference is not None and reference not in place.known:
-        why = reference.reason or f"no value at {place.at(place.top)}"
-        yield f"Nothing can be told against {place.names[reference.key]}: {why}."
+        yield f"Nothing can be told against {place.names[reference.key]}, which has no value."
     yield f"The highest {place.at(place.top)} so far is that of {names(place, best)}: {value}."
     yield foremost.is_open(place)
 

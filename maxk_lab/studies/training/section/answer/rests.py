@@ -37,7 +37,7 @@ def of_the_optimum(place: Place, level: float) -> Iterator[str]:
 
 
 def of_seeds(places: Sequence[Place]) -> Iterator[str]:
-    """The seeds that ended apart, and the rows that have no value, with their place of several."""
+    """The seeds that ended apart, with their place of several."""
     for place in places:
         where = f" ({place.where})" if len(places) > 1 else ""
         apart = [row for row in place.known if row.apart]
@@ -48,11 +48,19 @@ def of_seeds(places: Sequence[Place]) -> Iterator[str]:
                 f"their means, and {also}, marked {MARK}, rest on that seed as much as on "
                 "the method."
             )
-        for reason, rows in grouped(
-            [row for row in place.rows if row not in place.known], lambda row: row.reason
-        ).items():
+
+
+def of_the_unfinished(places: Sequence[Place]) -> Iterator[str]:
+    """The rows that have no value, of places where some have: an answer speaks of these alone."""
+    for place in places:
+        where = f" ({place.where})" if len(places) > 1 else ""
+        lacking = [row for row in place.rows if row not in place.known]
+        for reason, rows in grouped(lacking, lambda row: row.reason).items():
             if place.known:
-                yield f"Without a value{where}: {names(place, rows)} ({reason or 'no value'})."
+                yield (
+                    f"Without a value{where}: {names(place, rows)} ({reason or 'no value'}); what "
+                    "follows is of the others alone."
+                )
 
 
 def of_corrections(
@@ -64,6 +72,8 @@ def of_corrections(
     """
     compared = [row for place in places for row in place.compared]
     if not compared:
+        if any(len(place.known) > 1 for place in places):
+            yield f"{_of_the_best(places)}. Intervals: {level:.0%}, each of one number alone."
         return
     seeds = max(len(row.cells) for row in compared)
     told = places[0].told
@@ -75,11 +85,7 @@ def of_corrections(
         )
     else:
         over = f"over {seeds} seeds"
-    lists = "all these lists" if len(places) > 1 else "its list"
-    own = (
-        f"Who may be best has {told.alpha:.0%} of its own for {lists}, of every method against "
-        "every other"
-    )
+    own = _of_the_best(places)
     own += ", and so has each other way of decoding, as is said there." if ways else "."
     yield (
         f"Told of policies that are sampled as trained: at a level of {told.alpha:.0%} for the "
@@ -91,6 +97,15 @@ def of_corrections(
             "A claim, which the sweep file states beforehand, is corrected for its own differences "
             "alone: it can be supported where nothing is told here."
         )
+
+
+def _of_the_best(places: Sequence[Place]) -> str:
+    """The level of the lists of the best."""
+    lists = "all these lists" if len(places) > 1 else "its list"
+    return (
+        f"Who may be best has {places[0].told.alpha:.0%} of its own for {lists}, of every method "
+        "against every other"
+    )
 
 
 def _ks(places: Sequence[Place]) -> str:
