@@ -130,11 +130,14 @@ class Run:
         return shown_ks(self.report.summary.studies["training"].rows)
 
     def beaten(self, row: Row, k: int) -> bool:
-        """Return whether some other training is told to be better at a K, as the report lists."""
+        """Return whether some other training is told to be better at a K, were it asked alone.
+
+        A report that asks at several K, or places, shares the level, and tells no more.
+        """
         from maxk_lab.studies.training.section.corrected import beaten
 
         rows = self.report.summary.studies["training"].rows
-        return row.measured in beaten(rows, k, self.values["alpha"], len(self.asked))
+        return row.measured in beaten(rows, k, self.values["alpha"])
 
     def recommended(self, budget: int, objective: str) -> Mapping[str, Any]:
         """Return what `maxk-lab recommend --json` says for a budget of rollouts a step."""
