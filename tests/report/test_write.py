@@ -152,9 +152,14 @@ def test_colours_of_the_heat_map_are_relative_to_the_best_unbiased_of_the_column
     records = [lab.record(cell, noise=noise[cell["baseline"]]) for cell in cells]
     rows = summarise_records(cells, records, name="it").studies["gradient"].rows
     ratios = relative_to_best(rows)
+    # The variance of a biased one is that of another gradient, and has no colour.
+    assert {key.baseline for key in ratios} == {"none", "centred"}
     for row in rows:
-        wanted = {"none": 10, "centred": 1, "group_mean": 0.1}[row.key.baseline]
-        assert ratios[row.key] == pytest.approx(wanted, rel=0.3)
+        if row.key not in ratios:
+            continue
+        assert ratios[row.key] == pytest.approx(
+            {"none": 10, "centred": 1}[row.key.baseline], rel=0.3
+        )
         assert row.key.baseline != "centred" or ratios[row.key] == 1
 
 
@@ -170,9 +175,7 @@ def test_neither_a_bias_that_was_derived_nor_one_that_was_found_is_the_best_of_a
     verdicts = {row.key.baseline: row.bias.verdict for row in rows}
     assert verdicts == {"group_mean": "no bias seen", "centred": "no bias seen", "none": "biased"}
     ratios = {key.baseline: ratio for key, ratio in relative_to_best(rows).items()}
-    assert ratios["centred"] == 1
-    assert ratios["group_mean"] < 1
-    assert ratios["none"] < 1
+    assert ratios == {"centred": 1}
 
 
 def test_twenty_methods_are_told_apart_and_fit(lab, tmp_path):

@@ -14,6 +14,7 @@ from maxk_lab.studies.gradient.figures import figures
 from maxk_lab.studies.gradient.figures.bias import bias_figure
 from maxk_lab.studies.gradient.figures.captions import bias
 from maxk_lab.studies.gradient.figures.captions import over_least as over_least_caption
+from maxk_lab.studies.gradient.figures.heat_map import relative_to_best
 from maxk_lab.studies.gradient.figures.strips import pages, shown_sizes
 from maxk_lab.studies.gradient.figures.variance import OVER_LEAST, over_least, variance_figure
 from maxk_lab.studies.gradient.row.order import sorted_rows
@@ -64,7 +65,7 @@ def panels(figure):
 def marks(panel):
     """Label → (xs, ys) of what stands in a panel, with error bars or without."""
     found = {bars.get_label(): bars.lines[0].get_data() for bars in panel.containers}
-    rings = [line for line in panel.lines if line.get_label() == "surely the least"]
+    rings = [line for line in panel.lines if line.get_label() == "told apart as the least"]
     return found | {line.get_label(): line.get_data() for line in rings}
 
 
@@ -106,15 +107,17 @@ def test_what_has_no_value_has_a_dash_that_says_where(drawn):
 
 def test_a_ring_is_what_is_surely_the_least_and_nothing_else(drawn, rows):
     ringed = sum(
-        len(marks(panel).get("surely the least", [[]])[0])
+        len(marks(panel).get("told apart as the least", [[]])[0])
         for panel in panels(drawn["variance"].figure)
     )
     assert ringed == sum(row.best for row in rows) > 0
     none = [replace(row, best=False) for row in rows]
     figure = variance_figure(none, over_least(none), "", OVER_LEAST, 0.95)
-    assert "surely the least" not in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "told apart as the least" not in [
+        text.get_text() for text in figure.legends[0].get_texts()
+    ]
     assert "ring" not in over_least_caption(none, none, over_least(none))
-    assert "surely in none" in over_least_caption(none, none, over_least(none))
+    assert "told apart from all others in none" in over_least_caption(none, none, over_least(none))
 
 
 @pytest.mark.parametrize("name", ["variance", "bias"])
@@ -152,7 +155,7 @@ def test_titles_are_words_and_captions_say_numbers_that_are_in_the_rows(drawn, r
         assert one.title.endswith(": TSP with 20 cities")
         assert not re.search(r"[=_(]", one.title)
         told = re.findall(r"-?[\d.e+-]+ \[[^]]*\]", one.caption)
-        assert told
+        assert told or one is drawn["heat-map"]
         assert set(told) <= known
     unbiased = {row.key: values[row.key] for row in rows if row.key in values}
     for row in rows:
@@ -162,8 +165,24 @@ def test_titles_are_words_and_captions_say_numbers_that_are_in_the_rows(drawn, r
     said = drawn["variance"].caption
     assert compact(unbiased[largest]) in said
     assert f"of sample_loo at K = {largest.k}, n = {largest.n}," in said
-    assert f"surely in {sum(row.best for row in rows)};" in said
+    assert f"told apart from all others in {sum(row.best for row in rows)};" in said
+    assert "—: no such ratio, of all n or of those beside it" in said
+    assert "surely" not in said
     assert "a bias was found for group_mean:" in drawn["bias"].caption
+
+
+def test_biased_cells_have_no_colour_and_no_part_in_what_is_said_of_the_least(drawn, rows):
+    shown = relative_to_best(rows)
+    assert {row.key for row in rows if not row.catalogued_unbiased}.isdisjoint(shown)
+    assert set(shown) == {
+        row.key for row in rows if row.catalogued_unbiased and row.units is not None
+    }
+    said = drawn["heat-map"].caption
+    assert "Biased ones are grey" in said
+    told = re.search(r"Here the least measured of its column is (.*) of (\d+); which", said)
+    counts = [int(count) for count in re.findall(r"in (\d+)", told.group(1))]
+    assert sum(counts) == int(told.group(2)) > 0
+    assert "group_mean" not in told.group(1)
 
 
 def test_a_caption_says_that_no_bias_was_found(rows):

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from maxk_lab.report.document import compact, exact, number
+from maxk_lab.report.document import UNDEFINED, compact, exact, number
 from maxk_lab.report.naming import listed
+from maxk_lab.report.rows import grouped
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.studies.gradient.columns import OF_RATIOS
 from maxk_lab.studies.gradient.figures.anatomy import multiple
 from maxk_lab.studies.gradient.figures.curves import MOST, lines_of, told, value_of
 from maxk_lab.studies.gradient.figures.heat_map import may_be_best
@@ -48,9 +50,12 @@ def over_least(page: Sequence[GradientRow], shown: Sequence[GradientRow], values
     names = listed([f"that of {name} in {count}" for name, count in often], 4)
     notes = [
         "1: the least itself",
-        "ring: surely the least, corrected for all comparisons" if sure else "",
+        "ring: told apart from all others, corrected for all comparisons" if sure else "",
         "biased: of another gradient, and not better for less variance"
         if any(not row.catalogued_unbiased for row in page)
+        else "",
+        f"{UNDEFINED}: no such ratio, of all n or of those beside it"
+        if any(row.key not in values for row in page)
         else "",
     ]
     measured = f"Here the least measured is {names} of {len(least)} comparisons at one n and K"
@@ -58,7 +63,7 @@ def over_least(page: Sequence[GradientRow], shown: Sequence[GradientRow], values
         "The variance of each method over that of the least unbiased baseline of the same "
         f"estimator, n and K ({'; '.join(filter(None, notes))}).",
         _bars(values[row.key] for row in page if row.key in values),
-        f"{measured}, {f'surely in {sure}' if sure else 'surely in none'}; the largest of an "
+        f"{measured}, told apart from all others in {sure or 'none'}; the largest of an "
         f"unbiased one is {compact(values[most.key])} times the least, of {_named(most, page)}."
         if least and most.over_least is not None
         else "",
@@ -123,36 +128,43 @@ _VERDICTS = {
 
 
 def heat_map(page: Sequence[GradientRow]) -> str:
-    """The caption of the heat map: where the least of an unbiased method is."""
-    best = min(
-        (row for row in page if may_be_best(row)),
-        key=lambda row: row.intervals["relative_variance"].value,
-        default=None,
-    )
+    """The caption of the heat map: who has the least of a column as measured, how often."""
+    columns = grouped(filter(may_be_best, page), lambda row: (place_of(row), row.key.k, row.key.n))
+    least = [
+        min(rows, key=lambda row: row.intervals["relative_variance"].value)
+        for rows in columns.values()
+        if len(rows) > 1
+    ]
+    often = Counter(line_names(page)[line_of(row)] for row in least).most_common()
+    biased = any(row.bias.verdict in _FOUND_BIASED or not row.catalogued_unbiased for row in page)
     said = [
         "A number is the variance of an estimate over the squared length of its mean: noise over "
         "signal, so lower is better; ᵇ: found biased; —: no finite interval.",
         "The colour says how many times the least of the unbiased in its column that is; columns "
         "of different K have different objectives.",
-        ""
-        if best is None
-        else f"Here the least measured of an unbiased method is "
-        f"{compact(best.intervals['relative_variance'])}, of {_named(best, page)}.",
+        "Biased ones are grey: theirs is the variance of another gradient." if biased else "",
+        f"Here the least measured of its column is {listed(each, _NAMED)} of {len(least)}; which "
+        "are told apart from the next, the stars of the tables say."
+        if (each := [f"that of {name} in {count}" for name, count in often])
+        else "",
     ]
     return _sentences(said)
 
 
 def anatomy(page: Sequence[GradientRow], shown: Sequence[GradientRow]) -> str:
     """The caption of the parts of variances: the largest variance beside the least."""
-    most = max(page, key=lambda row: _or_nothing(multiple(row, page)))
+    fair = [row for row in page if row.catalogued_unbiased] or page
+    most = max(fair, key=lambda row: _or_nothing(multiple(row, page)))
+    what = "most of an unbiased one" if len(fair) < len(page) else "most"
+    times = multiple(most, page)
     several = len({row.key.method.objective.name for row in page}) > 1
     said = [
         f"The parts that sum to the variance at n = {page[0].key.n}, in multiples of the least of "
         f"an unbiased method beside it{' with the same objective' if several else ''}; parts left "
         "of zero lower it, and a bar that is cut has its number inside.",
         "Exact for these instances, so without intervals.",
-        f"Here the most is {number(multiple(most, page))} times the least, of {_named(most, page)}."
-        if math.isfinite(multiple(most, page))
+        f"Here the {what} is {number(times)} times the least, of {_named(most, page)}."
+        if math.isfinite(times)
         else "",
         *_not_shown(page, shown),
     ]
@@ -166,8 +178,12 @@ def declared(rows: Sequence[GradientRow], figure: Declared) -> str:
     last = max(float(value_of(row, figure.against)) for row in known)
     ends = [row for row in known if float(value_of(row, figure.against)) == last]
     ends = [row for row in ends if not is_rounding(row, figure)] or ends
-    low, high = (pick(ends, key=lambda row: value_in(row, figure).value) for pick in (min, max))
+    fair = [row for row in ends if row.catalogued_unbiased]
     measure = MEASURES.get(figure.metric)
+    # What is smaller for a bias is no better; a measure of the bias itself is about these.
+    aside = not (measure.judged or figure.metric in OF_RATIOS) and 0 < len(fair) < len(ends)
+    ends = fair if aside else ends
+    low, high = (pick(ends, key=lambda row: value_in(row, figure).value) for pick in (min, max))
 
     def end(row: GradientRow) -> str:
         found = value_in(row, figure)
@@ -179,6 +195,7 @@ def declared(rows: Sequence[GradientRow], figure: Declared) -> str:
 
     found = [value_in(row, figure) for row in known]
     it = "that of the others" if any(is_rounding(row, figure) for row in known) else "it"
+    it = "that of the unbiased ones" if aside else it
     said = [
         f"{measure.heading[0].upper()}{measure.heading[1:]}: {measure.meaning}.",
         _bars(found) if any(one.known for one in found) else "",

@@ -30,7 +30,7 @@ _SPAN = (0.1, 100.0)
 _TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 # Inches between two lines of cells.
 _LINE = 0.195
-# The colour of cells without a value, or without an unbiased one to compare it with.
+# The colour of cells without a value, of biased ones, and of those without one to compare with.
 _NO_COLOUR = (0.93, 0.93, 0.93)
 # Lines of one page, of which a panel takes so many for its title and its axis.
 _LINES = 45
@@ -50,14 +50,17 @@ def has_heat_map(rows: Sequence[GradientRow]) -> bool:
 
 
 def relative_to_best(rows: Sequence[GradientRow]) -> dict[GradientKey, float]:
-    """Relative variance over the least of the unbiased rows with the same (n, K), where known."""
+    """Relative variance over the least of the unbiased rows with the same (n, K), where known.
+
+    Those that are biased have none: theirs is the variance of another gradient.
+    """
     best: dict[Size, float] = {}
     for row in filter(may_be_best, rows):
         best[_size(row)] = min(_value(row), best.get(_size(row), math.inf))
     return {
         row.key: _value(row) / best[_size(row)]
         for row in rows
-        if _known(row) and _size(row) in best
+        if _known(row) and _fair(row) and _size(row) in best
     }
 
 
@@ -99,7 +102,7 @@ def heat_map_figure(rows: Sequence[GradientRow], title: str) -> Figure:
     A panel has as many columns as a phone has the width for, those of one K together. Every cell
     says its relative variance; its colour says how many times the least among the unbiased of its
     column that is. Biased pairs are named so, cells found biased carry a ᵇ, and neither is ever
-    the best.
+    the best, nor has it a colour.
     """
     import matplotlib as mpl
     from matplotlib.colors import LogNorm
@@ -158,12 +161,11 @@ def _known(row: GradientRow) -> bool:
 
 def may_be_best(row: GradientRow) -> bool:
     """Whether it is unbiased, as far as known, has a value, and is no oracle."""
-    return (
-        _known(row)
-        and row.catalogued_unbiased
-        and not is_oracle(row)
-        and row.bias.verdict not in _FOUND_BIASED
-    )
+    return _known(row) and _fair(row) and not is_oracle(row)
+
+
+def _fair(row: GradientRow) -> bool:
+    return row.catalogued_unbiased and row.bias.verdict not in _FOUND_BIASED
 
 
 def _cell(axes: Axes, spot: tuple[int, int], row: GradientRow, face: Colour | None) -> None:

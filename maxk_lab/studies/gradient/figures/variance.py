@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Values = Mapping[GradientKey, Interval]
 
-_BEST = "surely the least"
+_BEST = "told apart as the least"
 _GREY = "#666666"
 
 
@@ -52,7 +52,7 @@ def variance_figure(
     """A line per method with a mark for each n, in a panel per K and place.
 
     The axis is logarithmic. A method that was planned and has no value has a dash; one whose
-    variance is surely the least, corrected for all comparisons, a ring.
+    variance is told apart from all others as the least, corrected for all comparisons, a ring.
     """
     sizes = shown_sizes(rows)
     frame = strips(rows, 0.17)
@@ -139,7 +139,7 @@ def _marks(
 
 
 def _rings(axes: Axes, marks: Sequence[tuple[GradientRow, float]], values: Values) -> None:
-    """A ring around each mark of a variance that is surely the least."""
+    """A ring around each mark of a variance that is told apart as the least."""
     best = [(values[row.key].value, y) for row, y in marks if row.best and row.key in values]
     if best:
         axes.plot(

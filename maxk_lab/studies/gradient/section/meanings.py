@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Of all but the measures, whose table has theirs.
 MEANINGS = {
-    "best": "★: surely the least variance of the baselines derived unbiased and not found biased",
+    "best": "★: told apart from all others as the least variance of the unbiased baselines",
     "typical_relative_variance": "the median over instances of the relative variance",
     "effective_instances_variance": "how many instances the mean variance rests on",
     "effective_instances_gradient": "how many instances the mean of ‖∇J‖² rests on",
