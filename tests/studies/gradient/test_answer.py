@@ -193,11 +193,21 @@ def test_means_and_medians_that_disagree_leave_it_open(lab):
     assert "What leaves 2 open: mean and median over instances do not agree (2)." in text
 
 
+def test_stages_that_are_counted_together_are_named(lab):
+    many = (0, 10, 20, 30, 40)
+    sizes = answer(lab, noise=APART, ns=(8, 16), ks=(2, 4), stages=many)
+    assert "in 20 of 20 combinations of n, K and stage, told apart" in sizes
+    assert "in 5 of 5 stages, told apart" in answer(lab, noise=APART, ns=(8,), stages=many)
+
+
 def test_harm_is_told_with_its_count(lab):
     text = answer(
         lab, baselines=("none", "centred", "sample_loo"), ns=(16, 32), ks=(2,), stages=(0, 200)
     )
-    assert "More variance than no baseline at all: sample_loo in 4 of 4 values of n" in text
+    assert (
+        "More variance than no baseline at all: sample_loo in 4 of 4 combinations of n and stage;"
+        in text
+    )
     (low, high) = re.search(r"sample_loo has 13\.\d \[([\d.]+), ([\d.]+)\] times it", text).groups()
     assert float(low) < 400 / 30 < float(high)
 
@@ -258,6 +268,15 @@ def test_a_table_is_short_and_leads_to_its_cells(lab):
     cells = lab.cells(baselines=many[:13], ns=(16,), ks=(2,))
     found, _ = told(cells, [lab.record(cell, noise=1.0) for cell in cells])
     assert "1 more line stands in the tables further down." in found.short[0].caption
+
+
+def test_what_no_test_could_tell_has_no_column(lab, monkeypatch):
+    for groups, has in ((16, True), (8, False)):
+        monkeypatch.setattr("synthetic_records.BLOCKS", groups)
+        cells = lab.cells(baselines=BASELINES, ns=(16,), ks=(2,))
+        (sheet,) = told(cells, [made(lab, cell) for cell in cells])[0].short
+        assert ("could see" in [column.heading for column in sheet.columns]) == has
+        assert any(line.startswith("could see:") for line in sheet.caption) == has
 
 
 def test_all_biased_means_no_least(lab):

@@ -136,13 +136,15 @@ def _short(names: list[str]) -> dict[str, str]:
 def axes(rows: Iterable[GradientRow]) -> str:
     """The words for that in which these rows differ: `combinations of n and K`."""
     names = varied(rows)
+    if names == ["stage"]:
+        return "stages"
     if len(names) > 1:
         return f"combinations of {joined(names)}"
     return f"values of {names[0]}" if names else "cases"
 
 
 def varied(rows: Iterable[GradientRow]) -> list[str]:
-    """The names of what differs between these rows, but for stage and baseline."""
+    """The names of what differs between these rows, but for the baseline."""
     keys = [row.key for row in rows]
     names = ["estimator"] if len({key.estimator for key in keys}) > 1 else []
     short = _short(list(dict.fromkeys(name for key in keys for name, _ in key.setting)))
@@ -151,4 +153,5 @@ def varied(rows: Iterable[GradientRow]) -> list[str]:
             names.append(name)
     names += ["n"] if len({key.n for key in keys}) > 1 else []
     names += ["K"] if len({key.k for key in keys}) > 1 else []
+    names += ["stage"] if len({key.stage for key in keys}) > 1 else []
     return names

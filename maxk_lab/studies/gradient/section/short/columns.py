@@ -68,7 +68,7 @@ def columns(
         *_names(lines, one_method),
         *(column for place in at.places for column in _columns(place, at, words, rows, standing)),
         Column("bias", partial(_bias, at=at), lambda line: {}),
-        *((_COULD_SEE,) if any(row.bias.verdict == "no bias seen" for row in rows) else ()),
+        *((COULD_SEE,) if any(_could_see(line) not in ("", UNDEFINED) for line in lines) else ()),
     )
 
 
@@ -160,4 +160,4 @@ def _could_see(line: Line) -> str:
     return UNDEFINED if any(map(math.isnan, found)) else number(max(found))
 
 
-_COULD_SEE = Column("could see", _could_see, lambda line: {}, numeric=True)
+COULD_SEE = Column("could see", _could_see, lambda line: {}, numeric=True)

@@ -14,7 +14,7 @@ from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow
 from maxk_lab.studies.gradient.row.order import is_oracle
 from maxk_lab.studies.gradient.section.across import Across
 from maxk_lab.studies.gradient.section.focus import Focus, place_of
-from maxk_lab.studies.gradient.section.short.columns import OVER, RELATIVE, Line, columns
+from maxk_lab.studies.gradient.section.short.columns import COULD_SEE, OVER, RELATIVE, Line, columns
 from maxk_lab.studies.gradient.section.short.standing import (
     Standing,
     compared,
@@ -27,6 +27,10 @@ from maxk_lab.studies.gradient.section.words import Words, counted, some
 
 _LINES = 12
 _ABSENT = 6
+_TESTS = (
+    "could see: the smallest bias along the gradient, as a share of its length, that the test "
+    f"finds with probability {POWER:g}; {UNDEFINED} where too few groups of samples tell it."
+)
 
 
 def short_table(
@@ -81,6 +85,7 @@ def _sheet(
         *at.words[1:],
         *filter(None, (absent,)),
         *_legend(rows, " ".join(cells), summary),
+        *([_TESTS] if COULD_SEE in found else []),
         *unlike_the_bars(
             [row for line in shown for row in line.rows.values()],
             standing,
@@ -133,10 +138,4 @@ def _legend(rows: Sequence[GradientRow], cells: str, summary: Summary) -> list[s
     ]
     if "not compared" in cells:
         lines.append("not compared: biased by its formula, and without a bias here.")
-    if any(row.bias.verdict == "no bias seen" for row in rows):
-        lines.append(
-            "could see: the smallest bias along the gradient, as a share of its length, that the "
-            f"test finds with probability {POWER:g}; {UNDEFINED} where too few groups of samples "
-            "tell it."
-        )
     return lines
