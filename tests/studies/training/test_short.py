@@ -1,9 +1,11 @@
 """The short table of a training study: few rows, few K, and words for what its intervals are."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from maxk_lab.ranges import SHARES, Range
 from maxk_lab.report.model import Header, Summary
 from maxk_lab.studies.training.section.answer.place import places_of
 from maxk_lab.studies.training.section.short import short_table
@@ -94,6 +96,19 @@ def test_without_the_row_that_others_are_compared_with_it_has_values_and_says_wh
         "seeds finished."
     ) in found.caption
     assert "Intervals: 95%, each of one value alone." in found.caption
+
+
+def test_of_one_seed_it_says_why_an_interval_can_be_wide_and_the_same_at_several_k(tsp):
+    points = [("reinforce", "group_mean", 16, 1, "iid"), ("maxk", "centred", 16, 8, "iid")]
+    summary = tsp.report(tsp.cells(points=points, seeds=(0,)))
+    rows = summary.studies["training"].rows
+    asked = Summary(header=Header("", "", (), (), (), {}), studies={})
+    captions = []
+    for within in (Range(), SHARES):
+        bounded = tuple(replace(row, within=within) for row in rows)
+        (found,) = short_table(places_of(bounded, 0.95), asked)
+        captions.append("an interval rests on how many they are" in " ".join(found.caption))
+    assert captions == [False, True]
 
 
 def test_a_study_without_a_value_has_none(tsp):

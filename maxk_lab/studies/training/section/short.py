@@ -121,6 +121,11 @@ def _caption(
         f"Δ: minus {joined(list(references))}, paired by {paired}; above 0 is better. Intervals: "
         f"{summary.level:.0%}, each of one difference alone."
     )
+    if paired == "instance" and any(row.within.bounded for row in done):
+        yield (
+            "Where too few instances differ to tell a spread, an interval rests on how many they "
+            "are and on the range of rewards: it is wide, and can be the same at several K."
+        )
     told, asked = places[0].told, sorted({k for place in places for k in place.ks})
     yield (
         f"Better, worse: told of K = {', '.join(map(str, asked))} at a level of {told.alpha:.0%} "
