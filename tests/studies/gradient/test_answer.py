@@ -6,7 +6,8 @@ import pytest
 
 from maxk_lab.report.document import Sheet
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.studies.gradient.section import chapter
+from maxk_lab.studies.gradient.row.best import rivals_of
+from maxk_lab.studies.gradient.section import chapter, harm
 
 BASELINES = ("none", "centred", "subloo")
 # Noise that tells them apart.
@@ -210,6 +211,24 @@ def test_harm_is_told_with_its_count(lab):
     )
     (low, high) = re.search(r"sample_loo has 13\.\d \[([\d.]+), ([\d.]+)\] times it", text).groups()
     assert float(low) < 400 / 30 < float(high)
+
+
+def test_of_too_many_pairs_those_at_one_size_are_compared_and_only_where_means_say_more(
+    lab, monkeypatch
+):
+    asked = []
+
+    def watched(none, others, level):
+        asked.extend((row.key.n, row.key.baseline) for row in others)
+        return rivals_of(none, others, level)
+
+    monkeypatch.setattr(harm, "rivals_of", watched)
+    monkeypatch.setattr(harm, "_MOST", 4)
+    text = answer(
+        lab, baselines=("none", "centred", "sample_loo"), ns=(16, 32), ks=(2,), stages=(0, 200)
+    )
+    assert "sample_loo in 2 of 2 cases, at n = 32 and K = 2 alone; sample_loo has" in text
+    assert asked == [(32, "sample_loo")] * 2
 
 
 def test_no_harm_is_told_where_it_may_be_chance(lab):

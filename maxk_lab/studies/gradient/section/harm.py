@@ -15,6 +15,8 @@ from maxk_lab.studies.gradient.section.focus import Focus
 from maxk_lab.studies.gradient.section.words import Words, axes, joined
 
 _NAMED = 3
+# Pairs that are compared; of more, those at the size of the short table, for the time it takes.
+_MOST = 2000
 _Pair = tuple[GradientRow, GradientRow]
 
 
@@ -32,8 +34,17 @@ def worse_than_none(
         for row in one.rows
         if row.key.baseline in one.competing and row is not none and row.units is not None
     ]
+    scope = ""
+    if len(pairs) > _MOST:
+        pairs = [pair for pair in pairs if (pair[1].key.n, pair[1].key.k) == (at.n, at.k)]
+        scope = f", at n = {at.n} and K = {at.k} alone"
     corrected = 1 - alpha / max(1, len(pairs))
-    worse = [(none, row) for none, row in pairs if not rivals_of(none, [row], corrected)]
+    worse = [
+        (none, row)
+        for none, row in pairs
+        # Of most the mean alone says that they are not, which takes no interval.
+        if _variance(row) > _variance(none) and not rivals_of(none, [row], corrected)
+    ]
     if not worse:
         return ""
     counts = Counter(row.key.baseline for _, row in worse)
@@ -49,9 +60,14 @@ def worse_than_none(
     assert row.units is not None
     ratio = log_ratio(row.units, none.units, level=level).mapped(math.exp)
     return (
-        f"More variance than no baseline at all: {joined(each)} {axes(row for _, row in pairs)}; "
+        f"More variance than no baseline at all: {joined(each)} {axes(row for _, row in pairs)}"
+        f"{scope}; "
         f"{most} has {compact(ratio)} times it {words.point(row)}."
     )
+
+
+def _variance(row: GradientRow) -> float:
+    return row.intervals["variance"].value
 
 
 def _example(worse: Sequence[_Pair], at: Focus) -> _Pair:
