@@ -80,6 +80,43 @@ def test_a_click_in_the_legend_switches_a_series_off_in_every_panel(
     )
 
 
+def test_the_tools_of_a_figure_cover_no_word_of_it(page: Open, pages: Pages) -> None:
+    browser = page(pages.golden)
+    drawn(browser)
+    covered = browser.run(
+        """const box = (element) => element.getBoundingClientRect();
+        const over = (a, b) =>
+          a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+        return [...document.querySelectorAll("figure")].flatMap((figure) => {
+          const tools = [...figure.querySelectorAll(".modebar-group")].map(box);
+          const said = [...figure.querySelectorAll("h3, .plot text")]
+            .filter((text) => text.textContent.trim());
+          if (!tools.length || !said.length) return ["no tools or no words"];
+          return said.filter((text) => tools.some((tool) => over(tool, box(text))))
+            .map((text) => text.textContent);
+        })"""
+    )
+    assert covered == []
+
+
+def test_a_figure_is_an_image_with_its_words(page: Open, pages: Pages) -> None:
+    browser = page(pages.golden)
+    for figure in browser.driver.find_elements("css selector", "figure"):
+        title, caption = (figure.find_element("css selector", s).text for s in ("h3", "figcaption"))
+        image = figure.find_element("css selector", "[role=img]")
+        assert image.get_attribute("aria-label") == f"{title}: {caption}"
+
+
+def test_rows_of_the_short_tables_are_one_line_high_on_a_phone(page: Open, pages: Pages) -> None:
+    browser = page(pages.golden, size=PHONE)
+    lines = browser.run(
+        """return [...document.querySelectorAll(".short .sheet tbody tr")].map((row) =>
+          row.getBoundingClientRect().height / parseFloat(getComputedStyle(row).lineHeight))"""
+    )
+    assert lines
+    assert max(lines) < 2
+
+
 # Where the first point with an interval is in the window, and what it tells.
 POINT = """
 const plot = document.querySelector(arguments[0]);

@@ -7,13 +7,18 @@ import io
 from typing import Any
 
 import pytest
-from chromium import Browser
-from opened_pages import PANEL, ROWS, Open, Pages
+from chromium import DESKTOP, PHONE, Browser
+from opened_pages import NUMBERS, PANEL, ROWS, Open, Pages
+
+from maxk_lab.report.document import number
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 GRID = f"{PANEL} .grid"
 TABLE = "const table = Tabulator.findTable(arguments[0])[0]"
+SEARCH = """const search = document.querySelector('#search');
+search.value = arguments[0];
+search.dispatchEvent(new Event('input'))"""
 HEADING = f"{GRID} .tabulator-col[tabulator-field='%s']"
 
 
@@ -121,13 +126,120 @@ def test_search_finds_rows_with_every_word(page: Open, pages: Pages) -> None:
     assert "No row matches" in browser.find(GRID).text
 
 
+def test_search_looks_at_what_a_row_is_not_at_what_was_found_of_it(
+    page: Open, pages: Pages
+) -> None:
+    browser = page(pages.small)
+    whole = rows(browser)
+    # Each of these rows is compared with that of `centred`, too.
+    assert sum("centred" in map(str, row.values()) for row in whole) < len(whole)
+    for asked, n in (("centred", None), ("centred n=8", 8), ("centred N = 16", 16)):
+        browser.run(SEARCH, asked)
+        expected = [r for r in whole if r["baseline"] == "centred" and n in (None, r["n"])]
+        places = [row["_id"] for row in expected]
+        same = (
+            "return String(table.getData('active').map((row) => row._id)) === String(arguments[1])"
+        )
+        browser.until(f"{TABLE}; {same}", GRID, places)
+        assert 0 < len(places) < len(whole)
+
+
+def test_numbers_are_written_as_in_the_report(page: Open, pages: Pages) -> None:
+    browser = page(pages.numbers)
+    assert cells(browser, "variance") == [number(value) for value in NUMBERS]
+
+
+def test_a_filter_says_what_it_takes_and_what_it_did_not_understand(
+    page: Open, pages: Pages
+) -> None:
+    browser = page(pages.numbers)
+    field = HEADING % "variance" + " input"
+    hint = browser.find(field).get_attribute("placeholder")
+    assert hint in browser.find("#rows .hint").text
+    for asked, left in (
+        ("> 1,000", [v for v in NUMBERS if v > 1000]),
+        ("0.5 .. 3", [v for v in NUMBERS if 0.5 <= v <= 3]),
+        ("1.125, > 99,999", [v for v in NUMBERS if v == 1.125 or v > 99_999]),
+        ("-2", [-2.0]),
+        ("lots", NUMBERS),
+        ("> x", NUMBERS),
+    ):
+        browser.run("arguments[0].value = ''", browser.find(field))
+        browser.click(field)
+        browser.press(asked)
+        browser.until(
+            f"{TABLE}; return table.getDataCount('active') === arguments[1]", GRID, len(left)
+        )
+        assert values(browser, "variance") == left
+        lost = browser.find(field).get_attribute("aria-invalid") == "true"
+        assert lost == (left is NUMBERS)
+
+
+def test_a_choice_of_yes_and_no_has_the_words_of_the_cells(page: Open, pages: Pages) -> None:
+    browser = page(pages.small)
+    flag = browser.run(
+        TABLE
+        + """; return table.getColumns().map((column) => column.getField()).find((key) =>
+          new Set(table.getData().map((row) => row[key]).filter((v) => v === true || v === false))
+            .size === 2)""",
+        GRID,
+    )
+    browser.run(f"{TABLE}; table.showColumn(arguments[1])", GRID, flag)
+    offered = {one.text for one in options(browser, flag)} - {"all"}
+    assert {text or "no ★" for text in cells(browser, flag)} == offered != {"true", "false"}
+
+
+def options(browser: Browser, name: str) -> list[Any]:
+    """The choices above a column."""
+    from selenium.webdriver.support.select import Select
+
+    return Select(browser.find(HEADING % name + " select")).options
+
+
+def test_columns_are_found_by_their_names_in_a_list_that_scrolls_down(
+    page: Open, pages: Pages
+) -> None:
+    for size in (DESKTOP, PHONE):
+        browser = page(pages.small, size=size)
+        browser.click("#chooser summary")
+        wide, room, height = browser.run(
+            """const all = document.querySelector(".choices"), names = all.lastElementChild;
+            const over = Math.max(...[all, names].map((one) => one.scrollWidth - one.clientWidth));
+            return [over, innerHeight, names.clientHeight]"""
+        )
+        assert wide <= 0
+        assert height < 0.6 * room
+    browser.click("#chooser input[type=search]")
+    browser.press("variance")
+    left = browser.run(
+        """return [...document.querySelectorAll("#chooser label")]
+          .filter((one) => one.offsetParent).map((one) => one.textContent + one.firstChild.value)"""
+    )
+    assert left
+    assert all("variance" in name for name in left)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_the_cells_of_a_row_are_seen_whole(page: Open, pages: Pages, size: tuple[int, int]) -> None:
+    browser = page(pages.small, size=size)
+    browser.click(f"{GRID} .tabulator-row")
+    inside: bool = browser.run(
+        """const box = document.querySelector("#details .wide").getBoundingClientRect();
+        return [...document.querySelectorAll("#details .cells td")].every((cell) => {
+          const own = cell.getBoundingClientRect();
+          return own.width > 0 && own.left >= box.left - 1 && own.right <= box.right + 1;
+        })"""
+    )
+    assert inside
+
+
 def test_columns_are_chosen(page: Open, pages: Pages) -> None:
     browser = page(pages.small)
     assert browser.find(HEADING % "baseline").is_displayed()
     browser.click("#chooser summary")
     browser.click("#chooser input[value=baseline]")
     assert not browser.find(HEADING % "baseline").is_displayed()
-    others = "#chooser input:not(:checked):not([value=baseline])"
+    others = "#chooser input[type=checkbox]:not(:checked):not([value=baseline])"
     hidden = browser.run("return document.querySelector(arguments[0]).value", others)
     browser.click(f"#chooser input[value='{hidden}']")
     assert browser.find(HEADING % hidden).is_displayed()
@@ -166,7 +278,6 @@ def test_a_row_tells_the_cells_behind_its_numbers(page: Open, pages: Pages) -> N
         assert word in details
     assert "torch 2.13.0" in details
     assert "num_loc: 20" in details
-    assert "maxk-lab show 0-none-8-2-0" in details
     browser.click("#details .cells button")
     assert browser.clipboard() == "maxk-lab show 0-none-8-2-0"
     browser.press("\ue00c")

@@ -60,7 +60,7 @@ def sheet_of(
     kept = tuple(
         {key: one[key] for n in chosen for key in _beside(n) if key in one} for one in records
     )
-    return Section(section.name, (sheet,), kept)
+    return Section(section.name, (sheet,), kept, meanings=section.meanings)
 
 
 def _not_told_apart(records: Sequence[Record], columns: Sequence[str]) -> Iterator[str]:

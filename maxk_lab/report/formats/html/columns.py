@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
@@ -31,15 +31,18 @@ _SHARED = {
 _HEADINGS = {"k": "K", "seeds_finished": "seeds finished"}
 
 
-def columns(sections: Sequence[Section]) -> list[dict[str, Any]]:
+def columns(sections: Sequence[Section], chosen: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The columns of sections of one name, of several runs: what `page.js` makes its table of.
 
-    `ends` says that a value has an interval, `first` that the column is seen at first.
+    `ends` says that a value has an interval, `first` that the column is seen at first. Of columns
+    that are `chosen` all are, in their order.
     """
     records = [record for section in sections for record in section.records]
-    names = _without_beside(dict.fromkeys(n for section in sections for n in names_of(section)))
+    known = dict.fromkeys(n for section in sections for n in names_of(section))
+    names = [n for n in chosen if n in known and n != "cells"] or _without_beside(known)
     told = _told(sections)
-    first = _first(sections, names, records)
+    places = {n for n in names if (is_axis(n) if chosen else _is_place(n, records))}
+    first = set(chosen) or _first(sections, names, records)
     short = short_names([name for name in names if "." in name and is_axis(name)])
     return [
         {
@@ -47,9 +50,9 @@ def columns(sections: Sequence[Section]) -> list[dict[str, Any]]:
             "heading": _heading(name, told.get(name, ""), short),
             "kind": _kind(record.get(name) for record in records),
             "ends": any(name + ENDS[0] in record for record in records),
-            "axis": _is_place(name, records),
+            "axis": name in places,
             "first": name in first,
-            **(_definition(name, sections) or _setting(name, records)),
+            **(_definition(name, sections) or _setting(name, places)),
         }
         for name in names
     ]
@@ -117,10 +120,9 @@ def _definition(name: str, sections: Sequence[Section]) -> dict[str, str]:
     return {key: value for key, value in parts.items() if value}
 
 
-def _setting(name: str, records: Sequence[Record]) -> dict[str, str]:
+def _setting(name: str, places: Collection[str]) -> dict[str, str]:
     """The words for what a sweep varies, which the reader has named."""
-    place = _is_place(name, records)
-    return {"meaning": f"{name}, a setting that the sweep varies"} if place else {}
+    return {"meaning": f"{name}, a setting that the sweep varies"} if name in places else {}
 
 
 def _fitting(name: str, meanings: Mapping[str, str]) -> str:

@@ -11,9 +11,6 @@ from typing import Any
 
 from maxk_lab.visible import visible
 
-# So many digits of a measured number: no interval here is known to more.
-_DIGITS = 6
-
 
 def packed(values: Sequence[Any]) -> Any:
     """The values of a column: all of them, or the one that all are, or each sort and who has it.
@@ -37,12 +34,15 @@ def squeezed(value: Any) -> str:
 
 
 def _told(value: Any) -> Any:
-    """The value as JSON holds it, its numbers to six digits, and all that acts in it spelled."""
+    """The value as JSON holds it, with all that acts in it spelled.
+
+    Numbers have all their digits: what is rounded twice may differ from the other formats.
+    """
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, float):
         if math.isfinite(value):
-            return float(f"{value:.{_DIGITS}g}")
+            return value
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if isinstance(value, dict):
         return {visible(str(name)): _told(inner) for name, inner in value.items()}

@@ -98,16 +98,16 @@
     return count;
   }
 
-  /** The words by which the search finds a row: its texts, `key=value` of its axes, its cells. */
+  /** The words by which the search finds a row: those that say which row it is, and its cells. */
   function words(row, columns, cells) {
-    const found = several ? [row.run] : [];
-    for (const column of columns) {
+    const found = { texts: several ? [row.run] : [], exact: [], cells: cells.split(" ") };
+    for (const column of columns.filter((one) => one.axis)) {
       const value = row[column.key];
       if (value == null) continue;
-      if (column.axis) found.push(`${column.key}=${value}`, `${column.heading}=${value}`);
-      if (column.axis || column.kind === "text") found.push(String(value));
+      found[typeof value === "string" ? "texts" : "exact"].push(String(value));
+      found.exact.push(`${column.key}=${value}`, `${column.heading}=${value}`);
     }
-    return [...found, ...cells.split(" ")].map((word) => word.toLowerCase());
+    return Object.fromEntries(Object.entries(found).map(([key, list]) => [key, list.map((word) => word.toLowerCase())]));
   }
 
   const reasons = (section, row) => at(data.runs[row._run].tables[section].undefined, row._place) || {};
@@ -119,22 +119,31 @@
 
   // ---- numbers as the other formats write them ------------------------------------------------
 
+  /** A size that lies in the middle between two of so many digits as the even one of them, as Python rounds it. */
+  function settled(size, digits) {
+    // These are all digits of a number in the middle.
+    const [mantissa, exponent] = size.toExponential(60).split("e");
+    const kept = mantissa.slice(0, digits + 1);
+    return /^50*$/.test(mantissa.slice(digits + 1)) && /[02468]$/.test(kept) ? Number(`${kept}e${exponent}`) : size;
+  }
+
   /** Three significant digits, as `number` in document.py. */
   function number(value) {
     if (value == null || Number.isNaN(value)) return UNDEFINED;
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-    const size = Math.abs(value);
+    const size = Math.abs(value), sign = value < 0 ? "-" : "";
     if (size !== 0 && (size < 1e-3 || size >= 1e5)) {
-      return value.toExponential(2).replace(/e([+-])(\d)$/, (_, sign, digit) => `e${sign}0${digit}`);
+      return sign + settled(size, 3).toExponential(2).replace(/e([+-])(\d)$/, (_, way, digit) => `e${way}0${digit}`);
     }
-    return size >= 999.5 ? value.toFixed(0) : value.toPrecision(3);
+    if (size < 999.5) return sign + settled(size, 3).toPrecision(3);
+    return sign + settled(size, Math.floor(size).toString().length).toFixed(0);
   }
 
   /** The text of a value of a row: a number with its interval, a word, — where there is none. */
   function shown(column, row) {
     const value = row[column.key];
     if (value == null || value === "") return numeric(column) ? UNDEFINED : "";
-    if (column.kind === "flag") return value ? (column.heading === "★" ? "★" : "yes") : (column.heading === "★" ? "" : "no");
+    if (column.kind === "flag") return column.heading !== "★" ? (value ? "yes" : "no") : value ? "★" : "";
     if (column.kind !== "number") return String(value);
     if (!column.ends) return number(value);
     const low = row[`${column.key}_low`], high = row[`${column.key}_high`];
@@ -177,24 +186,37 @@
 
   // ---- the table ------------------------------------------------------------------------------
 
-  /** Whether a value fits what is written above its column: `8`, `8, 16`, `<= 0.5`, `1..5`, text. */
-  function fits(written, value) {
-    const text = String(written).trim().toLowerCase();
-    if (!text) return true;
-    return text.split(",").some((part) => {
-      const word = part.trim();
-      const bound = word.match(/^(<=|>=|<|>|≤|≥|=)\s*(-?[\d.]+(?:e[+-]?\d+)?)$/);
-      if (bound) {
-        const end = Number(bound[2]);
-        if (typeof value !== "number") return false;
-        return { "<": value < end, ">": value > end, "=": value === end }[bound[1]]
-          ?? (/[<≤]/.test(bound[1]) ? value <= end : value >= end);
-      }
-      const range = word.match(/^(-?[\d.]+)\s*\.\.\s*(-?[\d.]+)$/);
-      if (range) return typeof value === "number" && Number(range[1]) <= value && value <= Number(range[2]);
-      if (typeof value === "number" && word !== "" && !Number.isNaN(Number(word))) return value === Number(word);
-      return String(value ?? "").toLowerCase().includes(word);
+  const NUMBER = String.raw`([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)`;
+  const BOUND = new RegExp(`^(<=|>=|<|>|≤|≥|=)?\\s*${NUMBER}$`);
+  const RANGE = new RegExp(`^${NUMBER}\\s*\\.\\.\\s*${NUMBER}$`);
+  const THOUSANDS = /(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])/g;
+  const HOLDS = {
+    "<": (value, end) => value < end, "<=": (value, end) => value <= end, "≤": (value, end) => value <= end,
+    ">": (value, end) => value > end, ">=": (value, end) => value >= end, "≥": (value, end) => value >= end,
+    "=": (value, end) => value === end,
+  };
+
+  /** What is asked of a number by `8`, `8, 16`, `<= 0.5`, `> 1,000` or `1..5`, one of which is to hold; null if none of these. */
+  function asked(written) {
+    const text = written.toLowerCase().replaceAll("−", "-").replace(THOUSANDS, (digits) => digits.replaceAll(",", ""));
+    const found = text.split(",").map((word) => word.trim()).filter(Boolean).map((word) => {
+      const bound = word.match(BOUND), range = word.match(RANGE);
+      if (bound) return (value) => HOLDS[bound[1] ?? "="](value, Number(bound[2]));
+      return range && ((value) => Number(range[1]) <= value && value <= Number(range[2]));
     });
+    return found.includes(null) ? null : found;
+  }
+
+  /** Whether a number fits what is written above its column; any does while that is not understood. */
+  function fitsNumber(written, value) {
+    const found = asked(String(written));
+    return !found?.length || (typeof value === "number" && found.some((holds) => holds(value)));
+  }
+
+  /** Whether a text has one of the words that are written above its column. */
+  function fitsText(written, value) {
+    const found = String(written).toLowerCase().split(",").map((word) => word.trim()).filter(Boolean);
+    return !found.length || found.some((word) => String(value ?? "").toLowerCase().includes(word));
   }
 
   // Made once: a thousand times faster than a comparison that makes its own.
@@ -211,6 +233,7 @@
     return a - b;
   }
 
+  const WRITTEN = "Write 8, or 8, 16, or < 0.5, or 1..5.";
   /** The filter above a column: a choice where there are few values, else a text. */
   function filterOf(column, rows) {
     const values = [...new Set(rows.map((row) => row[column.key]).filter((value) => value != null))];
@@ -219,27 +242,31 @@
     return (cell, onRendered, success) => {
       const label = `Filter ${column.heading}`;
       if (!few) {
-        const hint = numeric(column) ? "< 0.5" : "";
-        const input = element("input", { type: "search", placeholder: hint, "aria-label": label });
-        input.addEventListener("input", () => success(input.value));
+        const input = element("input", { type: "search", "aria-label": label });
+        input.addEventListener("input", () => {
+          const lost = numeric(column) && asked(input.value) === null;
+          input.setAttribute("aria-invalid", String(lost));
+          input.title = lost ? `Not understood, and so all rows are shown. ${WRITTEN}` : "";
+          success(input.value);
+        });
         input.addEventListener("keydown", (event) => event.stopPropagation());
         return input;
       }
       values.sort((a, b) => ordered(a, b, null, null, null, "asc"));
       const choice = element("select", { "aria-label": label }, element("option", { value: "" }, "all"),
-        values.map((value) => element("option", { value: JSON.stringify(value) }, String(value))));
+        values.map((value) => element("option", { value: JSON.stringify(value) }, shown(column, { [column.key]: value }) || `no ${column.heading}`)));
       choice.addEventListener("change", () => success(choice.value));
       return choice;
     };
   }
 
-  function chosen(written, value) {
+  const fits = (column) => (written, value) => {
     try {
       const exact = JSON.parse(written);
       if (typeof exact === typeof value) return exact === value;
     } catch { /* it was typed */ }
-    return fits(written, value);
-  }
+    return (numeric(column) ? fitsNumber : fitsText)(written, value);
+  };
 
   function columnOf(section, column, rows) {
     const filter = filterOf(column, rows);
@@ -262,7 +289,9 @@
         return element("span", { class: [tip ? "defined" : "", text === UNDEFINED ? "gone" : ""].join(" ").trim() }, text);
       },
       formatterPrint: (cell) => document.createTextNode(shown(column, cell.getData())),
-      ...(filter && { headerFilter: filter, headerFilterFunc: chosen, headerFilterLiveFilter: false }),
+      ...(filter && { headerFilter: filter, headerFilterFunc: fits(column), headerFilterLiveFilter: false,
+        // The library sets this over any hint of the field's own.
+        headerFilterPlaceholder: numeric(column) ? "< 0.5" : "a word" }),
     };
   }
 
@@ -323,13 +352,13 @@
   const current = () => $('[role="tab"][aria-selected="true"]')?.dataset.section;
   const count = (left, whole) => { $("#count").textContent = left === whole ? `${whole} rows` : `${left} of ${whole} rows`; };
 
-  /** Every word of the search is in the row; one with `=` is one of its axes. */
+  /** Every word of the search is in the row: in a text of it, or it is a number, an axis or the beginning of a cell's id. */
   function filter(section) {
     const { grid, built } = tables[section];
     if (!built) return;
-    const asked = $("#search").value.toLowerCase().split(/[\s,]+/).filter(Boolean);
-    grid.setFilter((row) => asked.every((word) =>
-      word.includes("=") ? row._words.includes(word) : row._words.some((own) => own.includes(word))));
+    const asked = $("#search").value.toLowerCase().replace(/\s*=\s*/g, "=").split(/[\s,]+/).filter(Boolean);
+    grid.setFilter(({ _words: { texts, exact, cells } }) => asked.every((word) => exact.includes(word)
+      || (!word.includes("=") && (texts.some((own) => own.includes(word)) || cells.some((id) => id.startsWith(word))))));
   }
 
   function select(tab, focus = false) {
@@ -366,11 +395,17 @@
       }
       grid.restoreRedraw();
     };
+    const labels = boxes.map(([column, box]) =>
+      element("label", { title: column.meaning || column.formula || false }, box, ` ${column.heading}`));
+    const find = element("input", { type: "search", placeholder: "Find a column", "aria-label": "Find a column", autocomplete: "off" });
+    find.addEventListener("input", () => boxes.forEach(([column], number) => {
+      labels[number].hidden = !`${column.key} ${column.heading}`.toLowerCase().includes(find.value.trim().toLowerCase());
+    }));
     $("#chooser .choices").replaceChildren(
-      element("p", {},
+      element("p", {}, find,
         element("button", { type: "button", onclick: set((column) => column.first) }, "As at first"),
         element("button", { type: "button", onclick: set(() => true) }, "All")),
-      ...boxes.map(([column, box]) => element("label", { title: column.meaning || column.formula || false }, box, ` ${column.heading}`)));
+      element("div", { class: "names" }, labels));
   }
 
   // ---- copies of the view ---------------------------------------------------------------------
@@ -465,8 +500,8 @@
       ["platform", told.platform], ["started", told.started], ...rest]);
   }
 
-  const command = (text) => element("span", {}, element("code", {}, text), " ",
-    element("button", { type: "button", onclick: () => copy(text, "the command") }, "Copy"));
+  const command = (text) => element("button",
+    { type: "button", title: text, "aria-label": `Copy ${text}`, onclick: () => copy(text, `“${text}”`) }, "Copy command");
   const time = (seconds) => seconds == null ? "" : new Date(1000 * seconds).toISOString().replace("T", " ").slice(0, 19) + " UTC";
   const lasted = (seconds) => seconds == null ? "" : `${number(seconds)} s`;
 
@@ -484,10 +519,11 @@
       .filter(([, value]) => value != null));
     const cells = seeds.map((seed, number) => {
       const place = places[number], status = at(told.status, place);
-      return element("tr", {}, element("td", { class: "number" }, String(seed)), element("td", {}, element("code", {}, ids[number])),
-        element("td", {}, element("span", { class: `badge ${status.split(":")[0]}` }, status)),
-        element("td", { class: "number" }, lasted(at(told.seconds, place))), element("td", {}, time(at(told.finished, place))),
-        element("td", {}, command(`maxk-lab show ${ids[number]}`)));
+      const field = (name, look, ...of) => element("td", { class: look, "data-name": name }, ...of);
+      return element("tr", {}, field("seed", "number", String(seed)), field("cell", "", element("code", {}, ids[number])),
+        field("status", "", element("span", { class: `badge ${status.split(":")[0]}` }, status)),
+        field("took", "number", lasted(at(told.seconds, place))), field("finished", "", time(at(told.finished, place))),
+        field("all of its numbers", "", command(`maxk-lab show ${ids[number]}`)));
     });
     const errors = places.map((place, number) => [seeds[number], at(told.error, place)]).filter(([, error]) => error);
     const origins = new Map();
@@ -553,11 +589,18 @@
       paper_bgcolor: nothing, plot_bgcolor: nothing, font: { ...spec.layout.font, color },
       modebar: { bgcolor: nothing, color: quiet, activecolor: color },
     };
+    // Its tools stand beside the title of the figure, in room of their own above the panels.
+    const tools = narrow.matches ? 0 : 32;
+    plot.parentElement.classList.toggle("tooled", tools > 0);
+    if (tools && spec.layout.height) {
+      spec.layout.height += tools;
+      spec.layout.margin = { ...spec.layout.margin, t: spec.layout.margin.t + tools };
+    }
     // Plotly takes the height of the element when the window changes.
     plot.style.height = spec.layout.height ? `${spec.layout.height}px` : "";
     Plotly.react(plot, spec.traces, { ...spec.layout, ...clear }, {
       responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "",
-      displayModeBar: narrow.matches ? false : "hover", modeBarButtonsToRemove: ["select2d", "lasso2d"],
+      displayModeBar: tools ? "hover" : false, modeBarButtonsToRemove: ["select2d", "lasso2d"],
     });
   }
 
@@ -606,7 +649,11 @@
       $("#search").value = "";
       const { grid } = tables[current()];
       grid.clearHeaderFilter();
-      for (const field of all(".tabulator-header-filter select, .tabulator-header-filter input")) field.value = "";
+      for (const field of all(".tabulator-header-filter select, .tabulator-header-filter input")) {
+        field.value = "";
+        field.removeAttribute("aria-invalid");
+        field.title = "";
+      }
       filter(current());
     });
     $("#copy-latex").addEventListener("click", () => copy(asLatex(), "the rows as LaTeX"));

@@ -50,6 +50,7 @@ def together(reports: Sequence[Report]) -> str:
         runs=runs,
         figures=shown,
         sections=sections,
+        captions={name: _captions(found, name) for name in sections},
         meanings={name: STUDIES.get(name).meaning if name in STUDIES else "" for name in sections},
         level=reports[0].summary.level,
         licences=[assets.text(name) for name in assets.LICENCES],
@@ -108,6 +109,21 @@ def _run(name: str, report: Report) -> dict[str, Any]:
     }
 
 
+def _captions(reports: Sequence[Report], name: str) -> list[str]:
+    """The lines below the tables of chosen columns of a section."""
+    blocks = (
+        block
+        for report in reports
+        if report.view.columns
+        for section in report.sections
+        if section.name == name
+        for block in section.blocks
+    )
+    return list(
+        dict.fromkeys(t for block in blocks if isinstance(block, Sheet) for t in block.caption)
+    )
+
+
 def _blocks(fold: Folded) -> list[dict[str, Any]]:
     return [_block(block, caption) for block, caption in with_captions(fold.blocks)]
 
@@ -139,7 +155,8 @@ def _data(
     for report in reports:
         for section in report.sections:
             by_name.setdefault(section.name, []).append(section)
-    told = {name: columns(sections) for name, sections in by_name.items()}
+    chosen = list(dict.fromkeys(name for report in reports for name in report.view.columns))
+    told = {name: columns(sections, chosen) for name, sections in by_name.items()}
     return {
         "runs": [
             {

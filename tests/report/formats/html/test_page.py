@@ -23,6 +23,7 @@ from maxk_lab.report.formats.html.page import html, together
 from maxk_lab.report.formats.render import render, rendered_together
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.view.view import View
 from maxk_lab.sweeps.run.record import Record
 
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -122,9 +123,9 @@ def test_what_is_squeezed_is_letters_that_no_reader_takes_for_markup(value: Any)
     unsqueezed(told)
 
 
-def test_numbers_have_six_digits_and_those_that_json_lacks_a_word() -> None:
+def test_numbers_have_all_digits_and_those_that_json_lacks_a_word() -> None:
     found = unsqueezed(squeezed([1 / 3, 123456.789, math.inf, -math.inf, math.nan, 3, True]))
-    assert found == [0.333333, 123457.0, "inf", "-inf", None, 3, True]
+    assert found == [1 / 3, 123456.789, "inf", "-inf", None, 3, True]
 
 
 def test_the_page_asks_for_nothing_and_runs_its_own_scripts_alone(failing: Any) -> None:
@@ -220,6 +221,17 @@ def test_a_meaning_of_the_section_comes_before_that_of_a_measure() -> None:
     assert told["made"]["meaning"] == told["made@2"]["meaning"] == "by hand"
     assert [key for key, column in told.items() if column["first"]] == ["made"]
     assert (told["made"]["kind"], told["made@2"]["kind"]) == ("whole", "number")
+
+
+def test_columns_that_are_asked_for_are_all_seen_in_their_order(failing: Any) -> None:
+    asked = ("baseline", "variance", "variance_low", "estimator")
+    report = Report(failing, undrawn=("Without figures.",), view=View(columns=asked))
+    page = Read(html(report))
+    told = page.data["columns"]["gradient"]
+    assert [column["key"] for column in told] == list(asked)
+    assert all(column["first"] for column in told)
+    assert [column["key"] for column in told if column["axis"]] == ["baseline", "estimator"]
+    assert "These rows differ in k, too, which is no column here." in page.words
 
 
 def test_the_same_records_are_the_same_page(lab: Any, cells: list[dict[str, Any]]) -> None:
