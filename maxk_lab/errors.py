@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from multiprocessing import parent_process
@@ -97,3 +98,21 @@ def first_line(error: BaseException) -> str:
         return (str(error).strip() or "no message").splitlines()[0]
     except Exception:  # an error of another package may fail to say what it is
         return "no message"
+
+
+# Where a traceback says in which file it is.
+_FRAME = re.compile(r'^ +File ".*", line \d+')
+
+
+def error_line(told: str | None) -> str:
+    """Return the line of a traceback, as a record keeps it, that names the error and says what.
+
+    It is the first below the last frame: a message may have lines of advice below its first. Of a
+    text that is no traceback it is the first line.
+    """
+    lines = (told or "").strip().split("\n")
+    frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
+    below = lines[frames[-1] + 1 :] if frames else lines
+    words = (line for line in below if line.strip() and not line.startswith((" ", "Traceback")))
+    found = next(words, "")
+    return found.strip() or lines[-1].strip() or "no error text"

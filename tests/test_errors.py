@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from maxk_lab.errors import LabError, MistakeError, Problem, RefusedError, SpecError
+from maxk_lab.errors import LabError, MistakeError, Problem, RefusedError, SpecError, error_line
 from maxk_lab.files import StorageError
 
 
@@ -30,3 +30,24 @@ def test_errors_come_back_from_a_pickle_as_they_were(kind: type[LabError]) -> No
     error = kind("two words")
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), again.args) == (type(error), error.args)
+
+
+FRAMES = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g(x)\n     ^^^\n'
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        (f"{FRAMES}ValueError: it is wrong", "ValueError: it is wrong"),
+        (f"{FRAMES}RuntimeError: CUDA error\nset this\nor that.\n", "RuntimeError: CUDA error"),
+        (f"{FRAMES}KeyError: 1\n\nDuring …\n\n{FRAMES}TypeError: 2", "TypeError: 2"),
+        (f"{FRAMES}ValueError: one\u2028line", "ValueError: one\u2028line"),
+        ("the metrics cannot be kept: full", "the metrics cannot be kept: full"),
+        ("  only this", "only this"),
+        (FRAMES, "^^^"),
+        ("", "no error text"),
+        (None, "no error text"),
+    ],
+)
+def test_the_line_of_a_traceback_says_what_is_wrong(told: str | None, line: str) -> None:
+    assert error_line(told) == line

@@ -23,7 +23,7 @@ from maxk_lab.api.arguments import (
     check,
 )
 from maxk_lab.api.refused import refusals_told
-from maxk_lab.errors import LabError, warn
+from maxk_lab.errors import LabError, error_line, warn
 from maxk_lab.sweeps.run.records import RunDirectory
 
 if TYPE_CHECKING:
@@ -187,8 +187,7 @@ def _without_result(directory: RunDirectory, outcome: Outcome) -> str:
     found = []
     if outcome.failed:
         record = directory.read(outcome.failed[0])
-        lines = (record.error or "").strip().splitlines() if record is not None else []
-        first = f" (the first: {lines[-1]})" if lines else ""
+        first = f" (the first: {error_line(record.error)})" if record is not None else ""
         found.append(
             f"{len(outcome.failed)} cells failed{first}: run again with retry_failed=True once it "
             "is mended"

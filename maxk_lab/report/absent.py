@@ -11,6 +11,8 @@ from maxk_lab.sweeps.plan.changes import ELSE
 
 # So many cells are listed one by one.
 _LISTED = 20
+# So many that failed are; of more, those with one error are one line.
+_FAILED = 5
 # So many names stand in a line.
 _NAMED = 5
 
@@ -68,7 +70,7 @@ def absent_lines(summary: Summary) -> list[str]:
 
 def failure_lines(summary: Summary) -> list[str]:
     """Return a line for every failed cell; for every reason, where many failed or all did."""
-    if summary.counts.done and len(summary.failed) <= _LISTED:
+    if summary.counts.done and len(summary.failed) <= _FAILED:
         return [f"{_place(failure)}: {failure.error}" for failure in summary.failed]
     reasons = list(_by_reason(summary.failed))
     more = len(reasons) - _LISTED

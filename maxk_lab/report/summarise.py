@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from maxk_lab.errors import error_line
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.report.claims import judge_claims
 from maxk_lab.report.model import Counts, Failure, Header, Origin, Summary
@@ -146,7 +147,7 @@ def _origins(records: Mapping[str, Record]) -> dict[str, Origin]:
 def _failure(cell: Mapping[str, Any], record: Record) -> Failure:
     part: RowsPart = STUDIES.get(cell["study"]).part("rows")
     row = part.key(cell)
-    error = (record.error or "no error text").strip().splitlines()[-1]
+    error = error_line(record.error)
     return Failure(cell["id"], row.path, cell["seed"], error)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from maxk_lab.errors import MistakeError, shown
+from maxk_lab.errors import MistakeError, error_line, shown
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.report.model import Summary
 from maxk_lab.report.parts import MeasuredPart, RowsPart
@@ -90,7 +90,7 @@ class ReadRun:
         """The state of every cell without a result, and why, by its id."""
         records, run = self.records, self.directory
         found = {
-            one: ("failed", last_line(record.error))
+            one: ("failed", error_line(record.error))
             for one, record in records.items()
             if record.status != "done"
         }
@@ -99,11 +99,6 @@ class ReadRun:
         for state, ids in without_record(without, run.damaged, stale).items():
             found |= {one: (state, run.damaged.get(one, "")) for one in ids}
         return found
-
-
-def last_line(error: str | None) -> str:
-    """The last line of a traceback."""
-    return (error or "no error text").strip().splitlines()[-1]
 
 
 def axes(kind: str, key: Any) -> dict[str, Any]:

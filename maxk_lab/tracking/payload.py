@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from maxk_lab.errors import error_line
 from maxk_lab.report.naming import setting_of, setting_words
 from maxk_lab.sweeps.plan.identity import canonical_json, content_hash
 from maxk_lab.sweeps.run.provenance import TOLD
@@ -103,7 +104,7 @@ def payload(sweep: str, spec: Mapping[str, Any], group: Group, tags: Sequence[st
     if single:
         counted: Metrics = {"status": records[0].status, **_seconds(records[0])}
         if failed:
-            counted["error"] = _last_line(failed[0].error)
+            counted["error"] = error_line(failed[0].error)
     else:
         counted = {"cells_done": len(records) - len(failed), "cells_failed": len(failed)}
     return Payload(
@@ -200,7 +201,3 @@ def _seconds(record: Record) -> Metrics:
     """Return how long the cell took, where that is known."""
     seconds = record.timings.get("seconds")
     return {} if seconds is None else {"seconds": seconds}
-
-
-def _last_line(error: str | None) -> str:
-    return (error or "").strip().rpartition("\n")[2]

@@ -116,6 +116,13 @@ def test_several_runs_are_written_side_by_side_too(there: Path, lab: Lab, tmp_pa
     assert "side by side" in result.output
 
 
+def test_no_report_is_written_into_a_folder_without_a_name(there: Path, lab: Lab) -> None:
+    result = lab("report", "tiny", "--out", "")
+    assert result.exit_code == 2
+    assert "--out needs the name of a folder" in result.output
+    assert not (there / "report.md").exists()
+
+
 def test_a_refuted_claim_makes_report_exit_with_1(there: Path, lab: Lab, tmp_path: Path) -> None:
     claim = (
         "claims: [{name: wrong, kind: equals, metric: scale, where: {baseline: [none, centred]},"

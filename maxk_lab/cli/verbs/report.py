@@ -29,7 +29,7 @@ def report(
         str, typer.Option(metavar="|".join(CATALOGUE.names()), help="How the tables are printed.")
     ] = "terminal",
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="DIR",
             help="Write every format and the figures here, of several runs in a folder each, with "
@@ -88,6 +88,8 @@ def report(
     if row.for_programs and out is None and sys.stdout.isatty():
         asked = shlex.join(["maxk-lab", "report", *(runs or ()), "--format", format])
         raise LabError(f"a terminal cannot show {format}; keep it in a file: {asked} > {row.file}")
+    if out == "":
+        raise LabError("--out needs the name of a folder, and got an empty one")
     directories = [find_run(name, results) for name in runs or (None,)]
     plans = [make_plan(directory.spec()) for directory in directories]
     views = [asked_view(plan, where=where, sort=sort, columns=columns) for plan in plans]
@@ -95,12 +97,13 @@ def report(
         summaries = [summarise(*pair) for pair in zip(directories, plans, strict=True)]
     undrawn: list[str] = []
     if out is not None:
+        into = Path(out)
         for directory, summary, view in zip(directories, summaries, views, strict=True):
-            folder = out if len(directories) == 1 else out / directory.name
+            folder = into if len(directories) == 1 else into / directory.name
             undrawn += _write(summary, folder, view)
         if len(directories) > 1:
             pairs = zip(summaries, views, strict=True)
-            write_together([Report(summary, view=view) for summary, view in pairs], out)
+            write_together([Report(summary, view=view) for summary, view in pairs], into)
             say(f"Wrote {out}/report.html: all of them side by side")
     else:
         look: dict[str, Any] = {

@@ -12,7 +12,7 @@ from maxk_lab.catalogue import did_you_mean
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json
 from maxk_lab.cli.verbs.upkeep import table
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, error_line
 from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
@@ -166,11 +166,9 @@ def _latest_provenance(run: RunDirectory) -> dict[str, Any]:
 
 
 def _errors(run: RunDirectory) -> dict[str, str]:
-    """Return the last line of the error of each failed cell, by id."""
+    """Return the line of the error of each failed cell, by id."""
     return {
-        record.cell["id"]: record.error.strip().splitlines()[-1]
-        for record in run.all_outlines()
-        if record.error
+        record.cell["id"]: error_line(record.error) for record in run.all_outlines() if record.error
     }
 
 

@@ -22,6 +22,7 @@ from maxk_lab.report.document import (
     with_captions,
 )
 from maxk_lab.report.formats.console import PlainConsole
+from maxk_lab.visible import visible_line
 
 _STYLES = {
     "REFUTED": "bold red",
@@ -105,7 +106,9 @@ def _table(sheet: Sheet, width: int) -> Table:
     return table
 
 
-def _styled(text: str) -> Text:
+def _styled(told: str) -> Text:
+    # Spelled out before it is measured: it takes more room then.
+    text = visible_line(told)
     style = _STYLES.get(text.partition(" ")[0], "")
     return Text(text, style=style) if text in _STYLES else _first_word(text, style)
 

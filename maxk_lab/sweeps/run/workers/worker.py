@@ -19,7 +19,7 @@ from typing import Any
 
 from maxk_lab.calls import Leaving, leaving, watch
 from maxk_lab.catalogue import load
-from maxk_lab.errors import RefusedError
+from maxk_lab.errors import RefusedError, error_line
 from maxk_lab.files import WRITING, StorageError
 from maxk_lab.process_state import seed_generators, unchanged
 from maxk_lab.seeds import derive_seed
@@ -260,4 +260,4 @@ class _Measuring:
         if error is None:
             self._reporter.tell("cell_done", cell=cell_id, seconds=timings["seconds"])
         else:
-            self._reporter.tell("cell_failed", cell=cell_id, error=error.strip().splitlines()[-1])
+            self._reporter.tell("cell_failed", cell=cell_id, error=error_line(error))

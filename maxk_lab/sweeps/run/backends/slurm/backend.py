@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
-from maxk_lab.errors import RefusedError, warn
+from maxk_lab.errors import RefusedError, error_line, warn
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Told
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.placing import Place, cancel_command, place
@@ -228,5 +228,4 @@ def _told_of(key: str, record: Record) -> Told:
     cell = record.cell["id"]
     if record.status == "done":
         return Told(key, "cell_done", {"cell": cell, "seconds": record.timings.get("seconds", 0.0)})
-    error = (record.error or "").strip().splitlines() or [""]
-    return Told(key, "cell_failed", {"cell": cell, "error": error[-1]})
+    return Told(key, "cell_failed", {"cell": cell, "error": error_line(record.error)})
