@@ -1,5 +1,6 @@
 """Figures of trainings: small multiples, what leaves an axis, one look for a method in all."""
 
+import math
 import re
 from itertools import pairwise
 
@@ -9,6 +10,7 @@ import pytest
 from maxk_lab.report.drawing.ranges import limits, outside, where
 from maxk_lab.report.drawing.style import own_style
 from maxk_lab.report.figures import figures, pictures
+from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.figures.board import MOST_LINES, boards
 from maxk_lab.studies.training.figures.captions import highest
 from maxk_lab.studies.training.figures.curves import against_rollouts, off_the_axes
@@ -21,7 +23,7 @@ from maxk_lab.studies.training.figures.final import (
     off_the_axis,
 )
 from maxk_lab.studies.training.figures.layout import leaving
-from maxk_lab.studies.training.figures.lines import OTHERS
+from maxk_lab.studies.training.figures.lines import OTHERS, as_seen
 from maxk_lab.studies.training.figures.log import log_figure
 from maxk_lab.studies.training.section.answer.place import places_of
 
@@ -117,8 +119,10 @@ def test_a_row_that_diverged_is_named_and_flattens_nothing(study, curve):
             assert board.looks.label(row) in axes.get_title().replace("\n", " ")
             values = [value.value for value in curve(row).values()]
             assert gone[row.key] == pytest.approx((min(values), max(values)))
-        # No line of these has a band: nobody could tell whose it is.
-        assert len(axes.collections) <= len([row for row in panel.rows if row.key not in gone])
+        # The band of a line that cannot be seen is not drawn: nobody could tell whose it is.
+        lines = [[value.value for value in curve(row).values()] for row in panel.rows]
+        seen = [values for values in lines if any(low <= value <= high for value in values)]
+        assert len(axes.collections) == len(seen)
     inside = [
         value.value for row in board.rows if row.key not in gone for value in curve(row).values()
     ]
@@ -126,6 +130,12 @@ def test_a_row_that_diverged_is_named_and_flattens_nothing(study, curve):
     assert max(inside) < high
     assert np.ptp(inside) > 0.3 * (high - low)
     assert len(panels) == 3
+
+
+def test_a_line_that_leaves_the_axes_keeps_its_band_while_it_is_seen():
+    values = [Interval(value, value - 1, value + 1, 0.95) for value in (0.5, 3.0)]
+    assert as_seen(values, (0.0, 1.0)) == as_seen(values, None) == values
+    assert all(math.isnan(value.low) for value in as_seen(values, (5.0, 6.0)))
 
 
 def test_a_method_without_a_line_is_not_in_the_legend(study, tsp):

@@ -15,7 +15,7 @@ from maxk_lab.studies.training.figures.layout import (
     rollout_ticks,
     side_by_side,
 )
-from maxk_lab.studies.training.figures.lines import draw_behind, draw_line, without_band
+from maxk_lab.studies.training.figures.lines import as_seen, draw_behind, draw_line
 from maxk_lab.studies.training.row.model import Evaluation, TrainingRow
 from maxk_lab.studies.training.told import has_value
 
@@ -96,15 +96,13 @@ def _draw(
     among: Sequence[TrainingRow],
 ) -> None:
     """Draw a panel whose axis is for all rows `among` which it is to be read."""
-    ends, outside = _ends(among, k), _outside(among, k)
+    ends = _ends(among, k)
     for row in panel.behind:
         found = _with_value(row, k)
         draw_behind(axes, [at(each) for each in found], [each.values[k].value for each in found])
     for row in panel.rows:
         found = _with_value(row, k)
-        # A line outside the axes has no band: it would reach in, and nobody could tell whose it is.
-        gone = ends is not None and row in outside
-        values = [without_band(e.values[k]) if gone else e.values[k] for e in found]
+        values = as_seen([each.values[k] for each in found], ends)
         label = board.looks.label(row)
         draw_line(axes, [at(each) for each in found], values, row, board.looks.of(row), label)
     if ends is not None:

@@ -14,7 +14,7 @@ from maxk_lab.report.drawing.style import finish
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.figures.board import Board, Panel
 from maxk_lab.studies.training.figures.layout import k_axis, leaving, side_by_side
-from maxk_lab.studies.training.figures.lines import draw_behind, draw_line, without_band
+from maxk_lab.studies.training.figures.lines import as_seen, draw_behind, draw_line
 from maxk_lab.studies.training.row.model import TrainingKey, TrainingRow
 from maxk_lab.studies.training.told import has_value
 
@@ -91,9 +91,7 @@ def _draw(axes: Axes, panel: Panel, board: Board, what: AgainstK, found: _Range)
         draw_behind(axes, list(curve), [value.value for value in curve.values()])
     for row in panel.rows:
         curve = what.curve(row)
-        # A line outside the axes has no band: it would reach in, and nobody could tell whose it is.
-        gone = row.key in found.leaving
-        values = [without_band(value) if gone else value for value in curve.values()]
+        values = as_seen(list(curve.values()), found.ends)
         # Markers at the powers of two: one per K would run into each other.
         marked = [i for i, k in enumerate(curve) if k & (k - 1) == 0]
         look, label = board.looks.of(row), board.looks.label(row)

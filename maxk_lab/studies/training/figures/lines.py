@@ -100,6 +100,12 @@ def dashes(row: TrainingRow) -> str:
     return "-" if derived(row) == UNBIASED else "--"
 
 
-def without_band(value: Interval) -> Interval:
-    """The value with no ends to draw."""
-    return replace(value, low=math.nan, high=math.nan)
+def as_seen(values: Sequence[Interval], ends: tuple[float, float] | None) -> Sequence[Interval]:
+    """The values with their bands, where an axis with these ends shows anything of the line.
+
+    The axis clips a band. That of a line which is all beyond it would reach in alone, and nobody
+    could tell whose it is.
+    """
+    if ends is None or any(ends[0] <= value.value <= ends[1] for value in values):
+        return values
+    return [replace(value, low=math.nan, high=math.nan) for value in values]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -59,12 +60,11 @@ def name_series(figure: Figure, panels: Sequence[Panel]) -> None:
         if not one.label:
             one.trace["showlegend"] = False
             if is_background(one):
-                one.trace["hoverinfo"] = "skip"
-                one.trace.pop("hovertemplate", None)
+                _be_silent(one)
 
 
 def is_background(series: Series) -> bool:
-    """Whether a line stands back: it is grey and has no name."""
+    """Whether a line stands back: it is grey, and nothing marks its points."""
     look = series.look
     return bool(look.dash and look.colour and not look.marker and is_grey(look.colour))
 
@@ -80,6 +80,19 @@ def _group(series: Sequence[Series], name: str, rank: int, *, shown: bool) -> No
         }
         if "hovertemplate" in one.trace:
             one.trace["hovertemplate"] = _NAMED + one.trace["hovertemplate"]
+    # Where one name is that of several grey lines of a panel, it does not tell which is pointed at.
+    grey = [one for one in series if is_background(one)]
+    panels = Counter((one.trace["xaxis"], one.trace["yaxis"]) for one in grey)
+    if max(panels.values(), default=0) > 1:
+        for one in grey:
+            _be_silent(one)
+
+
+def _be_silent(series: Series) -> None:
+    """Give a trace no answer to the pointer."""
+    series.trace["hoverinfo"] = "skip"
+    series.trace.pop("hovertemplate", None)
+    series.trace.pop("customdata", None)
 
 
 def _standing(series: Series) -> tuple[bool, bool, int]:

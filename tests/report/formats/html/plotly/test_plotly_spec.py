@@ -321,6 +321,18 @@ def test_one_entry_of_the_legend_switches_a_name_off_in_every_panel() -> None:
     assert [t["x"] for t in marked] == [[2.0, None]]
 
 
+def test_lines_behind_that_share_a_name_do_not_answer_the_pointer() -> None:
+    axes = panel()
+    for height in (1, 2):
+        axes.plot([1, 2], [height, height], color="#bdbdbd", label="others")
+    axes.plot([1, 2], [3, 3], color="#bdbdbd", label="one")
+    axes.plot([1, 2], [4, 4], "o-", color="#0072B2", label="subloo")
+    axes.legend()
+    traces = spec_of(axes)["data"]
+    silent = {t["name"] for t in traces if t.get("hoverinfo") == "skip"}
+    assert silent == {"others"} == {t["name"] for t in traces if "hovertemplate" not in t}
+
+
 def test_the_legend_looks_like_the_line_that_has_the_name() -> None:
     axes = panel()
     axes.plot([1, 2], [1, 2], color="#0072B2", label="K = 2")
