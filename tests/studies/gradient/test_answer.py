@@ -227,7 +227,7 @@ def test_of_too_many_pairs_those_at_one_size_are_compared_and_only_where_means_s
     text = answer(
         lab, baselines=("none", "centred", "sample_loo"), ns=(16, 32), ks=(2,), stages=(0, 200)
     )
-    assert "sample_loo in 2 of 2 cases, at n = 32 and K = 2 alone; sample_loo has" in text
+    assert "sample_loo in 2 of 2 stages, at n = 32 and K = 2 alone; sample_loo has" in text
     assert asked == [(32, "sample_loo")] * 2
 
 
