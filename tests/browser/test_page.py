@@ -92,6 +92,9 @@ def test_the_tools_of_a_figure_cover_no_word_of_it(page: Open, pages: Pages) -> 
           const said = [...figure.querySelectorAll("h3, .plot text")]
             .filter((text) => text.textContent.trim());
           if (!tools.length || !said.length) return ["no tools or no words"];
+          // They end above a panel, wherever its words stand.
+          const below = (tool) => box(figure.querySelector(".nsewdrag")).top >= tool.bottom;
+          if (!tools.every(below)) return ["a panel"];
           return said.filter((text) => tools.some((tool) => over(tool, box(text))))
             .map((text) => text.textContent);
         })"""
