@@ -3,7 +3,7 @@
 import pytest
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.report.drawing.style import wide_enough, wrapped
+from maxk_lab.report.drawing.style import finish, own_style, panels, wide_enough, wrapped
 from maxk_lab.report.naming import environment_label, environment_words, plain_setting
 from maxk_lab.sweeps.spec.environment import telling_parameters
 
@@ -102,3 +102,15 @@ def test_a_title_of_any_lines_has_a_width(title):
     width = wide_enough(title, 4.0)
     assert 4.0 <= width < 100
     assert wrapped(title, width).count("\n") < max(3, len(title.splitlines()))
+
+
+@pytest.mark.parametrize("limits", [(-0.5, 3.5), (3.5, -0.5)])
+def test_a_legend_names_what_is_seen_whichever_way_an_axis_runs(limits):
+    with own_style():
+        figure, axes = panels(1, 1, (4.0, 3.0))
+        panel = axes[0][0]
+        panel.plot([1.0], [2.0], "o", label="within")
+        panel.plot([1.0], [9.0], "o", label="beyond")
+        panel.set_ylim(*limits)
+        finish(figure, axes, "title")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["within"]

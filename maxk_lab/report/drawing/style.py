@@ -187,7 +187,7 @@ def _beyond(panel: Any, handle: Any) -> bool:
     drawn = isinstance(handle, Line2D) and handle.get_transform() == panel.transData
     if not drawn or panel.get_autoscaley_on():
         return False
-    low, high = panel.get_ylim()
+    low, high = sorted(panel.get_ylim())
     values = np.asarray(handle.get_ydata(), dtype=float)
     values = values[np.isfinite(values)]
     return len(values) > 0 and not bool(((values >= low) & (values <= high)).any())
