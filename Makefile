@@ -9,7 +9,7 @@ SEEDS ?=
 SCALE ?= 10
 SEED ?= 0
 # They take longest, and should not be what all other cores wait for at the end.
-FIRST := $(wildcard experiments/ci/*training*.yaml experiments/ci/seed_*.yaml)
+FIRST := $(wildcard experiments/ci/*training*.yaml experiments/ci/seed_*.yaml experiments/ci/tsp5_*.yaml)
 SWEEPS ?= $(FIRST) $(filter-out $(FIRST),$(wildcard experiments/ci/*.yaml)) experiments/quick.yaml
 # SHIFT@FILE of every sweep that is run, under seeds shifted by so much, and a target for each.
 RUNS := $(foreach shift,$(or $(SEEDS),0),$(foreach sweep,$(SWEEPS),$(shift)@$(sweep)))
@@ -31,7 +31,7 @@ help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
 	@echo "make test        run the tests; while you work: .venv/bin/python -m pytest -m fast"
 	@echo "make browser-test   open reports in a headless Chromium (tests/fixtures/browser/install.sh installs one)"
-	@echo "make attack      attack it for longer than make test does: SCALE=25 times as many rounds, SEED=1 (docs/robustness.md)"
+	@echo "make attack      the tests that take long, and attacks: SCALE=25 times as many rounds as make test, SEED=1 (docs/robustness.md)"
 	@echo "make reproduce   run the sweeps of experiments/ci and quick, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make lint        ruff, format check, the picture and the numbers in docs, mypy"
 	@echo "make bench       time the weights, a sweep and the command line"
@@ -76,14 +76,15 @@ lint: $(STAMP)
 
 # One process more than cores, since some tests wait for a cluster.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $$(( $(JOBS) + 1 )) --dist worksteal -m "not browser"
+	$(BIN)/python -m pytest -n $$(( $(JOBS) + 1 )) --dist worksteal -m "not browser and not deep"
 
 # In one process: all share one browser.
 browser-test: $(STAMP)
-	$(BIN)/python -m pytest tests/browser -m browser --need-browser
+	$(BIN)/python -m pytest tests/browser -m browser --need-browser -n $(JOBS)
 
 # A test of the long version may take as much longer as it makes more rounds.
 attack: $(STAMP)
+	$(BIN)/python -m pytest -m "deep and not attack" -n $(JOBS)
 	$(BIN)/python -m pytest tests/attack -n $(JOBS) --attack-scale $(SCALE) --attack-seed $(SEED) \
 	  --timeout $$(( 300 * $(SCALE) ))
 

@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from statistics import NormalDist
-from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -221,17 +221,24 @@ def of_winners(repetitions: int, rows: int = 8, seeds: int = 5, seed: int = 0) -
             any(row is study[0] for k in (1, 2) for row in beaten(study, k, 1 - LEVEL, ks=2))
         )
         against = [with_differences_to(row, study[0], LEVEL) for row in study[1:]]
-        told.append(any(told_apart(against, 1 - LEVEL).values()))
+        told.append(any(told_apart(against, 1 - LEVEL).signs.values()))
     where = f"{rows} equal rows, {seeds} seeds, 2 K"
     yield counted(where, "the best ruled out", 1 - LEVEL, ruled_out, repetitions)
     yield counted(where, "any better or worse", 1 - LEVEL, told, repetitions)
+
+
+class _Key(NamedTuple):
+    """The parts of a row's key that a list of trainings asks for."""
+
+    path: str
+    k: int = 1
 
 
 def _row(name: str, curves: Array) -> TrainingRow:
     """A trained row of curves [S, K] and nothing else."""
     seeds = range(len(curves))
     return TrainingRow(
-        key=SimpleNamespace(path=name),
+        key=_Key(name),
         cells=dict.fromkeys(seeds, ""),
         finished=tuple(seeds),
         catalogued_unbiased=True,

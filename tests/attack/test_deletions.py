@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
 from attack_figures import Figures
 from attacked_runs import FILE, counted, finishing, laid_out, metrics, spoilt
 from launched import HangError, Launch
@@ -44,6 +45,7 @@ def has_measured(run: Path, cells: int) -> bool:
     return len(metrics(run)) >= cells
 
 
+@pytest.mark.deep
 def test_what_is_deleted_meanwhile(
     launch: Launch,
     undisturbed: Path,

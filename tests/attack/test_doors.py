@@ -178,6 +178,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return results
 
 
+@pytest.mark.deep
 def test_reading_runs_nothing_that_lies_about(
     measured: Path, tmp_path: Path, launch: Launch, figures: Figures
 ) -> None:

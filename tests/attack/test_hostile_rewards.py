@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from attack_figures import Figures
 from attacked_runs import SECONDS_TO_END, complaints, counted
 from hostile_rewards import HOSTILE, Hostile, module_of
@@ -125,6 +126,7 @@ def ended(launched: Launched) -> Iterator[str]:
         yield f"leftover: {len(launched.started())} processes"
 
 
+@pytest.mark.deep
 def test_rewards(
     launch: Launch, tmp_path: Path, dice: random.Random, attack_scale: int, figures: Figures
 ) -> None:

@@ -151,6 +151,7 @@ def test_measuring_again_gives_the_same_metrics(there: Path, lab: Lab) -> None:
     assert {record["cell"]["id"]: record["metrics"] for record in trained(there)} == before
 
 
+@pytest.mark.deep
 def test_an_interrupted_training_goes_on_and_ends_with_the_same_metrics(
     taught: Path, tmp_path: Path
 ) -> None:

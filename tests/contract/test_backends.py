@@ -108,6 +108,7 @@ def test_a_cell_that_ends_its_worker_fails_alone(
     assert len(outcome.done) == 3
 
 
+@pytest.mark.deep
 def test_a_cell_that_takes_too_long_fails_alone_as_the_file_says(
     site: Site, go: Go, run: RunDirectory, tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def records(folder: Path) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("cells/*.json"))]
 
 
+@pytest.mark.deep
 def test_an_environment_of_another_package_is_decoded_read_from_a_file_and_solved(
     lab: Run, tmp_path: Path
 ) -> None:

@@ -137,8 +137,6 @@ def test_claims_may_name_it(shop):
 def test_a_tracker_is_told(shop):
     _, told = shop
     names = {name for metrics, _ in told["sent"] for name in metrics}
-    for name in ("noise_share", *OF_UNITS):
-        assert f"stage0/maxk/centred/n4/k2/{name}" in names
     assert "weights/maxk/centred/n4/k2/weight_max" in names
     columns = {column for _, tables in told["sent"] for column in tables["cells"]}
     assert columns >= {"noise_share", "weight_max", *OF_UNITS}

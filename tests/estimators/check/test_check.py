@@ -14,6 +14,7 @@ from maxk_lab.estimators.check.run import check_options, check_pair, check_token
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_everything_holds_and_every_row_is_covered() -> None:
     results = run_checks()
     assert [result for result in results if not result.ok] == []

@@ -46,7 +46,8 @@ def exact_variances(probabilities, rewards):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("count", "pool_size", "question"), [(2, 512, THESE), (24, 64, LIKE_THESE)]
+    ("count", "pool_size", "question"),
+    [(2, 512, THESE), pytest.param(24, 64, LIKE_THESE, marks=pytest.mark.deep)],
 )
 def test_the_95_percent_intervals_of_variances_cover_95_percent_of_the_time(
     count, pool_size, question

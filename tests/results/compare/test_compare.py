@@ -235,7 +235,9 @@ def test_what_failed_or_is_missing_in_b_is_told_and_can_be_asked_for(before, aft
         if record.cell["study"] == "weights" and record.cell["seed"] == 1:
             return None
         if record.cell["study"] == "training" and record.cell["seed"] == 2:
-            return replace(record, status="failed", metrics=None, error="no\nValueError: why")
+            return replace(
+                record, status="failed", metrics=None, error="Traceback\nValueError: why\nadvice"
+            )
         return record
 
     run = after(change)

@@ -71,6 +71,7 @@ def metrics(spec, run):
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
     one, two = RunDirectory(tmp_path / "one"), RunDirectory(tmp_path / "two")
     assert len(execute(make_plan(spec()), one, jobs=1).done) == 8
@@ -121,6 +122,7 @@ def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_a_damaged_policy_is_trained_again(spec, tmp_path):
     """Torch does not look at the checksums: it loads what flipped bits have made of a policy."""
     plan, run = make_plan(spec("none")), RunDirectory(tmp_path / "run")

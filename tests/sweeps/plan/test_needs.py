@@ -67,6 +67,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read in kB of Linux")
 @pytest.mark.parametrize("what", LARGE)
+@pytest.mark.deep
 def test_a_need_is_below_the_peak_and_near_it(what: str, write: Write) -> None:
     path = write(LARGE[what])
     need = largest_need(plan_of(path).units[0])

@@ -85,6 +85,7 @@ def events(run: RunDirectory, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("unseen")
+@pytest.mark.deep
 def test_what_is_trained_comes_back_and_goes_out_again_without_a_shared_folder(
     nodes: Nodes, write: Write, run: RunDirectory, tmp_path: Path
 ) -> None:
@@ -118,6 +119,7 @@ def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.deep
 def test_units_share_a_device_by_fractions(nodes: Nodes, small: str, run: RunDirectory) -> None:
     with nodes.with_one(num_cpus=4, num_gpus=1):
         plan = plan_on(nodes, small, "execution.gpus=0.5")
@@ -153,6 +155,7 @@ def one_joins_when_told(
         yield told
 
 
+@pytest.mark.deep
 def test_a_node_with_other_versions_measures_nothing(
     nodes: Nodes,
     small: str,
@@ -199,6 +202,7 @@ def started(run: RunDirectory, address: str, measure: str) -> subprocess.Popen[s
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.deep
 def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
     nodes: Nodes, small: str, run: RunDirectory, number: signal.Signals
 ) -> None:
@@ -216,6 +220,7 @@ def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
     assert len(measured(plan, run, "quick").reused) == 2
 
 
+@pytest.mark.deep
 def test_a_driver_outside_of_the_cluster_gets_the_same(
     nodes: Nodes, small: str, run: RunDirectory, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ if __name__ == "__main__":
 SCRIPT = Path(__file__).parents[1] / "run_fake.py"
 
 
+@pytest.mark.deep
 def test_a_run_whose_cluster_is_lost_ends_in_good_order(small: str, tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "results" / "small")
     (tmp_path / "program.py").write_text(PROGRAM)

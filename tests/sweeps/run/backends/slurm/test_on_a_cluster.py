@@ -306,6 +306,7 @@ def test_a_cancelled_training_has_a_checkpoint(
     assert not told(run, "job_requeued")
 
 
+@pytest.mark.deep
 def test_a_preempted_training_goes_on_where_it_was_with_the_same_numbers(
     cluster: Cluster, planned: MakePlan, run: RunDirectory, tmp_path: Path
 ) -> None:
