@@ -9,6 +9,8 @@ from words import WrongReferenceError, number
 
 # Of the first number with an interval that a verdict shows.
 MEASURED = re.compile(r": (-?[0-9.e+-]+ \[[^\]]+\])")
+COUNTED = re.compile(r"(\d+ of \d+ [\w ]+)(?=, e\.g\.)")
+LEVEL = re.compile(r"\(([0-9.]+ %) intervals")
 
 
 class Claim:
@@ -22,23 +24,21 @@ class Claim:
     @property
     def measured(self) -> str:
         """The first number with its interval, as `12.3 [11.0, 13.9]`."""
-        found = MEASURED.search(self.detail)
-        if found is None:
-            raise WrongReferenceError(f"{self._named}: no interval in {self.detail!r}")
-        return re.sub(r"-?[0-9][0-9.e+-]*", lambda one: number(float(one[0])), found[1])
+        shown = self._found(MEASURED, "no interval")
+        return re.sub(r"-?[0-9][0-9.e+-]*", lambda one: number(float(one[0])), shown)
 
     @property
     def counted(self) -> str:
         """How many of how many bear the verdict out, as `40 of 40 ratios`."""
-        found = re.search(r"\d+ of \d+ [\w ]+(?=, e\.g\.)", self.detail)
-        if found is None:
-            raise WrongReferenceError(f"{self._named}: nothing is counted in {self.detail!r}")
-        return found[0]
+        return self._found(COUNTED, "nothing is counted")
 
     @property
     def level(self) -> str:
         """The level of its intervals, as `97.5 %`."""
-        found = re.search(r"\(([0-9.]+ %) intervals", self.detail)
+        return self._found(LEVEL, "no level")
+
+    def _found(self, what: re.Pattern[str], lack: str) -> str:
+        found = what.search(self.detail)
         if found is None:
-            raise WrongReferenceError(f"{self._named}: no level in {self.detail!r}")
+            raise WrongReferenceError(f"{self._named}: {lack} in {self.detail!r}")
         return found[1]

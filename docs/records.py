@@ -129,6 +129,21 @@ class Run:
 
         return shown_ks(self.report.summary.studies["training"].rows)
 
+    @cached_property
+    def at_every_k(self) -> Mapping[Any, float]:
+        """The p-values of its trainings by row and K, Holm over every K that is kept."""
+        from maxk_lab.statistics.bias import holm
+
+        rows = self.report.summary.studies["training"].rows
+        return holm(
+            {
+                (row.key, k): p_value
+                for row in rows
+                for k, p_value in row.p_values.items()
+                if p_value == p_value
+            }
+        )
+
     def beaten(self, row: Row, k: int) -> bool:
         """Return whether some other training is told to be better at a K, were it asked alone.
 
