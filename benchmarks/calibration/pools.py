@@ -108,6 +108,24 @@ TASKS = (
     TOY_LLM,
     replace(TOY_LLM, name="toy LLM after 100 steps", steps=100),
 )
+TSP4 = replace(TSP5, name="TSP4", environment={"name": "tsp", "num_loc": 4}, n=(8,), k=(1, 2, 4))
+DECEPTIVE = replace(
+    TOY_LLM,
+    name="toy LLM, deceptive",
+    environment={**TOY_LLM.environment, "task": "deceptive"},
+    n=(8,),
+    k=(1, 2, 4),
+)
+# Policies that nearly always do the same: rare trajectories carry their gradients.
+PEAKED = tuple(
+    replace(task, name=f"{task.name} after {steps} steps", steps=steps, sizes=(512, 2048, 8192))
+    for task, every in (
+        (TSP4, (20, 50, 120)),
+        (DECEPTIVE, (20, 120)),
+        (replace(TOY_LLM, name="toy LLM, modular", n=(8,), k=(1, 2, 4)), (200,)),
+    )
+    for steps in every
+)
 # Judged against a reference, since no list of their trajectories can be had.
 UNLISTED = (TSP10,)
 

@@ -35,7 +35,9 @@ LEAST_NORM = 0.1
 # The estimator that the others are judged against differs from itself by rounding alone.
 _ROUNDING = 1e-9
 Key = TypeVar("Key", bound=Hashable)
-Verdict = Literal["unbiased", "no bias seen", "scale bias", "biased", "reference", "undefined"]
+Verdict = Literal[
+    "unbiased", "no bias seen", "scale bias", "biased", "alarm", "reference", "undefined"
+]
 # A gradient below this share of the size of its estimates is known to their rounding only.
 LEAST_SIGNAL = 1e-4
 
@@ -54,7 +56,7 @@ class BiasVerdict:
     is no p-value, `detectable` is the tolerance that rounding explains and `at_most` the bias. All
     are NaN where undefined, with the reason: `detectable` where fewer than `GROUPS_TO_SEE` groups
     an instance tell its error, too roughly to promise anything. A "reference" is the estimator
-    that the others are judged against.
+    that the others are judged against. An "alarm" is a test that rejects what is unbiased by proof.
     """
 
     verdict: Verdict
@@ -84,6 +86,7 @@ class _Tests:
     squared: Spread
     truth: Array
     norm: float
+    tested_norm: float
 
     @property
     def p_value(self) -> float:
@@ -162,6 +165,8 @@ def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
     found = units.deviations
     if found is None or min(found.along.freedom, found.anywhere.freedom) < 1:
         return BiasVerdict("undefined", reason="fewer than three groups an instance: no test")
+    if not (found.along.variance > 0).any():
+        return BiasVerdict("undefined", reason="no instance has an error to test a bias with")
     members = units.members()
     norm = float(stratified_mean(units.truth[np.newaxis], members)[0])
     if not norm_is_known(units):
@@ -179,6 +184,10 @@ def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
         squared=_squared_bias(units),
         truth=units.truth,
         norm=norm,
+        # A bias of the same share everywhere shows on the instances that are tested alone.
+        tested_norm=float(
+            stratified_mean((units.truth * (found.along.variance > 0))[np.newaxis], members)[0]
+        ),
     )
 
 
@@ -195,7 +204,7 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
         p_value=adjusted,
         relative_bias=float(np.sqrt(np.maximum(test.squared.mean, 0.0) / test.norm)),
         at_most=float(np.sqrt(_highest(test.squared, alpha) / test.norm)),
-        detectable=math.nan if few else _detectable(test, corrected / 2) / test.norm,
+        detectable=math.nan if few else _detectable(test, corrected / 2) / test.tested_norm,
         found_on=int(found_on.sum()),
         worst=_worst(test, found_on),
         reason=f"fewer than {GROUPS_TO_SEE} groups an instance: what could be seen is not known"

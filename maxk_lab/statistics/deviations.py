@@ -108,10 +108,15 @@ class Deviation:
         nothing = np.zeros(len(mean))
         return cls(mean, nothing, nothing, nothing, sys.maxsize)
 
+    @property
+    def carried(self) -> NDArray[np.bool_]:
+        """The instances whose error is not 0 and has enough blocks behind it."""
+        found: NDArray[np.bool_] = self.variance > 0
+        return found & (self.carrying >= min(CARRYING, self.freedom / 2))
+
     def p_values(self, *, two_sided: bool) -> Array:
         """The p-value of every instance; 1 where too few blocks carry its error to trust it."""
-        error = np.sqrt(self.variance)
-        told = (error > 0) & (self.carrying >= min(CARRYING, self.freedom / 2))
+        error, told = np.sqrt(self.variance), self.carried
         error = np.where(told, error, 1.0)
         t = without_skewness(self.mean / error, self.third / error**3)
         tail = scipy.special.stdtr(self.freedom, -np.abs(t) if two_sided else -t)

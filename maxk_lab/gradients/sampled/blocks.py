@@ -20,6 +20,8 @@ KEPT_IN_ALL = 128
 # Differences of products that are this share of them or less are rounding, not bias: two estimators
 # may differ by a factor alone, group by group.
 ROUNDING = 1e-12
+# Second moments that are this share of those without a baseline are the rounding of tied rewards.
+TIES = 1e-22
 # An instance on which an estimator that is unbiased by proof has a smaller p-value is not trusted.
 DISTRUST = 0.05
 
@@ -68,21 +70,37 @@ class Blocks:
         kept: Array = found.reshape(*found.shape[:2], -1, averaged).mean(3)
         return kept
 
-    def deviations(self, trusted: NDArray[np.bool_] | None) -> Deviations:
+    def deviations(
+        self, trusted: NDArray[np.bool_] | None, tested: NDArray[np.bool_] | None = None
+    ) -> Deviations:
         """The deviation of E ĝ from ∇J: along it, in any direction, and from the nearest s∇J.
 
         s is one factor for all instances, Σ⟨E ĝ, ∇J⟩ / Σ‖∇J‖². `trusted` [I] are those of
-        `trusted_by`; None stands for no instance.
+        `trusted_by`; None stands for no instance. Only the `tested` [I] count, by default all: the
+        others deviate by 0, without an error, so that no sum rests on them.
         """
         _, _, inner, truth = self._estimates
-        total = truth.mean.sum()
-        scale = float(inner.mean.sum() / total) if total > 0 else 1.0
+        if trusted is None:
+            trusted = np.zeros(len(inner.mean), dtype=bool)
+        if tested is None:
+            tested = np.ones(len(inner.mean), dtype=bool)
+        total = truth.mean[tested].sum()
+        scale = float(inner.mean[tested].sum() / total) if total > 0 else 1.0
         return Deviations(
-            along=self._along(),
-            anywhere=_between_halves(self._distance(1.0)),
-            beside=_between_halves(self._distance(scale)),
-            trusted=np.zeros(len(inner.mean), dtype=bool) if trusted is None else trusted,
+            along=_only(tested, self._along()),
+            anywhere=_only(tested, _between_halves(self._distance(1.0))),
+            beside=_only(tested, _between_halves(self._distance(scale))),
+            trusted=trusted & tested,
         )
+
+    def carried(self) -> NDArray[np.bool_]:
+        """The instances [I] on which enough blocks carry the error along the gradient."""
+        return self._along().carried
+
+    def above_rounding_of(self, plain: Array) -> NDArray[np.bool_]:
+        """The instances [I] whose second moment is more than `TIES` of another, `plain` [I]."""
+        found: NDArray[np.bool_] = self._estimates[0].mean > TIES * plain
+        return found
 
     def p_values(self) -> Array:
         """The p-value of every instance, the smaller of its two tests: [I]."""
@@ -114,13 +132,25 @@ class Blocks:
 def trusted_by(controls: Iterable[Blocks]) -> NDArray[np.bool_] | None:
     """The instances [I] on which no estimator that is unbiased by proof shows a bias.
 
-    `controls` are the blocks of these estimators; None without any.
+    `controls` are the blocks of these estimators; None without any. Where an error of theirs is 0,
+    or too few blocks carry it, nothing vouches for the pool.
     """
-    p_values = [control.p_values() for control in controls]
-    if not p_values:
+    trusted = [control.carried() & (control.p_values() >= DISTRUST) for control in controls]
+    if not trusted:
         return None
-    found: NDArray[np.bool_] = np.min(p_values, axis=0) >= DISTRUST
+    found: NDArray[np.bool_] = np.all(trusted, axis=0)
     return found
+
+
+def _only(tested: NDArray[np.bool_], deviation: Deviation) -> Deviation:
+    """The deviation, 0 and without an error on the instances that are not tested."""
+    return Deviation(
+        mean=np.where(tested, deviation.mean, 0.0),
+        variance=np.where(tested, deviation.variance, 0.0),
+        third=np.where(tested, deviation.third, 0.0),
+        carrying=np.where(tested, deviation.carrying, 0.0),
+        freedom=deviation.freedom,
+    )
 
 
 def _largest(products: Array) -> Array:

@@ -27,12 +27,14 @@ from maxk_lab.gradients.sampled.blocks import (
 from maxk_lab.gradients.sampled.forms import grouped_forms
 from maxk_lab.gradients.sampled.per_block import measures_by_block, values_of
 from maxk_lab.gradients.sampled.stand_in import StandIn
+from maxk_lab.gradients.sampled.testable import pool_to_test
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.scores.proxies import proxy_correlations
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.design import GROUPS_TO_SEE
+from maxk_lab.statistics.deviations import plain
 from maxk_lab.statistics.points import point_estimates
-from maxk_lab.statistics.units import FIELDS, Units
+from maxk_lab.statistics.units import FIELDS, Array, Units
 
 # Blocks of an instance: their spread tells how well these very instances are measured.
 MOST_BLOCKS = 32
@@ -127,6 +129,32 @@ def measure_cells(
             yield cell["id"], error
 
 
+@dataclass(frozen=True)
+class _Checks:
+    """What tells on which instances the estimators of one gradient may be tested for a bias.
+
+    Where trajectories are listed that is the size of the pool, `needed` [I]; elsewhere the blocks
+    of the unbiased controls, and the second moment of the estimate without a baseline, `plain` [I].
+    """
+
+    trusted: NDArray[np.bool_] | None
+    needed: Array | None
+    controls: Sequence[Blocks]
+    plain: Array | None
+
+    def tested_from(self, blocks: Blocks) -> Array:
+        """The pool from which on each instance is tested [I].
+
+        Where trajectories are not listed, 0 where these blocks are enough and NaN where not.
+        """
+        if self.needed is not None:
+            return self.needed
+        tested = np.all([one.carried() for one in (blocks, *self.controls)], axis=0)
+        if self.plain is not None:
+            tested &= blocks.above_rounding_of(self.plain)
+        return np.where(tested, 0.0, np.nan)
+
+
 class CutPool:
     """A pool cut into blocks of groups of n; what its cells share is worked out once."""
 
@@ -134,7 +162,7 @@ class CutPool:
         self._pool, self._layout = pool, pool_layout(pool, n, partitions, seed)
         self._forms = [grouped_forms(pool, order) for order in self._layout.order]
         self._n = n
-        self._trusted = cache(self._trusted_for)
+        self._checks = cache(self._checks_of)
         self._totals_of_stand_in = cache(self._totals_against)
         self.fits = SampledFits(self._forms)
 
@@ -150,6 +178,9 @@ class CutPool:
             for form, fitted in zip(forms, coefficients, strict=True)
         ]
         blocks = self._blocks(weights, wanted)
+        checks = self._checks(wanted)
+        tested_from = checks.tested_from(blocks)
+        tested = tested_from <= pool.rewards.shape[1]
         by_ratios = pool.off_policy and method.needs_ratios
         values = [values_of(form, wanted, by_ratios=by_ratios) for form in forms]
         measured = measures_by_block(pool, forms, weights, values, position)
@@ -157,7 +188,7 @@ class CutPool:
             stratum=np.zeros(len(pool.rewards), dtype=np.int64),
             **dict(zip(FIELDS, blocks.columns(), strict=True)),
             within=blocks.within(),
-            deviations=blocks.deviations(self._trusted(wanted)),
+            deviations=blocks.deviations(checks.trusted, tested),
             measures={name: mean_of_blocks(column) for name, column in measured.items()},
             errors={name: error_of_blocks(column) for name, column in measured.items()},
             groups=len(pool.rewards) * self._layout.replicates,
@@ -169,6 +200,7 @@ class CutPool:
             "is_reference": stand_in is not None
             and (cell["estimator"], cell["baseline"]) == (stand_in.estimator, stand_in.baseline),
             "replicates": self._layout.replicates,
+            "tested_from": plain(tested_from),
             "value": float(torch.stack([value.mean() for value in values]).mean())
             if position is None
             else float(pool.value[:, position].mean()),
@@ -185,13 +217,21 @@ class CutPool:
             return None
         return StandIn.of(wanted, self._n, off_policy=self._pool.off_policy)
 
-    def _trusted_for(self, wanted: Objective) -> NDArray[np.bool_] | None:
-        """The instances that every estimator of this gradient that is unbiased by proof trusts."""
+    def _checks_of(self, wanted: Objective) -> _Checks:
+        """What the estimators of this gradient that are unbiased by proof say of its instances."""
         found = StandIn.controls(wanted, self._n, off_policy=self._pool.off_policy)
         judge = self._stand_in(wanted)
-        return trusted_by(
+        controls = [
             self._blocks(self._weights(one, wanted), wanted) for one in found if one != judge
-        )
+        ]
+        trusted = trusted_by(controls)
+        if self._pool.listed:
+            return _Checks(trusted, pool_to_test(self._pool, wanted), (), None)
+        if not found:
+            return _Checks(trusted, None, (), None)
+        without = self._weights(StandIn(found[0].estimator, "none"), wanted)
+        second_moment = self._blocks(without, wanted).columns()[0]
+        return _Checks(trusted, None, controls, second_moment)
 
     def _weights(self, stand_in: StandIn, wanted: Objective) -> list[Tensor]:
         return [

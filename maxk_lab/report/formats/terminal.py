@@ -30,6 +30,7 @@ _STYLES = {
     "UNDECIDED": "yellow",
     "failed:": "red",
     "biased": "red",
+    "alarm": "yellow",
 }
 
 

@@ -35,6 +35,8 @@ def judge(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float) ->
     for row in (row for found in met for row in found):
         if row.units is None:
             return "undecided", f"{row.key.path}: {row.bias.reason}"
+        if row.bias.verdict == "alarm":
+            return "undecided", _evidence(row)
     if isinstance(claim, RatioClaim):
         return _judge_ratio(claim, met, alpha)
     if isinstance(claim, OrderClaim):
@@ -115,7 +117,7 @@ def _clearness(row: GradientRow) -> tuple[float, float]:
 def _evidence(row: GradientRow) -> str:
     bias = row.bias
     text = f"{row.key.path}: {bias.verdict}"
-    if bias.verdict == "undefined" or bias.verdict == "reference":
+    if bias.verdict in ("undefined", "reference", "alarm"):
         return f"{text} ({bias.reason})"
     if row.enumerated:
         return f"{text}, relative bias {number(bias.relative_bias)} by complete enumeration"

@@ -15,7 +15,7 @@ from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.row.order import is_oracle
 
 _LISTED = 4
-_TESTED = ("no bias seen", "scale bias", "biased")
+_TESTED = ("no bias seen", "scale bias", "biased", "alarm")
 
 
 def basis(

@@ -19,8 +19,10 @@ class Metrics(RecordedUnits):
     """The units of a cell, how it was measured, and its value of every measure.
 
     `against` tells what the bias is judged against: "exact", "reference:" with the name of the
-    stand-in, or "complete" where every group was enumerated. `proxies` has the correlation of each
-    proxy with ‖ψ‖² on every instance, `coefficients` those of a fitted baseline.
+    stand-in, or "complete" where every group was enumerated. `tested_from` is the pool from which
+    on an estimate of each instance is tested for a bias; 0 where the drawn trajectories decided for
+    a test, None where against one. `proxies` has the correlation of each proxy with ‖ψ‖² on every
+    instance, `coefficients` those of a fitted baseline.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -28,6 +30,7 @@ class Metrics(RecordedUnits):
 
     against: Annotated[str, Field(pattern="^(exact|complete|reference:.+)$")]
     is_reference: bool = False
+    tested_from: Numbers | None = None
     undefined: dict[str, str] = Field(default_factory=dict)
     proxies: dict[str, Numbers] = Field(default_factory=dict)
     coefficients: list[float | None] | list[list[float] | None] | None = None
@@ -59,6 +62,8 @@ class Metrics(RecordedUnits):
     def check(self, cell: Mapping[str, Any]) -> None:
         """Raise `ValueError` where this cannot have been measured of the cell."""
         check_lengths(cell["instances"], {"units": self.units.m2, **self.proxies})
+        if self.tested_from is not None:
+            check_lengths(cell["instances"], {"tested_from": self.tested_from})
         if (self.bias is None) != (self.against != "complete"):
             raise ValueError("bias is there where every group was enumerated, and nowhere else")
         way, _, stand_in = self.against.partition(":")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,24 @@ from maxk_lab.statistics.units import Units, stratified_mean
 from maxk_lab.studies.gradient.columns import ALWAYS, ANATOMY, SOMETIMES
 from maxk_lab.studies.gradient.proxies import proxy_rows
 from maxk_lab.studies.gradient.record import Metrics
-from maxk_lab.studies.gradient.row.best import mark_best, with_over_least
+from maxk_lab.studies.gradient.row.best import FOUND_BIASED, mark_best, with_over_least
 from maxk_lab.studies.gradient.row.best_possible import with_over_best
-from maxk_lab.studies.gradient.row.model import DISTANCE, GradientKey, GradientRow, ProxyRow
+from maxk_lab.studies.gradient.row.model import (
+    DISTANCE,
+    GradientKey,
+    GradientRow,
+    ProxyRow,
+    Untested,
+)
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
+
+
+ALARM = (
+    "rejected although proven unbiased: the pool misses trajectories that carry the gradient, or "
+    "sampling is not i.i.d."
+)
 
 
 @dataclass(frozen=True)
@@ -45,9 +58,10 @@ def pool(
     read = {cell["id"]: Metrics.of(done[cell["id"]]) for cell in cells if cell["id"] in done}
     rows = [_pooled(found, cells, read, level) for found, cells in grouped(cells, key).items()]
     judged = bias_verdicts(
-        {row.key: row.units for row in rows if row.units is not None}, alpha=alpha
+        {row.key: row.units for row in rows if row.units is not None and _testable(row)},
+        alpha=alpha,
     )
-    rows = [replace(row, bias=judged.get(row.key, row.bias)) for row in rows]
+    rows = [replace(row, bias=_verdict(row, judged.get(row.key, row.bias))) for row in rows]
     rows = with_over_least(with_over_best(mark_best(rows, alpha=alpha), level), level=level)
     places = grouped(cells, lambda cell: (environment_label(cell), _setting(cell), cell["stage"]))
     return GradientRows(tuple(rows), tuple(proxy_rows(places, read, level)))
@@ -84,6 +98,9 @@ def _pooled(
             bias=BiasVerdict("undefined", reason=reason),
         )
     units = Units.pool([Units.of(m) for m in metrics])
+    untested = _untested(finished, metrics)
+    if untested is not None and untested.everywhere:
+        row = replace(row, bias=BiasVerdict("undefined", reason=untested.reason))
     if dict(key.setting).get(DISTANCE) == 0:
         known = _without_distance(len(units.m2))
         units = replace(
@@ -100,7 +117,36 @@ def _pooled(
         units=units,
         typical=typical_relative_variance(units, unbiased=row.catalogued_unbiased, level=level),
         carrying=carrying_instances(units),
+        untested=untested,
     )
+
+
+def _verdict(row: GradientRow, judged: BiasVerdict) -> BiasVerdict:
+    """The verdict on a row; a test that rejects what is unbiased by proof is an alarm.
+
+    Enumeration proves a bias: there the derivation itself is refuted.
+    """
+    if not row.catalogued_unbiased or row.enumerated or judged.verdict not in FOUND_BIASED:
+        return judged
+    return replace(judged, verdict="alarm", reason=ALARM)
+
+
+def _testable(row: GradientRow) -> bool:
+    return row.untested is None or not row.untested.everywhere
+
+
+def _untested(cells: Sequence[Mapping[str, Any]], metrics: Sequence[Metrics]) -> Untested | None:
+    """The instances whose pool is too small for a test; None where there are none."""
+    needed = [
+        (math.inf if least is None else least, cell["pool"])
+        for cell, found in zip(cells, metrics, strict=True)
+        if not found.is_reference
+        for least in found.tested_from or ()
+    ]
+    missing = [least for least, size in needed if least > size]
+    if not missing:
+        return None
+    return Untested(len(missing), sum(cell["instances"] for cell in cells), max(missing))
 
 
 def _derived_unbiased(key: GradientKey) -> bool:

@@ -167,7 +167,8 @@ def test_an_instance_on_which_a_control_is_biased_is_not_trusted():
     p_values = [control.p_values() for control in (fair, biased)]
     assert p_values[1][0] < DISTRUST < p_values[0].min()
     both = fair.deviations(trusted_by([fair, biased]))
-    assert both.trusted.tolist() == (np.min(p_values, 0) >= DISTRUST).tolist()
+    carried = fair.carried() & biased.carried()
+    assert both.trusted.tolist() == (carried & (np.min(p_values, 0) >= DISTRUST)).tolist()
     assert not both.trusted[0]
     assert both.trusted.any()
     assert fair.deviations(trusted_by([fair])).trusted.all()
@@ -218,3 +219,30 @@ def test_a_difference_of_a_millionth_is_no_rounding():
     moved[:, :, 0] += shift
     found = made(moved, second, squared, exact=False).deviations(None)
     assert found.anywhere.mean == pytest.approx(np.full(INSTANCES, shift**2), rel=1e-4)
+
+
+def test_a_control_without_an_error_vouches_for_no_instance():
+    """Each block of a pool that lacks what carries the gradient says the same."""
+    fair = made(*draw(16, exact=True, off=0.0), exact=True)
+    first, second, squared = draw(16, exact=True, off=0.0)
+    first[0] = 0.0
+    blind = made(first, second, squared, exact=True)
+    assert blind.p_values()[0] == 1.0
+    assert not trusted_by([fair, blind])[0]
+    assert not trusted_by([blind, fair])[0]
+
+
+def test_an_instance_that_is_not_tested_moves_no_sum():
+    """Whatever its estimates are: the deviations of the others stay as they are alone."""
+    first, second, squared = draw(16, exact=True, off=0.0)
+    tested = np.array([False, True, True])
+    every = np.ones(INSTANCES, dtype=bool)
+    before = made(first, second, squared, exact=True).deviations(every, tested)
+    first[0] += 5.0
+    after = made(first, second, squared, exact=True).deviations(every, tested)
+    for part in ("along", "anywhere", "beside"):
+        for name in ("mean", "variance", "third", "carrying"):
+            values = getattr(getattr(after, part), name)
+            assert values[0] == 0.0
+            assert values.tolist() == getattr(getattr(before, part), name).tolist()
+    assert after.trusted.tolist() == tested.tolist()

@@ -98,10 +98,10 @@ def test_a_bias_against_the_derivation_comes_as_an_alarm(lab):
         lab.record(c, bias_off_gradient=float(c["baseline"] == "affine[0.5]")) for c in cells
     ]
     found, text = told(cells, records)
-    assert "Found biased although derived unbiased: affine[0.5] (1 row)." in text
+    assert "Alarm: the test of bias rejects affine[0.5] (1 row) although proven unbiased." in text
     assert "Of 2 other rows derived unbiased, none is found biased: in 2 no bias was seen" in text
-    assert text.startswith("Of 2 unbiased baselines, centred has the least")
-    assert table(found)["affine[0.5]"][1:3] == ["biased", "FOUND, against its derivation"]
+    assert text.startswith("Of 3 unbiased baselines, affine[0.5] has the least")
+    assert table(found)["affine[0.5]"][2] == "ALARM, unbiased by proof"
 
 
 def test_nothing_is_said_of_a_size_with_a_missing_row(lab):

@@ -8,7 +8,7 @@ import pytest
 
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.studies.gradient.claims import judge
-from maxk_lab.sweeps.spec.claims.shapes import UnbiasedClaim
+from maxk_lab.sweeps.spec.claims.shapes import BiasedClaim, UnbiasedClaim
 
 CLAIM = UnbiasedClaim(name="it", kind="unbiased", where={"baseline": "none"}, detectable=0.5)
 
@@ -37,6 +37,14 @@ def test_a_tested_bias_refutes_at_a_fifth_of_the_level(p_values, alpha: float, e
     assert verdict == expected
     assert f"{len(found)} of {len(found) + 1} rows biased, most clearly a row" in said
     assert (f"which refutes below {alpha / 5:g}" in said) == (expected == "undecided")
+
+
+def test_a_claim_that_meets_an_alarm_is_undecided_with_its_reason() -> None:
+    alarm = row(BiasVerdict("alarm", p_value=1e-9, reason="rejected although proven unbiased"))
+    expected = ("undecided", "a row: alarm (rejected although proven unbiased)")
+    assert judge(CLAIM, [(row(NOTHING),), (alarm,)], 0.05) == expected
+    claim = BiasedClaim(name="it", kind="biased", bias="direction", where={"baseline": "none"})
+    assert judge(claim, [(alarm,)], 0.05) == expected
 
 
 def test_an_enumerated_bias_refutes_whatever_the_level() -> None:

@@ -9,7 +9,10 @@ from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient import columns
 from maxk_lab.studies.gradient.columns import ALWAYS
+from maxk_lab.studies.gradient.row.best import FOUND_BIASED
+from maxk_lab.studies.gradient.rows import ALARM
 
 
 def rows_of(summary, **axes):
@@ -70,14 +73,31 @@ def test_a_bias_too_small_to_be_seen_still_bars_a_catalogued_biased_baseline(lab
     assert [row.key.baseline for row in summary.studies["gradient"].rows if row.best] == ["centred"]
 
 
-def test_a_baseline_found_biased_is_no_candidate_whatever_the_catalogue_says(lab):
+def test_a_test_that_rejects_what_is_proven_is_an_alarm_and_bars_no_baseline(lab):
     cells = lab.cells(baselines=("centred", "affine[0.5]", "none"), ns=(16,), ks=(2,))
     records = [
         lab.record(c, bias_off_gradient=float(c["baseline"] == "affine[0.5]")) for c in cells
     ]
-    summary = summarise_records(cells, records, name="liar")
-    assert rows_of(summary, baseline="affine[0.5]")[0].bias.verdict == "biased"
-    assert [row.key.baseline for row in summary.studies["gradient"].rows if row.best] == ["centred"]
+    summary = summarise_records(cells, records, name="alarm")
+    (alarm,) = rows_of(summary, baseline="affine[0.5]")
+    assert (alarm.bias.verdict, alarm.bias.reason) == ("alarm", ALARM)
+    assert alarm.bias.p_value < 0.05
+    assert columns.record(alarm)["bias_verdict"] == "alarm"
+    assert alarm.best
+
+
+@pytest.mark.parametrize("off", [0.0, 0.5, 1.0, 2.0])
+def test_no_row_that_is_unbiased_by_proof_is_called_biased_by_a_test(lab, off):
+    """The same records find the row of a baseline that is derived biased to be so."""
+    baselines = ("group_mean", "centred", "affine[0.5]", "none")
+    cells = lab.cells(baselines=baselines, ns=(8, 16), ks=(2, 4))
+    records = [lab.record(cell, bias_off_gradient=off) for cell in cells]
+    rows = summarise_records(cells, records, name="it").studies["gradient"].rows
+    proven = {row.bias.verdict for row in rows if row.catalogued_unbiased}
+    others = {row.bias.verdict for row in rows if not row.catalogued_unbiased}
+    assert not proven & set(FOUND_BIASED)
+    assert others <= set(FOUND_BIASED)
+    assert proven == ({"alarm"} if off else {"no bias seen"})
 
 
 def test_equal_baselines_have_no_winner(lab):
@@ -110,7 +130,7 @@ def test_an_enumerated_cell_and_a_sampled_one_are_neither_beaten_nor_best(lab):
 
 @pytest.mark.parametrize(
     ("scale", "off", "verdict"),
-    [(1.0, 0.0, "no bias seen"), (0.5, 0.0, "scale bias"), (1.0, 0.5, "biased")],
+    [(1.0, 0.0, "no bias seen"), (0.5, 0.0, "alarm"), (1.0, 0.5, "alarm")],
 )
 def test_enumerated_and_sampled_seeds_are_pooled_as_sampled_ones(lab, scale, off, verdict):
     """The enumerated instances have no error: the bias of that seed alone is found."""

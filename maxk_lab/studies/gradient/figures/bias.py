@@ -22,6 +22,7 @@ VERDICT_MARKS = {
     "no bias seen": ("o", "#0072B2"),
     "scale bias": ("D", "#E69F00"),
     "biased": ("X", "#D55E00"),
+    "alarm": ("P", "#CC79A7"),
     "reference": ("s", "#666666"),
     "undefined": (".", "#999999"),
 }

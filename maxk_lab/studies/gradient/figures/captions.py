@@ -27,6 +27,7 @@ from maxk_lab.studies.gradient.figures.strips import (
     shown_sizes,
 )
 from maxk_lab.studies.gradient.figures.variance import Values
+from maxk_lab.studies.gradient.row.best import FOUND_BIASED
 from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.row.order import is_oracle
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.spec.figures import Figure as Declared
 
 _NAMED = 6
-_FOUND_BIASED = ("biased", "scale bias")
 
 
 def over_least(page: Sequence[GradientRow], shown: Sequence[GradientRow], values: Values) -> str:
@@ -92,10 +92,10 @@ def bias(page: Sequence[GradientRow], shown: Sequence[GradientRow]) -> str:
     found = dict.fromkeys(
         names[line_of(row)].removesuffix(" (biased)")
         for row in page
-        if row.bias.verdict in _FOUND_BIASED
+        if row.bias.verdict in FOUND_BIASED
     )
     known, sizes = [row for row in page if row.intervals["scale"].known], shown_sizes(page)
-    wrong = [row for row in known if row.bias.verdict in _FOUND_BIASED]
+    wrong = [row for row in known if row.bias.verdict in FOUND_BIASED]
     verdicts = {row.bias.verdict for row in page}
     words = [text for verdict, text in _VERDICTS.items() if verdict in verdicts]
     said = [
@@ -122,6 +122,7 @@ _VERDICTS = {
     "no bias seen": "no bias seen (it may be too small to see)",
     "scale bias": "scale bias (too short or too long)",
     "biased": "biased (in direction, too)",
+    "alarm": "alarm (rejected although unbiased by proof)",
     "reference": "reference (the others are judged against it)",
     "undefined": "undefined (nothing could be tested)",
 }
@@ -136,7 +137,7 @@ def heat_map(page: Sequence[GradientRow]) -> str:
         if len(rows) > 1
     ]
     often = Counter(line_names(page)[line_of(row)] for row in least).most_common()
-    biased = any(row.bias.verdict in _FOUND_BIASED or not row.catalogued_unbiased for row in page)
+    biased = any(row.bias.verdict in FOUND_BIASED or not row.catalogued_unbiased for row in page)
     said = [
         "A number is the variance of an estimate over the squared length of its mean: noise over "
         "signal, so lower is better; ᵇ: found biased; —: no finite interval.",

@@ -18,6 +18,7 @@ from maxk_lab.studies.gradient.figures.strips import (
     place_of,
     place_words,
 )
+from maxk_lab.studies.gradient.row.best import FOUND_BIASED
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow
 from maxk_lab.studies.gradient.row.order import is_oracle
 
@@ -37,7 +38,6 @@ _LINES = 45
 _HEAD = 2.6
 # Columns of one panel.
 _WIDE = 6
-_FOUND_BIASED = ("biased", "scale bias")
 
 Size = tuple[int, int]
 Colour = tuple[float, ...]
@@ -165,7 +165,7 @@ def may_be_best(row: GradientRow) -> bool:
 
 
 def _fair(row: GradientRow) -> bool:
-    return row.catalogued_unbiased and row.bias.verdict not in _FOUND_BIASED
+    return row.catalogued_unbiased and row.bias.verdict not in FOUND_BIASED
 
 
 def _cell(axes: Axes, spot: tuple[int, int], row: GradientRow, face: Colour | None) -> None:
@@ -173,7 +173,7 @@ def _cell(axes: Axes, spot: tuple[int, int], row: GradientRow, face: Colour | No
 
     x, y = spot
     text = number(_value(row)) if _known(row) else UNDEFINED
-    if row.bias.verdict in _FOUND_BIASED:
+    if row.bias.verdict in FOUND_BIASED:
         text += "ᵇ"
     face = face or _NO_COLOUR
     light = np.dot(face[:3], (0.299, 0.587, 0.114)) > 0.5

@@ -17,7 +17,7 @@ from maxk_lab.studies.gradient.row.order import is_oracle
 # that is like the others.
 _ROUNDING = 1e-9
 FOUND_BIASED = ("biased", "scale bias")
-UNBIASED = ("unbiased", "no bias seen")
+UNBIASED = ("unbiased", "no bias seen", "alarm")
 # Above, an exponential is more than a number can be.
 _MOST = 700.0
 

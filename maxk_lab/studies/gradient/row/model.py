@@ -74,6 +74,36 @@ class Rival:
     here: bool = False
 
 
+@dataclass(frozen=True)
+class Untested:
+    """So many of the instances have pools that miss too much of the gradient to test a bias there.
+
+    `pool` is the size that would do for all of them, infinite where that is not known.
+    """
+
+    instances: int
+    of: int
+    pool: float
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether no instance is left."""
+        return self.instances == self.of
+
+    @property
+    def reason(self) -> str:
+        """`not testable: ...; a pool of y would do`."""
+        would = f"; a pool of {self.pool:,.0f} would do" if self.pool < _MOST_POOL else ""
+        return (
+            "not testable: too few trajectories in the pool carry the gradient on "
+            f"{self.instances} of {self.of} instances{would}"
+        )
+
+
+# Nobody draws a larger pool.
+_MOST_POOL = 1e9
+
+
 @dataclass(frozen=True, kw_only=True)
 class GradientRow(PooledRow):
     """One (environment, setting, stage, estimator, baseline, n, K), pooled over seeds.
@@ -85,7 +115,8 @@ class GradientRow(PooledRow):
     there can be, where that was computed, `over_least` that over the least of the group. `typical`
     is the median over instances of the relative variance. `carrying` are the effective numbers of
     instances behind the mean of the `variance` and of the `gradient`'s squared norm. `rivals` are
-    those that the least of a group is not told apart from: without any, it is `best`.
+    those that the least of a group is not told apart from: without any, it is `best`. `untested`
+    are the instances that no test of bias rests on, if any.
     """
 
     key: GradientKey
@@ -104,6 +135,7 @@ class GradientRow(PooledRow):
     best: bool = False
     best_note: str = ""
     rivals: tuple[Rival, ...] = ()
+    untested: Untested | None = None
 
     @property
     def told(self) -> list[Interval]:

@@ -15,9 +15,8 @@ from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.row.best import FOUND_BIASED
 from maxk_lab.studies.gradient.row.model import GradientRow, same_mean
-
-_FOUND_BIASED = ("biased", "scale bias")
 
 
 def ranked(
@@ -66,7 +65,7 @@ def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
         return "an oracle: it knows every trajectory"
     if not row.catalogued_unbiased and not biased:
         return "derived biased"
-    if row.bias.verdict in _FOUND_BIASED and not biased:
+    if row.bias.verdict in FOUND_BIASED and not biased:
         return (
             f"found to have a {row.bias.verdict}"
             if row.bias.verdict == "scale bias"

@@ -29,10 +29,24 @@ def bias_sentences(rows: Sequence[GradientRow], words: Words) -> Iterator[str]:
             "derivation is wrong, or the trajectories were not drawn with the probabilities that "
             "the policy gives them."
         )
+    alarms = [row for row in judged if row.bias.verdict == "alarm"]
+    if alarms:
+        yield (
+            f"Alarm: the test of bias rejects {_named(alarms, judged, words)} although proven "
+            "unbiased. Either the pool misses trajectories that carry the gradient, or sampling is "
+            "not i.i.d. from the probabilities of the policy; comparisons keep these rows."
+        )
+    partly = [row.untested for row in judged if row.untested and not row.untested.everywhere]
+    if partly:
+        most = max(partly, key=lambda one: (one.instances, one.pool))
+        yield (
+            f"In {counted(len(partly), 'row')} no test of bias rests on some instances, at most: "
+            f"{most.reason}."
+        )
     yield from _as_derived(judged, words)
-    clean = [row for row in judged if row.catalogued_unbiased and row not in liars]
-    if clean:
-        yield _not_found(clean, bool(liars))
+    unseen = [row for row in judged if row.catalogued_unbiased and row not in (*liars, *alarms)]
+    if unseen:
+        yield _not_found(unseen, bool(liars or alarms))
 
 
 def _found(row: GradientRow) -> bool:
@@ -194,6 +208,7 @@ def verdict_words(row: GradientRow) -> str:
         "no bias seen": ("none seen", "derived, not seen"),
         "scale bias": ("FOUND in scale, against its derivation", "as derived, in scale"),
         "biased": ("FOUND, against its derivation", "as derived"),
+        "alarm": ("ALARM, unbiased by proof",) * 2,
         "reference": ("stands in for the gradient",) * 2,
         "undefined": ("not judged", "derived, not judged"),
     }

@@ -150,11 +150,7 @@ def _bias(line: Line, at: Focus) -> str:
 
 def _could_see(line: Line) -> str:
     """The largest of its rows without a bias: what would have been seen in all of them."""
-    found = [
-        row.bias.detectable
-        for row in line.rows.values()
-        if row.bias.verdict in ("unbiased", "no bias seen")
-    ]
+    found = [row.bias.detectable for row in line.rows.values() if row.bias.verdict in UNBIASED]
     if not found:
         return ""
     return UNDEFINED if any(map(math.isnan, found)) else number(max(found))
