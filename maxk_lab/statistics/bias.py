@@ -29,8 +29,8 @@ AIMED = 0.83
 # The tests of a cell: along ∇J and anywhere, each of the sum over instances and of every instance.
 TESTS = 4
 # An instance has tests of its own where ‖∇J‖ is at least this share of the rms over instances.
-# Below it few trajectories carry the gradient, and a pool may lack them: at 0.01, 4 of 24 reports
-# on a trained toy LLM called an unbiased estimator biased there, at 0.1 one of 60.
+# Below it a pool may lack what carries the gradient: at 0.01, 4 of 24 reports on a trained toy LLM
+# called an unbiased estimator biased there, at 0.1 one of 60.
 LEAST_NORM = 0.1
 # The estimator that the others are judged against differs from itself by rounding alone.
 _ROUNDING = 1e-9
@@ -54,9 +54,9 @@ class BiasVerdict:
     at its corrected level. `found_on` counts the instances whose own test found it, `worst` is the
     largest relative bias among these. Where every group was enumerated, "unbiased" is proven, there
     is no p-value, `detectable` is the tolerance that rounding explains and `at_most` the bias. All
-    are NaN where undefined, with the reason: `detectable` where fewer than `GROUPS_TO_SEE` groups
-    an instance tell its error, too roughly to promise anything. A "reference" is the estimator
-    that the others are judged against. An "alarm" is a test that rejects what is unbiased by proof.
+    are NaN where undefined, with the reason: `detectable` with fewer than `GROUPS_TO_SEE` groups an
+    instance. The others are judged against a "reference". An "alarm" is a rejection of what is
+    unbiased by proof.
     """
 
     verdict: Verdict
@@ -145,12 +145,8 @@ def bias_verdicts(
 def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
     """Holm's step-down adjusted p-values."""
     ordered = sorted(p_values, key=lambda key: p_values[key])
-    adjusted: dict[Key, float] = {}
-    largest = 0.0
-    for position, key in enumerate(ordered):
-        largest = max(largest, min(1.0, (len(ordered) - position) * p_values[key]))
-        adjusted[key] = largest
-    return adjusted
+    steps = [(len(ordered) - place) * p_values[key] for place, key in enumerate(ordered)]
+    return dict(zip(ordered, np.minimum(np.maximum.accumulate(steps), 1.0).tolist(), strict=True))
 
 
 def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
@@ -165,15 +161,17 @@ def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
     found = units.deviations
     if found is None or min(found.along.freedom, found.anywhere.freedom) < 1:
         return BiasVerdict("undefined", reason="fewer than three groups an instance: no test")
-    if not (found.along.variance > 0).any():
+    tested, members = found.along.variance > 0, units.members()
+    if not tested.any():
         return BiasVerdict("undefined", reason="no instance has an error to test a bias with")
-    members = units.members()
-    norm = float(stratified_mean(units.truth[np.newaxis], members)[0])
+    norm, tested_norm = stratified_mean(np.stack([units.truth, tested * units.truth]), members)
     if not norm_is_known(units):
         return BiasVerdict(
             "undefined",
             reason="the norm of the gradient it is judged against cannot be told from zero",
         )
+    errors = moment_errors(units, THESE)
+    squared = tangent(of_moments("squared_bias"), errors.means)
     return _Tests(
         along=of_deviation(found.along, members),
         anywhere=of_deviation(found.anywhere, members),
@@ -181,13 +179,10 @@ def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
         own=found.trusted & (units.truth >= LEAST_NORM**2 * norm),
         deviations=found,
         roughness=roughness_of(found.along, members),
-        squared=_squared_bias(units),
+        squared=replace(errors.spread(squared.slopes), mean=squared.value),
         truth=units.truth,
-        norm=norm,
-        # A bias of the same share everywhere shows on the instances that are tested alone.
-        tested_norm=float(
-            stratified_mean((units.truth * (found.along.variance > 0))[np.newaxis], members)[0]
-        ),
+        norm=float(norm),
+        tested_norm=float(tested_norm),
     )
 
 
@@ -211,13 +206,6 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
         if few
         else "",
     )
-
-
-def _squared_bias(units: Units) -> Spread:
-    """The estimate of ‖E ĝ − ∇J‖², which may be negative, with its error."""
-    errors = moment_errors(units, THESE)
-    found = tangent(of_moments("squared_bias"), errors.means)
-    return replace(errors.spread(found.slopes), mean=found.value)
 
 
 def _highest(squared: Spread, alpha: float) -> float:

@@ -16,9 +16,7 @@ from maxk_lab.fields import Count, Numbers, Recorded, Sizes, check_lengths
 from maxk_lab.statistics.spread import without_skewness
 
 Array = NDArray[np.float64]
-
-
-# Digits of the numbers that tell errors, or are told with one.
+# Digits of errors, and of what is recorded with one.
 DIGITS = 6
 # An instance has a test of its own where the error has at least so many blocks behind it.
 CARRYING = 4.0
@@ -116,8 +114,8 @@ class Deviation:
 
     def p_values(self, *, two_sided: bool) -> Array:
         """The p-value of every instance; 1 where too few blocks carry its error to trust it."""
-        error, told = np.sqrt(self.variance), self.carried
-        error = np.where(told, error, 1.0)
+        told = self.carried
+        error = np.where(told, np.sqrt(self.variance), 1.0)
         t = without_skewness(self.mean / error, self.third / error**3)
         tail = scipy.special.stdtr(self.freedom, -np.abs(t) if two_sided else -t)
         found: Array = np.where(told, np.minimum((1 + two_sided) * tail, 1.0), 1.0)

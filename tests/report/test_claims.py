@@ -151,9 +151,9 @@ def enumerated(lab):
         # Where nothing was enumerated, not to see a bias refutes nothing.
         ("none", "direction", "undecided", "no bias seen, p ="),
         ("none", "scale", "undecided", "no bias seen"),
-        ("sample_loo", "direction", "supported", "biased, p ="),
-        ("sample_loo", "scale", "refuted", "biased, p ="),
-        (["pkpo_sloo", "sample_loo"], "direction", "supported", "2 of 2 rows"),
+        ("sample_loo", "direction", "undecided", "alarm (rejected although proven"),
+        ("sample_loo", "scale", "undecided", "alarm (rejected although proven"),
+        (["pkpo_sloo", "sample_loo"], "direction", "undecided", "sample_loo/n8/k2: alarm"),
         (["pkpo_sloo", "none"], "direction", "undecided", "1 of 2 rows"),
         (
             ["pkpo_sloo", "centred"],
@@ -177,8 +177,7 @@ def test_biased(enumerated, baseline, bias, expected, said):
         ("centred", 1e-12, "undecided", "more than the 1e-12 asked for"),
         (["centred", "pkpo_sloo"], 1e-6, "refuted",
          "1 of 2 rows biased, most clearly stage0/maxk/pkpo_sloo"),
-        (["pkpo_sloo", "sample_loo"], 0.9, "refuted",
-         "pkpo_sloo/n8/k2: biased, relative bias 0.250 by complete"),
+        (["pkpo_sloo", "sample_loo"], 0.9, "undecided", "sample_loo/n8/k2: alarm"),
         (["centred", "none"], 0.9, "supported", "no bias seen in 2 rows"),
     ],
 )  # fmt: skip

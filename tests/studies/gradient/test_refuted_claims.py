@@ -47,6 +47,15 @@ def test_a_claim_that_meets_an_alarm_is_undecided_with_its_reason() -> None:
     assert judge(claim, [(alarm,)], 0.05) == expected
 
 
+def test_a_tested_bias_of_the_claimed_kind_supports_and_one_of_the_other_refutes() -> None:
+    """Of a row that is derived biased: of another the test raises an alarm."""
+    tested = row(BiasVerdict("biased", p_value=1e-9))
+    for bias, expected in (("direction", "supported"), ("scale", "refuted")):
+        claim = BiasedClaim(name="it", kind="biased", bias=bias, where={"baseline": "none"})
+        verdict, said = judge(claim, [(tested,)], 0.05)
+        assert (verdict, "biased, p = 1e-09 (Holm)" in said) == (expected, True)
+
+
 def test_an_enumerated_bias_refutes_whatever_the_level() -> None:
     proven = BiasVerdict("biased", relative_bias=0.2)
     assert judge(CLAIM, [(row(proven, enumerated=True),)], 0.05)[0] == "refuted"
