@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import LabError, shown
+from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 
@@ -19,7 +20,7 @@ def advantages(
     rewards: Numbers,
     *,
     estimator: str = "maxk",
-    baseline: str = "centred",
+    baseline: str | None = None,
     k: int | None = None,
     usable: Numbers | None = None,
     stable_sort: bool = True,
@@ -39,9 +40,10 @@ def advantages(
     for whole numbers and booleans), without a gradient.
 
     `estimator` and `baseline` are names that `maxk-lab list estimators` and `maxk-lab list
-    baselines` print, with a parameter in brackets where the row has one (`affine[0.5]`). `k` is
-    the K of J_K = E[max of K rewards], the number of samples of which the best will be kept. Only
-    an estimator that has a K of its own, as `reinforce` has 1, goes without.
+    baselines` print, with a parameter in brackets where the row has one (`affine[0.5]`). Without
+    `baseline` it is `centred`, or `none` for an estimator that takes none, as `grpo`. `k` is the K
+    of J_K = E[max of K rewards], the number of samples of which the best will be kept. Only an
+    estimator that has a K of its own, as `reinforce` has 1, goes without.
 
     None in place of a reward, in a list, says that the trajectory has none, as one that could not
     be scored; so does False in `usable`, `[..., n]`. Of each group the m others are weighted as a
@@ -60,8 +62,10 @@ def advantages(
         raise LabError(
             f"trajectory_weights must be a mapping from names, got {shown(trajectory_weights)}"
         )
+    row = choose_estimator(estimator).row
+    baseline = row.default_baseline if baseline is None else baseline
     method = Method.parse(estimator, baseline, 1 if k is None else k)
-    if k is None and method.estimator.row.fixed_k is None:
+    if k is None and row.fixed_k is None:
         raise LabError(
             f"estimator {estimator} needs k, the number of samples of which the best is kept: give "
             'k=8 or the like; k=1 is the plain policy gradient, and so is estimator="reinforce"'

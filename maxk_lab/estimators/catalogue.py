@@ -74,8 +74,28 @@ def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
 
 
 def choose_estimator(spelling: str) -> Choice[EstimatorRow]:
-    """The estimator that `name` or `name[value]` means. Raises `LabError` with what is allowed."""
-    return _choose(ESTIMATORS, spelling)
+    """The estimator that `name` or `name[value]` means. Raises `LabError` with what is allowed.
+
+    Of a baseline it says with which estimator it makes a pair.
+    """
+    try:
+        return _choose(ESTIMATORS, spelling)
+    except LabError:
+        pair = _pair_of_baseline(spelling)
+        if pair is None:
+            raise
+        raise LabError(f"unknown estimator {shown(spelling)}: {pair}") from None
+
+
+def _pair_of_baseline(spelling: str) -> str | None:
+    """What to ask for where a baseline is named as an estimator; None for other names."""
+    try:
+        chosen = choose_baseline(spelling)
+    except LabError:
+        return None
+    estimator = "reinforce" if chosen.row.most_k == 1 else "maxk"
+    name = spelling.strip()
+    return f"{name} is a baseline; take estimator {estimator} with baseline {name}"
 
 
 def choose_baseline(spelling: str) -> Choice[BaselineRow]:

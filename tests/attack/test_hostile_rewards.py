@@ -51,8 +51,8 @@ vary: {{environment.reward: {rewards}}}
 """
 # So much address space has a worker, far more than it needs.
 LIMITED = ["bash", "-c", 'ulimit -v 16000000; exec "$@"', "bash"]
-# So many at scale 1: of those that take a worker with them, and of all others.
-COSTLY, CHEAP = 3, 20
+# So many at scale 1, in each family: of those that take a worker with them, and of all others.
+COSTLY, CHEAP = 1, 8
 
 
 def written(
@@ -98,6 +98,11 @@ def records_by_name(run: Path, hostile: list[Hostile]) -> dict[str, dict[str, An
     return found
 
 
+def measured(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a record without the id of its cell, which holds the code's hash."""
+    return {name: value for name, value in record["metrics"].items() if name != "cell"}
+
+
 def judged(run: Path, calm: Path, hostile: list[Hostile], family: str) -> Iterator[str]:
     """Yield what is wrong with the records of hostile functions."""
     found, right = records_by_name(run, hostile), records_by_name(calm, hostile)
@@ -113,7 +118,7 @@ def judged(run: Path, calm: Path, hostile: list[Hostile], family: str) -> Iterat
         elif record["status"] == "failed":
             if says not in error or not error.strip():
                 yield f"silent: {each.name} failed with {error[-1000:]!r}, without {each.says!r}"
-        elif record["metrics"] != right[each.name]["metrics"]:
+        elif measured(record) != measured(right[each.name]):
             yield f"wrong: {each.name} changed the metrics"
 
 
@@ -126,19 +131,34 @@ def ended(launched: Launched) -> Iterator[str]:
         yield f"leftover: {len(launched.started())} processes"
 
 
-@pytest.mark.deep
+@pytest.mark.parametrize("family", ["language", "gaussian"])
 def test_rewards(
-    launch: Launch, tmp_path: Path, dice: random.Random, attack_scale: int, figures: Figures
+    launch: Launch,
+    tmp_path: Path,
+    dice: random.Random,
+    attack_scale: int,
+    figures: Figures,
+    family: str,
 ) -> None:
-    problems, count = [], 0
-    # CI sees those of a language, which are loaded inside of a call.
-    for family in ("language", "gaussian") if attack_scale > 1 else ("language",):
-        hostile = chosen(dice, attack_scale)
-        found = struck(launch, tmp_path / family, hostile, family, str(dice.choice([1, 2])))
-        problems += [f"{problem} ({family})" for problem in found]
-        count += len(hostile)
-    figures("hostile rewards", rewards=count, **counted(problems))
+    hostile = chosen(dice, attack_scale)
+    problems = list(struck(launch, tmp_path / family, hostile, family, str(dice.choice([1, 2]))))
+    figures(f"hostile rewards ({family})", rewards=len(hostile), **counted(problems))
     assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize(("mean", "wrong"), [(0.5, []), (0.25, ["steady changed the metrics"])])
+def test_another_number_is_seen_and_another_code_is_not(
+    tmp_path: Path, mean: float, wrong: list[str]
+) -> None:
+    steady = Hostile("steady", "", frozenset({"done"}))
+    cell = {"environment": {"name": "gaussian", "reward": "module:steady"}}
+    for folder, number in (("run", mean), ("calm", 0.5)):
+        (tmp_path / folder / "cells").mkdir(parents=True)
+        metrics = {"cell": f"of {folder}", "units": {"mean": [number]}}
+        record = {"cell": cell, "status": "done", "error": None, "metrics": metrics}
+        (tmp_path / folder / "cells" / "0.json").write_text(json.dumps(record))
+    problems = judged(tmp_path / "run", tmp_path / "calm", [steady], "gaussian")
+    assert [problem.removeprefix("wrong: ") for problem in problems] == wrong
 
 
 def struck(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -12,6 +13,8 @@ import torch
 
 import maxk_lab
 from maxk_lab.estimators import advantages
+from maxk_lab.estimators.catalogue import ESTIMATORS
+from maxk_lab.estimators.check.bandit import TinyBandit
 
 nan = float("nan")
 ROWS = [[0.0, 1.0, 0.25, 1.0], [3.0, -1.0, 0.5, 2.0]]
@@ -59,6 +62,35 @@ def test_k_is_asked_for_where_the_estimator_has_none_of_its_own() -> None:
     assert torch.equal(plain, advantages(ROWS, k=1))
 
 
+@pytest.mark.parametrize("estimator", [row.name for row in ESTIMATORS if not row.takes_baseline])
+def test_an_estimator_with_a_baseline_built_in_needs_none_given(estimator: str) -> None:
+    rewards = [[0.0, 1.0, 1.0, 0.0]]
+    k = 4 if estimator == "grpo_passk" else 2
+    found = advantages(rewards, estimator=estimator, k=k)
+    assert torch.equal(found, advantages(rewards, estimator=estimator, baseline="none", k=k))
+    with pytest.raises(maxk_lab.LabError, match=f"{estimator} takes no baseline, got centred"):
+        advantages(rewards, estimator=estimator, baseline="centred", k=k)
+
+
+def test_all_others_are_centred_by_default() -> None:
+    assert torch.equal(advantages(ROWS, k=2), advantages(ROWS, baseline="centred", k=2))
+    assert not torch.equal(advantages(ROWS, k=2), advantages(ROWS, baseline="none", k=2))
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"),
+    [
+        ("rloo", "estimator reinforce with baseline rloo"),
+        ("subloo", "estimator maxk with baseline subloo"),
+        ("affine[0.5]", "estimator maxk with baseline affine[0.5]"),
+    ],
+)
+def test_a_baseline_in_the_place_of_an_estimator_is_told_its_pair(name: str, pair: str) -> None:
+    message = f"unknown estimator '{name}': {name} is a baseline; take {pair}"
+    with pytest.raises(maxk_lab.LabError, match=f"^{re.escape(message)}$"):
+        advantages(ROWS, estimator=name, k=1)
+
+
 class TestTrajectoriesWithoutReward:
     HOLES: ClassVar = [[0.0, None, 0.25, 1.0], [3.0, -1.0, 0.5, 2.0], [None, None, None, 1.0]]
 
@@ -100,3 +132,20 @@ class TestTrajectoriesWithoutReward:
 def test_a_mask_of_another_shape_is_said() -> None:
     with pytest.raises(maxk_lab.LabError, match=r"usable must have the shape of rewards \[2, 4\]"):
         advantages(ROWS, k=2, usable=[True, False])
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_mean_of_the_group_taken_off_afterwards_biases_subloo_as_the_docs_say(k: int) -> None:
+    bandit, n = TinyBandit((0.3, -0.8, 0.5, 0.1), (0.0, 1.0, 0.25, 0.7)), 4
+
+    def bias(baseline: str) -> torch.Tensor:
+        def weigh(_arms: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
+            weights = advantages(rewards, baseline=baseline, k=k)
+            return weights - weights.mean(-1, keepdim=True)
+
+        return bandit.mean_of(weigh, n) - bandit.gradient(k)
+
+    expected = -(k / n) * (bandit.gradient(k) - bandit.gradient(k - 1))
+    torch.testing.assert_close(bias("subloo"), expected, rtol=1e-10, atol=1e-14)
+    torch.testing.assert_close(bias("centred"), 0 * expected, rtol=0.0, atol=1e-14)
+    assert expected.abs().max() > 0.01

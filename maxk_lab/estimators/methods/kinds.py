@@ -30,6 +30,11 @@ class EstimatorRow(MethodRow):
     # Whether the weights depend on the order in which the samples were drawn, too.
     ordered: bool = False
 
+    @property
+    def default_baseline(self) -> str:
+        """The baseline where none is asked for: the estimator's built-in one, else `centred`."""
+        return "centred" if self.takes_baseline else "none"
+
     def objective_of(self, k: int, **params: Any) -> Objective:
         """The objective at `k`: the expected maximum of K rewards, or of `fixed_k`."""
         return Objective("max", k if self.fixed_k is None else self.fixed_k)

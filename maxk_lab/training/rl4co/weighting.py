@@ -10,9 +10,7 @@ from torch import Tensor
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import objective_estimate
-from maxk_lab.estimators.catalogue import (
-    choose_baseline,
-)
+from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.estimators.method import Method
 from maxk_lab.fields import AtLeastOne, Model, Positive
 from maxk_lab.training.schedule import scheduled_k, scheduled_ks
@@ -102,7 +100,7 @@ def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | 
     `centred`, and `none` for an estimator that takes none. Raises `LabError` for unknown names, and
     if both are given.
     """
-    takes = Method.parse(estimator).takes_baseline
+    row = choose_estimator(estimator).row
     if variance_reduction is not None:
         if variance_reduction not in VARIANCE_REDUCTIONS:
             also = did_you_mean(str(variance_reduction), VARIANCE_REDUCTIONS)
@@ -116,8 +114,8 @@ def baseline_of(estimator: str, baseline: str | None, variance_reduction: str | 
                 f"give variance_reduction or baseline, got {variance_reduction} and {baseline}"
             )
         return variance_reduction
-    if baseline is None or (baseline == "shared" and not takes):
-        return "centred" if takes else "none"
+    if baseline is None or (baseline == "shared" and not row.takes_baseline):
+        return row.default_baseline
     return "group_mean" if baseline == "shared" else choose_baseline(baseline).name
 
 

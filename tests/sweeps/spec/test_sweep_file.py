@@ -221,6 +221,12 @@ FOLDER = (
         ),
         (
             8,
+            "  grid: {estimator: [maxk, rloo], baseline: none, n: 4, k: 2}",
+            "8:28: gradient.grid.estimator.1: unknown estimator 'rloo': rloo is a baseline; take "
+            "estimator reinforce with baseline rloo",
+        ),
+        (
+            8,
             "  grid: {estimator: maxk, baseline: none, n: 0, k: 2}",
             "8:46: gradient.grid.n: must be at least 1, got 0",
         ),
