@@ -11,8 +11,7 @@ from maxk_lab.errors import LabError, SpecError
 from maxk_lab.sweeps.parts import Checks, Plan
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.identity import canonical_json
-from maxk_lab.sweeps.plan.machine import memory_of_machine
-from maxk_lab.sweeps.plan.needs import impossible, size
+from maxk_lab.sweeps.plan.needs import impossible, memory_of_machine, size
 from maxk_lab.sweeps.spec.blocks import Block, Parts
 from maxk_lab.sweeps.spec.claims.checks import check_claims
 from maxk_lab.sweeps.spec.figures import check_figures
