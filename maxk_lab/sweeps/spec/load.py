@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError, Problem, SpecError, shown
+from maxk_lab.installed import look_beside
 from maxk_lab.sweeps.places import short_names
 from maxk_lab.sweeps.plan.content import content_of
 from maxk_lab.sweeps.spec.blocks import read_parts
@@ -42,6 +43,8 @@ def load_spec(
     """
     if isinstance(given, SweepSpec):
         given = spec_as_mapping(given)
+    else:
+        look_beside(given if isinstance(given, str | Path) else None)
     if not isinstance(given, str | Path | Mapping):
         raise LabError(f"a sweep is a file, a mapping or a SweepSpec, got {shown(given)}")
     source = source_of_mapping(given) if isinstance(given, Mapping) else read_source(given)

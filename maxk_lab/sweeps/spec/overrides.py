@@ -32,9 +32,19 @@ def apply_overrides(source: Source, overrides: Sequence[str]) -> Source:
     for number, text in enumerate(overrides, start=1):
         key = text.partition("=")[0]
         path = _path(key.strip())
-        _apply(options if path[:1] == ("execution",) else source, path, text, number)
+        of_execution = path[:1] == ("execution",)
+        if of_execution and len(path) > 2:
+            _copy_list(source, options, path[1])
+        _apply(options if of_execution else source, path, text, number)
     source.problems += options.problems
     return options
+
+
+def _copy_list(source: Source, options: Source, key: str) -> None:
+    """Put a list of `execution` into the options, of which one sets an entry."""
+    written, block = _at(source.tree, ("execution", key)), options.tree.setdefault("execution", {})
+    if isinstance(written, list) and isinstance(block, dict):
+        block.setdefault(key, written)
 
 
 def _apply(source: Source, path: TreePath, text: str, number: int) -> None:

@@ -207,6 +207,17 @@ def test_mappings_of_layers_merge(resolve: Resolve) -> None:
     assert found.parameters["options"] == {"mem": "1G", "wckey": "a", "nice": 7}
 
 
+def test_an_option_sets_an_entry_of_a_list_of_the_file(resolve: Resolve) -> None:
+    block = "{backend: slurm, setup: [a, b]}"
+    assert resolve(block, "execution.setup.1=c").parameters["setup"] == ["a", "c"]
+
+
+def test_what_is_wrong_with_a_mapping_of_a_profile_is_told_there(resolve: Resolve) -> None:
+    config = "profiles:\n  c: {backend: slurm, options: {nice: [1]}}"
+    (line,) = refused(resolve, "{options: {mem: 1G}, backend: slurm}", config=config, profile="c")
+    assert "config.yaml:2:32: execution.options: options needs a number" in line
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
