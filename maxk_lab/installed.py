@@ -1,8 +1,8 @@
 """Installed packages: where modules are looked for, and the entry points that packages declare.
 
-What lies in the current folder is not installed. It is found where a run loads a function that a
-sweep names by a dotted path, after everything else, and nowhere else: so no command runs code only
-because it was started in a folder that somebody else has filled.
+What lies in the current folder or beside a sweep file is not installed. It is found where a run
+loads a function that a sweep names by a dotted path, after everything else, and nowhere else: so no
+command runs code only because it was started in a folder that somebody else has filled.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ OUR_GROUPS = "maxk_lab."
 # Keeps the current folder off the path of the Python processes that this one starts.
 _SAFE_PATH, _OURS = "PYTHONSAFEPATH", "maxk-lab"
 _PATH = "PYTHONPATH"
+# The folder of the sweep file, for the processes that measure its cells.
+_SWEEP_FOLDER = "MAXK_LAB_SWEEP_FOLDER"
 _opened: set[str] = set()
 
 
@@ -49,14 +51,30 @@ def _close_empty_entries() -> None:
     sys.path[:] = [entry for entry in sys.path if entry in kept or entry not in current_folder()]
 
 
-def open_current_folder() -> None:
-    """Let modules be found in the current folder, too: last, so that none hides a library."""
+def open_project_folders() -> None:
+    """Let modules be found in the project's folders, too: last, so that none hides a library."""
     if os.environ.get(_SAFE_PATH) == _OURS:
         del os.environ[_SAFE_PATH]
-    for folder in current_folder():
+    for folder in project_folders():
         if folder not in sys.path:
             sys.path.append(folder)
             _opened.add(folder)
+
+
+def look_beside(sweep: str | os.PathLike[str] | None) -> None:
+    """Make the folder of a sweep file one of the project, here and in processes begun from here.
+
+    It takes the place of that of an earlier file; None is a sweep that has no file.
+    """
+    os.environ.pop(_SWEEP_FOLDER, None)
+    if sweep is not None:
+        os.environ[_SWEEP_FOLDER] = os.path.dirname(os.path.abspath(sweep))
+
+
+def project_folders() -> list[str]:
+    """The current folder and that of the sweep file, in which functions of the user's own lie."""
+    beside = os.environ.get(_SWEEP_FOLDER)
+    return list(dict.fromkeys([*current_folder(), *([beside] if beside else [])]))
 
 
 def current_folder() -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.spec.text.layers import Choice
+    from maxk_lab.sweeps.spec.layers import Choice
 
 VARIABLE = "MAXK_LAB_CONFIG"
 USUAL = Path(typer.get_app_dir("maxk-lab")) / "config.yaml"
@@ -42,7 +42,7 @@ def config_path() -> Path | None:
 
 def choice(backend: str | None, profile: str | None) -> Choice:
     """Return what the command line and the configuration say of the execution."""
-    from maxk_lab.sweeps.spec.text.layers import Choice
+    from maxk_lab.sweeps.spec.layers import Choice
 
     return Choice(config_path(), profile, backend)
 
@@ -59,7 +59,7 @@ def profiles() -> list[dict[str, Any]]:
     Raises `LabError` for a configuration that cannot be read, or with anything wrong.
     """
     from maxk_lab.sweeps.quantities import spelled, spelled_size
-    from maxk_lab.sweeps.spec.text.layers import profiles as read
+    from maxk_lab.sweeps.spec.layers import profiles as read
 
     path = config_path()
     words: dict[str, Callable[[Any], str]] = {

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.grid import Skipped
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.layers import Choice
     from maxk_lab.sweeps.spec.schema import SweepSpec
-    from maxk_lab.sweeps.spec.text.layers import Choice
 
 
 def planned(
@@ -36,8 +36,8 @@ def planned(
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.bundles.contents import is_bundle
     from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.spec.layers import NO_CHOICE
     from maxk_lab.sweeps.spec.load import load_spec
-    from maxk_lab.sweeps.spec.text.layers import NO_CHOICE
 
     def plan_of(given: Path | Mapping[str, Any] | SweepSpec) -> Plan:
         return make_plan(

@@ -12,7 +12,7 @@ from typing import Any
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, MistakeError, shown
-from maxk_lab.installed import current_folder
+from maxk_lab.installed import project_folders
 
 # Module code that uses one of these may give itself names that its source does not show.
 _MAKES_NAMES = {"__getattr__", "globals", "locals", "vars", "exec", "eval", "setattr"}
@@ -33,8 +33,9 @@ def no_function(path: str) -> str | None:
     """`the class X` or the like, where `package.module:name` names plainly no function.
 
     None where it may name one: what only an import would tell, the import tells. Modules are looked
-    for as that import will look for them, at last in the current folder. Raises `LabError` where
-    there is no such module or nothing of this name in it, and for one whose source has an error.
+    for as that import will look for them, at last in the folders of the project. Raises `LabError`
+    where there is no such module or nothing of this name in it, and for one whose source has an
+    error.
     """
     module, _, name = path.partition(":")
     if not is_function_path(path):
@@ -92,7 +93,7 @@ def _of_path_or_hooks(name: str) -> ModuleSpec | None:
     """The place of a module outside of packages; packages under development have hooks."""
     for finder in sys.meta_path:
         if finder is PathFinder:
-            spec = PathFinder.find_spec(name, [*sys.path, *current_folder()])
+            spec = PathFinder.find_spec(name, [*sys.path, *project_folders()])
         else:
             spec = finder.find_spec(name, None)
         if spec is not None:

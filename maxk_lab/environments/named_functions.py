@@ -11,10 +11,13 @@ from maxk_lab.calls import called
 from maxk_lab.catalogue import Catalogue, load
 from maxk_lab.environments.lookup import NoModuleError, no_function
 from maxk_lab.errors import LabError, first_line, shown
-from maxk_lab.installed import open_current_folder
+from maxk_lab.installed import open_project_folders
 
 _WHAT = "the reward function "
-_PLACES = " (looked for among the installed packages and in the folder where maxk-lab was started)"
+_PLACES = (
+    " (looked for among the installed packages, in the folder where maxk-lab was started and "
+    "beside the sweep file)"
+)
 
 
 def check_function(name: str, catalogue: Catalogue[Any], takes: str) -> None:
@@ -35,13 +38,13 @@ def check_function(name: str, catalogue: Catalogue[Any], takes: str) -> None:
 
 
 def load_function(name: str, catalogue: Catalogue[Any], takes: str) -> Any:
-    """The function that it names, imported: from now on also from the current folder.
+    """The function that it names, imported: from now on also from the project's folders.
 
     Raises `LabError` where there is none, and whatever its module does when it is imported.
     """
     if ":" not in name:
         return load(_implementation(name, catalogue))
-    open_current_folder()
+    open_project_folders()
     try:
         # Whoever limits the time of a call limits that of the import, too.
         with called(f"the import of {_WHAT.removeprefix('the ')}{shown(name)}"):

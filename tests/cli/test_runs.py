@@ -208,6 +208,17 @@ def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(
     assert mended.exit_code == 0, mended.stderr
 
 
+def test_a_function_of_ones_own_may_lie_beside_the_sweep_file(lab: Lab, sweep: str) -> None:
+    folder = Path("sweeps")
+    folder.mkdir()
+    (folder / "s.yaml").write_text(REWARDED.replace("mine:", "beside:"), encoding="utf-8")
+    (folder / "beside.py").write_text(
+        "def exam(prompts, completions, **columns):\n    return [1.0]*len(completions)\n"
+    )
+    result = lab("run", str(folder / "s.yaml"), "--only", "seed=0,baseline=none")
+    assert result.exit_code == 0, result.stderr
+
+
 def test_files_that_cannot_be_written_end_the_run_with_the_command_that_goes_on(
     lab: Lab, sweep: str
 ) -> None:

@@ -6,19 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.footprint import Footprint
 from maxk_lab.sweeps.plan.content import content_of_axes, named_content
-from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, Content, SharedHash, without_paths
+from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, Content, content_hash, without_paths
 from maxk_lab.sweeps.plan.needs import Need, check_memory
 from maxk_lab.sweeps.studies import GRID_AXES
 
 # Keys of a cell as JSON that are no part of its meaning.
 OUTSIDE_MEANING = ("id", "setting")
-_POINT = attrgetter(*GRID_AXES)
 # A grid point: its axes, and its stage and varied settings where it has them.
 Point = dict[str, Any]
 
@@ -93,17 +91,6 @@ class Unit(ABC):
         """Return the same of the cells whose estimator or baseline is of this content."""
         shared = self.shared_meaning
         return shared | {"content": {**self.own_content, **content}} if content else shared
-
-    def shared_hash(self, content: Content) -> SharedHash:
-        """Return the ids of the cells of such an estimator and baseline, by their grid points."""
-        key = tuple(content)
-        if key not in self._hashes:
-            self._hashes[key] = SharedHash(self.meaning_with(content), GRID_AXES)
-        return self._hashes[key]
-
-    @cached_property
-    def _hashes(self) -> dict[tuple[str, ...], SharedHash]:
-        return {}
 
     def memory(self) -> Sequence[Need]:
         """Return what it has in memory at once, each alone and counted low."""
@@ -180,7 +167,7 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """16 hex digits that depend on the resolved meaning of the cell and on nothing else."""
-        return self.unit.shared_hash(self._content).of(_POINT(self))
+        return content_hash({**self.unit.meaning_with(self._content), **self._axes})
 
     @property
     def _content(self) -> Content:

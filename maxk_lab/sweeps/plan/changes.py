@@ -1,4 +1,4 @@
-"""The reasons why records of a sweep are not used any more: what has changed since, by its name."""
+"""The reasons why records of a sweep are not used any more: the settings and code that changed."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LONGEST, LabError, shortened
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
-from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING
+from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING, Cell
 from maxk_lab.sweeps.plan.content import content_of, model_folders
-from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, canonical_json
+from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.studies import GRID_AXES
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.spec.schema import SweepSpec
 
 ELSE = "of an earlier spec or version"
+KEEP = "to keep both, run this sweep under a name of its own: --set name=..."
 _HASH = "sha256"
-# Keys that do not tell which cell of the plan a record was of.
-_ASIDE = (*OUTSIDE_MEANING, "content", "identity_version")
-_Cell = Mapping[str, Any]
+# A record and a cell of the plan that agree in these stand for the same point of the sweep.
+_POINT = ("study", *GRID_AXES, "seed", "stage")
+# The most settings that a reason names.
+_MOST = 3
+_Told = Mapping[str, Any]
 
 
-def changes(stale: Iterable[_Cell], plan: Plan) -> dict[str, str]:
+def changes(stale: Iterable[_Told], plan: Plan) -> dict[str, str]:
     """Return why each of these cells, of records that are not used, is none of the plan's.
 
-    One that the plan has but for the hashes of what it names is told by what has another hash.
+    It names what the nearest planned cell of the same grid point, stage and seed has otherwise.
     """
-    found: dict[str, str] = {}
-    open_: dict[str, list[_Cell]] = {}
-    for cell in stale:
-        found[cell["id"]] = ELSE
-        same = cell.get("identity_version") == IDENTITY_VERSION
-        if same and (_hashed(cell) or plan.spec.content):
-            open_.setdefault(_place(cell), []).append(cell)
-    for planned in plan.cells if open_ else ():
-        told = planned.as_dict()
-        for cell in open_.pop(_place(told), ()):
-            sentences = dict.fromkeys(_told(cell, told, planned.unit.as_dict()))
-            found[cell["id"]] = ", ".join(sentences) or ELSE
-        if not open_:
-            break
-    return found
+    reasons: dict[str, str] = {}
+    planned: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in plan.cells:
+        point = (cell.study, *(getattr(cell, axis) for axis in GRID_AXES), cell.seed, cell.stage)
+        planned.setdefault(point, []).append(cell)
+    for old in stale:
+        point = tuple(old.get(key) for key in _POINT)
+        near = planned.get(point, []) if old.get("identity_version") == IDENTITY_VERSION else []
+        told = [_differences(old, cell) for cell in near]
+        reasons[old["id"]] = _sentence(min(told, key=len)) if told else ELSE
+    return reasons
 
 
 def changed_since(spec: SweepSpec) -> list[str]:
@@ -56,80 +56,89 @@ def changed_since(spec: SweepSpec) -> list[str]:
         return []
     folders = model_folders(spec)
     told = (
-        _of_content(_what(key, key in folders), was, now[key])
+        _of_content(key, key in folders, was, now[key])
         for key, was in spec.content.items()
-        if key in now
+        if key in now and was != now[key]
     )
-    return [sentence for sentence in told if sentence is not None]
+    return list(told)
 
 
 def stale_lines(reasons: Mapping[str, str]) -> list[str]:
-    """Return a line for each reason why records are not used: `stale: code of x changed`."""
-    counts = Counter(reasons.values())
+    """Return a line for each reason why records are not used, and how both are kept."""
     lines = []
-    for reason, count in counts.items():
+    for reason, count in Counter(reasons.values()).items():
         records = "1 record is" if count == 1 else f"{count} records are"
         lines.append(f"stale: {reason} ({records} not used)")
-    return lines
+    return [*lines, KEEP] if lines else []
 
 
-def _hashed(cell: _Cell) -> bool:
-    return "content" in cell or any(True for _ in _files(cell))
+def _sentence(differences: list[str]) -> str:
+    more = len(differences) - _MOST
+    shown = differences[:_MOST] + ([f"and {more} more"] if more > 0 else [])
+    return ", ".join(shown) or ELSE
 
 
-def _files(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The hashes of files within a cell, by the keys that lead to them."""
-    for key, inside in value.items() if isinstance(value, Mapping) else ():
-        if isinstance(inside, Mapping) and set(inside) == {_HASH} and path != ("content",):
-            yield (*path, key), inside[_HASH]
+def _differences(old: _Told, planned: Cell) -> list[str]:
+    """Return what a record's cell and a planned one have otherwise: code, files, then settings."""
+    new, unit = planned.as_dict(), planned.unit.as_dict()
+    told = list(_of_code(old.get("content", {}), new.get("content", {}), unit))
+    before, after = dict(_flat(old)), dict(_flat(new))
+    for key in dict.fromkeys((*before, *after)):
+        was, now = before.get(key, "unset"), after.get(key, "unset")
+        if was == now or (was in ({}, []) and now == "unset"):
+            continue
+        name = ".".join(key)
+        if key[-1] == _HASH:
+            told.append(f"{key[-2]} {_named_file(unit, key)} changed")
+        elif name.endswith("_version"):
+            told.append("measured by another version of maxk-lab")
         else:
-            yield from _files(inside, (*path, key))
+            told.append(f"{name} {_short(was)} → {_short(now)}")
+    return told
 
 
-def _place(cell: _Cell) -> str:
-    """The cell without any hash, and without the folder that names a model."""
-    told = {key: _blank(value) for key, value in cell.items() if key not in _ASIDE}
-    return canonical_json(told)
+def _of_code(before: _Told, after: _Told, unit: _Told) -> Iterator[str]:
+    for key in dict.fromkeys((*before, *after)):
+        if before.get(key) != after.get(key):
+            is_model = key == PRETRAINED_FOLDER.name
+            name = unit["policy"].get(key) if is_model else key
+            yield _of_content(name, is_model, before.get(key, {}), after.get(key, {}))
 
 
-def _blank(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        key: None if key == _HASH else _blank(inside)
-        for key, inside in value.items()
-        if key != PRETRAINED_FOLDER.name or not inside
-    }
-
-
-def _what(name: str, is_model: bool) -> str:
-    return f"weights of {name}" if is_model else f"code of {name}"
-
-
-def _of_content(what: str, was: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """Return what has changed between two entries of the content; None if nothing."""
-    if was == now:
-        return None
-    if not was:
-        return f"{what} was not kept with it"
+def _of_content(name: str, is_model: bool, was: Mapping[str, str], now: Mapping[str, str]) -> str:
+    what = f"weights of {name}" if is_model else f"code of {name}"
+    if not was or not now:
+        return f"{what} {'was not kept with it' if now else 'is not named any more'}"
     if was.get("version") != now.get("version") and was.get("package") == now.get("package"):
         return f"plugin {now['package']} {was['version']} -> {now['version']}"
     return f"{what} changed"
 
 
-def _told(old: _Cell, new: _Cell, unit: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what has changed between a record's cell and that of the plan, of this unit."""
-    before, after = old.get("content", {}), new.get("content", {})
-    for key in dict.fromkeys((*before, *after)):
-        is_model = key == PRETRAINED_FOLDER.name
-        what = _what(unit["policy"].get(key) if is_model else key, is_model)
-        sentence = _of_content(what, before.get(key, {}), after.get(key, {}))
-        if sentence is not None:
-            yield sentence
-    files = dict(_files(new))
-    for path, was_hash in _files(old):
-        if files.get(path) != was_hash:
-            named: Any = unit
-            for key in path:
-                named = named.get(key, {}) if isinstance(named, Mapping) else {}
-            yield f"{path[-1]} {named.get('path', '')} changed"
+def _flat(cell: _Told) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the settings of a cell by their keys in a sweep file, as far as it has them so."""
+    blocks = ("environment", "policy", cell["study"])
+    for key, value in cell.items():
+        if key not in (*OUTSIDE_MEANING, *_POINT, "content", "identity_version"):
+            inside = isinstance(value, Mapping) and key in blocks
+            yield from _leaves(value, (key,) if inside else (cell["study"], key))
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, inside in value.items():
+            yield from _leaves(inside, (*path, str(key)))
+    elif path != ("policy", PRETRAINED_FOLDER.name):  # its files are among the content
+        yield path, value
+
+
+def _named_file(unit: _Told, path: tuple[str, ...]) -> str:
+    """The path of a file, of which the record of a cell has the hash alone."""
+    steps = path[:-1] if path[0] in unit else path[1:-1]
+    named: Any = unit
+    for key in steps:
+        named = named.get(key, {}) if isinstance(named, Mapping) else {}
+    return str(named.get("path", "")) if isinstance(named, Mapping) else ""
+
+
+def _short(value: Any) -> str:
+    return shortened("none" if value is None else str(value), LONGEST)

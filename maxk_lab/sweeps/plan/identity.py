@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
@@ -29,31 +28,7 @@ def canonical_json(obj: Any) -> str:
 
 def content_hash(obj: Any) -> str:
     """Return the first 16 hex digits of the SHA-256 of the canonical JSON of `obj`."""
-    return _hashed(canonical_json(obj))
-
-
-class SharedHash:
-    """The content hashes of mappings that share all but the values of a few keys.
-
-    What they share is written once.
-    """
-
-    def __init__(self, shared: Mapping[str, Any], keys: Sequence[str]) -> None:
-        self._order = [keys.index(key) for key in sorted(keys)]
-        # The texts around the values of the keys: a mark that is nowhere else stands for each.
-        self._texts: list[str] = []
-        mark = ""
-        while len(self._texts) != len(keys) + 1:
-            mark += "\0"
-            text = canonical_json({**shared, **dict.fromkeys(keys, mark)})
-            self._texts = text.split(canonical_json(mark))
-
-    def of(self, values: Sequence[Any]) -> str:
-        """Return the content hash of the mapping with these values of its keys."""
-        first, *others = self._texts
-        pairs = zip(self._order, others, strict=True)
-        texts = [f"{_written(values[number])}{text}" for number, text in pairs]
-        return _hashed("".join((first, *texts)))
+    return hashlib.sha256(canonical_json(obj).encode()).hexdigest()[:16]
 
 
 def without_defaults(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,16 +61,6 @@ def without_paths(obj: Any) -> Any:
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _hashed(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-# The axes of a grid have few values, and each of them many cells.
-@lru_cache(maxsize=1024, typed=True)
-def _written(value: Any) -> str:
-    return canonical_json(value)
 
 
 def _positive_zero(obj: Any) -> Any:

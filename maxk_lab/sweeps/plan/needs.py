@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.plan.machine import memory_of_machine
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.cells import Unit
@@ -21,6 +24,8 @@ FASTER = 10
 # Seconds that a unit and each of its cells take whatever they measure: they are handed to a worker,
 # and have records written.
 UNIT_SECONDS, CELL_SECONDS = 0.03, 0.007
+# Files in which a container is told its limit, of both versions of control groups.
+LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 # Settings that a message advises to lower.
 MOST_NAMES = 3
 
@@ -36,6 +41,18 @@ class Need:
     bytes: float
     what: str
     settings: Mapping[str, float]
+
+
+@cache  # every unit of a plan asks
+def memory_of_machine(limits: tuple[str, ...] = LIMITS) -> int | None:
+    """Return the bytes of memory that there are, or that are allowed; None where nobody tells."""
+    sizes = []
+    for path in limits:
+        with suppress(OSError, ValueError):  # not there, or "max"
+            sizes.append(int(Path(path).read_text(encoding="ascii")))
+    with suppress(AttributeError, OSError, ValueError):  # where the system does not tell
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(sizes, default=None)
 
 
 def guessed_seconds(work: float, cells: int) -> float:

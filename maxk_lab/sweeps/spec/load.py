@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError, Problem, SpecError, shown
+from maxk_lab.installed import look_beside
 from maxk_lab.sweeps.places import short_names
 from maxk_lab.sweeps.plan.content import content_of
 from maxk_lab.sweeps.spec.blocks import read_parts
-from maxk_lab.sweeps.spec.checkpoints import check_checkpoints
-from maxk_lab.sweeps.spec.counts import check_counts
+from maxk_lab.sweeps.spec.checks import check_checkpoints, check_counts, check_studies
 from maxk_lab.sweeps.spec.environment import resolve_environment
 from maxk_lab.sweeps.spec.execution import Execution
+from maxk_lab.sweeps.spec.layers import NO_CHOICE, Choice, resolve_execution
 from maxk_lab.sweeps.spec.named_files import resolve_files
-from maxk_lab.sweeps.spec.schema import SweepSpec
+from maxk_lab.sweeps.spec.overrides import apply_overrides
+from maxk_lab.sweeps.spec.schema import SweepSpec, listed
 from maxk_lab.sweeps.spec.source import Source, read_source, source_of, source_of_mapping
-from maxk_lab.sweeps.spec.studies import check_studies
-from maxk_lab.sweeps.spec.text.layers import NO_CHOICE, Choice, resolve_execution
-from maxk_lab.sweeps.spec.text.overrides import apply_overrides
-from maxk_lab.sweeps.spec.text.seeds import resolve_seeds
 from maxk_lab.sweeps.spec.variation import resolve_vary, variants
 
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
@@ -45,13 +43,15 @@ def load_spec(
     """
     if isinstance(given, SweepSpec):
         given = spec_as_mapping(given)
+    else:
+        look_beside(given if isinstance(given, str | Path) else None)
     if not isinstance(given, str | Path | Mapping):
         raise LabError(f"a sweep is a file, a mapping or a SweepSpec, got {shown(given)}")
     source = source_of_mapping(given) if isinstance(given, Mapping) else read_source(given)
-    apply_overrides(source, list(overrides))
-    resolve_seeds(source, seeds_shifted_by)
+    options = apply_overrides(source, list(overrides))
+    _resolve_seeds(source, seeds_shifted_by)
     resolve_files(source)
-    resolve_execution(source, choice)
+    resolve_execution(source, options, choice)
     parts = read_parts(source)
     check_counts(parts, source)
     resolved = resolve_environment(source)
@@ -152,6 +152,20 @@ def spec_hash_without_execution(spec: SweepSpec) -> str:
     """
     anywhere = spec.model_copy(update={"execution": Execution()})
     return hashlib.sha256(spec_to_yaml(anywhere).encode()).hexdigest()[:16]
+
+
+def _resolve_seeds(source: Source, shifted_by: int) -> None:
+    """Write the seeds of the tree as a list and add `shifted_by` to each.
+
+    What can be no seed stays, for validation to name.
+    """
+    try:
+        seeds = listed(source.tree["seeds"])
+    except (KeyError, ValueError):
+        return
+    source.tree["seeds"] = [
+        seed + shifted_by if type(seed) is int and seed >= 0 else seed for seed in seeds
+    ]
 
 
 def _problems(source: Source) -> SpecError:

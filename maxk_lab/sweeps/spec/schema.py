@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
 from maxk_lab.errors import shown
-from maxk_lab.fields import Different, Model, OneOrMore
+from maxk_lab.fields import Different, Model, OneOrMore, Seed, distinct
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.fields import AnyStudy
 from maxk_lab.sweeps.spec.figures import Figure
-from maxk_lab.sweeps.spec.text.seeds import Seeds
 from maxk_lab.sweeps.studies import STUDIES
 
 WandbMode = Literal["offline", "online", "disabled"]
 WANDB_MODES: tuple[str, ...] = get_args(WandbMode)
 # The most characters that W&B takes in a tag, and in other names.
 MOST_OF_TAG, _MOST = 64, 128
+# A sweep may have no more cells than these, and every seed has one at least.
+MOST_SEEDS = 1_000_000
 _REFUSED_IN_PATHS = "/\\#?%:"
 
 
@@ -83,6 +84,29 @@ class Tracking(Model):
 NOT_ASKED_FOR = Tracking(wandb="disabled")
 
 Parameters = Annotated[dict[str, Any], BeforeValidator(_is_mapping)]
+
+
+def listed(seeds: Any) -> Any:
+    """Return `seeds` as a tuple, a number n as 0 … n − 1. Raises `ValueError` for no such number.
+
+    Entries of a list stay as they are, for validation to name what is wrong with them.
+    """
+    if isinstance(seeds, list | tuple):
+        return tuple(seeds)
+    if type(seeds) is int and 1 <= seeds <= MOST_SEEDS:
+        return tuple(range(seeds))
+    given = "nothing" if seeds is None else shown(seeds)
+    one = type(seeds) is int and seeds >= 0
+    hint = f"; for the one seed {given} write [{given}]" if one else ""
+    raise ValueError(
+        f"must be how many seeds (1 to {MOST_SEEDS:,}: from 0 on) or a list of them, got "
+        f"{given}{hint}"
+    )
+
+
+Seeds = Annotated[
+    tuple[Seed, ...], BeforeValidator(listed), Field(min_length=1), AfterValidator(distinct)
+]
 
 
 class SweepSpec(Model):

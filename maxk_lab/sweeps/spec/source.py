@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Mapping, Set
+import re
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,13 +13,40 @@ from typing import Any, NamedTuple
 import yaml
 
 from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
-from maxk_lab.sweeps.spec.text.loader import MOST_BYTES, BoundError, Loader
 
+# A sweep file has at most so many bytes, and values and levels with its aliases written out.
+MOST_BYTES, MOST_VALUES, MOST_LEVELS = 2**20, 40_000, 40
 # The letters of a message, which may list all that is allowed, and of a place.
 LONGEST_MESSAGE = 1200
 LONGEST_PLACE = 200
 # A place in the tree: keys, and indexes of lists as text, as in `--set gradient.stages.0=1`.
 TreePath = tuple[str, ...]
+_FLOAT = "tag:yaml.org,2002:float"
+_NUMBER = re.compile(
+    r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
+    r"|[-+]?\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
+
+
+class Loader(yaml.SafeLoader):
+    """YAML 1.1, but 1e-3 is a number, and a date is only text; no deeper than a sweep file is."""
+
+    _levels = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._levels += 1
+        if self._levels > MOST_LEVELS:
+            raise WrittenError(_TOO_DEEP, self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
+        self._levels -= 1
+        return node
+
+
+Loader.yaml_implicit_resolvers = {
+    first: [pair for pair in pairs if pair[0] not in ("tag:yaml.org,2002:timestamp", _FLOAT)]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+Loader.add_implicit_resolver(_FLOAT, _NUMBER, list("-+0123456789."))
 
 
 class Mark(NamedTuple):
@@ -48,8 +76,7 @@ class Source:
 
     def problem(self, path: TreePath, message: str, *, key: bool = False) -> Problem:
         """Return a problem at the value at `path` (or its key), or at the nearest around it."""
-        where = self.mark(path, key=key)
-        return Problem(*where, _written(path) or "(file)", shortened(message, LONGEST_MESSAGE))
+        return problem_at(self.mark(path, key=key), path, message)
 
     def add(self, path: TreePath, message: str, *, key: bool = False) -> None:
         """Note a problem; see `problem`."""
@@ -58,14 +85,15 @@ class Source:
     def forget(self, path: TreePath) -> None:
         """Drop the marks under `path`, whose value is replaced."""
         for marks in (self.values, self.keys):
-            for known in [k for k in marks if len(k) > len(path) and k[: len(path)] == path]:
-                del marks[known]
+            for inside in [k for k in marks if len(k) > len(path) and k[: len(path)] == path]:
+                del marks[inside]
 
 
-def _written(path: TreePath) -> str:
-    """Return a place as text, on one line however strange its keys are."""
+def problem_at(mark: Mark, path: TreePath, message: str) -> Problem:
+    """Return a problem as it is reported: on one line, however strange the keys of its path are."""
     steps = (step if step.isprintable() else shown(step) for step in path)
-    return shortened(".".join(steps), LONGEST_PLACE)
+    place = shortened(".".join(steps), LONGEST_PLACE)
+    return Problem(*mark, place or "(file)", shortened(message, LONGEST_MESSAGE))
 
 
 def entry_path(source: Source, study: str, number: int) -> TreePath:
@@ -90,14 +118,14 @@ def source_of(text: str, file: str) -> Source:
     return source
 
 
-def source_of_mapping(given: Mapping[str, Any]) -> Source:
-    """The tree of a sweep that is given as a mapping, by the rules of a file; it has no lines.
+def source_of_mapping(mapping: Mapping[str, Any]) -> Source:
+    """The tree of a sweep in Python, by the rules of a file; it has no lines.
 
     Raises as `read_source`, and `LabError` for values that no file can hold.
     """
     try:
         # As JSON, which is YAML, every text is in quotation marks and stays one.
-        text = json.dumps(given, default=_as_plain, ensure_ascii=False)
+        text = json.dumps(mapping, default=_as_plain, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise LabError(f"a sweep is made of plain values: {error}") from None
     source = Source("(sweep)")
@@ -126,27 +154,47 @@ def parse_text(source: Source, text: str) -> None:
 
     Raises `SpecError` where it is no mapping.
     """
-    loader = Loader("")
     try:
-        loader = Loader(text)
-        node = loader.get_single_node()
-        if node is None:
-            return
-        source.tree = _build(loader, node, (), source)
+        source.tree = parse_value(source, text)
     except yaml.MarkedYAMLError as error:
-        raise SpecError([_syntax_problem(error, source.file)]) from None
+        mark = error.problem_mark or error.context_mark
+        place = Mark(source.file, *((mark.line + 1, mark.column + 1) if mark else (1, 1)))
+        raise SpecError([problem_at(place, (), yaml_reason(error))]) from None
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        message = f"not YAML: character {chr(error.character)!r} is not allowed"
-        raise SpecError([Problem(source.file, line, 1, "(file)", message)]) from None
-    except yaml.YAMLError as error:
-        raise SpecError([source.problem((), f"not YAML: {error}")]) from None
-    finally:
-        loader.dispose()
-    if not isinstance(source.tree, dict):
+        place = Mark(source.file, text.count("\n", 0, error.position) + 1, 1)
+        reason = f"not YAML: character {chr(error.character)!r} is not allowed"
+        raise SpecError([problem_at(place, (), reason)]) from None
+    if source.tree is not None and not isinstance(source.tree, dict):
         raise SpecError(
             [source.problem((), f"must be a mapping of keys to values, got {shown(source.tree)}")]
         )
+
+
+def parse_value(source: Source, text: str) -> Any:
+    """Return the value of a text, its marks and what is wrong inside noted in `source`.
+
+    Raises `yaml.YAMLError` where it is no YAML, or more of it than a sweep file may hold.
+    """
+    loader = Loader(text)
+    try:
+        node = loader.get_single_node()
+        return None if node is None else _built(loader, node, (), source)
+    finally:
+        loader.dispose()
+
+
+class WrittenError(yaml.MarkedYAMLError):
+    """YAML that is no value of a sweep file."""
+
+    def __init__(self, problem: str, mark: yaml.Mark | None) -> None:
+        super().__init__(problem=problem, problem_mark=mark)
+
+
+def yaml_reason(error: yaml.YAMLError) -> str:
+    """Return what is wrong with a text, in one line."""
+    parts = (getattr(error, name, None) for name in ("context", "problem"))
+    reason = shortened(", ".join(filter(None, parts)) or str(error), 400)
+    return reason if isinstance(error, WrittenError) else f"not YAML: {reason}"
 
 
 def _read_text(path: Path) -> str:
@@ -172,29 +220,47 @@ def decoded(written: bytes, path: Path) -> str:
         raise LabError(f"{path} is not a text file in UTF-8 (byte {error.start + 1})") from None
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
-    mark = error.problem_mark or error.context_mark
-    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    message = shortened(", ".join(part for part in (error.context, error.problem) if part), 400)
-    words = message if isinstance(error, BoundError) else f"not YAML: {message}"
-    return Problem(file, line, column, "(file)", words)
+_NO_INTERPOLATION = (
+    "a text may not hold ${: a sweep file is read as it is written and means the same everywhere; "
+    "write the value itself, or give it with --set"
+)
+_TOO_DEEP = f"is nested in more than {MOST_LEVELS} levels"
 
 
-def _build(loader: Loader, node: yaml.Node, path: TreePath, source: Source) -> Any:
+def _built(loader: Loader, node: yaml.Node, path: TreePath, source: Source) -> Any:
     """The value of `node`, its marks and its repeated keys noted in `source`."""
+    if len(path) >= MOST_LEVELS:
+        raise WrittenError(_TOO_DEEP, node.start_mark)
+    if len(source.values) >= MOST_VALUES:
+        too_many = f"has more than {MOST_VALUES:,} values, aliases written out; split the sweep"
+        raise WrittenError(too_many, node.start_mark)
     source.values[path] = _mark(source, node)
     if isinstance(node, yaml.SequenceNode):
-        return [_build(loader, item, (*path, str(i)), source) for i, item in enumerate(node.value)]
+        items = enumerate(node.value)
+        return [_built(loader, item, (*path, str(i)), source) for i, item in items]
     if not isinstance(node, yaml.MappingNode):
-        return loader.construct_object(node, deep=True)
+        return _scalar(loader, node)
     _note_repeated_keys(loader, node, path, source)
     loader.flatten_mapping(node)
     built: dict[str, Any] = {}
     for key_node, value_node in node.value:
-        key = str(_key(loader, key_node))
+        key = _key(loader, key_node)
         source.keys[*path, key] = _mark(source, key_node)
-        built[key] = _build(loader, value_node, (*path, key), source)
+        built[key] = _built(loader, value_node, (*path, key), source)
     return built
+
+
+def _scalar(loader: Loader, node: yaml.Node) -> Any:
+    try:
+        value = loader.construct_object(node)
+        if isinstance(value, str):
+            value.encode()  # half a character, as in "\ud800", can be written nowhere
+    except (ValueError, KeyError, AttributeError):
+        tag = node.tag.rpartition(":")[2]
+        raise WrittenError(f"cannot be read as {tag}", node.start_mark) from None
+    if isinstance(value, str) and "${" in value:
+        raise WrittenError(_NO_INTERPOLATION, node.start_mark)
+    return value
 
 
 def _note_repeated_keys(
@@ -204,10 +270,10 @@ def _note_repeated_keys(
     for key_node, _ in node.value:
         if key_node.tag == "tag:yaml.org,2002:merge":
             continue
-        key, mark = str(_key(loader, key_node)), _mark(source, key_node)
+        key, mark = _key(loader, key_node), _mark(source, key_node)
         if key in first:
             message = f"key {shown(key)} is given twice, first on line {first[key].line}"
-            source.problems.append(Problem(*mark, _written((*path, key)), message))
+            source.problems.append(problem_at(mark, (*path, key), message))
         first.setdefault(key, mark)
 
 
@@ -215,10 +281,9 @@ def _mark(source: Source, node: yaml.Node) -> Mark:
     return Mark(source.file, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
-def _key(loader: Loader, node: yaml.Node) -> Any:
-    key = loader.construct_object(node, deep=True)
-    if not isinstance(key, Hashable):
+def _key(loader: Loader, node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
         raise yaml.constructor.ConstructorError(
             None, None, "a key must be a plain text", node.start_mark
         )
-    return key
+    return str(_scalar(loader, node))

@@ -12,7 +12,7 @@ import pytest
 from model_folders import stand_in_model
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.plan.changes import ELSE, changed_since, changes, stale_lines
+from maxk_lab.sweeps.plan.changes import ELSE, KEEP, changed_since, changes, stale_lines
 from maxk_lab.sweeps.plan.content import check_content
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.plan.sources import source_hash
@@ -218,7 +218,11 @@ def test_what_has_changed_is_told_by_its_name(project: Path, site: Path) -> None
     reasons = {ids["none"]: code, ids["half"]: f"{code}, {plugin}"}
     assert changes(old, plan) == reasons
     assert stale_lines(reasons)[0] == f"stale: {code} (1 record is not used)"
-    other, _ = cells(text.replace("pool: 16", "pool: 32"))
+    assert stale_lines(reasons)[-1] == KEEP
+    other, _ = cells(text.replace("pool: 16", "pool: 32").replace("instances: 2", "instances: 3"))
+    reason = f"{code}, gradient.instances 2 → 3, gradient.pool 16 → 32"
+    assert changes(old, other)[ids["none"]] == reason
+    other, _ = cells(text.replace("seeds: [0]", "seeds: [1]"))
     assert set(changes(old, other).values()) == {ELSE}
     assert changes([one | {"identity_version": 0} for one in old], plan) == dict.fromkeys(
         ids.values(), ELSE
@@ -329,23 +333,6 @@ def test_a_module_in_a_folder_without_an_init_imports_what_is_beside_it(project:
         (project / name).write_text("changed = 1\n")
         found.add(source_hash(["p.rw"]))
     assert len(found) == 3
-
-
-def test_a_package_beside_it_makes_no_module_of_ones_own_an_installed_one(project: Path) -> None:
-    about = project / "others-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Name: others\nVersion: 1.0\n")
-    (about / "RECORD").write_text("others/__init__.py,,\nothers-1.0.dist-info/RECORD,,\n")
-    (project / "others").mkdir()
-    (project / "others" / "__init__.py").write_text("import helper\n")
-    (project / "own_rewards.py").write_text(f"import others\n{REWARD}")
-    mine, installed = source_hash(["own_rewards"]), source_hash(["others"])
-    (project / "helper.py").write_text("def zero():\n    return 1.0\n")
-    assert source_hash(["own_rewards"]) != mine
-    assert source_hash(["others"]) == installed
-    mine = source_hash(["own_rewards"])
-    (project / "others" / "__init__.py").write_text("")
-    assert source_hash(["own_rewards"]) == mine
 
 
 def test_a_function_may_have_a_name_of_any_letters(project: Path) -> None:

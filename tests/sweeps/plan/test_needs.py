@@ -11,8 +11,7 @@ from sweep_files import Write, plan_of, problems
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan import needs
-from maxk_lab.sweeps.plan.machine import memory_of_machine
-from maxk_lab.sweeps.plan.needs import largest_need, size
+from maxk_lab.sweeps.plan.needs import largest_need, memory_of_machine, size
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
 

@@ -15,13 +15,13 @@ from maxk_lab.errors import LabError, LabWarning, SpecError
 from maxk_lab.sweeps.backends import BACKENDS
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.execution import Execution
+from maxk_lab.sweeps.spec.layers import Choice
 from maxk_lab.sweeps.spec.load import (
     load_spec,
     read_spec,
     spec_hash_without_execution,
     spec_to_yaml,
 )
-from maxk_lab.sweeps.spec.text.layers import Choice
 
 Resolve = Callable[..., Execution]
 # Every key of the block, with a value that is not its default.
@@ -207,6 +207,17 @@ def test_mappings_of_layers_merge(resolve: Resolve) -> None:
     assert found.parameters["options"] == {"mem": "1G", "wckey": "a", "nice": 7}
 
 
+def test_an_option_sets_an_entry_of_a_list_of_the_file(resolve: Resolve) -> None:
+    block = "{backend: slurm, setup: [a, b]}"
+    assert resolve(block, "execution.setup.1=c").parameters["setup"] == ["a", "c"]
+
+
+def test_what_is_wrong_with_a_mapping_of_a_profile_is_told_there(resolve: Resolve) -> None:
+    config = "profiles:\n  c: {backend: slurm, options: {nice: [1]}}"
+    (line,) = refused(resolve, "{options: {mem: 1G}, backend: slurm}", config=config, profile="c")
+    assert "config.yaml:2:32: execution.options: options needs a number" in line
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
@@ -219,7 +230,7 @@ def test_mappings_of_layers_merge(resolve: Resolve) -> None:
         ("profiles: {a: 1}", "config.yaml:1:15: profiles.a: must be a mapping of keys to values"),
         ("- a", "config.yaml:1:1: (file): must be a mapping of keys to values"),
         ("a: [", "config.yaml:1:5: (file): not YAML"),
-        ("a: &a [*a]", "an alias may not contain itself"),
+        ("a: &a [*a]", "is nested in more than 40 levels"),
         ("a: " + "[" * 50 + "]" * 50, "is nested in more than 40 levels"),
         ("a: 1\na: 2", "key 'a' is given twice, first on line 1"),
     ],

@@ -27,6 +27,12 @@ SMALL_LINES = [
 ]
 
 
+AS_WRITTEN = (
+    "a sweep file is read as it is written and means the same everywhere; write the value itself, "
+    "or give it with --set"
+)
+
+
 def with_line(number: int, line: str) -> str:
     """The small sweep with line `number`, from 1, replaced by any number of lines."""
     return "\n".join([*SMALL_LINES[: number - 1], *line.splitlines(), *SMALL_LINES[number:]]) + "\n"
@@ -374,7 +380,7 @@ def test_all_problems_at_once_in_the_order_of_the_file(write: Write) -> None:
          "2:1: (file): not YAML: while scanning for the next token, found character "
          "'\\t' that cannot start any token"),
         ("name: *who\n", "1:7: (file): not YAML: found undefined alias 'who'"),
-        ("name: &a [*a]\n", "1:11: (file): an alias may not contain itself"),
+        ("name: &a [*a]\n", "1:7: (file): is nested in more than 40 levels"),
         ("? [a]\n: 1\n", "1:3: (file): not YAML: a key must be a plain text"),
         ("name: a\x00b\n", "1:1: (file): not YAML: character '\\x00' is not allowed"),
         ("a: 1\n---\nb: 2\n", "2:1: (file): not YAML: expected a single document in the stream, "
@@ -394,10 +400,10 @@ def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
         load_spec(write(b"name: \xff"))
 
 
-def test_a_value_may_point_to_another(small: str) -> None:
-    path = Path(small)
-    path.write_text(path.read_text().replace("pool: 16", "pool: ${gradient.instances}"))
-    assert load_spec(path, ["gradient.instances=24"]).gradient.pool == 24
+@pytest.mark.parametrize("text", ["${gradient.instances}", "a ${oc.env:HOME}", "'${'"])
+def test_no_value_points_to_another(write: Write, text: str) -> None:
+    told = f"sweep.yaml:7:9: (file): a text may not hold ${{: {AS_WRITTEN}"
+    assert problems(write(with_line(7, f"  pool: {text}"))) == [told]
 
 
 def test_overrides_win_and_keep_the_rest(small: str) -> None:
@@ -456,8 +462,9 @@ def test_seeds_that_cannot_be_shifted_are_told(write: Write, line: str, expected
         ("environment.arms=1", "1:18: environment.arms: arms must be at least 2, got 1"),
         ("seeds.7=1", "1:1: seeds.7: cannot be set: list index out of range"),
         ("gradient.grid.baseline=[a",
-         "1:24: gradient.grid.baseline: not YAML: expected ',' or ']', "
-         "but got '<stream end>'"),
+         "1:24: gradient.grid.baseline: not YAML: while parsing a flow sequence, "
+         "expected ',' or ']', but got '<stream end>'"),
+        ("gradient.pool=${seeds}", "1:15: gradient.pool: a text may not hold ${: " + AS_WRITTEN),
         ("gradient.pool", "1:1: gradient.pool: must read key=value, got 'gradient.pool'"),
         ("=3", "1:1: (option): must read key=value, got '=3'"),
         ("gradient.grid={baselin: none}", "1:15: gradient.grid.baselin: unknown key 'baselin' "

@@ -1,0 +1,179 @@
+"""The checks of a sweep file that concern more than the shape of its parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.errors import LabError, SpecError
+from maxk_lab.sweeps.parts import Checks, Plan
+from maxk_lab.sweeps.plan.cells import Unit
+from maxk_lab.sweeps.plan.identity import canonical_json
+from maxk_lab.sweeps.plan.needs import impossible, memory_of_machine, size
+from maxk_lab.sweeps.spec.blocks import Block, Parts
+from maxk_lab.sweeps.spec.claims.checks import check_claims
+from maxk_lab.sweeps.spec.figures import check_figures
+from maxk_lab.sweeps.spec.source import Source, TreePath
+from maxk_lab.sweeps.spec.variation import CHECKPOINT, Resolved, Variant
+from maxk_lab.sweeps.studies import STUDIES
+
+# All checks of a file go through the cells of one seed, which takes seconds for so many.
+MOST_OF_A_SEED = 50_000
+# A plan of so many takes minutes, and some gigabytes.
+MOST_CELLS = 1_000_000
+
+
+def check_studies(
+    parts: Parts, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
+) -> None:
+    """Check the studies, the figures and the claims, as far as these are of the right shape.
+
+    `resolved` is the environment with its policy, `found` the variants of what the sweep varies;
+    each is None where there is something wrong with it.
+    """
+    if not parts.blocks:
+        source.add((), f"needs a study: {_listed(STUDIES.names(), 'or')}, or several")
+    _check_varied(parts, source)
+    for name, block in parts.blocks.items():
+        checks: Checks = STUDIES.get(name).part("checks")
+        checks.check(block, resolved, found, source)
+    studies = {name: block.study for name, block in parts.blocks.items() if block.study}
+    if not studies or len(studies) < len(parts.blocks) or found is None:
+        return
+    points = {}
+    for name, study in studies.items():
+        plan: Plan = STUDIES.get(name).part("plan")
+        units = list(plan.units(study, (0,), [one for one in found if one.refusal is None]))
+        _check_needs(units, source)
+        points[name] = [cell.point for unit in units for cell in unit.cells]
+    # No figure and no claim can speak of a grid that cannot run, which has been said.
+    if all(points.values()):
+        check_figures(parts.lists["figures"], points, studies, source)
+        check_claims(parts.lists["claims"], points, studies, source)
+
+
+def _check_needs(units: Sequence[Unit], source: Source) -> None:
+    """Note the first unit that no machine can run, at the setting that makes it so large."""
+    for unit in units:
+        if (found := impossible(unit)) is not None:
+            name, reason = found
+            path = tuple(name.split("."))
+            source.add(("vary", name) if name in unit.setting else path, reason)
+            return
+
+
+def _check_varied(parts: Parts, source: Source) -> None:
+    """Note kinds of studies that are not made at every combination of what the sweep varies."""
+    others = [name for name in parts.blocks if not STUDIES.get(name).varied]
+    if source.tree.get("vary") and others:
+        varied = [row.name for row in STUDIES if row.varied]
+        source.add(
+            ("vary",),
+            f"is for {_listed(varied, 'and')} studies; this sweep has a study of "
+            f"{' and '.join(others)} too, which belongs in a file of its own",
+            key=True,
+        )
+
+
+def _listed(names: Sequence[str], word: str) -> str:
+    return f"{', '.join(names[:-1])} {word} {names[-1]}"
+
+
+def check_counts(parts: Parts, source: Source) -> None:
+    """Raise `SpecError` for a sweep of too many cells, at what makes it so large.
+
+    The points that cannot run are among them.
+    """
+    shared = _lengths({"seeds": source.tree.get("seeds")}, ())
+    vary = source.tree.get("vary")
+    if isinstance(vary, Mapping):
+        shared |= _lengths(vary, ("vary",))
+    cells, largest = math.prod(shared.values()), dict(shared)
+    if parts.blocks:
+        counted = {name: _cells(block) for name, block in parts.blocks.items()}
+        cells *= sum(of_block for of_block, _ in counted.values())
+        for _, lengths in counted.values():
+            largest |= lengths
+    seeds = largest.pop(("seeds",))
+    if cells // seeds > MOST_OF_A_SEED:
+        place = max(largest, key=lambda path: largest[path])
+        what = f"{cells // seeds:,} cells of each seed, more than the {MOST_OF_A_SEED:,}"
+    elif cells > MOST_CELLS:
+        largest["seeds",] = seeds
+        place = max(largest, key=lambda path: largest[path])
+        what = f"{cells:,} cells, more than the {MOST_CELLS:,}"
+    else:
+        return
+    source.add(
+        place,
+        f"the sweep has {what} that it may have; "
+        f"{largest[place]:,} values are given here: split the sweep",
+    )
+    raise SpecError(source.problems)
+
+
+def _cells(block: Block) -> tuple[int, dict[TreePath, int]]:
+    """Return the cells of a block at one seed, and how many values each of its settings has."""
+    lengths: dict[TreePath, int] = {}
+    points = 0
+    for path, entry in block.entries:
+        own = {(*path, name): len(values) for name, values in entry if isinstance(values, tuple)}
+        points += math.prod(own.values())
+        lengths |= own
+    repeats = {} if block.study is None else block.study.repeats()
+    lengths |= {(block.kind, *name.split(".")): count for name, count in repeats.items()}
+    return points * math.prod(repeats.values()), lengths
+
+
+def _lengths(lists: Mapping[str, Any], path: TreePath) -> dict[TreePath, int]:
+    return {
+        (*path, name): max(1, len(values)) if isinstance(values, list) else 1
+        for name, values in lists.items()
+    }
+
+
+def check_checkpoints(found: Sequence[Variant], source: Source) -> None:
+    """Note checkpoints that are none, or do not fit the policy that they are to be.
+
+    Imports torch if there are any.
+    """
+    known: set[str] = set()
+    for variant in found:
+        checkpoint = variant.policy.get("checkpoint")
+        if checkpoint is None or variant.refusal is not None:
+            continue
+        from maxk_lab.sweeps.run.checkpoints import check_checkpoint
+
+        key = canonical_json([variant.environment, variant.policy])
+        if key in known:
+            continue
+        known.add(key)
+        needed, there = _bytes_of(variant), memory_of_machine()
+        if there is not None and needed > there:
+            source.add(
+                ("policy",),
+                f"takes at least {size(needed)} of memory, and this machine has {size(there)}",
+            )
+            return
+        try:
+            check_checkpoint(variant.environment, variant.policy)
+        except LabError as error:
+            source.add(_place(checkpoint["path"], source), str(error))
+
+
+def _bytes_of(variant: Variant) -> float:
+    row = ENVIRONMENTS.get(variant.environment["name"])
+    return row.footprint({**variant.environment, **variant.policy}).policy
+
+
+def _place(checkpoint: str, source: Source) -> TreePath:
+    """Return the place where the sweep file names the checkpoint."""
+    varied = source.tree.get("vary", {}).get(CHECKPOINT)
+    if varied is None:
+        return ("policy", "checkpoint")
+    if not isinstance(varied, list):
+        return ("vary", CHECKPOINT)
+    paths = [value["path"] if isinstance(value, Mapping) else value for value in varied]
+    return ("vary", CHECKPOINT, str(paths.index(checkpoint)))
