@@ -207,22 +207,60 @@ def of_wins(
             yield rated(where, f"P(better) = {chance:g}", truth, found)
 
 
-def of_winners(repetitions: int, rows: int = 8, seeds: int = 5, seed: int = 0) -> Iterator[Row]:
-    """Equal rows: how often a list rules out one of the best, or a table calls one better or worse.
+def of_rare_losses(repetitions: int, seed: int = 0) -> Iterator[Row]:
+    """P(better) where one seed in ten wins much less often than the others do."""
+    for seeds in (3, 5, 8):
+        for usual, rare in ((0.999, 0.67), (0.8, 0.02)):
+            draws = np.random.default_rng([seed, seeds, round(1000 * usual)])
+            own = np.where(draws.random((repetitions, seeds, 1)) < 0.1, rare, usual)
+            wins = (draws.random((repetitions, seeds, 128)) < own).astype(float)
+            truth = 0.9 * usual + 0.1 * rare
+            found = (probability_interval(study, level=LEVEL) for study in wins)
+            where = f"{seeds} × 128 pairs, {usual:g}, in one seed of ten {rare:g}"
+            yield rated(where, "P(better), rare losses", truth, found)
 
-    Seeds have an effect that all rows share, and two K are looked at.
+
+# Values of the row of the same mean that differs in shape from its rivals, where one does.
+SHAPES: dict[str, Callable[[Generator, Sequence[int]], Array]] = {
+    "": lambda draws, size: draws.normal(size=size),
+    ", one seed in ten 8 sd off": lambda draws, size: (
+        draws.normal(size=size) + 8 * ((draws.random(size) < 0.1) - 0.1)
+    ),
+    ", negative log-normal(1)": lambda draws, size: math.exp(0.5) - draws.lognormal(0, 1, size),
+}
+
+
+def of_winners(repetitions: int, rows: int = 8, seeds: int = 5, seed: int = 0) -> Iterator[Row]:
+    """Rows of equal means: how often a list rules out one, or a table calls one better or worse.
+
+    Seeds have an effect that all rows share, and two K are looked at. In some regimes the row that
+    the list should not rule out has values of another shape than its rivals.
     """
+    for shape, draw in SHAPES.items():
+        yield from _winners_of(shape, draw, repetitions, rows, seeds, seed)
+
+
+def _winners_of(
+    shape: str,
+    draw: Callable[[Generator, Sequence[int]], Array],
+    repetitions: int,
+    rows: int,
+    seeds: int,
+    seed: int,
+) -> Iterator[Row]:
     draws = np.random.default_rng([seed, rows, seeds])
     ruled_out, told = [], []
     for _ in range(repetitions):
         curves = draws.normal(size=(seeds, 1, 1)) + draws.normal(size=(seeds, rows, 2))
+        if shape:
+            curves[:, 0] = draw(draws, (seeds, 2))
         study = [_row(str(number), curves[:, number]) for number in range(rows)]
         ruled_out.append(
             any(row is study[0] for k in (1, 2) for row in beaten(study, k, 1 - LEVEL, ks=2))
         )
         against = [with_differences_to(row, study[0], LEVEL) for row in study[1:]]
         told.append(any(told_apart(against, 1 - LEVEL).signs.values()))
-    where = f"{rows} equal rows, {seeds} seeds, 2 K"
+    where = f"{rows} equal rows, {seeds} seeds, 2 K{shape}"
     yield counted(where, "the best ruled out", 1 - LEVEL, ruled_out, repetitions)
     yield counted(where, "any better or worse", 1 - LEVEL, told, repetitions)
 
@@ -257,6 +295,7 @@ def everything(repetitions: int) -> Iterator[Row]:
     yield from seeds_apart(repetitions)
     yield from of_gaps(repetitions)
     yield from of_wins(repetitions)
+    yield from of_rare_losses(repetitions)
     yield from of_winners(repetitions)
 
 

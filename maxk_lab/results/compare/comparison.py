@@ -58,10 +58,10 @@ def compare(
     Both are names of runs under `results`, folders or bundles. Rows of their reports stand for each
     other by their axes. Where the cells of a row have the same ids and metrics in both, nothing is
     compared: they are identical. Else each number has a difference, or a ratio, with an interval at
-    `level`; paired by seed and instance where both runs have the same ones, else from both
-    intervals. Verdicts rest on intervals that are corrected (Bonferroni) for all comparisons at a
-    family-wise error of `alpha`. A difference that is surely less than the share `tie` of A's
-    number is a tie.
+    `level`; paired by seed and instance where both runs have the same ones. With other seeds a
+    number is better or worse only by the values of the seeds. Verdicts rest on intervals that are
+    corrected (Bonferroni) for all comparisons at a family-wise error of `alpha`. A difference that
+    is surely less than the share `tie` of A's number is a tie.
 
     `where` selects rows as that of a report does, such as "k=8,baseline=centred", and `measures`
     is the name of the number that is compared, or their names: fewer comparisons, and each is told
@@ -101,7 +101,13 @@ def compare(
         settings=settings_changed(mine.plan.spec, theirs.plan.spec),
         origins=origins_changed(*map(_provenances, (mine, theirs))),
         meanings=meanings_changed(list(_renamed(to_compare, mine, theirs))),
-        claims=tuple(_claims(first, second, claims_redefined(mine.plan.spec, theirs.plan.spec))),
+        claims=tuple(
+            _claims(
+                (first, second),
+                claims_redefined(mine.plan.spec, theirs.plan.spec),
+                other_seeds=not all(pair.same_seeds for pair in found.pairs),
+            )
+        ),
         tests=tests,
         level=level,
         alpha=alpha,
@@ -179,13 +185,16 @@ def _commits(summary: Summary) -> str:
 
 
 def _claims(
-    a: Summary, b: Summary, redefined: Mapping[str, tuple[str, ...]]
+    summaries: tuple[Summary, Summary],
+    redefined: Mapping[str, tuple[str, ...]],
+    *,
+    other_seeds: bool,
 ) -> Iterator[ClaimChange]:
-    mine, theirs = ({claim.name: claim for claim in summary.claims} for summary in (a, b))
+    mine, theirs = ({claim.name: claim for claim in summary.claims} for summary in summaries)
     for name in dict.fromkeys((*mine, *theirs)):
         before = mine[name].verdict if name in mine else _ABSENT
         after = theirs[name].verdict if name in theirs else _ABSENT
         lines = redefined.get(name, ())
         if before != after or lines:
             detail = theirs[name].detail if name in theirs else ""
-            yield ClaimChange(name, before, after, detail, lines)
+            yield ClaimChange(name, before, after, detail, lines, other_seeds)

@@ -24,7 +24,7 @@ from maxk_lab.visible import visible_json
 
 # So many numbers of which nothing is told stand in a table; CSV and JSON have all.
 _UNTOLD = 12
-_TOLD = ("worse", "better", "differs")
+_TOLD = ("worse", "better", "differs", "differs for these seeds")
 _NONE = "none compared, as no row has all of its results in both runs"
 
 
@@ -146,6 +146,7 @@ def _first_lines(found: Comparison) -> Iterator[str]:
 def _of_claim(claim: ClaimChange) -> str:
     mark = "WORSE: " if claim.worse else "MISSING: " if claim.missing else ""
     other = f", not the same claim: {'; '.join(claim.redefined)}" if claim.redefined else ""
+    other += ", with other seeds" if claim.other_seeds else ""
     detail = f". In B: {claim.detail}" if claim.detail else ""
     return f"{mark}{claim.name}: {claim.a} -> {claim.b}{other}{detail}"
 
@@ -177,12 +178,16 @@ def _caption(found: Comparison) -> Iterator[str]:
     yield (
         f"change: B / A of measures of gradients, else B − A, with a {found.level:.0%} interval of "
         "each alone. paired: by what values were set against each other one by one; else the "
-        "interval is from those of both runs, wide enough whatever ties the two."
+        "interval is from those of both runs, wide enough whatever ties the two; with other seeds "
+        "it is of the values of the seeds, where they are enough."
     )
     yield (
         f"Verdicts: at a family-wise level of {found.alpha:.0%}, Bonferroni over {found.tests} "
         f"comparisons. tie: surely less than {found.tie:.2%} of A's number, or "
-        "than rounding explains. differs: neither side of this measure is better."
+        "than rounding explains. differs: neither side of this measure is better. "
+        "differs for these seeds: by intervals that hold the policies fixed; their other seeds may "
+        "be all that it shows. With other seeds, better and worse rest on the values of the seeds "
+        "(Mann and Whitney's exact test)."
     )
 
 

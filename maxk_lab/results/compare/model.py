@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from maxk_lab.report.rows import Effect, Measured
 
 # "identical": the same to the last digit, and so is its interval. "tie": any difference is smaller
-# than matters. "differs": another number, of which neither side is better.
-Verdict = Literal["worse", "better", "differs", "cannot tell", "tie", "identical"]
-VERDICTS: tuple[Verdict, ...] = ("worse", "better", "differs", "cannot tell", "tie", "identical")
+# than matters. "differs": another number, of which neither side is better. "differs for these
+# seeds": another number, as the policies of other seeds may have, whatever else was changed.
+Verdict = Literal[
+    "worse", "better", "differs", "differs for these seeds", "cannot tell", "tie", "identical"
+]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 # The verdicts on a claim, the worst first.
 _ORDER = ("refuted", "undecided", "supported")
 
@@ -66,7 +69,8 @@ class ClaimChange:
     """A claim with another verdict in B, in one run alone, or `redefined`.
 
     `redefined` has a line for each place where the claim of this name is another in B: their
-    verdicts are then on two claims, and neither is worse than the other.
+    verdicts are then on two claims, and neither is worse than the other. Nor is it where the runs
+    have `other_seeds`, by which alone a verdict may change.
     """
 
     name: str
@@ -74,12 +78,13 @@ class ClaimChange:
     b: str
     detail: str
     redefined: tuple[str, ...] = ()
+    other_seeds: bool = False
 
     @property
     def worse(self) -> bool:
         """It was supported, or not refuted, and is so no more."""
         same = {self.a, self.b} <= set(_ORDER) and not self.redefined
-        return same and _ORDER.index(self.b) < _ORDER.index(self.a)
+        return same and not self.other_seeds and _ORDER.index(self.b) < _ORDER.index(self.a)
 
     @property
     def missing(self) -> bool:

@@ -1,17 +1,26 @@
-"""How far the numbers of B are from those of A: paired where they can be, with verdicts."""
+"""How far the numbers of B are from those of A, with verdicts.
+
+Runs with the same seeds have the same instances, and are paired where they can be. Other seeds are
+other policies and instances: runs that differ in their seeds are two samples of values of seeds.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
 
 from maxk_lab.report.parts import MeasuredPart
-from maxk_lab.report.rows import ROUNDING, Effect, Measured
+from maxk_lab.report.rows import ROUNDING, Effect, Measured, PooledRow
 from maxk_lab.results.compare.model import Number, Verdict
 from maxk_lab.results.compare.pairs import Pair
 from maxk_lab.results.reading import ReadRun, numbers
 from maxk_lab.statistics.intervals import EXACT, Interval, exactly
+from maxk_lab.statistics.seeds.over_seeds import SEEDS
+from maxk_lab.statistics.units import Array
 from maxk_lab.sweeps.studies import STUDIES
 
 # The difference of what is the same.
@@ -28,6 +37,44 @@ class Differences:
 
     a: ReadRun
     b: ReadRun
+
+    def number(
+        self, pair: Pair, name: str, both: tuple[Measured, Measured], how: Judging
+    ) -> Number:
+        """A number of both runs, its difference, and the verdict.
+
+        With other seeds it is better or worse only over the seeds.
+        """
+        a, b = both
+        shown, corrected = how.level, how.corrected
+        if pair.same_seeds:
+            effect = self.effect(pair, name, shown)
+            return Number(
+                name, a, b, effect, verdict(self.effect(pair, name, corrected), a, b, how.tie)
+            )
+        mine, theirs = self._of_each_seed(pair, name)
+        ratio = a.as_ratio and bool((mine > a.rounding).all() and (theirs > 0).all())
+        effect = between_seeds(mine, theirs, shown, ratio=ratio)
+        found = verdict(between_seeds(mine, theirs, corrected, ratio=ratio), a, b, how.tie)
+        if found == "cannot tell":
+            of_these = verdict(self._unpaired(pair, name, corrected), a, b, how.tie)
+            found = of_these if of_these in ("cannot tell", "tie") else "differs for these seeds"
+        if not effect.interval.known:
+            effect = self._unpaired(pair, name, shown)
+        return Number(name, a, b, effect, found)
+
+    @cached_property
+    def _rows_of_cells(self) -> tuple[Mapping[str, PooledRow], Mapping[str, PooledRow]]:
+        # The level is of intervals that nobody looks at: only the values are used.
+        return self.a.rows_of_cells(0.95), self.b.rows_of_cells(0.95)
+
+    def _of_each_seed(self, pair: Pair, name: str) -> tuple[Array, Array]:
+        """The number in each seed of both runs; NaN where the report of a seed has none."""
+        mine, theirs = (
+            np.array([_value(pair.kind, rows[cell], name) for cell in row.cells.values()])
+            for rows, row in zip(self._rows_of_cells, (pair.a, pair.b), strict=True)
+        )
+        return mine, theirs
 
     def effect(self, pair: Pair, name: str, level: float) -> Effect:
         """How far a number of B is from A's; no ratio where that of A may be rounding alone."""
@@ -72,6 +119,38 @@ def set_against(a: Measured, b: Measured, level: float) -> Effect:
     return Effect(Interval(value, *ends, level, question=about), ratio=ratio)
 
 
+def between_seeds(a: Array, b: Array, level: float, *, ratio: bool) -> Effect:
+    """The median difference, or ratio, of a seed of B and one of A (Hodges and Lehmann 1963).
+
+    Its interval is of the values that Mann and Whitney's exact test does not reject. The test needs
+    no bell shape: where nothing but the seeds differs, any division of all seeds was as likely.
+    """
+    apart = np.sort((np.divide if ratio else np.subtract).outer(b, a), axis=None)
+    value = float(np.median(apart))
+    cut = _rejected(len(a), len(b), 1 - level)
+    if cut == 0 or math.isnan(value):
+        reason = "not defined in every seed" if cut else f"{len(a)} and {len(b)} seeds: too few"
+        return Effect(Interval(value, math.nan, math.nan, level, reason), ratio=ratio)
+    low, high = float(apart[cut - 1]), float(apart[-cut])
+    return Effect(Interval(value, low, high, level, question=SEEDS), ratio=ratio)
+
+
+@cache
+def _rejected(count: int, others: int, alpha: float) -> int:
+    """How many values of Mann and Whitney's U, from 0 on, a two-sided exact test rejects."""
+    most = count * others
+    # Sets of so many samples by the sum of their ranks, less the least that it can be.
+    sums = np.zeros((count + 1, most + 1))
+    sums[0, 0] = 1
+    for rank in range(count + others):
+        for size in range(min(rank + 1, count), 0, -1):
+            step = rank - (size - 1)
+            if step <= most:
+                sums[size, step:] += sums[size - 1, : most + 1 - step]
+    below = sums[count].cumsum() / sums[count].sum()
+    return int((2 * below <= alpha).sum())
+
+
 def verdict(effect: Effect, a: Measured, b: Measured, tie: float) -> Verdict:
     """Whether B is better or worse, by an interval that holds for all that are compared.
 
@@ -95,6 +174,15 @@ def verdict(effect: Effect, a: Measured, b: Measured, tie: float) -> Verdict:
     return "better" if (found.low > nothing) == (a.better == "higher") else "worse"
 
 
+@dataclass(frozen=True)
+class Judging:
+    """The level of the intervals that are shown, that of the verdicts, and what a tie is."""
+
+    level: float
+    corrected: float
+    tie: float
+
+
 def compared(
     differences: Differences,
     pairs: Sequence[Pair],
@@ -111,14 +199,12 @@ def compared(
     """
     asked = [list(_in_both(pair, wanted)) for pair in pairs]
     tests = sum(not _are_same(a, b) for of_pair in asked for _, a, b in of_pair)
-    corrected = 1 - alpha / max(1, tests)
+    how = Judging(level, 1 - alpha / max(1, tests), tie)
 
     def judged(pair: Pair, name: str, a: Measured, b: Measured) -> Number:
         if _are_same(a, b):
             return Number(name, a, b, _NOTHING, "identical")
-        effect = differences.effect(pair, name, level)
-        found = verdict(differences.effect(pair, name, corrected), a, b, tie)
-        return Number(name, a, b, effect, found)
+        return differences.number(pair, name, (a, b), how)
 
     return [
         tuple(judged(pair, *both) for both in of_pair)
@@ -129,6 +215,11 @@ def compared(
 def identical(pair: Pair, wanted: Collection[str]) -> tuple[Number, ...]:
     """The numbers of a row whose cells are the same in both runs, to the last digit."""
     return tuple(Number(*both, _NOTHING, "identical") for both in _in_both(pair, wanted))
+
+
+def _value(kind: str, row: PooledRow, name: str) -> float:
+    found = numbers(kind, row).get(name)
+    return math.nan if found is None else found.interval.value
 
 
 def _are_same(a: Measured, b: Measured) -> bool:

@@ -30,6 +30,11 @@ class Pair:
         return [seed for seed in self.a.cells if seed in self.b.cells]
 
     @property
+    def same_seeds(self) -> bool:
+        """Whether both rest on the same seeds; where only some are shared, they do not."""
+        return set(self.a.cells) == set(self.b.cells)
+
+    @property
     def same_cells(self) -> bool:
         """Whether both rest on the very same cells."""
         return dict(self.a.cells) == dict(self.b.cells)

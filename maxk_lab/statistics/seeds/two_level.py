@@ -1,7 +1,7 @@
 """Intervals of robust statistics of two-level data: seeds, and instances drawn anew within each.
 
 Every seed has a value of the statistic over its own instances, and those of the seeds are i.i.d.:
-their mean has the interval of `over_seeds`, whatever the statistic. Of a single seed the intervals
+their mean has the interval of `over_seeds`, but for shares of wins. Of a single seed the intervals
 are over its instances, in closed form, and say nothing of other seeds.
 """
 
@@ -12,7 +12,7 @@ import math
 import numpy as np
 import scipy
 
-from maxk_lab.ranges import ANYWHERE, SHARES, Range
+from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.errors import LIKE_THESE
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds.over_seeds import SEEDS, over_seeds
@@ -21,8 +21,6 @@ from maxk_lab.statistics.units import Array
 
 # The quantiles that a training study tells, of samples and of instances.
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-# Below so many wins, or losses, the binomial interval counts, too: shares tell too little then.
-FEW = 10
 _UNDEFINED = "not defined on every instance of every seed"
 
 
@@ -98,20 +96,15 @@ def quantile_interval(
 
 
 def probability_interval(wins: Array, *, level: float) -> Interval:
-    """The mean of `wins` [S, I] of `improvement`: over the shares of the seeds, on a logit scale.
+    """The mean of `wins` [S, I] of `improvement`; the interval is that of a share of so many seeds.
 
-    With few wins or losses, and of one seed, it is no narrower than that of the share of all pairs,
-    which takes them as independent.
+    Shares of seeds vary no more than zeros and ones do: so it covers whatever their distribution,
+    also where a rare seed that none of these shows loses most. Of one seed its instances count.
     """
     if np.isnan(wins).any():
         return undefined(level, _UNDEFINED)
-    total = float(wins.sum())
-    low, high = counted(total, wins.size, level)
-    if len(wins) == 1:
-        return Interval(total / wins.size, low, high, level, question=LIKE_THESE)
-    found = over_seeds(wins.mean(axis=-1).tolist(), level, SHARES)
-    if min(total, wins.size - total) >= FEW:
-        return found
-    if found.known:
-        low, high = min(low, found.low), max(high, found.high)
-    return Interval(found.value, low, high, level, question=SEEDS)
+    over_instances = len(wins) == 1
+    shares = wins[0] if over_instances else wins.mean(axis=-1)
+    low, high = counted(float(shares.sum()), len(shares), level)
+    about = LIKE_THESE if over_instances else SEEDS
+    return Interval(float(shares.mean()), low, high, level, question=about)

@@ -20,6 +20,7 @@ from maxk_lab.results.compare.changes import settings_changed
 from maxk_lab.results.compare.comparison import compare
 from maxk_lab.results.compare.document import Document
 from maxk_lab.results.compare.formats import FORMATS, rendered
+from maxk_lab.results.compare.model import ClaimChange
 from maxk_lab.studies.gradient.columns import ANATOMY
 from maxk_lab.sweeps.run.bundles.write import write_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -32,6 +33,16 @@ environment: {name: gaussian, reward: slope}
 policy: {mean: 0.5, scale: 0.2}
 weights:
   groups: 2
+  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+tracking: {wandb: disabled}
+"""
+GRADIENT = """\
+name: small
+seeds: [0]
+environment: {name: bandit, arms: 4}
+gradient:
+  instances: 16
+  pool: 64
   grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
 tracking: {wandb: disabled}
 """
@@ -265,6 +276,7 @@ def others(tmp_path_factory):
         ),
         "seeds": ("seeds=[0,1,7]",),
         "one_seed": ("seeds=[0]",),
+        "all_seeds": ("seeds=[11,12,13]",),
         "environment": ("environment.arms=5",),
     }
     found = {name: measured(folder / name, *overrides) for name, overrides in settings.items()}
@@ -305,6 +317,39 @@ def test_other_seeds_are_not_paired_and_their_intervals_are_wide(before, others)
         if number.effect.interval.known and not number.effect.ratio:
             assert number.effect.interval.width >= max(a.width, b.width)
     assert found.counts.gone == found.counts.new == 5
+
+
+def test_other_seeds_alone_are_neither_better_nor_worse(before, others):
+    """Of three seeds each nothing is decided, whatever intervals that hold the policies say."""
+    found = compare(before.root, others["all_seeds"].root, tie=0)
+    said = found.verdicts
+    assert said["better"] == said["worse"] == said["differs"] == 0
+    assert said["differs for these seeds"] > 0
+    assert lab(before.root, others["all_seeds"].root, "--fail-on", "worse").exit_code == 0
+    text = " ".join(rendered(Document(found), "terminal").split())
+    assert "differs for these seeds" in text
+
+
+def test_many_other_seeds_decide_what_differs_in_all_of_them(tmp_path):
+    one, other = (
+        measured(tmp_path / name, f"seeds={seeds}", sweep=GRADIENT)
+        for name, seeds in (("a", [0, 1, 2, 3, 4]), ("b", [5, 6, 7, 8, 9]))
+    )
+    for cell in other.ids():
+        other.write(replace(times(4.0)(other.read(cell)), content=None))
+    found = compare(one.root, other.root, measures="variance")
+    assert verdicts(found) == {"variance": "worse"}
+    (number,) = found.rows[0].numbers
+    assert number.effect.ratio
+    assert number.effect.interval.question == "seeds"
+    assert number.effect.interval.low > 1
+    assert compare(other.root, one.root, measures="variance").verdicts["better"] == 1
+
+
+def test_a_claim_of_a_run_with_other_seeds_does_not_get_worse():
+    kept = ClaimChange("a claim", "supported", "undecided", "")
+    assert kept.worse
+    assert not replace(kept, other_seeds=True).worse
 
 
 def test_rows_of_another_environment_are_found_by_their_names(before, others):

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from maxk_lab.report.rows import Effect, Measured
-from maxk_lab.results.compare.numbers import set_against, verdict
+from maxk_lab.results.compare.numbers import between_seeds, set_against, verdict
 from maxk_lab.statistics.intervals import Interval, exactly, undefined
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
 
@@ -47,6 +48,65 @@ def test_intervals_about_different_questions_are_not_set_against_each_other():
     assert "A's interval is about these instances, B's about instances like these" in found.reason
     missing = set_against(one, Measured(undefined(0.95, "too few")), 0.95).interval
     assert (missing.known, missing.reason) == (False, "too few")
+
+
+def test_other_seeds_have_the_interval_that_mann_and_whitney_s_test_does_not_reject():
+    rng = np.random.default_rng(0)
+    for count, others, level in ((4, 4, 0.95), (6, 5, 0.95), (9, 7, 0.999)):
+        a, b = rng.normal(size=count), rng.normal(size=others)
+        found = between_seeds(a, b, level, ratio=False)
+        assert (found.interval.question, found.paired) == ("seeds", "")
+        assert found.interval.value == np.median(np.subtract.outer(b, a))
+        for end, away in ((found.interval.low, -1e-9), (found.interval.high, 1e-9)):
+            beyond, within = (
+                stats.mannwhitneyu(b - (end + step), a, method="exact").pvalue
+                for step in (away, -away)
+            )
+            assert beyond <= 1 - level < within
+
+
+def test_too_few_other_seeds_have_no_interval():
+    three, four = np.arange(3.0), np.arange(4.0)
+    found = between_seeds(three, three + 100, 0.95, ratio=False).interval
+    assert (found.value, found.known, found.reason) == (100, False, "3 and 3 seeds: too few")
+    assert between_seeds(four, four + 100, 0.95, ratio=False).interval.known
+    holes = np.array([1.0, 2.0, 3.0, np.nan])
+    found = between_seeds(holes, four, 0.95, ratio=False).interval
+    assert (found.known, found.reason) == (False, "not defined in every seed")
+
+
+def test_the_ratio_of_other_seeds_is_that_of_their_values():
+    a, b = np.array([1.0, 2.0, 4.0, 8.0]), np.array([10.0, 20.0, 40.0, 80.0])
+    found = between_seeds(a, b, 0.95, ratio=True)
+    assert (found.ratio, found.interval.value) == (True, 10.0)
+    assert (found.interval.low, found.interval.high) == (1.25, 80.0)
+
+
+# Values of seeds: bell-shaped, with a rare seed far off, of two kinds, and with a long tail.
+SHAPES = {
+    "normal": lambda draws, size: draws.normal(size=size),
+    "one in ten far off": lambda draws, size: (
+        draws.normal(size=size) + 8 * (draws.random(size) < 0.1)
+    ),
+    "two kinds": lambda draws, size: (draws.random(size) < 0.5) + 1e-3 * draws.normal(size=size),
+    "log-normal": lambda draws, size: draws.lognormal(0, 1.5, size),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("seeds", "rows"), [(3, 1), (6, 6), (10, 40)])
+def test_seeds_alone_are_seldom_better_or_worse(shape, seeds, rows):
+    """At most 5 % of comparisons of two runs say so of any of their rows; 4 standard errors."""
+    draws, count, alarms = np.random.default_rng([seeds, rows]), 400, 0
+    for _ in range(count):
+        a, b = (SHAPES[shape](draws, (rows, seeds)) for _ in "ab")
+        effects = [
+            between_seeds(*both, 1 - 0.05 / rows, ratio=False) for both in zip(a, b, strict=True)
+        ]
+        side = Measured(exactly(0.0), better="lower")
+        alarms += any(verdict(each, side, side, 0.01) in ("better", "worse") for each in effects)
+    assert alarms <= count * (0.05 + 4 * math.sqrt(0.05 * 0.95 / count))
+    assert alarms or shape != "normal" or seeds == 3
 
 
 @pytest.mark.parametrize("tied", [0.0, 1.0, -1.0], ids=["independent", "tied", "opposed"])

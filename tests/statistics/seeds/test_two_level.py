@@ -86,23 +86,19 @@ def test_what_cannot_be_told_is_undefined():
     assert one.reason == "p99 of 128 instances: too few are beyond it"
 
 
+@pytest.mark.parametrize(("seeds", "count"), [(5, 5), (1, 32)])
 @pytest.mark.parametrize("won", [0.0, 1.0])
-def test_a_win_of_every_pair_still_has_an_interval(won):
-    """Clopper and Pearson: nothing of 160 is at most 1 − 0.025^(1/160)."""
-    found = probability_interval(np.full((5, 32), won), level=0.95)
-    reach = 1 - 0.025 ** (1 / 160)
+def test_a_win_of_every_pair_is_no_surer_than_the_count_of_seeds(seeds, count, won):
+    """Clopper and Pearson: nothing of 5 seeds, or of 32 instances of one, is at most this."""
+    found = probability_interval(np.full((seeds, 32), won), level=0.95)
     assert found.value == won
-    assert found.high - found.low == pytest.approx(reach)
+    assert found.high - found.low == pytest.approx(1 - 0.025 ** (1 / count))
 
 
-def test_few_losses_are_no_surer_than_their_count():
-    """One loss in one of five seeds: between these there is no spread to speak of."""
-    wins = np.ones((5, 128))
-    wins[0, 0] = 0
-    found, counted = (
-        probability_interval(wins, level=0.95),
-        stats.binomtest(639, 640).proportion_ci(),
-    )
-    assert found.low <= counted.low
-    assert found.high >= counted.high
-    assert found.high <= 1
+def test_shares_of_seeds_have_the_interval_of_as_many_zeros_and_ones():
+    wins = np.zeros((5, 128))
+    wins[:2] = wins[2:4, ::2] = 1
+    found = probability_interval(wins, level=0.95)
+    counted = stats.binomtest(3, 5).proportion_ci()
+    assert (found.value, found.question) == (0.6, "seeds")
+    assert (found.low, found.high) == pytest.approx((counted.low, counted.high))
