@@ -22,7 +22,10 @@ def point_estimates(units: Units, undefined: dict[str, str]) -> dict[str, float 
     for row in measures_of("gradient"):
         if row.source != "moments":
             continue
-        if all(of_moments(name)(means) > 0 for name in row.divides_by):
+        if units.no_signal:
+            points[row.name] = None
+            undefined[row.name] = units.no_signal
+        elif all(of_moments(name)(means) > 0 for name in row.divides_by):
             points[row.name] = _of_moments(row, units, means)
         else:
             points[row.name] = None

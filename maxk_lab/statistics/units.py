@@ -24,6 +24,8 @@ from maxk_lab.statistics.strata import Strata
 
 Array = NDArray[np.float64]
 FIELDS = ("m2", "mean_square", "inner", "truth")
+# A variance that is this share of E‖ĝ‖² or less is rounding.
+ROUNDING = 1e-12
 
 
 class _Columns(Recorded):
@@ -221,6 +223,16 @@ class Units:
     def members(self) -> Strata:
         """The unit indices of each stratum."""
         return self._strata
+
+    @cached_property
+    def no_signal(self) -> str:
+        """Why the groups that were drawn show no variance at all; empty where they do."""
+        alike = np.abs(self.m2 - self.mean_square) <= ROUNDING * self.m2
+        if self.tolerance is not None or not alike.all():
+            return ""
+        dead = self.measures.get("dead_gradient_rate", np.zeros(1))
+        had = "had weight 0" if (dead == 1).all() else "gave the same estimate"
+        return f"no signal: every group {had}"
 
     @cached_property
     def kept(self) -> dict[Any, Any]:

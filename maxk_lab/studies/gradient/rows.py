@@ -13,7 +13,7 @@ from maxk_lab.report.naming import Setting, environment_label, setting_of
 from maxk_lab.report.rows import Rows, grouped
 from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
 from maxk_lab.statistics.intervals import Interval, carrying_instances, interval, undefined
-from maxk_lab.statistics.measures import measures_of
+from maxk_lab.statistics.measures import in_group, measures_of
 from maxk_lab.statistics.typical import typical_relative_variance
 from maxk_lab.statistics.units import Units, stratified_mean
 from maxk_lab.studies.gradient.columns import ALWAYS, ANATOMY, SOMETIMES
@@ -110,6 +110,10 @@ def _pooled(
         )
     measured = (*ALWAYS, *(name for name in SOMETIMES if name in units.measures))
     intervals = {name: _measure(units, name, level) for name in measured}
+    if units.no_signal:
+        # Without units a row takes part in no comparison; how often groups are dead stays.
+        verdict = BiasVerdict("undefined", reason=units.no_signal)
+        return replace(row, intervals=intervals, bias=verdict, no_signal=units.no_signal)
     return replace(
         row,
         intervals=intervals,
@@ -196,4 +200,6 @@ def _why_not_pooled(row: GradientRow, metrics: Sequence[Metrics]) -> str:
 def _measure(units: Units, name: str, level: float) -> Interval:
     if name in ALWAYS and (np.isnan(units.m2).any() or np.isnan(units.mean_square).any()):
         return undefined(level, "fewer than two replicates: no unbiased estimate of the variance")
-    return interval(units, name, level=level)
+    found = interval(units, name, level=level)
+    never_varied = name in ALWAYS or (name in in_group("gradient", "value") and found.width == 0)
+    return undefined(level, units.no_signal) if units.no_signal and never_varied else found

@@ -116,7 +116,8 @@ class GradientRow(PooledRow):
     is the median over instances of the relative variance. `carrying` are the effective numbers of
     instances behind the mean of the `variance` and of the `gradient`'s squared norm. `rivals` are
     those that the least of a group is not told apart from: without any, it is `best`. `untested`
-    are the instances that no test of bias rests on, if any.
+    are the instances that no test of bias rests on, if any. `no_signal` says why a row whose groups
+    show no variance is compared with no other: it has no units either.
     """
 
     key: GradientKey
@@ -136,6 +137,7 @@ class GradientRow(PooledRow):
     best_note: str = ""
     rivals: tuple[Rival, ...] = ()
     untested: Untested | None = None
+    no_signal: str = ""
 
     @property
     def told(self) -> list[Interval]:

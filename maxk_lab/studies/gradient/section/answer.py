@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import listed
+from maxk_lab.report.rows import grouped
 from maxk_lab.studies.gradient.row.model import GradientRow, ProxyRow
 from maxk_lab.studies.gradient.section.across import Across, across_sentence
 from maxk_lab.studies.gradient.section.bias import bias_sentences
@@ -32,9 +33,9 @@ def answer(
 
     `met` are the comparisons between estimators, `proxies` those of weights that stand in.
     """
-    if not any(row.units is not None for row in rows):
-        return tuple(_missing(rows, contests(rows), summary))
     found = contests(rows)
+    if not any(row.units is not None for row in rows):
+        return (*_missing(rows, found, summary), *_without_signal(rows, found))
     return tuple(filter(None, _sentences(rows, found, at, words, met, proxies, summary)))
 
 
@@ -49,6 +50,7 @@ def _sentences(
 ) -> Iterator[str]:
     varying = trends(rows, words, alone=not found, alpha=summary.alpha)
     yield from _missing(rows, found, summary)
+    yield from _without_signal(rows, found)
     if found:
         yield from headline(found, words)
     else:
@@ -112,3 +114,18 @@ def _missing(
     if summary.counts.failed:
         sentence += "; why cells failed stands below, with what is without a result"
     yield f"{sentence}."
+
+
+def _without_signal(rows: Sequence[GradientRow], found: Sequence[Contest]) -> Iterator[str]:
+    """The rows whose groups show no variance, why, and which comparisons they leave open."""
+    for reason, members in grouped(rows, lambda row: row.no_signal).items():
+        if not reason:
+            continue
+        named = listed([row.key.path for row in members], _LISTED)
+        open_points = sum(any(row.no_signal == reason for row in one.rows) for one in found)
+        at = f" at {counted(open_points, 'point')} of the grid" if open_points else ""
+        yield (
+            f"{reason[0].upper()}{reason[1:]} in {len(members)} of {len(rows)} rows ({named}). "
+            f"Their variance and bias are undefined, and no lowest variance is named{at}: measure "
+            "with a larger pool, or on a harder task."
+        )

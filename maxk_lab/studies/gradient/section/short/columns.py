@@ -128,7 +128,7 @@ def _of(
 
 def _over(row: GradientRow, standing: Mapping[GradientKey, Standing]) -> str:
     if row.units is None:
-        return UNDEFINED
+        return "no signal" if row.no_signal else UNDEFINED
     if row.bias.verdict in FOUND_BIASED:
         return "biased"
     if not row.catalogued_unbiased:

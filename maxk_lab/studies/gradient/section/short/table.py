@@ -136,6 +136,8 @@ def _legend(rows: Sequence[GradientRow], cells: str, summary: Summary) -> list[s
         "bias: as derived, where it was found and the catalogue derives one; proven, where every "
         "possible group of samples was enumerated.",
     ]
+    if "no signal" in cells:
+        lines.append("no signal: every group had weight 0, or gave the same estimate.")
     if "not compared" in cells:
         lines.append("not compared: biased by its formula, and without a bias here.")
     return lines

@@ -1,0 +1,114 @@
+"""Cells whose groups show no variance, as where the policy is nearly always right, end to end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from compared_runs import measured
+
+import maxk_lab
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.tracking.payload import payloads
+
+Lab = Callable[..., Result]
+
+# All rewards are 1: centred weights are 0, and those without a baseline all the same.
+BANDIT = """\
+name: saturated
+seeds: [0, 1]
+environment: {name: bandit, arms: 4, rewards: binary}
+policy: {success_probability: 0.999999}
+gradient:
+  instances: 2
+  pool: 64
+  grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}
+claims:
+  - {name: unbiased, kind: unbiased, detectable: 1}
+tracking: {wandb: disabled}
+"""
+# Of 16 samples two or more are right: none would be missed, and `subloo` has only weights of 0.
+MIXED = (
+    BANDIT.replace("saturated", "mixed")
+    .replace("0.999999", "0.7")
+    .replace("[none, centred], n: 4, k: 2", "[none, subloo], n: 16, k: 16")
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunDirectory]:
+    folder = tmp_path_factory.mktemp("no_signal")
+    return {
+        name: measured(folder / name, sweep=sweep)
+        for name, sweep in (("saturated", BANDIT), ("mixed", MIXED))
+    }
+
+
+def records(run: RunDirectory) -> list:
+    return [record for cell in run.ids() if (record := run.read(cell)) is not None]
+
+
+@pytest.mark.parametrize("name", ["saturated", "mixed"])
+def test_the_finding_is_a_sentence_in_every_format(
+    lab: Lab, runs: dict[str, RunDirectory], name: str, tmp_path: Path
+) -> None:
+    root = str(runs[name].root)
+    assert lab("report", root, "--format", "csv").exit_code == 0
+    for form in ("terminal", "markdown", "html", "json", "latex"):
+        done = lab("report", root, "--format", form)
+        assert done.exit_code == 0, done.output
+        assert "no signal: every group had weight 0" in " ".join(done.output.split()).lower(), form
+    done = lab("report", root, "--out", str(tmp_path / "report"))
+    assert (tmp_path / "report" / "report.html").exists(), done.output
+
+
+def test_no_number_is_given_where_nothing_varied(runs: dict[str, RunDirectory]) -> None:
+    frame = maxk_lab.load(runs["saturated"].root)
+    silent = frame[~frame.measure.isin(["dead_gradient_rate", "weight_concentration"])]
+    assert {"variance", "snr", "scale", "value_variance"} <= {*silent.measure}
+    assert silent.value.isna().all()
+    assert silent.reason.str.startswith("no signal: ").all()
+    dead = frame[(frame.measure == "dead_gradient_rate") & (frame.baseline == "centred")]
+    assert (dead.value == 1).all()
+
+
+def test_rows_with_a_signal_are_reported_beside_those_without(
+    lab: Lab, runs: dict[str, RunDirectory]
+) -> None:
+    answer = " ".join(lab("report", str(runs["mixed"].root)).output.split())
+    assert "No signal: every group had weight 0 in 1 of " in answer
+    assert "no lowest variance is named at 1 point of the grid" in answer
+    frame = maxk_lab.load(runs["mixed"].root)
+    variance = frame[frame.measure == "variance"].set_index("baseline").value
+    assert variance["none"].notna().all()
+    assert variance["subloo"].isna().all()
+
+
+def test_it_is_compared_recommended_shown_and_tracked_without_a_number(
+    lab: Lab, runs: dict[str, RunDirectory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs["saturated"]
+    compared = lab("compare", str(run.root), str(runs["mixed"].root))
+    assert compared.exit_code == 0, compared.output
+    sent = [one for one in payloads("sweep", {}, records(run)) if "cells" in one.tables]
+    assert len(sent) == 2, "one of each seed"
+    for payload in sent:
+        table = payload.tables["cells"]
+        at = {name: table.columns.index(name) for name in ("variance", "snr")}
+        assert all(line[place] is None for line in table.lines for place in at.values())
+        assert not any(name.startswith("best/") for name in payload.metrics)
+    for record in records(run):
+        shown = lab("show", record.cell["id"], "--results", str(run.root.parent), "--json")
+        assert json.loads(shown.output)["metrics"]["variance"] is None
+    monkeypatch.chdir(run.root.parent)
+    Path("results").mkdir()
+    run.root.rename("results/saturated")
+    try:
+        told = lab("recommend", "sweep.yaml", "--budget", "8")
+    finally:
+        Path("results/saturated").rename(run.root)
+    assert "No candidate for max@2: every row was left out." in told.output
+    assert "no signal: every group had weight 0" in told.output
