@@ -26,7 +26,9 @@ def row(variance):
         off_direction=0 * ones,
         tolerance=1e-9,
     )
-    return SimpleNamespace(key=SimpleNamespace(path="a row"), units=units)
+    return SimpleNamespace(
+        key=SimpleNamespace(path="a row"), units=units, bias=SimpleNamespace(verdict="unbiased")
+    )
 
 
 @pytest.mark.parametrize(
