@@ -226,6 +226,7 @@ SHAPES: dict[str, Callable[[Generator, Sequence[int]], Array]] = {
     ", one seed in ten 8 sd off": lambda draws, size: (
         draws.normal(size=size) + 8 * ((draws.random(size) < 0.1) - 0.1)
     ),
+    ", log-normal(1)": lambda draws, size: draws.lognormal(0, 1, size) - math.exp(0.5),
     ", negative log-normal(1)": lambda draws, size: math.exp(0.5) - draws.lognormal(0, 1, size),
 }
 

@@ -89,6 +89,16 @@ def test_the_probability_of_improvement_is_covered_up_to_its_ends():
         assert row.wrong <= at_most(MISSED), row
 
 
+def test_the_probability_of_improvement_is_covered_where_a_rare_seed_loses():
+    rows = list(simulated.of_rare_losses(REPETITIONS))
+    assert len(rows) == 6
+    for row in rows:
+        assert row.shown == 1, row
+        assert row.wrong <= at_most(MISSED), row
+
+
 def test_winners_are_named_by_chance_no_more_often_than_said():
+    """Of rows whose seeds are bell-shaped; where one has another shape, as a list itself says."""
     for row in simulated.of_winners(300):
-        assert row.covered <= at_most(row.nominal, 300), row
+        alike = row.regime.endswith("2 K")
+        assert row.covered <= at_most(row.nominal if alike else 0.13, 300), row

@@ -22,6 +22,10 @@ from maxk_lab.estimators.validation import check_k, check_rewards
 
 # Entries of the tables that are in memory at once: groups beyond that wait for the next block.
 BLOCK_ENTRIES = 2**20
+# Products whose logarithm is less than this have fewer digits than others in float64.
+_FEWER_DIGITS = -670.0
+# What the chances of a sum over n samples may take from that, for each and at most.
+_CHANCES, _MOST_CHANCES = 0.7, 350.0
 
 
 def off_policy_weights(
@@ -47,8 +51,9 @@ def off_policy_weights(
     K = 1 without baseline gives r_i R_i / n. Takes O(nK) time and memory.
 
     Raises `ValueError` for K out of range, a reward that is not finite, a ratio that is not
-    positive and finite, another baseline, and products of ratios beyond the range of float64, or of
-    the rewards' dtype (off the CPU these give infinite or NaN weights instead).
+    positive and finite, another baseline, and products of ratios beyond the range of float64 or
+    so near 0 that they lose digits, or beyond the rewards' dtype (off the CPU these give infinite
+    or NaN weights instead).
     """
     n = check_rewards(rewards)
     k = checked_k(k, n, baseline)
@@ -61,7 +66,10 @@ def off_policy_weights(
     weights = torch.cat(blocks).view(by_rank.shape)
     scale = (k / n) / ratio_sums.normalizer(n, k, by_rank.device)
     dtype = result_dtype(rewards)
-    return in_own_order(_in_range(scale * by_rank * weights, k, dtype), ranked, dtype)
+    weights = (scale * by_rank * weights).masked_fill(
+        _vanish(ranked.values, by_rank, k).unsqueeze(-1), torch.nan
+    )
+    return in_own_order(_in_range(weights, k, dtype), ranked, dtype)
 
 
 def off_policy_value(
@@ -80,7 +88,23 @@ def off_policy_value(
     products = ratio_sums.products(by_rank, k - 1, k / n)
     best = (k / n) * by_rank * ranked.values * ratio_sums.below(products, k - 1, k / n)
     value = best.sum(-1) / ratio_sums.normalizer(n, k, best.device)
+    value = value.masked_fill(_vanish(ranked.values, by_rank, k), torch.nan)
     return _in_range(value, k, result_dtype(rewards))
+
+
+def _vanish(x: Tensor, r: Tensor, k: int) -> Tensor:
+    """Whether sums of products of K ratios lose digits next to 0, `[...]`, of x, r `[..., n]`.
+
+    They do where some samples of the largest product with a reward that is not 0 have, without
+    those of ratios above one, a product next to the least of float64.
+    """
+    logs = r.log().clamp(max=0.0)
+    top = logs.topk(k, dim=-1).values
+    of_each = top[..., :-1].sum(-1, keepdim=True) + torch.minimum(logs, top[..., -1:])
+    counts = x != 0
+    largest = of_each.masked_fill(~counts, -torch.inf).amax(-1)
+    least = _FEWER_DIGITS + min(_CHANCES * x.shape[-1], _MOST_CHANCES)
+    return (largest < least) & counts.any(-1)
 
 
 def _in_range(values: Tensor, k: int, dtype: torch.dtype) -> Tensor:

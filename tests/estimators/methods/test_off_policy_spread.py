@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.methods.off_policy import (
     OFF_POLICY_BASELINES,
     off_policy_value,
@@ -91,3 +92,41 @@ def test_weights_beyond_the_rewards_dtype_are_an_error_and_no_number() -> None:
         assert torch.isfinite(off_policy_weights(rewards.double(), ratios, 2, baseline)).all()
     with pytest.raises(ValueError, match="leave the range of float32"):
         off_policy_value(rewards, ratios, 2)
+
+
+@pytest.mark.parametrize("baseline", OFF_POLICY_BASELINES)
+@pytest.mark.parametrize("log10", [-35.0, -60.0, -72.0, -76.0, -100.0, -290.0])
+@pytest.mark.parametrize("n", [2, 8, 12])
+def test_products_next_to_zero_are_exact_or_an_error(n: int, log10: float, baseline: str) -> None:
+    """Never a number that has lost its digits."""
+    generator = torch.Generator().manual_seed(n)
+    rewards, near = torch.rand(2, 3, n, generator=generator, dtype=torch.float64)
+    ratios = 10.0**log10 * (0.5 + near)
+    right = refused = asked = 0
+    for rewarded in (rewards, (rewards > 0.7).double()):
+        for k in ks(n, baseline):
+            asked += 1
+            try:
+                found = off_policy_weights(rewarded, ratios, k, baseline)
+            except LabError:
+                refused += k * log10 < -280
+                continue
+            exact = reference.off_policy_weights(rewarded, ratios, k, baseline)
+            largest = exact.abs().amax(-1, keepdim=True)
+            assert bool(((found - exact).abs() <= 1e-14 * largest).all()), k
+            right += 1
+    assert right + refused == asked
+    assert refused or (n - 1) * log10 > -300
+
+
+@pytest.mark.parametrize("baseline", ["none", "subloo"])
+def test_a_tiny_ratio_of_the_only_reward_does_not_lose_it(baseline: str) -> None:
+    rewards = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+    ratios = torch.tensor([1.0, 1e-160, 1e-160], dtype=torch.float64)
+    with pytest.raises(LabError, match="leave the range of float64"):
+        off_policy_weights(rewards, ratios, 3, baseline)
+    with pytest.raises(LabError, match="leave the range of float64"):
+        off_policy_value(rewards, ratios, 3)
+    found = off_policy_weights(rewards, ratios, 2, baseline)
+    exact = reference.off_policy_weights(rewards, ratios, 2, baseline)
+    assert found == pytest.approx(exact, rel=1e-14, abs=0)
