@@ -38,6 +38,18 @@ class LanguageRow(EnvironmentRow):
 
     tempered: bool = True
 
+    def in_words(self, parameters: Mapping[str, Any]) -> str:
+        """`language model (edit prompts, reward mine:correct)`: with the user's own rewards, if any.
+
+        They are what was measured; of the task only the prompts are left.
+        """
+        rewards = [name for name in parameters.get("rewards", ()) if ":" in name]
+        if not rewards:
+            return EnvironmentRow.in_words(self, parameters)
+        prompts = f"{parameters['task']} prompts, " if "task" in parameters else ""
+        word = "reward" if len(rewards) == 1 else "rewards"
+        return f"language model ({prompts}{word} {', '.join(rewards)})"
+
     def sequences(self, parameters: Mapping[str, Any]) -> int:
         """The number of completions, those that are cut at max_length included."""
         symbols, longest = parameters["vocab_size"] - 1, parameters["max_length"]

@@ -149,3 +149,13 @@ def test_tasks_and_rewards_say_what_they_are():
     assert TASKS.names() == ("hidden_target", "modular", "edit", "deceptive")
     assert all(task.reward in REWARDS and task.meaning for task in TASKS)
     assert all(reward.meaning for reward in REWARDS)
+
+
+def test_a_reward_of_the_users_own_is_named_in_place_of_the_task():
+    from maxk_lab.environments.language.rows import TOY_LLM
+
+    words = {"task": "edit", "rewards": ["my_rewards:palindrome"]}
+    assert TOY_LLM.in_words(words) == (
+        "language model (edit prompts, reward my_rewards:palindrome)"
+    )
+    assert TOY_LLM.in_words({"task": "edit"}) == "language model (edit task)"

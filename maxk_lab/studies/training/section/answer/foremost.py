@@ -11,6 +11,11 @@ from maxk_lab.studies.training.section.answer.wording import LISTED, joined, nam
 from maxk_lab.studies.training.told import has_value, text
 
 
+def all_equal(place: Place, k: int) -> bool:
+    """Return whether several methods have a value at k, all the same."""
+    return len(place.best(k)) == len(place.known) > 1
+
+
 def others(place: Place) -> list[TrainingRow]:
     """The other rows that are not told apart from the best at all samples, the highest first.
 

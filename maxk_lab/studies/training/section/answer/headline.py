@@ -31,6 +31,14 @@ def sentences(place: Place) -> Iterator[str]:
             f"= {value}: there is nothing to compare it with."
         )
         return
+    if foremost.all_equal(place, place.top):
+        yield (
+            f"All {len(place.known)} methods end at {place.at(place.top)} = "
+            f"{plain(place.known[0].curve[place.top - 1])}: nothing differs there. "
+            "A smaller K or a harder task would show more."
+        )
+        yield from filter(None, (_between(place), _price(place)))
+        return
     if not place.compared:
         yield from _without_reference(place)
         return
@@ -144,7 +152,7 @@ def _of_the_rest(place: Place) -> str:
 def _between(place: Place) -> str:
     """The K that are trained for, which are between the mean and all samples."""
     parts = []
-    for k in place.ks[1:-1]:
+    for k in (k for k in place.ks[1:-1] if not foremost.all_equal(place, k)):
         better = place.told_to_be(1, k)
         found = (
             f": {with_gains(place, better, k, 2)}"
@@ -167,7 +175,7 @@ def _highest(place: Place, k: int) -> str:
 def _price(place: Place) -> str:
     """The mean of the row that the headline is about, beside that of its reference."""
     row, top = focus(place), place.top
-    if top == 1:
+    if top == 1 or foremost.all_equal(place, 1):
         return ""
     next_ = foremost.ahead_of_the_next(place, 1)
     highest = names(place, place.best(1)) + next_

@@ -8,6 +8,7 @@ from maxk_lab.report.rows import grouped
 from maxk_lab.studies.training.ending.apart import MARK
 from maxk_lab.studies.training.ending.measures import gap_difference
 from maxk_lab.studies.training.ending.sheets import optimum_words
+from maxk_lab.studies.training.section.answer.foremost import all_equal
 from maxk_lab.studies.training.section.answer.headline import focus
 from maxk_lab.studies.training.section.answer.place import Place
 from maxk_lab.studies.training.section.answer.wording import joined, names, percent
@@ -71,6 +72,8 @@ def of_corrections(
     Other `ways` of decoding were told of, and `claims` will be, where there are any.
     """
     compared = [row for place in places for row in place.compared]
+    if places and all(all_equal(place, k) for place in places for k in place.ks):
+        return
     if not compared:
         if any(len(place.known) > 1 for place in places):
             yield f"{_of_the_best(places)}. Intervals: {level:.0%}, each of one number alone."

@@ -85,6 +85,8 @@ def _findings(place: Place) -> str:
         ]
         if told:
             parts.append(f"{place.names[row.key]} is told to be {' and '.join(told)}")
+    if foremost.all_equal(place, place.top):
+        return "; ".join([*parts, f"all methods end at the same {place.at(place.top)}"])
     best, others = names(place, place.best(place.top)), foremost.others(place)
     are = "is" if len(others) == 1 else "are"
     rest = foremost.behind(place, others)
