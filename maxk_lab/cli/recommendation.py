@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from maxk_lab.report.recommendation import Candidate, Recommendation
 
 _SHOWN = 12
+_CAVEAT = (
+    "n is that of the highest SNR per rollout. How much instances differ from each other does not "
+    "enter it, although fewer, larger groups see fewer of them."
+)
 
 
 def print_recommendation(answer: Recommendation) -> None:
@@ -45,9 +49,16 @@ def print_recommendation(answer: Recommendation) -> None:
         say(f"and {len(answer.candidates) - _SHOWN} more (--json lists all)")
     _print_not_compared(answer)
     _print_left_out(answer)
-    tell(_verdict(answer))
-    tell(f"Paste: {_paste(answer.best)}")
-    tell(f"or, in a sweep's training study: {_paste_yaml(answer.best, answer.budget)}")
+    assert answer.use is not None
+    tell(_verdict(answer, answer.use))
+    if {one.row.key.n for one in answer.candidates} != {key.n}:
+        tell(_CAVEAT)
+    line = _paste(answer.use)
+    if line is None:
+        tell("Its coefficients are fitted on other instances, which the training study does.")
+    else:
+        tell(f"Paste: {line}")
+    tell(f"In a sweep's training study: {_paste_yaml(answer.use, answer.budget)}")
 
 
 def _or_these(answer: Recommendation) -> str:
@@ -105,16 +116,22 @@ def _some(names: list[str], most: int) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
-def _verdict(answer: Recommendation) -> str:
-    key = answer.best.row.key
+def _verdict(answer: Recommendation, use: Candidate) -> str:
+    key = use.row.key
     what = f"{key.estimator} with {key.baseline}, n = {key.n}"
+    if use is not answer.best:
+        return (
+            f"Recommended: {what}. It ties with {_named(answer.best.row.key)}, which has the "
+            "highest SNR per rollout, and is the simplest that needs rewards alone."
+        )
     if not answer.ties:
         return f"Recommended: {what}; its SNR per rollout is above that of every other candidate."
     ties = _some([_named(tie.row.key) for tie in answer.ties], 4)
     return f"Recommended: {what}; not told apart from it: {ties}."
 
 
-def _paste(best: Candidate) -> str:
+def _paste(best: Candidate) -> str | None:
+    """Return the line of a training loop; None for a baseline whose coefficients are fitted."""
     from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS
     from maxk_lab.estimators.method import Method
 
@@ -122,6 +139,8 @@ def _paste(best: Candidate) -> str:
     arguments = f'estimator="{key.estimator}", baseline="{key.baseline}", k={key.k}'
     method = Method.parse(key.estimator, key.baseline, key.k)
     needed, notes = method.needed_weight, ""
+    if method.fit is not None:
+        return None
     if method.needs_ratios:
         arguments += ", ratios=ratios"
         notes = (
@@ -130,9 +149,6 @@ def _paste(best: Candidate) -> str:
     if needed is not None:
         arguments += f', trajectory_weights={{"{needed}": g}}'
         notes = f", g the same: {TRAJECTORY_WEIGHTS[needed]}"
-    if method.fit is not None:
-        arguments += ", coefficients=coefficients"
-        notes = ", coefficients: least squares on other instances (the training study does it)"
     return (
         f"weights = advantages(rewards, {arguments})  # rewards [{best.groups}, {key.n}]{notes}; "
         "loss = -(weights * log_probs).sum(-1).mean()"
@@ -169,5 +185,6 @@ def as_json(answer: Recommendation) -> dict[str, Any]:
         "stage": place and place.stage,
         "candidates": [of(one) for one in answer.candidates],
         "left_out": [{"row": row.key.path, "reason": reason} for row, reason in answer.left_out],
-        "paste": _paste(answer.best) if answer.candidates else None,
+        "use": of(answer.use) if answer.use else None,
+        "paste": _paste(answer.use) if answer.use else None,
     }

@@ -111,6 +111,12 @@ class Method:
         )
 
     @property
+    def needs_rewards_alone(self) -> bool:
+        """Whether `advantages` computes it from rewards, with nothing fitted or passed in."""
+        needed = (self.fit, self.needed_weight)
+        return needed == (None, None) and not (self.needs_ratios or self.is_token_level)
+
+    @property
     def takes_baseline(self) -> bool:
         """Whether the estimator takes a baseline other than `none`."""
         return self.estimator.row.takes_baseline

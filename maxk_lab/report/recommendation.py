@@ -46,12 +46,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The candidates of one environment and stage, best first, and the rows left out, with why."""
+    """The candidates of one environment and stage, best first, and the rows left out, with why.
+
+    `use` is the candidate to use: of those that tie with the best at its n the simplest.
+    """
 
     objective: str
     budget: int
     candidates: tuple[Candidate, ...]
     left_out: tuple[tuple[PooledRow, str], ...]
+    use: Candidate | None = None
 
     @property
     def best(self) -> Candidate:

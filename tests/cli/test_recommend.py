@@ -84,12 +84,17 @@ def test_it_measures_what_is_missing_once_and_ranks_by_snr_per_rollout(
 
 def test_the_line_to_paste_runs(lab: Lab, measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(measured)
-    done = lab(*budget_12("budget.yaml"))
+    fitted = lab(*budget_12("budget.yaml"))
+    assert fitted.exit_code == 0, fitted.output
+    assert "Recommended: maxk with affine[cross_fit]" in fitted.stdout
+    assert "Paste: " not in fitted.stdout, "nothing that is pasted has its coefficients"
+    assert "Its coefficients are fitted on other instances" in fitted.stdout
+    assert "How much instances differ from each other does not enter it" in fitted.stdout
+    done = lab(*budget_12("budget.yaml", "gradient.grid.baseline=[none, centred]"))
     assert done.exit_code == 0, done.output
-    assert "affine[cross_fit]" in done.stdout
     line = next(line for line in done.stdout.splitlines() if line.startswith("Paste: "))
     rewards = rewards_of(line)
-    names = {"advantages": advantages, "rewards": rewards, "coefficients": torch.zeros(1)}
+    names = {"advantages": advantages, "rewards": rewards}
     exec(line.removeprefix("Paste: "), names | (scope := {}), scope)
     assert scope["weights"].shape == rewards.shape
 

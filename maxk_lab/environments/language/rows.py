@@ -39,9 +39,9 @@ class LanguageRow(EnvironmentRow):
     tempered: bool = True
 
     def in_words(self, parameters: Mapping[str, Any]) -> str:
-        """`language model (edit prompts, reward mine:correct)`: with the user's own rewards, if any.
+        """`language model (edit prompts, reward mine:correct)` where a reward is the user's own.
 
-        They are what was measured; of the task only the prompts are left.
+        It is what was measured then; of the task only the prompts are left.
         """
         rewards = [name for name in parameters.get("rewards", ()) if ":" in name]
         if not rewards:

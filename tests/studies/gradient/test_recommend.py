@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import golden
 import numpy as np
 import pytest
 
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.summarise import summarise, summarise_records
 from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.row.best import simplest
 from maxk_lab.studies.gradient.row.ranking import ranked
+from maxk_lab.studies.gradient.section.contests import contests
+from maxk_lab.sweeps.run.find import find_run
 
 Rows = Callable[..., tuple[Any, ...]]
 
@@ -193,3 +197,24 @@ def test_a_weak_signal_does_not_hinder_the_comparison_of_unbiased_rows(lab: Any)
     assert [one.row.key.baseline for one in by_snr] == ["none", "centred"]
     assert [one.row.key.baseline for one in answer.candidates] == ["centred", "none"]
     assert answer.candidates[1].told_apart
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["quick", "tsp_sweep", "cross_fit_tsp"])
+def test_a_recommendation_and_the_report_name_the_same_of_a_tie(name: str) -> None:
+    """At one n, where both ask the same, they cannot disagree: golden records, every contest."""
+    rows = summarise(find_run(golden.bundle_of(name))).studies["gradient"].rows
+    compared = [one for one in contests(rows) if one.least is not None and not one.one]
+    assert len(compared) > 5
+    plainer = 0
+    for contest in compared:
+        key = contest.first.key
+        objective = key.method.objective.name
+        answer = ranked(contest.rows, objective_name=objective, budget=64 * key.n)
+        reported = simplest(contest.tied)
+        assert answer.use is not None
+        assert answer.use.row.key == reported.key
+        tied = [row.key.baseline for row in contest.tied]
+        assert reported.key.baseline in tied
+        plainer += reported.key != answer.best.row.key
+    assert plainer > 0 or name == "quick"

@@ -103,6 +103,34 @@ def least_of(group: Sequence[GradientRow]) -> tuple[GradientRow, list[GradientRo
     return first, others
 
 
+def tied(group: Sequence[GradientRow]) -> list[GradientRow]:
+    """The row of least variance of a contest, and those that tie with it; none without a contest.
+
+    A row ties where no test says that it has more variance: neither the one that is corrected for
+    many, nor its own interval. Rows that lie far above are none, however few their instances are.
+    """
+    compared = least_of(group)
+    if compared is None:
+        return []
+    least, others = compared
+    open_to = {rival.baseline for rival in least.rivals}
+    return [least, *(row for row in others if row.key.baseline in open_to and _may_be_least(row))]
+
+
+def _may_be_least(row: GradientRow) -> bool:
+    over = row.over_least
+    return over is not None and over.mean.known and over.mean.low <= 1 + _ROUNDING
+
+
+def simplest(rows: Sequence[GradientRow]) -> GradientRow:
+    """The row to use of those that tie: the first in the catalogue that needs rewards alone.
+
+    Where none is such, the first of the rows.
+    """
+    plain = [row for row in rows if row.key.method.needs_rewards_alone]
+    return min(plain, key=lambda row: row.key.method.catalogue_order) if plain else rows[0]
+
+
 def rivals_of(first: GradientRow, others: Iterable[GradientRow], level: float) -> tuple[Rival, ...]:
     """Those of the others that `first`, each at `level`, is not told apart from.
 

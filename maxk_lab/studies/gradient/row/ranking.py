@@ -15,8 +15,9 @@ from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient.row.best import FOUND_BIASED
+from maxk_lab.studies.gradient.row.best import FOUND_BIASED, simplest
 from maxk_lab.studies.gradient.row.model import GradientRow, same_mean
+from maxk_lab.studies.gradient.section.contests import contests
 
 
 def ranked(
@@ -48,7 +49,18 @@ def ranked(
     if found:
         corrected = 1 - alpha / max(1, len(found) - 1)
         found[1:] = [_compared(one, found[0], corrected) for one in found[1:]]
-    return Recommendation(objective_name, budget, tuple(found), tuple(left_out))
+    use = _to_use(found, rows) if found else None
+    return Recommendation(objective_name, budget, tuple(found), tuple(left_out), use)
+
+
+def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
+    """The simplest of those that tie with the best at its n, as a report has it."""
+    best = found[0]
+    contest = [one for one in contests(rows) if one.first.key.group == best.row.key.group]
+    ties = {row.key for one in contest for row in one.tied}
+    able = [one for one in found if one.row.key in ties]
+    chosen = simplest([one.row for one in able]) if best in able else best.row
+    return next(one for one in found if one.row is chosen)
 
 
 def _variance_per_rollout(row: GradientRow) -> float:

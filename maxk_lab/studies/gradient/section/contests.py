@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from maxk_lab.report.rows import grouped
-from maxk_lab.studies.gradient.row.best import candidates, least_of
+from maxk_lab.studies.gradient.row.best import candidates, least_of, tied
 from maxk_lab.studies.gradient.row.model import GradientRow, Rival
 from maxk_lab.studies.gradient.row.order import is_oracle
 
@@ -56,6 +56,11 @@ class Contest:
     def one(self) -> bool:
         """All are the same on every instance, so that there is nothing to choose."""
         return len(self.top) == len(self.competing)
+
+    @property
+    def tied(self) -> list[GradientRow]:
+        """The least, and the rows that tie with it, by any number of tests."""
+        return tied(self.rows)
 
     @property
     def clear(self) -> bool:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from maxk_lab.report.rows import grouped
+from maxk_lab.studies.gradient.row.best import simplest
 from maxk_lab.studies.gradient.row.model import Why
 from maxk_lab.studies.gradient.section.contests import Contest
 from maxk_lab.studies.gradient.section.words import WHY, Words, axes, baseline, joined, some
@@ -23,6 +24,7 @@ def headline(found: Sequence[Contest], words: Words) -> Iterator[str]:
         return
     if len(told) == 1:
         yield _of_one(told[0], words)
+        yield from () if told[0].one else (_use(told),)
         return
     decided, what = [one for one in told if not one.one], axes(one.first for one in told)
     same = len(told) - len(decided)
@@ -30,10 +32,24 @@ def headline(found: Sequence[Contest], words: Words) -> Iterator[str]:
         yield f"All unbiased baselines are the same on every instance in {same} of {same} {what}."
     elif not same and all(one.here for one in told):
         yield _on_these(told, what)
+        yield _use(decided)
     else:
         leads = _leads(decided)
         yield _who(decided, leads, what if not same else f"{what} where they differ", words)
         yield from _open(decided, leads, same)
+        yield _use(decided)
+
+
+def _use(decided: Sequence[Contest]) -> str:
+    """What to use: where several tie, the simplest of them, by the rule of `recommend`."""
+    counts = Counter(simplest(one.tied).key.baseline for one in decided)
+    several = any(len(one.tied) > 1 for one in decided)
+    why = ": where several tie, the simplest that needs rewards alone" if several else ""
+    if len(counts) == 1:
+        return f"Use {baseline(next(iter(counts)))}{why}."
+    total = len(decided)
+    each = [f"{baseline(name)} in {count} of {total}" for name, count in counts.most_common()]
+    return f"Use {some(each, _NAMED)}{why}."
 
 
 def _leads(decided: Sequence[Contest]) -> tuple[str, ...]:
