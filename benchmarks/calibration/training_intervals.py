@@ -19,6 +19,7 @@ from numpy.random import Generator
 from rows import LEVEL, Row, counted, rated
 
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
+from maxk_lab.results.compare.numbers import between_seeds
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds.apart import FALSE_ALARM, outlying
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
@@ -266,6 +267,31 @@ def _winners_of(
     yield counted(where, "any better or worse", 1 - LEVEL, told, repetitions)
 
 
+# Values of seeds that are the same but for the seeds.
+_ALIKE: dict[str, Callable[[Generator, Sequence[int]], Array]] = {
+    "normal": OF_INSTANCES["normal"][0],
+    "one in ten 8 sd off": SHAPES[", one seed in ten 8 sd off"],
+    "two kinds": lambda draws, size: (draws.random(size) < 0.5) + 1e-3 * draws.normal(size=size),
+    "log-normal(1.5)": OF_INSTANCES["log-normal(1.5)"][0],
+}
+
+
+def of_other_seeds(repetitions: int, seed: int = 0) -> Iterator[Row]:
+    """Two runs that differ in their seeds alone: how often some number is better or worse."""
+    for regime, draw in _ALIKE.items():
+        for seeds, numbers in ((3, 1), (5, 6), (6, 6), (10, 1), (10, 40)):
+            draws = np.random.default_rng([seed, seeds, numbers])
+            runs = draw(draws, (repetitions, numbers, 2, seeds))
+            told = [any(_differs(*both, 0.05 / numbers) for both in run) for run in runs]
+            where = f"two runs of {seeds} seeds, {numbers} compared, {regime}"
+            yield counted(where, "any better or worse, other seeds", 0.05, told, repetitions)
+
+
+def _differs(a: Array, b: Array, alpha: float) -> bool:
+    found = between_seeds(a, b, 1 - alpha, ratio=False).interval
+    return found.known and not found.low <= 0 <= found.high
+
+
 class _Key(NamedTuple):
     """The parts of a row's key that a list of trainings asks for."""
 
@@ -298,6 +324,7 @@ def everything(repetitions: int) -> Iterator[Row]:
     yield from of_wins(repetitions)
     yield from of_rare_losses(repetitions)
     yield from of_winners(repetitions)
+    yield from of_other_seeds(repetitions)
 
 
 def main() -> None:

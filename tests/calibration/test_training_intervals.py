@@ -102,3 +102,12 @@ def test_winners_are_named_by_chance_no_more_often_than_said():
     for row in simulated.of_winners(300):
         alike = row.regime.endswith("2 K")
         assert row.covered <= at_most(row.nominal if alike else 0.13, 300), row
+
+
+def test_seeds_alone_make_two_runs_seldom_better_or_worse():
+    rows = list(simulated.of_other_seeds(400))
+    assert len(rows) == 20
+    for row in rows:
+        assert row.covered <= at_most(row.nominal, 400), row
+    assert all(row.covered == 0 for row in rows if " 3 seeds" in row.regime)
+    assert any(row.covered > 0.02 for row in rows)

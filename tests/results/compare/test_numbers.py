@@ -82,33 +82,6 @@ def test_the_ratio_of_other_seeds_is_that_of_their_values():
     assert (found.interval.low, found.interval.high) == (1.25, 80.0)
 
 
-# Values of seeds: bell-shaped, with a rare seed far off, of two kinds, and with a long tail.
-SHAPES = {
-    "normal": lambda draws, size: draws.normal(size=size),
-    "one in ten far off": lambda draws, size: (
-        draws.normal(size=size) + 8 * (draws.random(size) < 0.1)
-    ),
-    "two kinds": lambda draws, size: (draws.random(size) < 0.5) + 1e-3 * draws.normal(size=size),
-    "log-normal": lambda draws, size: draws.lognormal(0, 1.5, size),
-}
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("seeds", "rows"), [(3, 1), (6, 6), (10, 40)])
-def test_seeds_alone_are_seldom_better_or_worse(shape, seeds, rows):
-    """At most 5 % of comparisons of two runs say so of any of their rows; 4 standard errors."""
-    draws, count, alarms = np.random.default_rng([seeds, rows]), 400, 0
-    for _ in range(count):
-        a, b = (SHAPES[shape](draws, (rows, seeds)) for _ in "ab")
-        effects = [
-            between_seeds(*both, 1 - 0.05 / rows, ratio=False) for both in zip(a, b, strict=True)
-        ]
-        side = Measured(exactly(0.0), better="lower")
-        alarms += any(verdict(each, side, side, 0.01) in ("better", "worse") for each in effects)
-    assert alarms <= count * (0.05 + 4 * math.sqrt(0.05 * 0.95 / count))
-    assert alarms or shape != "normal" or seeds == 3
-
-
 @pytest.mark.parametrize("tied", [0.0, 1.0, -1.0], ids=["independent", "tied", "opposed"])
 def test_the_interval_of_a_difference_covers_however_the_two_are_tied(tied):
     rng = np.random.default_rng(0)
