@@ -88,7 +88,7 @@ def choose_estimator(spelling: str) -> Choice[EstimatorRow]:
 
 
 def _pair_of_baseline(spelling: str) -> str | None:
-    """What to ask for where a baseline is named as an estimator; None for other names."""
+    """The pair to ask for where a baseline is named as an estimator; None for other names."""
     try:
         chosen = choose_baseline(spelling)
     except LabError:

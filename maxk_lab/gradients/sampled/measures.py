@@ -131,7 +131,7 @@ def measure_cells(
 
 @dataclass(frozen=True)
 class _Checks:
-    """What tells on which instances the estimators of one gradient may be tested for a bias.
+    """The evidence on which instances the estimators of one gradient may be tested for a bias.
 
     Where trajectories are listed that is the size of the pool, `needed` [I]; elsewhere the blocks
     of the unbiased controls, and the second moment of the estimate without a baseline, `plain` [I].
@@ -218,7 +218,7 @@ class CutPool:
         return StandIn.of(wanted, self._n, off_policy=self._pool.off_policy)
 
     def _checks_of(self, wanted: Objective) -> _Checks:
-        """What the estimators of this gradient that are unbiased by proof say of its instances."""
+        """The evidence of the estimators that are unbiased by proof on the instances of this gradient."""
         found = StandIn.controls(wanted, self._n, off_policy=self._pool.off_policy)
         judge = self._stand_in(wanted)
         controls = [

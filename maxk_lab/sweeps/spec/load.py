@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from maxk_lab.sweeps.spec.overrides import apply_overrides
 from maxk_lab.sweeps.spec.schema import SweepSpec, listed
 from maxk_lab.sweeps.spec.source import Source, read_source, source_of, source_of_mapping
 from maxk_lab.sweeps.spec.variation import resolve_vary, variants
+from maxk_lab.visible import visible_line
 
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
 
@@ -73,8 +75,9 @@ def load_spec(
 def read_spec(path: str | Path) -> SweepSpec:
     """Return the resolved spec that `spec_to_yaml` wrote, as it is.
 
-    The things that it names need not be installed to report on a run. Raises `SpecError` where it
-    is not of the shape of a spec, and `LabError` if there is no readable file.
+    Rewards, environments and policies that it names need not be installed to report on a run.
+    Raises `SpecError` where it is not of the shape of a spec, and `LabError` if there is no file
+    that can be read, or if its baselines or estimators are of a package that is not installed.
     """
     return _shaped(read_source(path))
 
@@ -87,8 +90,32 @@ def spec_of(text: str, file: str) -> SweepSpec:
 def _shaped(source: Source) -> SweepSpec:
     spec = read_parts(source).spec
     if spec is None:
-        raise _problems(source)
+        raise _not_installed(source.tree) or _problems(source)
     return spec
+
+
+def _not_installed(tree: Any) -> LabError | None:
+    """Return the error of a run that names rows of packages that are not installed here, if any."""
+    content = tree.get("content") if isinstance(tree, Mapping) else None
+    entries = content.items() if isinstance(content, Mapping) else ()
+    missing = [
+        f"{name} of the package {entry['package']} {entry.get('version', '')}".strip()
+        for name, entry in entries
+        if isinstance(entry, Mapping) and entry.get("package") and not _is_installed(entry)
+    ]
+    if not missing:
+        return None
+    return LabError(
+        f"the run was measured with {visible_line('; '.join(missing))}, which is not installed "
+        "here: install it to read the run"
+    )
+
+
+def _is_installed(entry: Mapping[str, Any]) -> bool:
+    try:
+        return bool(version(str(entry["package"])))
+    except PackageNotFoundError:
+        return False
 
 
 def spec_to_yaml(spec: SweepSpec) -> str:

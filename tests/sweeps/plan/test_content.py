@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 from collections.abc import Callable
@@ -343,3 +344,25 @@ def test_a_function_may_have_a_name_of_any_letters(project: Path) -> None:
     assert set(before.spec.content) == {"überlohn:short"}
     (project / "helper.py").write_text("def zero():\n    return 1.0\n")
     assert not ids(planned(text)) & ids(before)
+
+
+def test_a_run_names_the_package_that_it_cannot_be_read_without(project: Path, site: Path) -> None:
+    from maxk_lab import installed
+    from maxk_lab.errors import LabError, SpecError
+    from maxk_lab.sweeps.spec.load import read_spec, spec_to_yaml
+
+    installed.forget()
+    stored = project / "stored.yaml"
+    stored.write_text(spec_to_yaml(planned(SWEEP % ("exact_match", "half")).spec))
+    assert read_spec(stored).content["baseline half"]["package"] == "half-centred"
+    for about in site.glob("*.dist-info"):
+        shutil.rmtree(about)
+    importlib.invalidate_caches()
+    installed.forget()
+    with pytest.raises(LabError) as refusal:
+        read_spec(stored)
+    assert not isinstance(refusal.value, SpecError)
+    assert str(refusal.value) == (
+        "the run was measured with baseline half of the package half-centred 1.0, which is not "
+        "installed here: install it to read the run"
+    )

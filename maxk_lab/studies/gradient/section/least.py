@@ -41,7 +41,7 @@ def headline(found: Sequence[Contest], words: Words) -> Iterator[str]:
 
 
 def _use(decided: Sequence[Contest]) -> str:
-    """What to use: where several tie, the simplest of them, by the rule of `recommend`."""
+    """The baselines to use: where several tie, the simplest of them, by the rule of `recommend`."""
     counts = Counter(simplest(one.tied).key.baseline for one in decided)
     several = any(len(one.tied) > 1 for one in decided)
     why = ": where several tie, the simplest that needs rewards alone" if several else ""
