@@ -147,7 +147,7 @@ def stars(
     populations: Sequence[Population] = POPULATIONS,
     designs: Sequence[Design] = DESIGNS[1:],
     seed: int = 0,
-    differs: Sequence[float] = (0.5, 1.0),
+    differs: Sequence[float] = (0.5, 1.0, 1.5, 2.0),
 ) -> Iterator[Row]:
     """The star of an estimator whose mean variance is no less, though its median is; and a right
     one, of half the variance. The ratio to the other differs between instances.

@@ -114,9 +114,14 @@ def test_a_bias_on_one_instance_of_small_gradient_is_named():
 
 def test_a_star_is_seldom_on_the_wrong_side_and_mostly_on_the_right_one():
     repetitions = 200
-    wrong, right = intervals.stars(repetitions, [MILD], [Design(1, 64, 16)], differs=[1.0])
-    assert wrong.covered <= at_most(intervals.WRONG, repetitions), wrong
-    assert right.covered >= at_least(0.65, repetitions), right
+    designs = [Design(1, 64, 16), Design(2, 16, 64)]
+    rows = list(intervals.stars(repetitions, [MILD], designs, differs=[1.0, 2.0]))
+    wrong = [row for row in rows if row.statistic == "wrong star"]
+    right = [row for row in rows if row.statistic == "right star"]
+    assert len(wrong) == len(right) == 4
+    for row in wrong:
+        assert row.covered <= at_most(intervals.WRONG, repetitions), row
+    assert right[0].covered >= at_least(0.65, repetitions), right[0]
 
 
 def test_estimators_unbiased_by_proof_seldom_look_biased_in_pools_of_real_policies():

@@ -218,7 +218,7 @@ class CutPool:
         return StandIn.of(wanted, self._n, off_policy=self._pool.off_policy)
 
     def _checks_of(self, wanted: Objective) -> _Checks:
-        """The evidence of the estimators that are unbiased by proof on the instances of this gradient."""
+        """The evidence of the estimators that are unbiased by proof, on its instances."""
         found = StandIn.controls(wanted, self._n, off_policy=self._pool.off_policy)
         judge = self._stand_in(wanted)
         controls = [

@@ -158,6 +158,6 @@ def _rival(first: GradientRow, other: GradientRow, level: float) -> Rival | None
         reason = typical.median.reason or "the median over instances does not tell them apart"
         return Rival(name, "median", reason)
     if not stays_less(first.units, other.units):
-        reason = "one instance more, that differs as much the other way, would undo it"
+        reason = "an instance of a kind that was not drawn could undo it"
         return Rival(name, "one instance", reason)
     return None

@@ -55,8 +55,8 @@ class OverLeast:
 
 # Why two baselines are not told apart: their variances are equal on every instance, up to rounding;
 # the paired interval of the means holds both signs; too few instances carry the mean to speak of
-# others; the median over instances does not agree; one instance more would undo it; their instances
-# or the ways in which they were measured differ.
+# others; the median over instances does not agree; an instance not drawn could undo it; their
+# instances or the ways in which they were measured differ.
 Why = Literal["same", "both signs", "few instances", "median", "one instance", "unpaired"]
 
 

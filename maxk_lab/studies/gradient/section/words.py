@@ -19,7 +19,7 @@ WHY: dict[Why, str] = {
     "both signs": "the paired interval of the means, corrected, holds both signs",
     "few instances": "too few instances carry the mean to speak of others",
     "median": "mean and median over instances do not agree",
-    "one instance": "one instance more would undo it",
+    "one instance": "an instance of a kind that was not drawn could undo it",
     "unpaired": "one was enumerated and the other sampled, so that they make no pairs",
 }
 
