@@ -8,11 +8,10 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from maxk_lab.estimators.catalogue import BASELINES
-from maxk_lab.fields import Numbers, check_lengths
+from maxk_lab.fields import ROUNDING, Numbers, check_lengths, same
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.statistics.points import point_estimates
 from maxk_lab.statistics.units import RecordedUnits, Units
-from maxk_lab.studies.recorded import ROUNDING, same
 
 
 class Metrics(RecordedUnits):

@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from maxk_lab.fields import Number, Recorded, check_lengths
-from maxk_lab.studies.recorded import ROUNDING, check_same, slack_of
+from maxk_lab.fields import ROUNDING, Number, Recorded, check_lengths, check_same, slack_of
 
 
 class Metrics(Recorded):

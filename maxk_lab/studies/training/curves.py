@@ -7,9 +7,17 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from maxk_lab.fields import Count, Numbers, Recorded, check_lengths, distinct
+from maxk_lab.fields import (
+    Count,
+    Numbers,
+    Recorded,
+    check_ends,
+    check_lengths,
+    check_mean,
+    check_rising,
+    distinct,
+)
 from maxk_lab.statistics.seeds.over_seeds import Mean
-from maxk_lab.studies.recorded import check_ends, check_mean, check_rising
 
 Ks = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(distinct)]
 

@@ -8,9 +8,16 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from maxk_lab.fields import Count, Numbers, Recorded, check_lengths
+from maxk_lab.fields import (
+    Count,
+    Numbers,
+    Recorded,
+    check_lengths,
+    check_mean,
+    check_rising,
+    slack_of,
+)
 from maxk_lab.statistics.seeds.two_level import QUANTILES
-from maxk_lab.studies.recorded import check_mean, check_rising, slack_of
 from maxk_lab.studies.training.curves import Ends, Evaluations, Extra, Final
 from maxk_lab.studies.training.schema import evaluated_ks
 from maxk_lab.training.settings import EvaluationSettings

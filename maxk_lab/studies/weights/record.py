@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from maxk_lab.fields import Number, Recorded, check_lengths
+from maxk_lab.fields import Number, Recorded, check_lengths, check_same, slack_of
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.statistics.units import Array
-from maxk_lab.studies.recorded import check_same, slack_of
 
 # The measures of the weights [groups, n], without the library that a worker needs.
 _ANEW: Mapping[str, Callable[[Array], float]] = {
