@@ -44,3 +44,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.fast)
+
+
+@pytest.fixture(autouse=True)
+def _no_sweep_folder() -> None:
+    """Functions of the user's own are not looked for beside the sweep of an earlier test."""
+    os.environ.pop("MAXK_LAB_SWEEP_FOLDER", None)

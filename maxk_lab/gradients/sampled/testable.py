@@ -14,6 +14,8 @@ from maxk_lab.statistics.units import Array
 # with 16, a few draws fewer make the mean and its error small together, and 5 of 12 reports on a
 # trained toy LLM called an unbiased estimator biased; with 64 none.
 LEAST_CARRYING = 64.0
+# A smaller share stands for none at all: the pool that it would take is beyond any number of draws.
+_LEAST_SHARE = 1e-60
 
 
 def pool_to_test(pool: ScorePool, wanted: Objective) -> Array:
@@ -33,10 +35,10 @@ def pool_to_test(pool: ScorePool, wanted: Objective) -> Array:
 def _share(
     probabilities: Tensor, rewards: Tensor, behaviour: Tensor, lengths: Tensor, wanted: Objective
 ) -> float:
-    """How many draws effectively carry the gradient, by draw: from 0 (1e-300) to 1."""
+    """How many draws effectively carry the gradient, by draw: from 0, as `_LEAST_SHARE`, to 1."""
     possible = (probabilities > 0) & (behaviour > 0)
     p, chance = probabilities[possible], behaviour[possible]
     weights = exact_gradient_weights(p, rewards[possible], wanted)
     size = (weights - p * weights.sum()).abs() * lengths[possible]
     squares = float((size.square() / chance).sum())
-    return max(float(size.sum()) ** 2 / squares, 1e-300) if squares > 0 else 1e-300
+    return max(float(size.sum()) ** 2 / squares, _LEAST_SHARE) if squares > 0 else _LEAST_SHARE
