@@ -57,4 +57,6 @@ def test_a_shift_of_all_rewards_changes_nothing_and_padding_neither(k: int) -> N
 
 
 def test_no_pool_is_enough_where_there_is_no_gradient() -> None:
-    assert needed(listed([0.5, 0.5], [1.0, 1.0])) > 1e100
+    assert (
+        needed(listed([0.5, 0.5], [1.0, 1.0])) > 1e60
+    )  # as much as a record holds stands for any number
