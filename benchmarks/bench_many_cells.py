@@ -4,7 +4,7 @@
     python benchmarks/bench_many_cells.py --into docs/performance.md
     python benchmarks/bench_many_cells.py --most 1000       # only up to so many cells
 
-Each line is a fresh `maxk-lab` over sweeps of a bandit, whose records lie in shards. The seconds
+Each line is a fresh `maxk-lab` over sweeps of a bandit. The seconds
 are of the processor, those of its workers left out; the exponent is the slope of their logarithms
 between the two largest sizes, without what four cells cost. `--into` puts the table between the
 marks of a page.
@@ -113,31 +113,24 @@ def of_sweeps(most: int) -> Iterator[tuple[str, Cost]]:
                 continue
             run = RunDirectory(folder / sweep.name)
             write_records(make_plan(load_spec(path)), run)
-            run.pack()
             for what, words in (
                 ("plan, all done", ("plan", str(path), *results)),
                 ("run, all done", ("run", str(path), *results)),
                 ("list runs", ("list", "runs", *results)),
                 ("show RUN", ("show", sweep.name, *results)),
-                ("fsck RUN", ("fsck", sweep.name, *results)),
                 ("report, all formats", ("report", sweep.name, *results, "--out", name + "/out")),
             ):
                 yield what, cost(cells, _PROGRAM, *words)
 
 
 def of_driving(most: int) -> Iterator[tuple[str, Cost]]:
-    """Yield the costs of the driver of a run whose cells are units of their own, and cost nothing.
-
-    What its log of events takes is told beside.
-    """
+    """Yield the costs of the driver of a run whose cells are units of their own, and cost nothing."""
     for cells in (4, *(size for size in DRIVEN if size <= most)):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             path, root = Sweep("driven", cells, ONE).written_to(folder), folder / "run"
             code = "import sys; from driven import drive; drive(*sys.argv[1:])"
             yield "driver of a run, units of one", cost(cells, code, str(path), str(root))
-            events = (root / "events.log").stat().st_size / cells
-            print(f"{cells} cells: {events:.0f} bytes of events a cell", file=sys.stderr)
 
 
 def measured(most: int) -> list[Line]:

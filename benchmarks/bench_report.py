@@ -79,13 +79,14 @@ def write_records(plan: Plan, run: RunDirectory) -> None:
         by_id = {cell_id: found for cell_id, found in results if isinstance(found, dict)}
         measured.append({_point(cell): by_id[cell.id] for cell in unit.cells})
     run.write_spec(plan.spec)
-    run.cells_path.mkdir()
+    lines = []
     for number, unit in enumerate(plan.units):
         for cell in unit.cells:
             metrics = measured[number % len(measured)][_point(cell)]
             timings = {"seconds": 0.01, "finished": 0.0}
             record = Record(cell.as_dict(), "done", metrics, timings=timings)
-            (run.cells_path / f"{cell.id}.json").write_bytes(record.to_bytes())
+            lines.append(record.to_line())
+    run.append(b"".join(lines))
 
 
 def _point(cell: Cell) -> tuple[Any, ...]:

@@ -93,7 +93,7 @@ def run(name: str, results: Path, jobs: int) -> bool:
 
 def bundle(name: str, results: Path) -> None:
     """Bundle a run, and remove what else lies beside it but policies."""
-    from maxk_lab.sweeps.run.bundles.write import write_bundle
+    from maxk_lab.sweeps.run.bundle import write_bundle
     from maxk_lab.sweeps.run.records import RunDirectory
 
     folder = GOLDEN / name

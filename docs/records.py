@@ -199,7 +199,7 @@ class Run:
     @property
     def took(self) -> str:
         """How long its cells took, one after the other, as `5 minutes`."""
-        seconds = sum(record.timings["seconds"] for record in self._directory.all_outlines())
+        seconds = sum(head.seconds for head in self._directory.heads.values())
         return duration(seconds)
 
     @property

@@ -8,8 +8,8 @@ import re
 import golden
 import pytest
 
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.find import find_run
-from maxk_lab.sweeps.run.fsck import examine
 
 pytestmark = pytest.mark.slow
 ROOT = golden.ROOT
@@ -28,10 +28,15 @@ def test_the_report_and_the_figures_are_those_of_the_records(name: str) -> None:
 
 @pytest.mark.parametrize("name", golden.SWEEPS)
 def test_every_record_is_sound_and_planned(name: str) -> None:
-    found = examine(find_run(golden.bundle_of(name)))
-    assert found.damaged == []
-    assert found.missing == ()
-    assert set(found.counts) == {"done"}
+    run = find_run(golden.bundle_of(name))
+    plan = make_plan(run.spec())
+    records = run.records(plan)
+    for record in records:
+        assert record.content is not None
+        record.content.check_points()
+    assert run.problems == []
+    assert [record.cell["id"] for record in records] == [cell.id for cell in plan.cells]
+    assert {record.status for record in records} == {"done"}
 
 
 def test_every_golden_result_has_its_bundle_and_its_sweep() -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from maxk_lab.api.reporting import RunReport
     from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.run.events import OnEvent
+    from maxk_lab.sweeps.run.backends.backend import OnEvent
     from maxk_lab.sweeps.run.execute import Outcome
     from maxk_lab.sweeps.spec.schema import SweepSpec
 

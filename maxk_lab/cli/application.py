@@ -14,7 +14,6 @@ from maxk_lab.cli.verbs.bundle import bundle
 from maxk_lab.cli.verbs.cancel import cancel
 from maxk_lab.cli.verbs.check import check
 from maxk_lab.cli.verbs.compare import compare
-from maxk_lab.cli.verbs.fsck import fsck
 from maxk_lab.cli.verbs.list import list_
 from maxk_lab.cli.verbs.plan import plan
 from maxk_lab.cli.verbs.recommend import recommend
@@ -24,8 +23,6 @@ from maxk_lab.cli.verbs.show import show
 from maxk_lab.cli.verbs.status import status
 from maxk_lab.cli.verbs.track import track
 from maxk_lab.cli.verbs.upkeep.prune import prune
-from maxk_lab.cli.verbs.upkeep.rename import rename
-from maxk_lab.cli.verbs.upkeep.rm import rm
 from maxk_lab.cli.verbs.validate import validate
 from maxk_lab.errors import LabError
 
@@ -85,9 +82,6 @@ VERBS = (
     bundle,
     validate,
     track,
-    fsck,
-    rename,
-    rm,
     prune,
 )
 for verb in VERBS:

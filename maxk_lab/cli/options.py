@@ -79,14 +79,9 @@ def results_option(results: Path) -> str:
 
 def mending(run: RunDirectory, them: str = "them") -> str:
     """Return what to do about damaged records of a run."""
-    if not run.repairable:
+    if run.place != run.root:
         return "have the bundle sent again, or made anew"
-    return f"run the sweep again, or first keep {them}: {fsck_command(run.root)} --repair"
-
-
-def fsck_command(root: Path) -> str:
-    """Return the command line that says what is damaged in a run."""
-    return f"maxk-lab fsck {shlex.quote(str(root))}"
+    return f"to measure {them} again: maxk-lab run {shlex.quote(str(run.spec_path))} --force"
 
 
 def jobs_commands(run: str, results: Path) -> list[str]:

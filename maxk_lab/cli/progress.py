@@ -116,13 +116,11 @@ def reused(payload: dict[str, Any]) -> str:
 def notes(name: str, payload: dict[str, Any]) -> list[str]:
     """Return the warnings that an event brings, whatever the display."""
     if name == "damaged":
-        return [*map(str, payload["problems"]), "maxk-lab fsck tells what else is damaged"]
+        return list(map(str, payload["problems"]))
     if name == "stale":
         from maxk_lab.sweeps.plan.changes import stale_lines
 
         return stale_lines(payload["because"])
-    if name == "not_packed":
-        return [f"finished records stay files of their own: {payload['error']}"]
     if name == "worker_died":
         again = f"{payload['unit']} is begun again"
         if "alone" in payload:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +33,7 @@ def planned(
     may be that in a bundle: it is `unpacked` into `results`, or else only looked at.
     """
     from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.bundles.contents import is_bundle
+    from maxk_lab.sweeps.run.bundle import Bundle, is_bundle, unpack
     from maxk_lab.sweeps.run.records import RunDirectory
     from maxk_lab.sweeps.spec.layers import NO_CHOICE
     from maxk_lab.sweeps.spec.load import load_spec
@@ -49,10 +48,7 @@ def planned(
     if not isinstance(spec, Path) or not is_bundle(spec):
         plan = plan_of(spec)
         return plan, RunDirectory(results / plan.spec.name)
-    from maxk_lab.sweeps.run.bundles.bundle import Bundle
-    from maxk_lab.sweeps.run.bundles.unpack import unpack, unpack_spec
-
-    bundle = Bundle.opened(spec)
+    bundle = Bundle(spec)
     if unpacked:
         run = unpack(bundle, results)
         try:
@@ -65,15 +61,13 @@ def planned(
             told = Problem(str(run.root), 0, 0, "unpacked", there)
             raise SpecError([*error.problems, told]) from None
         return plan, RunDirectory(results / plan.spec.name)
-    with tempfile.TemporaryDirectory() as folder:
-        path = unpack_spec(bundle, Path(folder))
-        try:
-            return plan_of(path), bundle
-        except SpecError as error:  # of a file that is gone by the time that this is read
-            places = {str(path): str(bundle.spec_path)}
-            raise SpecError(
-                [replace(one, file=places.get(one.file, one.file)) for one in error.problems]
-            ) from None
+    try:
+        return plan_of(bundle.spec_path), bundle
+    except SpecError as error:  # of a file that is gone by the time that this is read
+        places = {str(bundle.spec_path): f"{bundle.place}/{bundle.spec_path.name}"}
+        raise SpecError(
+            [replace(one, file=places.get(one.file, one.file)) for one in error.problems]
+        ) from None
 
 
 def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:

@@ -98,7 +98,7 @@ class Summary:
     of its cells or of others, `because` has the reasons, and `problems` say where the damaged ones
     are and what is wrong. `changed` has what is no more as it was measured, such as a function.
     `origins` has the record of each measured or failed cell by its id, to trace a number by.
-    `stamp` is that of the run before its records were read, empty without one.
+    `made_of` is the digest of the run before its records were read, empty without one.
     """
 
     header: Header
@@ -116,7 +116,7 @@ class Summary:
     level: float = 0.95
     alpha: float = 0.05
     origins: Mapping[str, Origin] = field(default_factory=dict, repr=False, compare=False)
-    stamp: str = field(default="", repr=False, compare=False)
+    made_of: str = field(default="", repr=False, compare=False)
 
     @property
     def refuted(self) -> bool:

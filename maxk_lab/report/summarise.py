@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -29,15 +28,12 @@ def summarise(
     """The summary of a run directory: its plan, which is made unless given, against its records."""
     from maxk_lab.sweeps.plan.changes import changed_since
     from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.upkeep.made_of import stamp_of
 
-    stamp = stamp_of(run)
     plan = plan or make_plan(run.spec())
     spec = plan.spec
+    made_of = run.digest(spec)
     # Reading the records is what finds the damaged ones, of other cells, too.
     records, stale = run.records(plan), run.stale(plan)
-    if stale:
-        collections.deque(run.all_outlines(), maxlen=0)
     summary = summarise_records(
         [cell.as_dict() for cell in plan.cells],
         records,
@@ -48,12 +44,12 @@ def summarise(
         stale=[one for one in stale if one not in run.damaged],
         because=run.stale_because(plan) if stale else {},
         damaged=run.damaged,
-        lost=run.cells.problems,
+        lost=run.lost,
         changed=changed_since(spec),
         level=level,
         alpha=alpha,
     )
-    return replace(summary, stamp=stamp)
+    return replace(summary, made_of=made_of)
 
 
 def summarise_records(

@@ -65,7 +65,7 @@ def write_report(
     for path, text in texts.items():
         write_atomically(path, text.encode())
     written = [*texts, *(path for _, files in drawn for path in files)]
-    note_files(out, written, summary.stamp)
+    note_files(out, written, summary.made_of)
     return written
 
 

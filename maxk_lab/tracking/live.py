@@ -149,7 +149,7 @@ class _Sender:
 
         spec, key = self._plan.spec, self.ready[0]
         cells = (cell for cell in self._plan.cells if self._key_of[cell.id] == key)
-        records = [self._run.read_once(cell.id, cell) for cell in cells]
+        records = [self._run.read(cell.id, cell) for cell in cells]
         target = target_of(self._run, self._plan, self._mode)
         title, sent = self._run.title(spec), {}
         for group in groups(record for record in records if record is not None):

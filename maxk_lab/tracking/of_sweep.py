@@ -76,7 +76,7 @@ def _add_files(run: RunDirectory, name: str, summary: Summary, at_wandb: Any, fo
     _send_folder(at_wandb, report, f"{name}-report", "report", "the report in every format")
     bundle.mkdir()
     try:
-        from maxk_lab.sweeps.run.bundles.write import write_bundle
+        from maxk_lab.sweeps.run.bundle import write_bundle
 
         write_bundle(run, bundle / f"{name}.zip")
     except (LabError, RefusedError) as error:

@@ -55,12 +55,10 @@ def track(
     if mode == "disabled":
         return []
     from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.links import refuse_links
     from maxk_lab.tracking.of_sweep import of_sweep
     from maxk_lab.tracking.payload import groups, payload
     from maxk_lab.tracking.sending import remove_earlier, send
 
-    refuse_links(run.root)
     plan = plan or make_plan(run.spec())
     records, spec, tags = run.records(plan), as_written(plan.spec), plan.spec.tracking.tags
     target = target_of(run, plan, mode, project=project, entity=entity)

@@ -67,7 +67,7 @@ def test_an_argument_that_cannot_be_used_is_named(
     options = {"rewards": [[1, 2, 3]], "k": 2} if call is maxk_lab.advantages else {}
     with pytest.raises(maxk_lab.MistakeError, match=rf"^{argument}\b"):
         call(*others, **{**options, argument: value})
-    assert not RunDirectory(Path("results/small")).cells_path.exists()
+    assert not RunDirectory(Path("results/small")).records_path.exists()
 
 
 def test_a_file_in_the_place_of_a_folder_is_refused(lab: Any) -> None:

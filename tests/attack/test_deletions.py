@@ -23,21 +23,15 @@ def removed(path: Path) -> None:
 
 # What is deleted or spoilt while the run is going.
 DELETED: dict[str, Callable[[Path], object]] = {
-    "cells": lambda run: removed(run / "cells"),
+    "records": lambda run: removed(run / "records"),
     "the run": removed,
     "cache": lambda run: removed(run / "cache"),
-    "events.log": lambda run: removed(run / "events.log"),
     "spec.yaml": lambda run: removed(run / "spec.yaml"),
     "drivers": lambda run: removed(run / "drivers"),
     "leases": lambda run: removed(run / "leases"),
-    "a record": lambda run: removed(min((run / "cells").glob("[!.]*.json"))),
     "results": lambda run: removed(run.parent),
-    "events.log, now a folder": lambda run: (
-        removed(run / "events.log"),
-        (run / "events.log").mkdir(),
-    ),
-    "cells, now a file": lambda run: (removed(run / "cells"), (run / "cells").touch()),
-    "events.log, now of others": lambda run: (run / "events.log").write_bytes(b"\xff\x00{[\n" * 99),
+    "records, now a file": lambda run: (removed(run / "records"), (run / "records").touch()),
+    "a segment of nobody": lambda run: (run / "records/0.jsonl").write_bytes(b"\xff\x00{[\n" * 99),
 }
 
 
@@ -65,9 +59,8 @@ def test_what_is_deleted_meanwhile(
             if launched.wait_for(partial(has_measured, run, wanted), every=0.001):
                 DELETED[name](run)
             found += spoilt(launched, run)
-            for path in (run / "cells", run / "events.log"):
-                if path.is_dir() == (path.name == "events.log"):
-                    removed(path)
+            if (run / "records").is_file():
+                removed(run / "records")
             found += finishing(launch, run=run, undisturbed=undisturbed)
         except HangError as error:
             found.append(f"hang: {error}")

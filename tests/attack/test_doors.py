@@ -14,6 +14,7 @@ import pytest
 from attack_figures import Figures
 from launched import Launch, Launched
 from model_folders import stand_in_model
+from stored import all_records
 
 SWEEP = """\
 name: doors
@@ -98,7 +99,6 @@ READING = [
     ["report", "doors"],
     ["report", "doors", "--out", "written"],
     ["track", "doors"],
-    ["fsck", "doors"],
 ]
 
 
@@ -206,8 +206,7 @@ def test_a_run_opens_the_folder_for_what_its_sweep_names_and_takes_no_library_fr
     assert set(marks(mark)) <= {name for name in TRIED if name not in sys.stdlib_module_names}
     assert "evil" not in marks(mark)
     assert code == 0, said
-    (record, *_) = (tmp_path / "results" / "doors" / "cells").glob("*.json")
-    assert json.loads(record.read_text())["status"] == "done"
+    assert {record.status for record in all_records(tmp_path / "results" / "doors")} == {"done"}
 
 
 def test_what_cannot_be_sent_is_told(measured: Path, tmp_path: Path, launch: Launch) -> None:
@@ -240,11 +239,11 @@ def test_text_from_files_drives_nothing(
     varied = (tmp_path / "doors.yaml").read_text().replace("name: doors", "name: varied")
     varied += 'vary: {policy.pretrained: ["hf[/b]", "hf[red]"]}\n'
     (tmp_path / "varied.yaml").write_text(varied)
-    (cell, *_) = sorted((tmp_path / "results" / "doors" / "cells").glob("*.json"))
+    cell = all_records(tmp_path / "results" / "doors")[0].cell["id"]
     verbs = [
         ["show", "doors"],
-        ["show", cell.stem],
-        ["show", cell.stem, "--json"],
+        ["show", cell],
+        ["show", cell, "--json"],
         ["list", "runs"],
         ["plan", "varied.yaml", "--cells"],
         ["report", "doors", "--out", "written"],
@@ -266,7 +265,7 @@ def test_text_from_files_drives_nothing(
 def test_records_tell_nothing_of_who_measured_and_where(failed: Path) -> None:
     run = failed / "doors"
     private = [socket.gethostname(), "ada-the-user", str(failed.parent), sys.executable, "k" * 40]
-    for path in (*run.glob("cells/*.json"), run / "events.log", run / "spec.yaml"):
+    for path in (*run.glob("records/*"), run / "spec.yaml"):
         text = path.read_text("utf-8")
         assert [word for word in private if word in text] == []
         assert path.name == "spec.yaml" or SECRET not in text

@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from attack_figures import Figures
 from attacked_runs import SECONDS_TO_END, complaints, counted
 from hostile_rewards import HOSTILE, Hostile, module_of
 from launched import HangError, Launch, Launched
+from stored import all_records
+
+from maxk_lab.sweeps.run.record import Record
 
 HEAD = """\
 name: hostile
@@ -87,8 +90,7 @@ def chosen(dice: random.Random, scale: int) -> list[Hostile]:
 def records_by_name(run: Path, hostile: list[Hostile]) -> dict[str, dict[str, Any]]:
     """Return the record of each function's one cell."""
     found = {}
-    for path in (run / "cells").glob("[!.]*.json"):
-        record = json.loads(path.read_bytes())
+    for record in map(asdict, all_records(run)):
         environment = record["cell"]["environment"]
         if environment["name"] == "toy_llm":
             name = hostile[environment["max_length"] - SHORTEST].name
@@ -148,15 +150,14 @@ def test_rewards(
 
 @pytest.mark.parametrize(("mean", "wrong"), [(0.5, []), (0.25, ["steady changed the metrics"])])
 def test_another_number_is_seen_and_another_code_is_not(
-    tmp_path: Path, mean: float, wrong: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mean: float, wrong: list[str]
 ) -> None:
     steady = Hostile("steady", "", frozenset({"done"}))
     cell = {"environment": {"name": "gaussian", "reward": "module:steady"}}
+    recorded = {}
     for folder, number in (("run", mean), ("calm", 0.5)):
-        (tmp_path / folder / "cells").mkdir(parents=True)
-        metrics = {"cell": f"of {folder}", "units": {"mean": [number]}}
-        record = {"cell": cell, "status": "done", "error": None, "metrics": metrics}
-        (tmp_path / folder / "cells" / "0.json").write_text(json.dumps(record))
+        recorded[tmp_path / folder] = [Record(cell, "done", {"units": {"mean": [number]}})]
+    monkeypatch.setitem(globals(), "all_records", recorded.get)
     problems = judged(tmp_path / "run", tmp_path / "calm", [steady], "gaussian")
     assert [problem.removeprefix("wrong: ") for problem in problems] == wrong
 

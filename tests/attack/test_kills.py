@@ -19,7 +19,6 @@ from attacked_runs import (
     laid_out,
     metrics,
     partials,
-    records_of,
 )
 from launched import HangError, Launch, Launched
 
@@ -38,21 +37,15 @@ def starting(launched: Launched, run: Path, dice: random.Random) -> bool:
 
 
 def working(launched: Launched, run: Path, dice: random.Random) -> bool:
-    log = run / "events.log"
-    before = units_begun(log)
-    more = dice.randint(1, 3)
-    there = launched.wait_for(lambda: units_begun(log) >= before + more)
-    time.sleep(dice.uniform(0, 0.3))
+    there = launched.wait_for(lambda: (run / "leases").is_dir() and any((run / "leases").iterdir()))
+    time.sleep(dice.uniform(0, 1))
     return there and launched.running()
 
 
-def units_begun(log: Path) -> int:
-    return log.read_text().count('"unit_started"') if log.exists() else 0
-
-
 def recording(launched: Launched, run: Path, dice: random.Random) -> bool:
-    wanted = len(records_of(run)) + dice.randint(1, 4)
-    there = launched.wait_for(lambda: len(records_of(run)) >= wanted, every=0.001)
+    before = metrics(run) if run.exists() else {}
+    wanted = len(before) + dice.randint(1, 4)
+    there = launched.wait_for(lambda: run.exists() and len(metrics(run)) >= wanted, every=0.001)
     time.sleep(dice.choice([0, dice.uniform(0, 0.05)]))
     return there and launched.running()
 

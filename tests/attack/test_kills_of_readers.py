@@ -77,14 +77,14 @@ def test_tracking(
     figures: Figures,
 ) -> None:
     shutil.copytree(undisturbed, tmp_path / "results" / NAME)
-    cells = contents(undisturbed / "cells")
+    cells = contents(undisturbed / "records")
     words, problems = ["track", NAME], []
     for _ in range(attack_scale):
         problems += killed(launch, words, tmp_path, dice)
     again = launch(*words)
     code = again.wait()
     problems += [*complaints(again)] + [f"exit code: {code}: {again.err[-2000:]}"] * (code != 0)
-    if contents(tmp_path / "results" / NAME / "cells") != cells:
+    if contents(tmp_path / "results" / NAME / "records") != cells:
         problems.append("wrong: the records are others")
     if again.gone_after(SECONDS_TO_END) > SECONDS_TO_END:
         problems.append(f"leftover: {len(again.started())} processes")

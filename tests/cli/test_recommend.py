@@ -12,6 +12,7 @@ import torch
 from click.testing import Result
 
 from maxk_lab.estimators import advantages
+from maxk_lab.sweeps.run.records import RunDirectory
 
 from .conftest import program
 
@@ -75,7 +76,7 @@ def test_it_measures_what_is_missing_once_and_ranks_by_snr_per_rollout(
     assert per_step == sorted(per_step, reverse=True), "exact, so by SNR is by variance"
     assert {(one["n"], one["groups"]) for one in answer["candidates"]} == {(3, 4), (4, 3)}
     # The pairs of this objective with the other K were not measured.
-    records = {path.stem for path in Path("results/budget/cells").glob("*.json")}
+    records = set(RunDirectory("results/budget").ids())
     assert records == {cell for one in answer["candidates"] for cell in one["cells"].values()}
     again = lab(*budget_12("budget.yaml"), "--json")
     assert json.loads(again.stdout) == [answer]

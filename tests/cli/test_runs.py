@@ -16,6 +16,9 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import Result
+from stored import lines
+
+from maxk_lab.sweeps.run.records import RunDirectory
 
 from .conftest import PROGRAM, SWEEP, program
 
@@ -31,8 +34,8 @@ def there(finished: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return finished
 
 
-def any_cell(folder: Path) -> Path:
-    return min((folder / "results" / "tiny" / "cells").glob("*.json"))
+def any_cell(folder: Path) -> str:
+    return RunDirectory(folder / "results" / "tiny").ids()[0]
 
 
 def test_run_reports_on_stderr_and_names_the_next_command(finished: Path) -> None:
@@ -54,12 +57,12 @@ def test_a_sweep_that_does_not_ask_for_it_is_not_sent_and_says_how_it_can_be(
 
 
 def test_running_again_measures_nothing(there: Path, lab: Lab) -> None:
-    before = {path: path.read_bytes() for path in (there / "results/tiny/cells").iterdir()}
+    before = lines(there / "results/tiny")
     result = lab("run", "tiny.yaml", "--json")
     assert result.exit_code == 0
     view = json.loads(result.stdout)
     assert (len(view["done"]), len(view["reused"])) == (0, 20)
-    assert before == {path: path.read_bytes() for path in (there / "results/tiny/cells").iterdir()}
+    assert before == lines(there / "results/tiny")
 
 
 def test_plan_of_a_finished_run_has_nothing_to_do(there: Path, lab: Lab) -> None:
@@ -138,14 +141,15 @@ def test_a_refuted_claim_makes_report_exit_with_1(there: Path, lab: Lab, tmp_pat
 
 
 def test_show_traces_a_cell_by_a_prefix_of_its_id(there: Path, lab: Lab) -> None:
-    path = any_cell(there)
-    view = json.loads(lab("show", path.stem[:8], "--json").stdout)
-    record = json.loads(path.read_text(encoding="utf-8"))
-    assert view["name"] == path.stem
-    assert {"cell": path.stem, **view["metrics"]} == record["metrics"]
-    assert view["provenance"] == record["provenance"]
-    baseline = record["cell"]["baseline"]
-    text = lab("show", path.stem).stdout
+    cell = any_cell(there)
+    view = json.loads(lab("show", cell[:8], "--json").stdout)
+    record = RunDirectory(there / "results" / "tiny").read(cell)
+    assert record is not None
+    assert view["name"] == cell
+    assert view["metrics"] == record.metrics
+    assert view["provenance"] == record.provenance
+    baseline = record.cell["baseline"]
+    text = lab("show", cell).stdout
     for word in (
         f"baseline  {baseline}",
         "computed by  maxk_lab.estimators.",
@@ -201,7 +205,7 @@ def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(
     retry = "maxk-lab run tiny.yaml --jobs 2 --only seed=0,baseline=none --retry-failed"
     assert result.stderr.splitlines()[-1] == f"Next: {retry}"
     cell = any_cell(Path.cwd())
-    assert "'mine:exam' raised SystemExit for sample 0" in lab("show", cell.stem).stdout
+    assert "'mine:exam' raised SystemExit for sample 0" in lab("show", cell).stdout
     assert lab("run", sweep, "--only", "seed=0,baseline=none").exit_code == 1
     Path("mended").touch()
     mended = lab(*retry.split()[1:])
@@ -304,9 +308,9 @@ def test_an_interrupted_run_exits_with_130_and_can_be_resumed(
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
-    cells = tmp_path / "results" / "tiny" / "cells"
+    run = RunDirectory(tmp_path / "results" / "tiny")
     deadline = time.monotonic() + 100
-    while len(list(cells.glob("*.json"))) < 10:
+    while len(run.ids()) < 10:
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.1)
@@ -358,7 +362,7 @@ def test_online_tracking_without_a_key_is_a_mistake_and_breaks_no_run(
     assert len(told.stderr.splitlines()) == 1
 
     def measured(*_: object, **__: object) -> Outcome:
-        ids = (path.stem for path in Path("results/tiny/cells").glob("*.json"))
+        ids = RunDirectory("results/tiny").ids()
         return Outcome(done=tuple(ids), failed=(), skipped=(), reused=(), seconds=1.0)
 
     monkeypatch.setattr(run, "execute_plan", measured)

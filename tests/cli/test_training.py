@@ -7,11 +7,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
+from stored import all_records
 
 from .conftest import PROGRAM, TAUGHT, program
 
@@ -39,9 +41,7 @@ def there(taught: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def trained(folder: Path) -> list[dict[str, Any]]:
-    records = [
-        json.loads(path.read_text()) for path in (folder / "results/taught/cells").glob("*.json")
-    ]
+    records = map(asdict, all_records(folder / "results/taught"))
     return [record for record in records if record["cell"]["study"] == "training"]
 
 
@@ -86,7 +86,7 @@ def test_show_gives_the_final_curve_with_intervals_and_formulas(there: Path, lab
     assert "maxk_lab.estimators.baselines.leave_one_out:centred_weights" in text
     assert "per_instance" not in text
     view = json.loads(lab("show", record["cell"]["id"], "--json").stdout)
-    assert {"cell": view["name"], **view["metrics"]} == record["metrics"]
+    assert view["metrics"] == record["metrics"]
 
 
 def test_show_names_the_files_of_a_policy(there: Path, lab: Lab) -> None:
@@ -176,7 +176,5 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_metrics(
     undisturbed = program([*run, "--results", "other"], tmp_path)
     assert undisturbed.returncode == 0, undisturbed.stderr
     (one,) = trained(tmp_path)
-    (other,) = (
-        json.loads(path.read_text()) for path in (tmp_path / "other/taught/cells").glob("*.json")
-    )
-    assert one["metrics"] == other["metrics"]
+    (other,) = all_records(tmp_path / "other/taught")
+    assert one["metrics"] == other.metrics

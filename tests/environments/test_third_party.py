@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from stored import all_records
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CONTRACT = Path(__file__).parents[1] / "contract" / "test_environments.py"
@@ -78,7 +80,7 @@ def lab(python: Run) -> Run:
 
 
 def records(folder: Path) -> list[dict]:
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("cells/*.json"))]
+    return [asdict(record) for record in all_records(folder)]
 
 
 @pytest.mark.deep

@@ -154,8 +154,7 @@ def test_a_damaged_record_of_a_cell_that_is_not_planned_is_told(small, tmp_path)
     run = RunDirectory(tmp_path / "small")
     run.write_spec(plan_of(small).spec)
     assert summarise(run).sound
-    run.cells_path.mkdir()
-    (run.cells_path / f"{'f' * 16}.json").write_text("{}")
+    run.append(b'00000000 {"id":"ffffffffffffffff"}\t{}\n')
     summary = summarise(run)
     assert not summary.sound
     assert summary.stale == ()

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from stored import damage
 
 from maxk_lab.errors import LabError
 from maxk_lab.report.document import number
@@ -65,11 +66,11 @@ def test_a_run_is_read_from_disk(run, summary):
 
 def test_damaged_and_stale_records_are_named(run):
     plan = make_plan(run.spec())
-    path = run.cells_path / f"{plan.cells[0].id}.json"
+    path = run.records_path / run.heads[plan.cells[0].id].segment
     whole = path.read_bytes()
     try:
-        path.write_bytes(whole[:-20])
-        found = summarise(run)
+        damage(run.root, plan.cells[0].id)
+        found = summarise(RunDirectory(run.root))
     finally:
         path.write_bytes(whole)
     assert (found.damaged, found.missing) == ((plan.cells[0].id,), ())

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stored import damage, forget
 
 import maxk_lab
 from maxk_lab.errors import LabError
@@ -111,8 +112,8 @@ def torn(undisturbed, tmp_path: Path) -> tuple[Path, dict[str, str]]:
     ids = {state: run.ids()[i] for i, state in enumerate(("missing", "damaged", "failed"))}
     record = run.read(ids["failed"])
     run.write(replace(record, status="failed", metrics=None, error="Traceback\nValueError: no"))
-    (root / "cells" / f"{ids['missing']}.json").unlink()
-    (root / "cells" / f"{ids['damaged']}.json").write_text("{}")
+    forget(root, ids["missing"])
+    damage(root, ids["damaged"])
     return root, ids
 
 

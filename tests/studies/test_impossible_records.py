@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from tampering import SWEEPS, measured
+from runs_of_every_kind import SWEEPS, measured
 
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.record_schema import content_of
@@ -110,4 +110,4 @@ def test_no_time_is_less_than_none(clock: str, contents: dict[str, Record]) -> N
 
 def _read(sound: Record, metrics: Any, timings: Any = None) -> Record:
     changed = Record(sound.cell, "done", metrics, None, sound.provenance, timings or sound.timings)
-    return Record.from_bytes(changed.to_bytes(), sound.cell["id"])
+    return Record.from_line(changed.to_line())

@@ -12,7 +12,7 @@ from offline_runs import offline_run
 from written_runs import record_of
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.bundles.contents import is_bundle
+from maxk_lab.sweeps.run.bundle import is_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.tracking import live, sending

@@ -10,6 +10,7 @@ import pytest
 from hand_written import gradient_metrics
 from matplotlib.figure import Figure
 from offline_runs import offline_run
+from stored import lines
 
 from maxk_lab.errors import LabError
 from maxk_lab.report.drawing.picture import Picture
@@ -248,14 +249,14 @@ def test_a_failing_wandb_is_told(run, monkeypatch, error):
     def fail(**_):
         raise error
 
-    before = {path.name: path.read_bytes() for path in run.cells_path.iterdir()}
+    before = lines(run.root)
     monkeypatch.setattr(wandb, "init", fail)
     told = f"0 of 3 runs sent: {type(error).__name__}: {error}; the records are safe"
     with pytest.raises(TrackingError, match=told) as caught:
         track(run, "offline")
     assert f"maxk-lab track {run.root} --mode offline" in str(caught.value)
     assert caught.value.sent == []
-    assert {path.name: path.read_bytes() for path in run.cells_path.iterdir()} == before
+    assert lines(run.root) == before
 
 
 def test_no_wandb_at_all_is_told(run, monkeypatch):
@@ -290,7 +291,7 @@ def test_online_without_a_key_asks_nobody(run, monkeypatch, tmp_path):
     monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("started without a key"))
     with pytest.raises(NoKeyError, match=r"needs an API key of W&B, .* set WANDB_API_KEY or run"):
         track(run, "online")
-    for path in run.cells_path.iterdir():
+    for path in run.records_path.iterdir():
         path.unlink()
     with pytest.raises(NoKeyError):
         track(run, "online")

@@ -15,7 +15,7 @@ from maxk_lab.cli.console import emit_json, say, tell, warn
 from maxk_lab.errors import LabError, first_line
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.run.bundles.write import Written
+    from maxk_lab.sweeps.run.bundle import Written
     from maxk_lab.sweeps.run.records import RunDirectory
 
 _OF_REPORT = ("markdown", "csv")
@@ -47,7 +47,7 @@ def bundle(
 ) -> None:
     """Write a run into one file: records, sweep, evaluation data, and the report as text.
 
-    report, show, fsck and plan read it as it is, on any machine; run unpacks it and goes on. \
+    report, show and plan read it as it is, on any machine; run unpacks it and goes on. \
 Nothing \
 that runs is in it: your own rewards and plugins have to be installed where it goes on. Equal runs \
 give equal files.
@@ -58,7 +58,7 @@ give equal files.
     [bold]maxk-lab report tsp_training.zip[/bold]
     [bold]maxk-lab run tsp_training.zip[/bold]                      goes on where it stopped
     """
-    from maxk_lab.sweeps.run.bundles.write import write_bundle
+    from maxk_lab.sweeps.run.bundle import write_bundle
     from maxk_lab.sweeps.run.find import find_run
 
     directory = find_run(run, results).for_writing("a new bundle")
@@ -96,13 +96,13 @@ def _tell(written: Written) -> None:
 
 def _path(run: RunDirectory, out: Path | None) -> Path:
     """Return where the bundle is written. Raises `LabError` where something else lies there."""
-    from maxk_lab.sweeps.run.bundles.contents import SUFFIX, has_manifest
+    from maxk_lab.sweeps.run.bundle import BUNDLE, has_manifest
 
-    path = Path(f"{run.name}{SUFFIX}") if out is None else out
+    path = Path(f"{run.name}{BUNDLE}") if out is None else out
     if path.is_dir():
-        path = path / f"{run.name}{SUFFIX}"
-    if path.suffix != SUFFIX:
-        raise LabError(f"--out {path}: the name of a bundle ends with {SUFFIX}")
+        path = path / f"{run.name}{BUNDLE}"
+    if path.suffix != BUNDLE:
+        raise LabError(f"--out {path}: the name of a bundle ends with {BUNDLE}")
     if os.path.lexists(path) and not has_manifest(path):
         raise LabError(f"{path} is there, and is no bundle; remove it, or choose another --out")
     return path

@@ -49,8 +49,7 @@ varies
     """
     from maxk_lab.sweeps.plan.needs import short_of_memory
     from maxk_lab.sweeps.run.progress import statuses
-    from maxk_lab.sweeps.run.reuse.origins import measured_with
-    from maxk_lab.sweeps.run.reuse.search import done_elsewhere, names_of
+    from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
 
     choice = configuration.choice(backend, profile)
     planned, directory = runs.planned(spec, overrides, results, shift_seeds, choice)

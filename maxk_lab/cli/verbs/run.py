@@ -84,7 +84,7 @@ baseline=subloo,k=8[/bold]
 under other seeds
     [bold]maxk-lab run experiments/tsp_sweep.yaml --profile cluster --detach[/bold]
     """
-    from maxk_lab.sweeps.run.bundles.contents import is_bundle
+    from maxk_lab.sweeps.run.bundle import is_bundle
 
     choice = configuration.choice(backend, profile)
     plan, directory = planned(spec, overrides, results, shift_seeds, choice, unpacked=not dry_run)
@@ -195,8 +195,7 @@ def _dry_run(
 ) -> None:
     from maxk_lab.sweeps.plan.selection import select
     from maxk_lab.sweeps.run.progress import statuses, to_measure
-    from maxk_lab.sweeps.run.reuse.origins import measured_with
-    from maxk_lab.sweeps.run.reuse.search import done_elsewhere, names_of
+    from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
 
     states = statuses(plan, directory)
     open_ = select(plan, only) & to_measure(states, **measured)

@@ -38,12 +38,12 @@ def show(
     [bold]maxk-lab show 3f2a[/bold]        a cell id, as plan --cells and the reports print it
     [bold]maxk-lab show 3f2a --results tsp_sweep.zip[/bold]   of a bundle
     """
-    from maxk_lab.sweeps.run.bundles.contents import SUFFIX, is_bundle
+    from maxk_lab.sweeps.run.bundle import BUNDLE, is_bundle
     from maxk_lab.sweeps.run.find import find_run, find_runs
 
     runs = find_runs(results)
     names = [run.name for run in runs]
-    known = target in names or f"{target}{SUFFIX}" in names or is_bundle(target)
+    known = target in names or f"{target}{BUNDLE}" in names or is_bundle(target)
     if known or os.path.lexists(Path(target) / "spec.yaml"):
         directory = find_run(target, results)
         view = table.view(directory) | {
@@ -72,7 +72,7 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
     run, cell = found[0]
     record = run.read(cell)
     if record is None:
-        why = "; ".join(run.problems) or "it is of an older version"
+        why = "; ".join(run.problems)
         raise LabError(_unusable(run, cell, why))
     try:
         if record.content is not None:
@@ -98,7 +98,7 @@ def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
     metrics = dict(record.metrics or {}) | dict(found.shown if found else {})
     return {
         "name": record.cell["id"],
-        "run": str(directory.root),
+        "run": str(directory.place),
         "status": record.status,
         "cell": record.cell,
         "files": _files(directory, record.cell["id"]),
@@ -160,16 +160,14 @@ def _formulas(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def _latest_provenance(run: RunDirectory) -> dict[str, Any]:
-    latest = max(run.all_outlines(), key=lambda one: one.timings.get("finished", 0.0), default=None)
-    record = None if latest is None else run.read(latest.cell["id"])
+    latest = max(run.heads.values(), key=lambda head: head.rank[2:], default=None)
+    record = None if latest is None else run.read(latest.id)
     return {} if record is None else record.provenance
 
 
 def _errors(run: RunDirectory) -> dict[str, str]:
     """Return the line of the error of each failed cell, by id."""
-    return {
-        record.cell["id"]: error_line(record.error) for record in run.all_outlines() if record.error
-    }
+    return {record.cell["id"]: error_line(record.error) for record in run.failed()}
 
 
 def _print_item(out: Console, key: str, value: Any, indent: int) -> None:

@@ -19,7 +19,6 @@ from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import hash_of, read_regular, write_atomically
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.upkeep.made_of import content_of, is_of, stamp_of
 
 # The list of the files that reports have written beside it.
 FILE = ".made_of.json"
@@ -30,15 +29,14 @@ _FIGURE = re.compile(r"figures/[^/\\]+\.(png|svg)")
 
 @dataclass(frozen=True)
 class _Written:
-    """A file as it was written, and the stamp and content of the run that it was made of."""
+    """A file as it was written, and the digest of the run that it was made of."""
 
     sha256: str
-    stamp: str
-    content: str
+    made_of: str
 
 
-def note_files(folder: Path, files: Iterable[Path], stamp: str) -> None:
-    """Keep which files were made of a run with this stamp, if `folder` is that of its report.
+def note_files(folder: Path, files: Iterable[Path], made_of: str) -> None:
+    """Keep which files were made of a run with this digest, if `folder` is that of its report.
 
     Where the run has changed since, or is another one, they are nobody's: they are never removed.
     """
@@ -47,12 +45,10 @@ def note_files(folder: Path, files: Iterable[Path], stamp: str) -> None:
         return
     # The report is there, also where its list cannot be written or the run has been damaged.
     with suppress(LabError, RefusedError, OSError, ValueError):
-        if stamp != stamp_of(run):
+        if made_of != _digest(run):
             return
-        content = content_of(run)
         told = {
-            path.relative_to(folder).as_posix(): _Written(hash_of(path), stamp, content)
-            for path in files
+            path.relative_to(folder).as_posix(): _Written(hash_of(path), made_of) for path in files
         }
         text = json.dumps({name: asdict(one) for name, one in {**_noted(run), **told}.items()})
         write_atomically(folder / FILE, text.encode())
@@ -65,11 +61,9 @@ def outdated_files(run: RunDirectory) -> list[Path]:
     list of these files is when it lists no other that is there.
     """
     there = {name: one for name, one in _noted(run).items() if _is_there(run, name, one)}
-    current = {made_of: is_of(run, *made_of) for made_of in {_made_of(e) for e in there.values()}}
-    found = [run.report_path / name for name, one in there.items() if not current[_made_of(one)]]
-    return sorted(
-        [*found, run.report_path / FILE] if found and not any(current.values()) else found
-    )
+    now = _digest(run)
+    found = [run.report_path / name for name, one in there.items() if one.made_of != now]
+    return sorted([*found, run.report_path / FILE] if len(found) == len(there) > 0 else found)
 
 
 def last_verdicts(run: RunDirectory) -> Counter[str] | None:
@@ -81,7 +75,7 @@ def last_verdicts(run: RunDirectory) -> Counter[str] | None:
     written = _noted(run).get(name)
     if written is None or not _is_there(run, name, written):
         return None
-    if not is_of(run, written.stamp, written.content):
+    if written.made_of != _digest(run):
         return None
     try:
         claims = from_json(read_regular(run.report_path / name, _MOST_BYTES))["claims"]
@@ -103,8 +97,11 @@ def _noted(run: RunDirectory) -> Mapping[str, _Written]:
     return {name: one for name, one in found.items() if name in texts or _FIGURE.fullmatch(name)}
 
 
-def _made_of(written: _Written) -> tuple[str, str]:
-    return written.stamp, written.content
+def _digest(run: RunDirectory) -> str:
+    try:
+        return run.digest(run.spec())
+    except LabError:
+        return ""
 
 
 def _is_there(run: RunDirectory, name: str, written: _Written) -> bool:

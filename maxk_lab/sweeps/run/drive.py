@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from maxk_lab.sweeps.run.backends.backend import Backend, Told
-from maxk_lab.sweeps.run.events import Teller
+from maxk_lab.sweeps.run.backends.backend import Backend, Tell, Told
 from maxk_lab.sweeps.run.leases import Driver, Lease
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -42,7 +41,7 @@ def drive(
     run: RunDirectory,
     backend: Backend,
     driver: Driver,
-    tell: Teller,
+    tell: Tell,
     *,
     retries: int = 1,
     leaving: Callable[[], float | None] = lambda: None,
@@ -73,10 +72,6 @@ class _Open:
     cells: dict[str, dict[str, Any]]
     lost: int = 0
 
-    def was_taken(self) -> bool:
-        """Return whether this process was taken for dead, and another one may have the unit."""
-        return self.lease is not None and not self.lease.held
-
 
 @dataclass
 class _Driving:
@@ -84,7 +79,7 @@ class _Driving:
     run: RunDirectory
     backend: Backend
     driver: Driver
-    tell: Teller
+    tell: Tell
     retries: int
     waits: bool
     queue: deque[Task] = field(init=False)
@@ -154,8 +149,7 @@ class _Driving:
         if rest.cells:
             if known is None:
                 self._forget(rest)
-            fence = lease.fence if lease is not None and self.backend.here else None
-            self.backend.submit(replace(rest, lease=fence))
+            self.backend.submit(rest)
         else:
             self._tell(task, "unit_finished", {})
             self._end(task.key)
@@ -184,9 +178,7 @@ class _Driving:
 
     def _unmeasured(self, task: Task) -> Task:
         """Return the task without the cells that somebody has measured since they were planned."""
-        before, now = self.work.before, self.run.fingerprint
-        cells = (cell for cell in task.cells if now(cell["id"]) == before.get(cell["id"]))
-        return replace(task, cells=tuple(cells))
+        return task.unmeasured(self.run.heads)
 
     def _look_around(self) -> None:
         """Give up what is no longer ours, and try to get what others had."""
@@ -216,9 +208,7 @@ class _Driving:
         if told.name in ("cell_done", "cell_failed"):
             data = payload.pop("record", None)
             if data is not None:
-                if found.was_taken():
-                    return  # another driver may have a record of it by now
-                self.run.write(Record.from_bytes(data, payload["cell"]))
+                self.run.append(data)
             del found.cells[payload["cell"]]
         if told.name == "elsewhere":
             self.told_elsewhere.add(told.key)
@@ -233,9 +223,6 @@ class _Driving:
 
     def _lose(self, found: _Open, why: str) -> None:
         """Submit what is left of a lost task again, or record that its cells failed."""
-        if found.was_taken():
-            self._give_up(found)
-            return
         found.lost += 1
         if found.cells and found.lost <= self.retries:
             self.queue.appendleft(replace(found.task, cells=tuple(found.cells.values())))
@@ -243,7 +230,8 @@ class _Driving:
         times = "" if found.lost == 1 else f", {found.lost} times in all"
         error = f"{why}{times}. To try again: --retry-failed"
         for cell_id, cell in found.cells.items():
-            self.run.write(Record(cell, "failed", None, error, found.task.provenance, {}))
+            record = Record(cell, "failed", None, error, found.task.provenance, {})
+            self.run.write(record, found.task.attempt)
             self._tell(found.task, "cell_failed", {"cell": cell_id, "error": error})
         self._tell(found.task, "unit_finished", {})
         self._end(found.task.key)

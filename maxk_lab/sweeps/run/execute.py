@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Set
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.run.backends.backend import OnEvent, Tell
 from maxk_lab.sweeps.run.backends.load import load_backend
 from maxk_lab.sweeps.run.drive import Driven, drive
-from maxk_lab.sweeps.run.events import OnEvent, Teller
-from maxk_lab.sweeps.run.leases import Driver, OthersError, registered
-from maxk_lab.sweeps.run.progress import State, checked_statuses, to_measure
+from maxk_lab.sweeps.run.leases import Driver, registered
+from maxk_lab.sweeps.run.progress import states_of, statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.reuse.copies import copy_cells
-from maxk_lab.sweeps.run.reuse.origins import measured_with
-from maxk_lab.sweeps.run.reuse.search import done_elsewhere
-from maxk_lab.sweeps.run.shards.telling import PackingTeller
+from maxk_lab.sweeps.run.reuse import copy_cells, done_elsewhere, measured_with
 from maxk_lab.sweeps.run.tasks import Work, forget, kept_for, tasks_of
 from maxk_lab.sweeps.spec.load import spec_hash_without_execution
 
@@ -86,10 +83,10 @@ def execute(
     execution = plan.spec.execution
     make_backend = load_backend(execution)
     with Driver(run.root, spec_hash=spec_hash_without_execution(plan.spec)) as driver:
-        run.cells_path.mkdir(parents=True, exist_ok=True)
-        driver.remove_leftovers([run.root, run.cells_path, run.cache_path])
+        driver.remove_leftovers([run.root, run.cache_path])
         measured = partial(to_measure, force=force, retry_failed=retry_failed)
-        states, before = _looked(plan, run, selected, measured)
+        heads = dict(run.heads)
+        states = {c: state for c, state in states_of(plan, heads).items() if c in selected}
         to_do = measured(states)
         elsewhere = done_elsewhere(to_do, states, run, None if force else reuse)
         to_do -= elsewhere.keys()
@@ -102,13 +99,16 @@ def execute(
             with driver.alone("--force", patient=True):
                 forget(run, to_do, keep={*(cell.id for cell in plan.cells), *run.ids()} - to_do)
         others = measured_with(elsewhere)
-        copied = copy_cells(plan, elsewhere, run, driver, before)
+        copied = copy_cells(plan, elsewhere, run)
         to_do |= elsewhere.keys() - copied.keys()
         retried = {c for c in to_do if states[c] != "missing"}
         work = Work(
-            tasks_of(plan, to_do, run, measure), before, {} if force else kept_for(run, retried)
+            tasks_of(plan, to_do, run, measure, heads), {} if force else kept_for(run, retried)
         )
-        tell = PackingTeller(run, on_event)
+
+        def tell(name: str, **payload: Any) -> None:
+            on_event(name, payload)
+
         tell(
             "run_started",
             cell_ids=_in_order(plan, to_do),
@@ -136,10 +136,7 @@ def execute(
         except KeyboardInterrupt:
             tell("interrupted")
             raise
-        after = checked_statuses(plan, run)
-        # Where others are still at work, whoever ends last packs.
-        with suppress(OthersError), driver.alone("the packing of records"):
-            tell.pack_all()
+        after = statuses(plan, run)
         tell("run_finished")
     last = not any(map(driver.is_known_to_live, registered(run.root)))
     return Outcome(
@@ -160,24 +157,7 @@ def execute(
     )
 
 
-def _looked(
-    plan: Plan, run: RunDirectory, selected: Set[str], measured: Callable[..., set[str]]
-) -> tuple[dict[str, State], dict[str, str | None]]:
-    """Return the states of the selected cells, and the fingerprints of records to be replaced.
-
-    `measured(states)` says which are measured. What is not there now is new whenever it comes:
-    another driver may write it any moment, and what that has replaced meanwhile is not replaced
-    again.
-    """
-    states = {c: state for c, state in checked_statuses(plan, run).items() if c in selected}
-    there = {c for c in measured(states) if states[c] != "missing" or c in run.unusable}
-    before = {c: run.fingerprint(c) for c in there}
-    if before:
-        states |= {c: state for c, state in checked_statuses(plan, run).items() if c in before}
-    return states, before
-
-
-def _told_unusable(tell: Teller, plan: Plan, run: RunDirectory) -> tuple[str, ...]:
+def _told_unusable(tell: Tell, plan: Plan, run: RunDirectory) -> tuple[str, ...]:
     """Tell which records are stale, and what is damaged; return the ids of the stale."""
     stale = tuple(run.stale(plan))
     if stale:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Literal
 
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.needs import guessed_seconds
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.store import Head
 
 State = Literal["done", "failed", "missing"]
 Kind = tuple[str, int | None]
@@ -18,20 +19,14 @@ Kind = tuple[str, int | None]
 
 def statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
     """Return the state of every cell by its id, in the order of the plan."""
-    return _states(plan, run.outlines(plan))
+    return states_of(plan, run.heads)
 
 
-def checked_statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
-    """Return the same, where a cell is done or failed only if its record is sound in all parts.
-
-    This takes twice as long.
-    """
-    return _states(plan, run.checked_outlines(plan))
-
-
-def _states(plan: Plan, records: Iterable[Record]) -> dict[str, State]:
-    found: dict[str, State] = {record.cell["id"]: record.status for record in records}
-    return {cell.id: found.get(cell.id, "missing") for cell in plan.cells}
+def states_of(plan: Plan, heads: Mapping[str, Head]) -> dict[str, State]:
+    """Return the same by the heads of a run's records."""
+    return {
+        cell.id: heads[cell.id].status if cell.id in heads else "missing" for cell in plan.cells
+    }
 
 
 def to_measure(states: Mapping[str, State], *, force: bool, retry_failed: bool) -> set[str]:
@@ -58,11 +53,7 @@ def seconds_of_units(
     units of its study and stage, or of all where these have none. Where nothing has been timed, it
     is a guess from its work and its cells.
     """
-    seconds = {
-        record.cell["id"]: float(record.timings["seconds"])
-        for record in run.outlines(plan)
-        if record.status == "done" and "seconds" in record.timings
-    }
+    seconds = {head.id: head.seconds for head in run.heads.values() if head.status == "done"}
     spent: dict[Kind, list[float]] = defaultdict(list)
     missing: dict[str, Unit] = {}
     cells: dict[str, int] = {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maxk_lab.errors import LabError, shortened
 from maxk_lab.fields import Recorded, Size
@@ -68,44 +68,22 @@ class _Timings(_Part):
     finished: Size = 0.0
 
 
-class _Outline(BaseModel):
+class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     cell: _Identity
-    status: Literal["done", "failed"]
+    metrics: dict[str, Any] | None
     error: _Text | None
+    provenance: _Provenance
     timings: _Timings
 
-    @model_validator(mode="after")
-    def _with_its_reason(self) -> Self:
-        if (self.error is not None) != (self.status == "failed"):
-            raise ValueError(f"status {self.status} does not go with its error")
-        return self
 
-
-class _Envelope(_Outline):
-    metrics: dict[str, Any] | None
-    provenance: _Provenance
-
-    @model_validator(mode="after")
-    def _with_its_metrics(self) -> Self:
-        check_metrics_there(self.status, there=self.metrics is not None)
-        return self
-
-
-def check_envelope(content: Mapping[str, Any]) -> None:
-    """Check what every record holds. Raises `ValueError` that says what is wrong with `content`."""
-    _validated(_Envelope, content)
-
-
-def check_outline(content: Mapping[str, Any]) -> None:
-    """Check the same of a record without its metrics and provenance."""
-    _validated(_Outline, content)
-
-
-def check_metrics_there(status: str, *, there: bool) -> None:
-    """Check that a record has metrics where it is done, and nowhere else."""
-    if there != (status == "done"):
+def check_envelope(body: Mapping[str, Any], status: str) -> None:
+    """Check what every record of this status holds. Raises `ValueError` that says what is wrong."""
+    _validated(_Body, body)
+    if (body["error"] is not None) != (status == "failed"):
+        raise ValueError(f"status {status} does not go with its error")
+    if (body["metrics"] is not None) != (status == "done"):
         raise ValueError(f"status {status} does not go with its metrics")
 
 

@@ -1,11 +1,11 @@
-"""Records on disk: one per finished cell, complete or absent, checked on every reading."""
+"""A run on disk: its sweep, its records and what reports and later cells keep there."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
 
@@ -15,63 +15,75 @@ from maxk_lab.memory import collector_at_rest
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.changes import ELSE, changes
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.record import Record, Status
-from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
-from maxk_lab.sweeps.run.shards import packing
-from maxk_lab.sweeps.run.shards.cells import Cells
-from maxk_lab.sweeps.run.shards.readings import Reading, Readings
+from maxk_lab.sweeps.run.record import Record
+from maxk_lab.sweeps.run.store import MOST_BYTES, SUFFIX, Head, Segment, Status, Store
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
 __all__ = ["Record", "RunDirectory", "Status"]
 
-# Of a record that is sound its status, else what is wrong with it.
-RecordState = Literal["done", "failed", "damaged", "older"]
+# Of a cell with a record its status, or that the record is damaged.
+RecordState = Literal["done", "failed", "damaged"]
 # The most records of which it is told why they are stale.
 _EXPLAINED = 1000
 
 
-def _as_planned(record: Record, cell: Cell) -> Record:
-    """Return the record with the plan's setting: an earlier spec may have varied something else."""
-    if record.cell.get("setting", {}) == cell.setting:
-        return record
-    bare = {key: value for key, value in record.cell.items() if key != "setting"}
-    return replace(record, cell=bare | ({"setting": dict(cell.setting)} if cell.setting else {}))
-
-
 class RunDirectory:
-    """A run on disk: `<root>/{spec.yaml, cells/, cache/, events.log, report/}`.
+    """A run on disk: `<root>/{spec.yaml, records/, cache/, report/}`.
 
-    A record is a file `cells/<id>.json`, or one of the thousand in a shard
-    `cells/<number>-<hash>.zip`, where it has the same name and the same bytes. `cells` finds them
-    elsewhere: a `Bundle` is a run in one file, of which `root` is the path.
+    Its records are in a `Store`, to which this process appends a segment of its own. `place` is
+    where it lies, for people.
     """
 
-    def __init__(self, root: str | Path, cells: Cells | None = None) -> None:
-        self.root = Path(root)
-        self.spec_path = self.root / "spec.yaml"
-        self.cells_path = self.root / "cells"
-        self.cache_path = self.root / "cache"
-        self.events_path = self.root / "events.log"
-        self.report_path = self.root / "report"
-        self.cells = Cells(self.cells_path) if cells is None else cells
-        self._readings = Readings(self.cells)
+    def __init__(self, place: str | Path) -> None:
+        self.place = Path(place)
+        # What was read of records, each with the head that it was read by.
+        self._records: dict[str, tuple[Head, Record | str]] = {}
 
     def __repr__(self) -> str:
-        return f"RunDirectory({str(self.root)!r})"
+        return f"{type(self).__name__}({str(self.place)!r})"
+
+    @cached_property
+    def root(self) -> Path:
+        """The folder of its files."""
+        return self.place
+
+    @cached_property
+    def store(self) -> Store:
+        """Its records."""
+        return Store(self.records_path)
+
+    @cached_property
+    def _segment(self) -> Segment:
+        return Segment(self.records_path)
+
+    @property
+    def spec_path(self) -> Path:
+        """The file of the resolved spec of the latest run."""
+        return self.root / "spec.yaml"
+
+    @property
+    def records_path(self) -> Path:
+        """The folder of the segments."""
+        return self.root / "records"
+
+    @property
+    def cache_path(self) -> Path:
+        """The folder of what later cells can use: pools, policies, held-out instances."""
+        return self.root / "cache"
+
+    @property
+    def report_path(self) -> Path:
+        """The folder of its report."""
+        return self.root / "report"
 
     @property
     def name(self) -> str:
         """The name of the folder: that of the sweep, until it is copied or renamed."""
-        return self.root.name
+        return self.place.name
 
     def title(self, spec: SweepSpec) -> str:
         """Return the name that reports and trackers call a run of this spec by: its own."""
         return self.name
-
-    @property
-    def told_by(self) -> Sequence[Path]:
-        """The files that tell by their age when a run last worked here."""
-        return self.spec_path, self.events_path
 
     def for_writing(self, what: str) -> Self:
         """Return the run, as one that can be changed for `what`.
@@ -81,28 +93,9 @@ class RunDirectory:
         return self
 
     @property
-    def repairable(self) -> bool:
-        """Whether what is damaged can be moved aside, and measured again."""
-        return True
-
-    def damaged_files(self) -> Mapping[Path, str]:
-        """Return what is wrong with files as a whole, where the run knows how each has to be."""
-        return {}
-
-    @property
-    def problems(self) -> list[str]:
-        """Damaged records and shards met so far, one line each; they count as absent."""
-        return [*self.cells.problems, *self._readings.damaged.values()]
-
-    @property
-    def damaged(self) -> Mapping[str, str]:
-        """The lines about damaged records, by the ids of their cells."""
-        return dict(self._readings.damaged)
-
-    @property
-    def unusable(self) -> Set[str]:
-        """The ids of cells whose records were found damaged, or of an older version."""
-        return self._readings.damaged.keys() | self._readings.older
+    def changed(self) -> float:
+        """The time when the run last did anything, in seconds since 1970; 0 if that is not known."""
+        return max(map(modified, (self.spec_path, *self.records_path.glob("*"))))
 
     def spec(self) -> SweepSpec:
         """Return the resolved spec of the latest run. Raises `LabError` without a sound one."""
@@ -129,101 +122,135 @@ class RunDirectory:
                 return
         write_atomically(self.spec_path, data)
 
-    def write(self, record: Record) -> None:
-        """Write a record, all or nothing, that is sound when it is read.
+    def append(self, lines: bytes) -> None:
+        """Append records, as whole lines, to the segment of this process.
 
-        Raises `ValueError` or `TypeError` for one that would be damaged.
+        Raises `StorageError` where they cannot be written.
         """
-        data = record.to_bytes()
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"the record has {len(data):,} bytes, at most {MOST_BYTES:,} are read")
-        Record.from_bytes(data, record.cell["id"])
-        write_atomically(self.cells.path(record.cell["id"]), data)
+        self._segment.append(lines)
 
-    def read(self, cell_id: str) -> Record | None:
-        """Return the record of a cell; None if absent, damaged or of an older version."""
-        return self._readings.read(cell_id, self._readings.whole)
+    def write(self, record: Record, attempt: int | None = None) -> None:
+        """Append a record; of its cell it is the next attempt where that is not given.
 
-    def read_once(self, cell_id: str, planned: Cell | None = None) -> Record | None:
-        """Return the same, without keeping it for the next reading."""
-        return self._readings.read(cell_id, Reading(Record.from_bytes), planned)
-
-    def state(self, cell_id: str) -> RecordState | None:
-        """Return the state of a record, None without one; its metrics are not looked at."""
-        record = self._readings.read(cell_id, Reading(Record.outline))
-        if record is not None:
-            return record.status
-        if cell_id in self._readings.damaged:
-            return "damaged"
-        return "older" if cell_id in self._readings.older else None
-
-    def records(self, plan: Plan) -> list[Record]:
-        """Return the records of the plan's cells in its order, failed too, with its setting."""
-        return self._of_plan(plan, self._readings.whole)
-
-    def outlines(self, plan: Plan) -> list[Record]:
-        """Return the same, without metrics and provenance where they were not read before.
-
-        They take a tenth of the memory. What is in the metrics is not looked at.
+        Raises `ValueError` or `TypeError` for one that would be damaged, and as `append` does.
         """
-        return self._of_plan(plan, self._readings.outlined)
+        known = self.attempt(record.cell["id"]) + 1 if attempt is None else attempt
+        self.append(record.to_line(known))
 
-    def checked_outlines(self, plan: Plan) -> list[Record]:
-        """Return the same of the records that are sound in all that they hold."""
-        return self._of_plan(plan, self._readings.checked)
+    def rewrite(self, cells: Collection[str]) -> None:
+        """Keep the records of these cells alone, as one segment in place of all there are.
 
-    def _of_plan(self, plan: Plan, reading: Reading) -> list[Record]:
-        there, read = set(self.ids()), self._readings.read
-        self._readings.keep(there)
-        found = ((read(cell.id, reading, cell), cell) for cell in plan.cells if cell.id in there)
-        with collector_at_rest():
-            return [_as_planned(record, cell) for record, cell in found if record is not None]
+        For a process beside which nobody writes. Whenever it is stopped, no record of them is lost.
+        """
+        before = list(self.records_path.glob(f"*{SUFFIX}"))
+        heads = self.heads
+        self._segment.close()
+        self.append(b"".join(self.store.read(heads[one]) for one in sorted(cells)))
+        for path in before:
+            path.unlink(missing_ok=True)
 
-    def all_outlines(self) -> Iterator[Record]:
-        """Yield an outline of every sound record, also where no plan asks for it."""
-        readings = self._readings
-        found = (readings.read(cell_id, readings.outlined) for cell_id in self.ids())
-        return (record for record in found if record is not None)
+    @property
+    def heads(self) -> Mapping[str, Head]:
+        """The heads of the records that count now, by the ids of their cells."""
+        self.store.look()
+        return self.store.heads
 
     def ids(self) -> list[str]:
         """Return the ids of all cells with a record, sorted."""
-        return self.cells.ids()
+        return sorted(self.heads)
+
+    def attempt(self, cell_id: str) -> int:
+        """Return how often a cell was measured, 0 without a record."""
+        head = self.heads.get(cell_id)
+        return head.attempt if head else 0
+
+    def state(self, cell_id: str) -> RecordState | None:
+        """Return the state of a record, None without one; its body is not looked at."""
+        head = self.heads.get(cell_id)
+        if head is not None:
+            return head.status
+        return "damaged" if cell_id in self.damaged else None
+
+    def read(self, cell_id: str, planned: Cell | None = None) -> Record | None:
+        """Return the record of a cell, which may be `planned`; None if absent or damaged."""
+        head = self.heads.get(cell_id)
+        return None if head is None else self._of(head, planned)
+
+    def records(self, plan: Plan) -> list[Record]:
+        """Return the records of the plan's cells in its order, failed too, with its setting."""
+        heads = self.heads
+        with collector_at_rest():
+            found = (self._of(heads[cell.id], cell) for cell in plan.cells if cell.id in heads)
+            return [record for record in found if record is not None]
+
+    def failed(self) -> list[Record]:
+        """Return the records of all failed cells, also where no plan asks for them."""
+        heads = self.heads
+        found = (self._of(heads[one]) for one in sorted(heads) if heads[one].status == "failed")
+        return [record for record in found if record is not None]
+
+    def _of(self, head: Head, planned: Cell | None = None) -> Record | None:
+        known = self._records.get(head.id)
+        if known is None or known[0] != head:
+            known = self._records[head.id] = (head, self._read(head, planned))
+        return known[1] if isinstance(known[1], Record) else None
+
+    def _read(self, head: Head, planned: Cell | None) -> Record | str:
+        """Return a record, or what is wrong with it."""
+        try:
+            return Record.from_line(self.store.read(head), planned)
+        except (ValueError, OSError) as error:
+            place = self.records_path / head.segment
+            return f"{place}: the record of cell {head.id} is damaged and not used: {error}"
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """The damaged records met so far, by their cells: what is wrong. They count as absent."""
+        unread = {one: why for one, (_, why) in self._records.items() if isinstance(why, str)}
+        return unread | {cell: why for why, cell in self.store.damaged if cell}
+
+    @property
+    def lost(self) -> list[str]:
+        """The damaged lines of which it cannot be told whose records they were."""
+        return [why for why, cell in self.store.damaged if not cell]
+
+    @property
+    def problems(self) -> list[str]:
+        """Both, one line each."""
+        return [*self.lost, *self.damaged.values()]
 
     def stale(self, plan: Plan) -> list[str]:
-        """Return cells with a record that the plan does not reuse: of another spec or version.
-
-        Those of the plan's own cells are told once they were read.
-        """
-        planned = {cell.id for cell in plan.cells} - self._readings.older
+        """Return cells with a record that the plan does not ask for: they are of another spec."""
+        planned = {cell.id for cell in plan.cells}
         return [one for one in self.ids() if one not in planned]
 
     def stale_because(self, plan: Plan) -> dict[str, str]:
-        """Return the reasons why the plan does not reuse the same, by their ids.
+        """Return the reasons why the plan does not ask for them, by their ids.
 
         Of very many, those of the first.
         """
-        stale, readings = self.stale(plan), self._readings
-        read = (readings.read(one, readings.outlined) for one in stale[:_EXPLAINED])
+        stale, heads = self.stale(plan), self.heads
+        read = (self._of(heads[one]) for one in stale[:_EXPLAINED])
         told = changes((record.cell for record in read if record is not None), plan)
-        return {one: told.get(one, ELSE) for one in stale if one not in readings.damaged}
+        return {one: told.get(one, ELSE) for one in stale}
 
-    def fingerprint(self, cell_id: str) -> str | None:
-        """Return a hash of the bytes of a record, sound or not; None where there is none."""
-        try:
-            data = self.cells.peek(cell_id)
-        except (OSError, ValueError) as error:
-            return str(error)
-        return None if data is None else hashlib.sha256(data).hexdigest()
+    def digest(self, spec: SweepSpec) -> str:
+        """Return a hash of its sweep and of all records that count, the same in every copy.
 
-    def pack(self, only: Collection[str] | None = None) -> int:
-        """Pack sound records into shards by a thousand, and return how many were packed.
-
-        With `only`, those of these cells; else of all, and what has been replaced is dropped from
-        the shards. For a process beside which nobody writes these records: without `only`, one that
-        is alone at work in the run. Readers see every record all the time. Raises `StorageError`
-        where a shard cannot be written; nothing is lost then, or when this process is killed.
+        Neither the name of the run counts nor how it is executed.
         """
-        packed = packing.pack(self.cells, self._readings.is_sound, self._readings.moved, only)
-        if only is None:
-            packing.drop_replaced(self.cells)
-        return packed
+        from maxk_lab.sweeps.spec.load import spec_hash_without_execution
+
+        spec = spec.model_copy(update={"name": "any"})
+        heads = self.heads
+        records = [f"{one} {heads[one].checksum:08x}" for one in sorted(heads)]
+        told = [spec_hash_without_execution(spec), *records]
+        return hashlib.sha256("\n".join(told).encode()).hexdigest()[:32]
+
+
+def modified(path: Path) -> float:
+    """Return when a file was last written, in seconds since 1970; 0 where that is not known."""
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0

@@ -13,28 +13,30 @@ from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.store import Head
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.studies import STUDIES
 
 
 @dataclass(frozen=True)
 class Work:
-    """The units to measure, and what there was of their cells when they were planned.
-
-    `before` holds the fingerprints of the records that are to be replaced, by their cells: where
-    one has changed since, another driver has measured the cell. `kept` are the files of the cache
-    that cells are measured anew without.
-    """
+    """The units to measure; `kept` are the files of the cache that cells are measured without."""
 
     tasks: Sequence[Task]
-    before: Mapping[str, str | None] = field(default_factory=dict)
     kept: Mapping[str, Sequence[Path]] = field(default_factory=dict)
 
 
-def tasks_of(plan: Plan, to_do: Set[str], run: RunDirectory, measure: str | None) -> list[Task]:
+def tasks_of(
+    plan: Plan,
+    to_do: Set[str],
+    run: RunDirectory,
+    measure: str | None,
+    heads: Mapping[str, Head],
+) -> list[Task]:
     """Return a task for each unit of the plan with a cell to do, without its other cells.
 
-    `measure` names the `module:function` that measures them, in place of that of their studies.
+    `measure` names the `module:function` that measures them, in place of that of their studies;
+    `heads` are those of the records that were there when it was decided what is to do.
     """
     units = {
         unit.id: replace(unit, cells=tuple(cell for cell in unit.cells if cell.id in to_do))
@@ -54,6 +56,7 @@ def tasks_of(plan: Plan, to_do: Set[str], run: RunDirectory, measure: str | None
             measure=measure or f"{STUDIES.get(unit.study).implementation}.worker:measure",
             provenance=provenance,
             on_device=unit.on_device,
+            attempt=1 + max(heads[c.id].attempt if c.id in heads else 0 for c in unit.cells),
         )
         for key, unit in units.items()
     ]

@@ -10,9 +10,7 @@ from pathlib import Path
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.changes import changed_since
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.find import last_change
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.upkeep.states import states_of
 
 
 @dataclass(frozen=True)
@@ -20,8 +18,8 @@ class Overview:
     """The state of a run on disk.
 
     Of the `planned` cells each is `done`, `failed`, `missing`, or has a record that is of no use.
-    `stale` counts the records that the plan does not use, of its own cells or of others, `damaged`
-    all damaged ones. Where it is not known what is planned, `planned` and `missing` are None.
+    `stale` counts the records that the plan does not use, `damaged` those that are damaged. Where
+    it is not known what is planned, `planned` and `missing` are None.
     `changed` is in seconds since 1970, `size` in bytes; `claims` says how many the sweep makes,
     `changed_since` what is no more as it was measured, such as a function of the user's own, with
     which the cells would not be done, and `wrong` what cannot be told.
@@ -56,25 +54,24 @@ def overview(run: RunDirectory) -> Overview:
     except LabError as error:
         wrong.append(str(error).splitlines()[0])
     try:
-        states = states_of(run)
+        states = {cell: head.status for cell, head in run.heads.items()}
     except LabError as error:
         wrong.append(str(error))
         states = {}
-    wrong += run.cells.problems
+    damaged = len(run.problems)
     known = Counter(state for cell, state in states.items() if planned is None or cell in planned)
-    every = Counter(states.values())
     return Overview(
         name=run.name,
-        folder=run.root,
-        changed=last_change(run),
+        folder=run.place,
+        changed=run.changed,
         description=description,
         planned=None if planned is None else len(planned),
         done=known["done"],
         failed=known["failed"],
         missing=None if planned is None else len(planned - states.keys()),
-        stale=every.total() - every["damaged"] - known["done"] - known["failed"],
-        damaged=every["damaged"],
-        size=size_of(run.root),
+        stale=len(states) - known["done"] - known["failed"],
+        damaged=damaged,
+        size=size_of(run.place),
         claims=claims,
         changed_since=tuple(changed),
         wrong="; ".join(wrong),

@@ -12,16 +12,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from maxk_lab.errors import LabError
 from maxk_lab.files import PARTIAL
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.backends.jobs import any_may_run
 from maxk_lab.sweeps.run.leases import exclusive
-from maxk_lab.sweeps.run.records import RecordState, RunDirectory
-from maxk_lab.sweeps.run.shards.packing import drop_replaced
+from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import STUDIES
-from maxk_lab.sweeps.upkeep.moving import check_idle
 from maxk_lab.sweeps.upkeep.overview import size_of
-from maxk_lab.sweeps.upkeep.states import states_of
 
 _Cells = Sequence[Mapping[str, Any]]
 
@@ -52,15 +51,10 @@ def prunable(run: RunDirectory, others: Iterable[Path] = ()) -> Prunable:
     Raises `LabError` without a sound spec: what is stale is not known then.
     """
     plan = make_plan(run.spec())
-    states = states_of(run)
-    planned = {cell.id for cell in plan.cells}
+    heads = run.heads
+    states = {one: head.status for one, head in heads.items()}
     return Prunable(
-        stale={
-            one: _bytes(run, one)
-            for one, state in states.items()
-            # What is damaged somebody may want to look at: `fsck --repair` moves it aside.
-            if state != "damaged" and (one not in planned or state == "older")
-        },
+        stale={one: heads[one].length for one in run.stale(plan)},
         cache={path: size_of(path) for path in _cache(run, plan, states)},
         others={path: size_of(path) for path in others},
     )
@@ -72,25 +66,26 @@ def prune(run: RunDirectory, others: Iterable[Path] = ()) -> Prunable:
     Whenever this is stopped, the run is whole, and the same call goes on.
     """
     run.for_writing("prune")
-    check_idle(run)
+    _check_idle(run)
     with exclusive(run.root, "prune"):
         found = prunable(run, others)
-        for cell_id in found.stale:
-            run.cells.path(cell_id).unlink(missing_ok=True)
-        if any(run.cells.packed(cell_id) is not None for cell_id in found.stale):
-            drop_replaced(run.cells, found.stale)
+        if found.stale:
+            run.rewrite(set(run.heads) - found.stale.keys())
         for path in (*found.cache, *found.others):
             path.unlink(missing_ok=True)
     return found
 
 
-def _bytes(run: RunDirectory, cell_id: str) -> int:
-    archive = run.cells.packed(cell_id)
-    packed = archive.members[cell_id].packed if archive is not None else 0
-    return packed + size_of(run.cells.path(cell_id))
+def _check_idle(run: RunDirectory) -> None:
+    """Raise `LabError` where jobs of a run wait or work on a cluster."""
+    if (run.root / "jobs").is_dir() and any_may_run(run):
+        raise LabError(
+            f"{run.root} has jobs that wait or run on a cluster; end them first: "
+            f"maxk-lab cancel {run.root}"
+        )
 
 
-def _cache(run: RunDirectory, plan: Plan, states: Mapping[str, RecordState]) -> Iterator[Path]:
+def _cache(run: RunDirectory, plan: Plan, states: Mapping[str, str]) -> Iterator[Path]:
     """Yield the files of the cache that are spent, or of no unit of the plan."""
     if run.cache_path.is_symlink():
         return

@@ -1,4 +1,4 @@
-"""`rm`, `rename` and `prune` on the command line: what they ask, say and leave alone."""
+"""`prune` on the command line: what it asks, says and leaves alone."""
 
 from __future__ import annotations
 
@@ -45,28 +45,17 @@ def outdated(write_run: WriteRun) -> RunDirectory:
     return run
 
 
-def test_rm_asks_and_takes_no_for_an_answer(write_run: WriteRun, lab: Lab, terminal: None) -> None:
-    run, _ = write_run()
-    refused = lab("rm", "small", input="n\n")
+def test_prune_takes_no_for_an_answer(outdated: RunDirectory, lab: Lab, terminal: None) -> None:
+    refused = lab("prune", "small", input="n\n")
     assert refused.exit_code == 1
     assert "Nothing was removed" in refused.stderr
-    assert "results/small: 8 records" in refused.stdout
-    assert run.root.is_dir()
-    assert lab("rm", "small", input="y\n").exit_code == 0
-    assert not run.root.exists()
-
-
-def test_nothing_is_removed_where_nobody_can_be_asked(outdated: RunDirectory, lab: Lab) -> None:
-    for verb in ("rm", "prune"):
-        refused = lab(verb, "small")
-        assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
     assert len(outdated.ids()) == 8
 
 
-def test_one_wrong_name_removes_none(write_run: WriteRun, lab: Lab) -> None:
-    run, _ = write_run()
-    assert lab("rm", "small", "smal", "--yes").exit_code == 2
-    assert run.root.is_dir()
+def test_nothing_is_removed_where_nobody_can_be_asked(outdated: RunDirectory, lab: Lab) -> None:
+    refused = lab("prune", "small")
+    assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
+    assert len(outdated.ids()) == 8
 
 
 def test_a_copied_folder_has_a_title_of_its_own(write_run: WriteRun, lab: Lab) -> None:
@@ -74,16 +63,6 @@ def test_a_copied_folder_has_a_title_of_its_own(write_run: WriteRun, lab: Lab) -
     shutil.copytree(run.root, Path("results") / "copy")
     title = json.loads(lab("report", "copy", "--format", "json").stdout)["header"]["name"]
     assert title == "copy"
-
-
-def test_rename_says_how_to_go_on(write_run: WriteRun, lab: Lab) -> None:
-    write_run()
-    told = lab("rename", "small", "before")
-    assert told.stdout == "results/small is now results/before\n"
-    assert "change name in its sweep file to before" in told.stderr
-    again = json.loads(lab("run", "sweep.yaml", "--dry-run", "--json").stdout)
-    assert set(again["reused_from"].values()) == {"before"}
-    assert lab("rename", "small", "x").exit_code == 2
 
 
 def test_prune_says_what_would_go(outdated: RunDirectory, lab: Lab) -> None:
@@ -112,22 +91,3 @@ def test_prune_passes_over_what_it_cannot_judge(outdated: RunDirectory, lab: Lab
     assert "odd stays as it is" in told.stderr
     assert len(outdated.ids()) == 4
     assert lab("prune", "odd", "--yes").exit_code == 2
-
-
-def test_what_a_killed_rm_has_left_is_told_and_counted(write_run: WriteRun, lab: Lab) -> None:
-    run, _ = write_run()
-    (left := run.root.with_name(".removed-old-1")).mkdir()
-    (left / "pool.npz").write_bytes(b"0" * 1000)
-    looked = lab("prune", "--dry-run")
-    assert "1.0 kB are left of an rm that was stopped" in looked.stderr
-    assert "1.0 kB in 0 runs; nothing was removed" in looked.stderr
-    assert left.is_dir()
-    assert "1.0 kB removed" in lab("prune", "--yes").stderr
-    assert not left.exists()
-
-
-def test_a_run_whose_new_name_has_a_dot_is_no_bundle(write_run: WriteRun, lab: Lab) -> None:
-    write_run("v1.1")
-    assert "change name in its sweep file to v1.2" in lab("rename", "v1.1", "v1.2").stderr
-    assert lab("bundle", "v1.2", "--out", "results/v1.zip").exit_code == 0
-    assert "change name" not in lab("rename", "v1.zip", "v2.zip").stderr

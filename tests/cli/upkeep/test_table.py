@@ -31,7 +31,8 @@ def two(write_run: WriteRun) -> None:
             else "[]"
         )
         run, _ = write_run(name, "description=Which one?", f"claims={claim}", **words)
-        os.utime(run.spec_path, (1e9 + 60 * time, 1e9 + 60 * time))
+        for path in (run.spec_path, *run.records_path.iterdir()):
+            os.utime(path, (1e9 + 60 * time, 1e9 + 60 * time))
 
 
 def test_a_line_for_every_run_the_newest_first(two: None, lab: Lab) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stored import damage, forget
 from written_runs import WriteRun, record_of
 
 from maxk_lab.report.formats.last import FILE, last_verdicts, note_files, outdated_files
@@ -17,9 +18,7 @@ from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view.view import View
 from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.shards import packing
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.sweeps.upkeep.moving import rename
 
 CLAIM = "claims=[{name: c, kind: unbiased, detectable: 9, where: {baseline: none}}]"
 # A part has no figures, which take their time.
@@ -52,9 +51,9 @@ def change_record(run: RunDirectory) -> None:
 
 
 CHANGES: dict[str, Callable[[RunDirectory], object]] = {
-    "a record is gone": lambda run: run.cells.path(run.ids()[0]).unlink(),
+    "a record is gone": lambda run: forget(run.root, run.ids()[0]),
     "a record is another": change_record,
-    "a record is damaged": lambda run: run.cells.path(run.ids()[0]).write_text("["),
+    "a record is damaged": lambda run: damage(run.root, run.ids()[0]),
     "the sweep is another": lambda run: run.write_spec(
         load_spec("sweep.yaml", [CLAIM, "gradient.grid.n=[4]"])
     ),
@@ -64,7 +63,8 @@ CHANGES: dict[str, Callable[[RunDirectory], object]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_ends_them_whatever_the_times_say(reported: RunDirectory, change: str) -> None:
     CHANGES[change](reported)
-    for path in (reported.cells_path, reported.spec_path, *reported.cells_path.iterdir()):
+    reported = RunDirectory(reported.root)
+    for path in (reported.records_path, reported.spec_path, *reported.records_path.iterdir()):
         os.utime(path, (1, 1))
     assert last_verdicts(reported) is None
     texts = {"report.md", "report.html", "report.json", "table.csv", "table.tex"}
@@ -76,7 +76,7 @@ def test_figures_that_are_drawn_anew_make_no_verdict_new(reported: RunDirectory)
     change_record(reported)
     (figure := reported.report_path / "figures" / "new.png").parent.mkdir()
     figure.write_text("new")
-    note_files(reported.report_path, [figure], summarise(reported).stamp)
+    note_files(reported.report_path, [figure], summarise(reported).made_of)
     assert last_verdicts(reported) is None
     assert names(reported) == {
         "report.md",
@@ -87,13 +87,9 @@ def test_figures_that_are_drawn_anew_make_no_verdict_new(reported: RunDirectory)
     }
 
 
-def test_a_copy_that_is_renamed_and_packed_keeps_them(
-    reported: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(reported.root, "results/copy")
-    there = RunDirectory(rename(RunDirectory("results/copy"), "other"))
-    monkeypatch.setattr(packing, "RECORDS", 4)
-    assert there.pack() == 8
+def test_a_copy_keeps_them(reported: RunDirectory) -> None:
+    shutil.copytree(reported.root, "results/other")
+    there = RunDirectory("results/other")
     assert last_verdicts(there) == last_verdicts(reported)
     assert outdated_files(there) == []
 
@@ -102,7 +98,7 @@ def test_the_report_of_another_run_or_of_earlier_records_is_not_theirs(
     write_run: WriteRun,
 ) -> None:
     run, plan = write_run("one", CLAIM, missing=1)
-    other, _ = write_run("two", CLAIM)
+    other, _ = write_run("two", CLAIM, failed=1)
     before = summarise(run)
     run.write(record_of(plan.cells[0]))
     for summary in (before, summarise(other)):
@@ -144,7 +140,7 @@ def test_what_is_no_report_has_none(reported: RunDirectory, text: str) -> None:
     path = reported.report_path / "report.json"
     path.write_text(text)
     assert last_verdicts(reported) is None
-    note_files(reported.report_path, [path], summarise(reported).stamp)
+    note_files(reported.report_path, [path], summarise(reported).made_of)
     assert not last_verdicts(reported)
 
 

@@ -102,7 +102,7 @@ def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
         [sys.executable, str(script), str(tmp_path / "tsp.yaml"), str(killed.root)]
     )
     deadline = time.monotonic() + 120
-    while not (killed.cells_path.exists() and list(killed.cells_path.glob("*.json"))):
+    while not killed.ids():
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.01)
@@ -131,7 +131,7 @@ def test_a_damaged_policy_is_trained_again(spec, tmp_path):
     for path in run.cache_path.glob("policy-*.pt"):
         path.write_bytes(flipped(path))
         torch.load(path, weights_only=True)
-    for path in [*run.cache_path.glob("pool-*"), *run.cells_path.iterdir()]:
+    for path in [*run.cache_path.glob("pool-*"), *run.records_path.iterdir()]:
         path.unlink()
     assert len(execute(plan, run).done) == len(plan.cells)
     assert metrics(spec("none"), run) == expected

@@ -155,7 +155,7 @@ def test_run_refuses_what_this_machine_cannot_hold(
         "of 16 × 3,000 trajectories, and this machine has 1 MiB: lower gradient.pool or "
         "gradient.instances"
     )
-    assert not list(tmp_path.glob("run/cells/*"))
+    assert not list(tmp_path.glob("run/records/*"))
 
 
 def test_what_fits_is_not_refused(small: str) -> None:

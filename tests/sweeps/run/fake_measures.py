@@ -274,7 +274,7 @@ def half_a_word(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
 def forged(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     """The units of seed 1 tell that cells are done which are not."""
     if unit["seed"] == 1:
-        told = ["cell_done", {"key": 1, "cell": "another", "seconds": 0}]
+        told = ["cell_done", {"key": 1, "cell": "another", "seconds": 0, "record": "1"}]
         for line in _lines():
             line.send(json.dumps(told).encode() + b"\n")
     for cell in cells:

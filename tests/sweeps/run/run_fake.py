@@ -18,6 +18,8 @@ from maxk_lab.sweeps.spec.load import load_spec
 # Where `fake_measures` finds what it needs.
 sys.path.append(str(Path(__file__).parents[2] / "fixtures"))
 
+from run_processes import logged
+
 if __name__ == "__main__":
     spec, run, measure, jobs, *only = sys.argv[1:]
     if "BEAT" in os.environ:
@@ -30,6 +32,7 @@ if __name__ == "__main__":
             jobs=int(jobs),
             only=only[0] if only else None,
             measure=f"fake_measures:{measure}",
+            on_event=logged(RunDirectory(run)),
         )
     except KeyboardInterrupt:
         sys.exit(130)

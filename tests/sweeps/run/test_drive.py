@@ -13,7 +13,6 @@ from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run import drive as drive_module
 from maxk_lab.sweeps.run.backends.backend import Told
 from maxk_lab.sweeps.run.drive import drive
-from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.run.tasks import Work, tasks_of
@@ -78,7 +77,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 @pytest.fixture
 def tasks(plan: Plan, run: RunDirectory) -> list[Task]:
-    return tasks_of(plan, {cell.id for cell in plan.cells}, run, None)
+    return tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
 
 
 def measured(task: Task, times: int) -> list[Told]:
@@ -90,7 +89,7 @@ def measured(task: Task, times: int) -> list[Told]:
             {
                 "cell": cell["id"],
                 "error": "no",
-                "record": Record(cell, "failed", None, "no", {}, {}).to_bytes(),
+                "record": Record(cell, "failed", None, "no", {}, {}).to_line(task.attempt),
             },
         )
         for cell in task.cells
@@ -102,10 +101,12 @@ def go(
     tasks: list[Task], run: RunDirectory, backend: Scripted, **options: Any
 ) -> list[tuple[str, dict[str, Any]]]:
     told: list[tuple[str, dict[str, Any]]] = []
-    teller = Teller(run.events_path, lambda name, payload: told.append((name, payload)))
-    before = options.pop("before", {})
+
+    def tell(name: str, **payload: Any) -> None:
+        told.append((name, payload))
+
     with Driver(run.root, spec_hash="") as driver:
-        drive(Work(tasks, before), run, backend, driver, teller, **options)
+        drive(Work(tasks), run, backend, driver, tell, **options)
     return told
 
 
@@ -217,11 +218,11 @@ def test_records_that_are_to_be_replaced_are_until_somebody_has_done_so(
     for task in tasks:
         for cell in task.cells:
             run.write(record_of(cell))
-    before = {cell.id: run.fingerprint(cell.id) for cell in plan.cells}
+    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
     anew = tasks[0].cells[0]
     run.write(Record(anew, "failed", None, "by another, later", {}, {}))
     backend = Scripted(measured)
-    go(tasks, run, backend, before=before)
+    go(tasks, run, backend)
     assert sum(len(task.cells) for task in backend.submitted) == 7
 
 
@@ -251,15 +252,14 @@ def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(
     with Driver(run.root, spec_hash="") as other, Driver(run.root, spec_hash="") as driver:
         leases = [other.take(task.key) for task in tasks]
 
-        def give_free(name: str, payload: dict[str, Any]) -> None:
+        def give_free(name: str, **payload: Any) -> None:
             if name == "waiting":
                 told.append(payload)
                 for lease in leases:
                     assert lease is not None
                     lease.release()
 
-        teller = Teller(run.events_path, give_free)
-        drive(Work(tasks), run, Scripted(measured), driver, teller)
+        drive(Work(tasks), run, Scripted(measured), driver, give_free)
     assert [payload["units"] for payload in told] == [[task.label for task in tasks]]
     assert [len(payload["drivers"]) for payload in told] == [1]
     assert f"process {os.getpid()} on " in told[0]["drivers"][0]
@@ -278,14 +278,14 @@ def test_a_unit_that_a_node_could_not_have_is_not_submitted_again_while_somebody
         def answer(task: Task, times: int) -> list[Told]:
             return [Told(task.key, "elsewhere", {})] if times == 1 else measured(task, times)
 
-        def give_free(name: str, payload: dict[str, Any]) -> None:
+        def give_free(name: str, **payload: Any) -> None:
             if name == "waiting":
                 waited.append(payload["units"])
                 assert len(backend.submitted) == 1
                 lease.release()
 
         backend = Scripted(answer)
-        drive(Work(tasks[:1]), run, backend, driver, Teller(run.events_path, give_free))
+        drive(Work(tasks[:1]), run, backend, driver, give_free)
     assert waited == [[tasks[0].label]]
     assert len(backend.submitted) == 2
 
@@ -324,47 +324,11 @@ def test_a_unit_whose_lease_is_lost_is_withdrawn_and_given_up(
 
     backend = Scripted(answer, room=1)
 
-    def give_free(name: str, payload: dict[str, Any]) -> None:
+    def give_free(name: str, **payload: Any) -> None:
         if name == "waiting":
             stolen.unlink()
 
     with Driver(run.root, spec_hash="") as driver:
-        teller = Teller(run.events_path, give_free)
-        drive(Work(tasks[:1]), run, backend, driver, teller)
+        drive(Work(tasks[:1]), run, backend, driver, give_free)
     assert backend.withdrawn == [tasks[0].key]
     assert len(run.records(plan)) == 4
-
-
-def test_records_that_come_after_a_lease_was_lost_are_not_written(
-    tasks: list[Task], run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(drive_module, "LOOK_SECONDS", 0.2)
-    there: list[list[str]] = []
-
-    def answer(task: Task, times: int) -> list[Told]:
-        there.append(run.ids())
-        if times == 1:
-            (run.root / "leases" / f"{task.key}.2").write_text("another")
-            # All is told at once when the process goes on.
-            return measured(task, times)[:-1]
-        return measured(task, times)
-
-    backend = Scripted(answer, room=1)
-    go(tasks[:1], run, backend)
-    # The other one has ended since, and the unit is submitted again with all its cells.
-    assert there == [[], []]
-    assert backend.withdrawn == [tasks[0].key]
-    assert len(run.records(plan)) == 4
-
-
-def test_a_lost_unit_whose_lease_was_lost_too_has_not_failed(
-    tasks: list[Task], run: RunDirectory, plan: Plan
-) -> None:
-    def answer(task: Task, times: int) -> list[Told]:
-        if times == 1:
-            (run.root / "leases" / f"{task.key}.2").write_text("another")
-            return [Told(task.key, "lost", {"why": "its node is gone"})]
-        return measured(task, times)
-
-    go(tasks[:1], run, Scripted(answer, room=1), retries=0)
-    assert [record.error for record in run.records(plan)] == ["no"] * 4

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_processes import alive, wait_until, workers_of
+from run_processes import alive, events, wait_until, workers_of
+from stored import damage, forget, lines
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES
@@ -23,6 +24,7 @@ from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import statuses
+from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec, spec_hash_without_execution
 from maxk_lab.sweeps.spec.schema import SweepSpec
@@ -78,7 +80,7 @@ def process(run: RunDirectory, measure: str, jobs: int = 1) -> Iterator[subproce
 
 
 def contents(run: RunDirectory) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in run.cells_path.iterdir()}
+    return lines(run.root)
 
 
 def test_one_and_two_workers_give_the_same_bytes(
@@ -121,7 +123,8 @@ def test_forced_cells_find_nothing_of_theirs_in_the_cache(
         "shared": run.cache_path / "pool-fedcba9876543210.npz",
         "folder": run.cache_path / "folder" / "shared",
     }
-    (run.cells_path / "0123456789abcdef.json").write_text("{}", encoding="utf-8")
+    stale = plan.cells[0].as_dict() | {"id": "0123456789abcdef"}
+    run.write(Record(stale, "failed", None, "no"))
 
     def left_by(**options: Any) -> set[str]:
         for path in kept.values():
@@ -132,7 +135,7 @@ def test_forced_cells_find_nothing_of_theirs_in_the_cache(
 
     assert left_by() == set(kept)
     assert left_by(force=True, only="seed=0") == {"interrupted", "stale"}
-    (run.cells_path / f"{ids[1]}.json").unlink()
+    forget(run.root, ids[1])
     assert left_by(force=True) == {"stale"}
 
 
@@ -188,10 +191,10 @@ def test_damaged_records_are_measured_again(go: Go, run: RunDirectory, plan: Pla
     go()
     damaged = [cell.id for cell in plan.cells][1:4:2]
     for cell_id in damaged:
-        path = run.cells_path / f"{cell_id}.json"
-        path.write_bytes(path.read_bytes()[:100])
+        damage(run.root, cell_id)
+    run = RunDirectory(run.root)
     told: list[tuple[str, dict[str, Any]]] = []
-    assert go(on_event=lambda *event: told.append(event)).done == tuple(damaged)
+    assert go(run=run, on_event=lambda *event: told.append(event)).done == tuple(damaged)
     assert len(next(payload for name, payload in told if name == "damaged")["problems"]) == 2
     assert run.problems == []
 
@@ -299,8 +302,6 @@ def test_events_name_unit_and_cells(go: Go, run: RunDirectory, plan: Plan) -> No
     ids = [cell.id for cell in unit.cells]
     assert told[1][1]["cell_ids"] == ids
     assert [payload["cell"] for name, payload in told if name == "cell_done"] == ids
-    logged = [json.loads(line)["event"] for line in run.events_path.read_text().splitlines()]
-    assert logged == names
 
 
 def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) -> None:
@@ -328,7 +329,9 @@ def test_resume_after_kill_9(go: Go, run: RunDirectory, plan: Plan) -> None:
     assert len(workers) == 2
     wait_until(lambda: not any(alive(pid) for pid in workers))
     before = contents(run)
-    (run.cells_path / ".partial-half-written").write_text("{")
+    (segment,) = run.records_path.iterdir()
+    with segment.open("ab") as file:
+        file.write(b"12345678 {")
     finished = {cell_id for cell_id, state in statuses(plan, run).items() if state == "done"}
     assert 2 <= len(finished) < 8
     assert run.problems == []
@@ -351,8 +354,7 @@ def test_ctrl_c_leaves_a_resumable_run(go: Go, run: RunDirectory, plan: Plan) ->
     assert complaints == ""
     assert not any(alive(pid) for pid in workers_of(run))
     assert sorted(statuses(plan, run).values()) == ["done"] * 2 + ["missing"] * 6
-    assert all(not name.startswith(".") for name in contents(run))
-    assert json.loads(run.events_path.read_text().splitlines()[-1])["event"] == "interrupted"
+    assert events(run)[-1]["event"] == "interrupted"
     assert len(go().done) == 6
 
 
@@ -513,7 +515,6 @@ def test_nothing_starts_on_a_device_that_is_not_there(
     ):
         execute(make_plan(load_spec(path)), run, measure="fake_measures:quick")
     assert run.ids() == []
-    assert not run.events_path.exists()
     assert not run.spec_path.exists()
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hand_written import gradient_metrics
+from stored import damage
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.plan.identity import content_hash
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.progress import estimate_seconds, statuses
-from maxk_lab.sweeps.run.record import StaleRecordError
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -39,46 +38,40 @@ def record_of(path: str, number: int = 0, **fields: object) -> Record:
     )  # type: ignore[arg-type]
 
 
-def put(run: RunDirectory, data: bytes, cell_id: str) -> Path:
-    """Lay bytes in the place of a record, whatever they are."""
-    path = run.cells_path / f"{cell_id}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    return path
-
-
 def test_reads_what_was_written(small: str, run: RunDirectory) -> None:
     record = record_of(small)
     run.write(record)
     assert run.read(record.cell["id"]) == record
     assert run.problems == []
-    assert [path.name for path in run.cells_path.iterdir()] == [f"{record.cell['id']}.json"]
 
 
-@pytest.mark.parametrize(
-    "damage", ["truncated", "empty", "changed", "other cell", "no record", "binary"]
-)
-def test_damaged_records_count_as_absent(small: str, run: RunDirectory, damage: str) -> None:
+def test_a_damaged_record_counts_as_absent_until_it_is_measured_again(
+    small: str, run: RunDirectory
+) -> None:
     record = record_of(small)
     run.write(record)
-    path = run.cells_path / f"{record.cell['id']}.json"
-    data = path.read_bytes()
-    damaged = {
-        "truncated": data[: len(data) // 2],
-        "empty": b"",
-        "changed": data.replace(b"0.1", b"0.2"),
-        "other cell": record_of(small, 1).to_bytes(),
-        "no record": b"[1]",
-        "binary": bytes(range(256)),
-    }[damage]
-    assert damaged != data
-    path.write_bytes(damaged)
+    path = damage(run.root, record.cell["id"])
+    run = RunDirectory(run.root)
     assert run.read(record.cell["id"]) is None
-    assert len(run.problems) == 1
-    assert str(path) in run.problems[0]
+    assert run.state(record.cell["id"]) == "damaged"
+    assert list(run.damaged) == [record.cell["id"]]
+    assert run.problems[0].startswith(f"{path}:1: a damaged record")
     run.write(record)
     assert run.read(record.cell["id"]) == record
     assert run.problems == []
+
+
+def test_a_record_that_is_measured_again_counts_in_place_of_the_first(
+    small: str, run: RunDirectory
+) -> None:
+    record = record_of(small)
+    failed = replace(record, status="failed", metrics=None, error="x")
+    run.write(failed)
+    run.write(record)
+    assert (run.attempt(record.cell["id"]), run.state(record.cell["id"])) == (2, "done")
+    run.write(failed)
+    assert run.read(record.cell["id"]) == failed
+    assert [one.cell for one in run.failed()] == [record.cell]
 
 
 def test_a_failed_write_leaves_the_old_record(small: str, run: RunDirectory) -> None:
@@ -91,18 +84,6 @@ def test_a_failed_write_leaves_the_old_record(small: str, run: RunDirectory) -> 
     assert run.read(record.cell["id"]) == record
 
 
-def test_records_of_another_identity_version_are_stale(small: str, run: RunDirectory) -> None:
-    cell = {**make_plan(load_spec(small)).cells[0].as_dict(), "identity_version": 0}
-    del cell["id"]
-    cell["id"] = content_hash(cell)
-    with pytest.raises(StaleRecordError):
-        run.write(Record(cell, "done", {}))
-    put(run, Record(cell, "done", {}).to_bytes(), cell["id"])
-    assert run.read(cell["id"]) is None
-    assert run.stale(make_plan(load_spec(small))) == [cell["id"]]
-    assert run.problems == []
-
-
 def test_records_of_another_spec_are_stale_and_stay(small: str, run: RunDirectory) -> None:
     record = record_of(small)
     run.write(record)
@@ -110,20 +91,6 @@ def test_records_of_another_spec_are_stale_and_stay(small: str, run: RunDirector
     assert run.stale(changed) == [record.cell["id"]]
     assert run.records(changed) == []
     assert run.stale(make_plan(load_spec(small))) == []
-
-
-def test_outlines_are_records_without_their_metrics(small: str, run: RunDirectory) -> None:
-    plan = make_plan(load_spec(small))
-    record = record_of(small, provenance={"host": "a"})
-    run.write(record)
-    bare = replace(record, metrics=None, provenance={})
-    assert run.outlines(plan) == [bare]
-    assert run.records(plan) == [record]
-    run.write(replace(record, status="failed", metrics=None, error="x"))
-    assert [one.status for one in run.outlines(plan)] == ["failed"]
-    (run.cells_path / f"{record.cell['id']}.json").write_bytes(b"{")
-    assert run.outlines(plan) == []
-    assert len(run.problems) == 1
 
 
 def test_states_and_estimate(small: str, run: RunDirectory) -> None:
@@ -152,21 +119,30 @@ def test_find_run_by_name_path_and_age(small: str, tmp_path: Path) -> None:
         find_run(None, tmp_path / "nowhere")
 
 
-def test_a_record_is_plain_json(small: str) -> None:
-    content = json.loads(record_of(small).to_bytes())
-    assert set(content) == {
-        "cell",
-        "checksum",
-        "error",
-        "metrics",
-        "provenance",
-        "status",
-        "timings",
-    }
+def test_a_rewritten_run_has_one_segment_of_what_is_kept(small: str, run: RunDirectory) -> None:
+    for number in range(3):
+        RunDirectory(run.root).write(record_of(small, number))
+    kept = run.ids()[1:]
+    run.rewrite(kept)
+    assert len(list(run.records_path.iterdir())) == 1
+    assert RunDirectory(run.root).ids() == run.ids() == kept
 
 
-def test_records_that_cannot_be_listed_are_told(tmp_path):
+def test_a_copy_has_the_same_digest_and_no_other_run_has(
+    small: str, run: RunDirectory, tmp_path: Path
+) -> None:
+    spec = load_spec(small)
+    run.write(record_of(small))
+    shutil.copytree(run.root, tmp_path / "copy")
+    copy = RunDirectory(tmp_path / "copy")
+    assert copy.digest(spec) == run.digest(spec)
+    assert copy.digest(load_spec(small, ["gradient.pool=32"])) != run.digest(spec)
+    copy.write(record_of(small, 1))
+    assert copy.digest(spec) != run.digest(spec)
+
+
+def test_records_that_cannot_be_listed_are_told(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
-    run.cells_path.write_text("no folder")
-    with pytest.raises(LabError, match="cannot be listed"):
+    run.records_path.write_text("no folder")
+    with pytest.raises(LabError, match="cannot be read"):
         run.ids()

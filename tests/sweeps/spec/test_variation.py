@@ -269,7 +269,6 @@ def test_records_are_told_by_the_setting_of_the_present_plan(
     varied: Callable[..., Plan], tmp_path: Path
 ) -> None:
     run, plan = RunDirectory(tmp_path / "run"), varied("{environment.arms: [4, 8]}", "seeds=[0]")
-    run.cells_path.mkdir(parents=True)
     cell = plan.cells[0]
     bare = varied("{}", "seeds=[0]").cells[0].as_dict()
     run.write(Record(bare, "done", gradient_metrics(bare, value=1.0)))

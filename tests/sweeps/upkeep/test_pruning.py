@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from stored import lines
 from written_runs import WriteRun
 
 from maxk_lab.errors import LabError
@@ -13,9 +14,8 @@ from maxk_lab.studies.training.kept import checkpoint_file, reference_file, snap
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.shards import packing
+from maxk_lab.sweeps.run.store import Head
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.sweeps.upkeep import pruning
 from maxk_lab.sweeps.upkeep.overview import size_of
 from maxk_lab.sweeps.upkeep.pruning import Patterns, prunable, prune
 
@@ -32,7 +32,7 @@ def keep(run: RunDirectory, *names: str) -> None:
 
 
 def kept(run: RunDirectory) -> set[str]:
-    return {path.name for path in run.cache_path.iterdir()} - {"states.json"}
+    return {path.name for path in run.cache_path.iterdir()}
 
 
 @pytest.fixture
@@ -43,24 +43,18 @@ def stale(write_run: WriteRun) -> tuple[RunDirectory, Plan]:
     return run, plan
 
 
-@pytest.mark.parametrize("packed", [0, 4, 8])
 def test_stale_records_go_and_done_ones_stay_as_they_are(
-    stale: tuple[RunDirectory, Plan], monkeypatch: pytest.MonkeyPatch, packed: int
+    stale: tuple[RunDirectory, Plan],
 ) -> None:
     run, plan = stale
-    if packed:
-        monkeypatch.setattr(packing, "RECORDS", packed)
-        assert run.pack() == 8
-    before = {cell.id: run.cells.read(cell.id) for cell in plan.cells}
-    size = size_of(run.cells_path)
+    before = lines(run.root)
+    size = size_of(run.records_path)
     gone = {cell.id for cell in plan.cells if cell.seed == 1}
     found = prune(run)
     assert set(found.stale) == gone
     again = RunDirectory(run.root)
-    assert {one: again.cells.read(one) for one in again.ids()} == {
-        one: data for one, data in before.items() if one not in gone
-    }
-    assert size_of(run.cells_path) < size
+    assert lines(run.root) == {one: line for one, line in before.items() if one not in gone}
+    assert size_of(run.records_path) < size
     assert not prunable(again)
 
 
@@ -68,17 +62,15 @@ def test_looking_changes_nothing(stale: tuple[RunDirectory, Plan]) -> None:
     run, _ = stale
     found = prunable(run)
     assert len(found.stale) == 4
-    assert found.size == sum(size_of(run.cells.path(one)) for one in found.stale)
+    assert found.size == sum(len(lines(run.root)[one]) for one in found.stale)
     assert len(run.ids()) == 8
 
 
-def test_failed_and_damaged_records_stay(write_run: WriteRun) -> None:
+def test_failed_records_stay(write_run: WriteRun) -> None:
     run, plan = write_run(failed=1)
-    run.cells.path(plan.cells[3].id).write_text("[")
     run.write_spec(load_spec("sweep.yaml", ["gradient.grid.n=[4]"]))
     prune(run)
-    stay = {cell.id for cell in plan.cells if cell.n == 4} | {plan.cells[3].id}
-    assert set(run.ids()) == stay
+    assert set(run.ids()) == {cell.id for cell in plan.cells if cell.n == 4}
 
 
 def test_the_cache_of_finished_units_goes(write_run: WriteRun) -> None:
@@ -96,8 +88,9 @@ def test_trained_policies_and_what_they_were_evaluated_on_stay(
     write_run: WriteRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, plan = write_run("taught", TRAINED, missing=99)
-    done = dict.fromkeys((cell.id for cell in plan.cells), "done")
-    monkeypatch.setattr(pruning, "states_of", lambda run: done)
+    head = Head("", 1, "done", 1.0, 0)
+    done = {cell.id: head._replace(id=cell.id) for cell in plan.cells}
+    monkeypatch.setattr(RunDirectory, "heads", done)
     trained = [cell for cell in plan.cells if cell.study == "training"]
     needed = {
         *(checkpoint_file(cell.id) for cell in trained),
@@ -121,7 +114,6 @@ def test_no_link_is_followed(write_run: WriteRun, tmp_path: Path) -> None:
     prune(run)
     assert pool.read_text() == "mine"
     (run.cache_path / pool.name).unlink()
-    (run.cache_path / "states.json").unlink(missing_ok=True)
     run.cache_path.rmdir()
     run.cache_path.symlink_to(tmp_path / "mine")
     assert not prunable(run)

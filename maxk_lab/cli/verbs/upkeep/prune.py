@@ -32,7 +32,7 @@ def prune(
     """Remove what runs need no more: stale records, the cache of what is finished, reports that \
 are of other records.
 
-    Done and failed cells of a run's own sweep stay, and what is damaged (maxk-lab fsck); of the \
+    Done and failed cells of a run's own sweep stay, of the \
 cache stay trained policies, held-out instances and their optima, and all that unfinished cells \
 use. Without the pools of its trajectories, a baseline that is added to a sweep later draws them \
 anew.
@@ -42,8 +42,6 @@ anew.
     [bold]maxk-lab prune tsp_sweep[/bold]
     """
     from maxk_lab.sweeps.upkeep import pruning
-    from maxk_lab.sweeps.upkeep.moving import leftovers, remove_leftovers
-    from maxk_lab.sweeps.upkeep.overview import size_of
 
     found = dict(_looked(_chosen(runs, results), named=bool(runs)))
     if json and (dry_run or yes):
@@ -51,16 +49,13 @@ anew.
     else:
         for run, one in found.items():
             _tell(run, one)
-    freed = sum(map(size_of, leftovers(results)))
-    if freed:
-        say(f"{counted_size(freed)} are left of an rm that was stopped")
-    total = counted_size(freed + sum(one.size for one in found.values()))
+    freed = 0
+    total = counted_size(sum(one.size for one in found.values()))
     if dry_run:
         say(f"{total} in {len(found)} runs; nothing was removed")
         return
     if found:
         confirm(f"Remove {total}?", yes=yes)
-    remove_leftovers(results)
     for run in found:
         try:
             freed += pruning.prune(run, _old_report(run)).size
@@ -72,13 +67,12 @@ anew.
 
 
 def _chosen(names: list[str] | None, results: Path) -> list[RunDirectory]:
-    from maxk_lab.sweeps.run.find import find_runs
-    from maxk_lab.sweeps.upkeep.moving import own_run
+    from maxk_lab.sweeps.run.find import find_run, find_runs
 
     if names:
-        chosen = [own_run(name, results) for name in dict.fromkeys(names)]
+        chosen = [find_run(name, results) for name in dict.fromkeys(names)]
         return [run.for_writing("prune") for run in chosen]
-    return [run for run in find_runs(results) if run.root.is_dir() and not run.root.is_symlink()]
+    return [run for run in find_runs(results) if run.place.is_dir() and not run.place.is_symlink()]
 
 
 def _looked(runs: list[RunDirectory], *, named: bool) -> list[tuple[RunDirectory, Prunable]]:

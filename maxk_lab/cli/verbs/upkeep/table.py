@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import did_you_mean
-from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json, print_table, say, warn
 from maxk_lab.cli.verbs.upkeep.asking import counted_size
 from maxk_lab.errors import LabError, shown
@@ -46,7 +45,7 @@ def list_runs(results: Path, pattern: str | None, sort: str | None, *, json: boo
     Raises `LabError` for a key that is none.
     """
     from maxk_lab.report.formats.last import last_verdicts
-    from maxk_lab.sweeps.run.bundles.contents import is_bundle
+    from maxk_lab.sweeps.run.bundle import is_bundle
     from maxk_lab.sweeps.run.find import find_runs
     from maxk_lab.sweeps.upkeep.overview import overview
 
@@ -75,9 +74,7 @@ def list_runs(results: Path, pattern: str | None, sort: str | None, *, json: boo
         if one.wrong:
             warn(f"{one.name}: {one.wrong}")
         if one.damaged:
-            warn(
-                f"{one.name}: {one.damaged} records are damaged: {options.fsck_command(one.folder)}"
-            )
+            warn(f"{one.name}: {one.damaged} records are damaged: maxk-lab show {one.folder}")
 
 
 def view(run: RunDirectory) -> dict[str, Any]:

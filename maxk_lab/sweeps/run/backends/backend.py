@@ -7,7 +7,7 @@ has a unit measured somewhere; on every node that is done by the worker processe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.spec.execution import Execution
 
 
+OnEvent = Callable[[str, dict[str, Any]], None]
+# Tells an event of a run by its name, with its payload by keywords.
+Tell = Callable[..., None]
 # Seconds that units have to be left in, where nobody says how many.
 LEAVE_SECONDS = 60.0
 
@@ -29,7 +32,7 @@ class Told(NamedTuple):
     |------------------|--------------------------------------------------------------------------|
     | `unit_started`   | `cell_ids`; `pid`, or whatever else names who measures it                |
     | `progress`       | `phase`, and `step`/`steps` or `done`/`of`                               |
-    | `cell_done`      | `cell`, `seconds`; `record`, its bytes, where the driver has to write it |
+    | `cell_done`      | `cell`, `seconds`; `record`, its line, where the driver has to append it |
     | `cell_failed`    | `cell`, `error`; `record` as above                                       |
     | `cache_file`     | `name`, `data`: a file for the cache of the run, where it has to travel  |
     | `worker_died`    | `ending`: a worker process was lost or ended, and its unit begun again;  |

@@ -12,7 +12,9 @@ from maxk_lab.errors import LabError, RefusedError, warn
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Told
 from maxk_lab.sweeps.run.backends.open_task import OpenTask
-from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.run.record import Record
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.store import Head
 from maxk_lab.sweeps.run.workers.devices import Devices
 from maxk_lab.sweeps.run.workers.limits import Excess, Limits
 from maxk_lab.sweeps.run.workers.pool import Pool
@@ -163,6 +165,9 @@ class LocalBackend:
             payload["cell_ids"] = list(found.cells)
         elif name in ("cell_done", "cell_failed"):
             worker.since = time.monotonic()
+            payload["record"] = payload["record"].encode()
+            if Head.of_line(payload["record"]).id != payload["cell"]:
+                raise ValueError("the record of another cell")
             found.recorded(payload["cell"])
         elif name == "unit_finished":
             if found.cells:
@@ -233,14 +238,12 @@ class LocalBackend:
         self._parts[again[0].task.key] += len(again) - 1
 
     def _fail(self, found: OpenTask, error: str) -> Iterator[Told]:
-        """Record that the cells of a task failed, unless another driver measures them by now."""
+        """Yield that the cells of a task failed, with their records."""
         task = found.task
-        if task.was_taken():
-            return
-        run = RunDirectory(task.root)
         for cell_id, cell in found.cells.items():
-            run.write(Record(cell, "failed", None, error, task.provenance, {}))
-            yield Told(task.key, "cell_failed", {"cell": cell_id, "error": error})
+            record = Record(cell, "failed", None, error, task.provenance, {})
+            told = {"cell": cell_id, "error": error, "record": record.to_line(task.attempt)}
+            yield Told(task.key, "cell_failed", told)
         yield from self._finished(task)
 
 

@@ -14,7 +14,6 @@ from maxk_lab.files import StorageError, remove_partials
 from maxk_lab.sweeps.run.leases.clock import AwakeClock
 from maxk_lab.sweeps.run.leases.info import DriverInfo
 from maxk_lab.sweeps.run.leases.registry import Registry
-from maxk_lab.sweeps.run.links import refuse_links
 
 _POLL = 0.05
 # A wait of less is not worth a word.
@@ -55,7 +54,6 @@ class Registration:
     def __enter__(self) -> Self:
         """Register. Raises `LabError` that names the process that this one cannot be beside."""
         self.root.mkdir(parents=True, exist_ok=True)
-        refuse_links(self.root)
         try:
             try:
                 self._show()

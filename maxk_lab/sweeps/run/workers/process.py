@@ -15,6 +15,7 @@ from itertools import count
 from multiprocessing import resource_tracker, spawn
 from typing import Any
 
+from maxk_lab.sweeps.run.store import MOST_BYTES
 from maxk_lab.sweeps.run.workers.board import Board
 from maxk_lab.sweeps.run.workers.guard import Guard, kill_group
 from maxk_lab.sweeps.run.workers.worker import Task, work
@@ -26,7 +27,7 @@ ASKED, TERMINATED, KILLED = 1.5, 1.0, 1.0
 _LOADING = 120.0
 _TICK = 0.02
 # The bytes of the longest line that a worker tells, and of what is read at once.
-LONGEST = 2**20
+LONGEST = 2 * MOST_BYTES
 _PART = 2**16
 _PARTS = 100
 

@@ -1,4 +1,4 @@
-"""The work of a worker process: measure the cells of a unit and write each record at once."""
+"""The work of a worker process: measure the cells of a unit and send each record at once."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ import time
 import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from socket import socket
 from typing import Any
 
 from maxk_lab.calls import Leaving, leaving, watch
 from maxk_lab.catalogue import load
-from maxk_lab.errors import RefusedError, error_line
+from maxk_lab.errors import error_line
 from maxk_lab.files import WRITING, StorageError
 from maxk_lab.process_state import seed_generators, unchanged
 from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.places import without_places
 from maxk_lab.sweeps.plan.content import check_content
 from maxk_lab.sweeps.plan.identity import without_paths
-from maxk_lab.sweeps.run.leases import Fence
-from maxk_lab.sweeps.run.records import Record, RunDirectory, Status
+from maxk_lab.sweeps.run.record import Record
+from maxk_lab.sweeps.run.store import Head, Status
 from maxk_lab.sweeps.run.workers.board import Board
 from maxk_lab.sweeps.run.workers.devices import VARIABLE
 
@@ -56,18 +57,17 @@ class Task:
     provenance: dict[str, Any]
     # Whether it can use a CUDA device.
     on_device: bool = False
-    # What its driver has it by, where that is on this machine.
-    lease: Fence | None = None
+    # One more than any of its cells has been measured before.
+    attempt: int = 1
 
-    def was_taken(self) -> bool:
-        """Return whether its driver was taken for dead, and another one may measure it.
-
-        Raises `StorageError` where the disk does not answer.
-        """
-        try:
-            return self.lease is not None and not self.lease.held
-        except RefusedError as error:
-            raise StorageError(str(error)) from error
+    def unmeasured(self, heads: Mapping[str, Head]) -> Task:
+        """Return the task without the cells that somebody has measured since it was planned."""
+        cells = (
+            cell
+            for cell in self.cells
+            if (head := heads.get(cell["id"])) is None or head.attempt < self.attempt
+        )
+        return replace(self, cells=tuple(cells))
 
 
 def work(line: socket, board: Board, devices: str | None) -> None:
@@ -129,13 +129,13 @@ def run_unit(task: Task, line: socket) -> None:
     Nothing that a function of the user raises ends the process, not even `SystemExit`. Each unit
     finds the process in the same state, whatever has been measured before it.
     """
-    run = RunDirectory(task.root)
     reporter = _Reporter(line, task)
     # No cell's time pays for what a new worker imports. What this raises is raised again below.
     with suppress(BaseException):
         load(task.measure)
+    cache = Path(task.root) / "cache"
     reporter.tell("unit_started", pid=os.getpid())
-    measuring = _Measuring(run, task, reporter)
+    measuring = _Measuring(task, reporter)
     try:
         try:
             measure = load(task.measure)
@@ -143,9 +143,7 @@ def run_unit(task: Task, line: socket) -> None:
                 # For the functions of the user: the lab draws from generators of its own.
                 seed_generators(_process_seed(task.unit))
                 check_content(task.cells[0]["study"], task.unit, task.cells)
-                results = measure(
-                    task.unit, list(task.cells), cache=run.cache_path, event=reporter.progress
-                )
+                results = measure(task.unit, list(task.cells), cache=cache, event=reporter.progress)
                 measuring.write_all(results)
         except StorageError:
             raise
@@ -202,8 +200,8 @@ class _Reporter:
 
 
 class _Measuring:
-    def __init__(self, run: RunDirectory, task: Task, reporter: _Reporter) -> None:
-        self._run, self._task, self._reporter = run, task, reporter
+    def __init__(self, task: Task, reporter: _Reporter) -> None:
+        self._task, self._reporter = task, reporter
         self._open = {cell["id"]: cell for cell in task.cells}
         self._since = time.monotonic()
 
@@ -233,9 +231,6 @@ class _Measuring:
         self, cell_id: str, *, metrics: dict[str, Any] | None = None, error: str | None = None
     ) -> None:
         self._reporter.leave_copies()
-        while self._task.was_taken():
-            # Nothing more is written of it; the driver sees the same, and ends this process.
-            time.sleep(1)
         now = time.monotonic()
         # The first cell of a unit carries the time of what all share: they add up to the unit.
         timings: dict[str, Any] = {
@@ -250,14 +245,15 @@ class _Measuring:
         cell, provenance = self._open[cell_id], self._task.provenance
         try:
             status: Status = "failed" if metrics is None else "done"
-            self._run.write(Record(cell, status, metrics, error, provenance, timings))
-        except StorageError:
-            raise
+            record = Record(cell, status, metrics, error, provenance, timings)
+            line = record.to_line(self._task.attempt)
         except Exception as refused:
             error = f"the metrics cannot be kept: {_told(refused)}"
-            self._run.write(Record(cell, "failed", None, error, provenance, timings))
+            record = Record(cell, "failed", None, error, provenance, timings)
+            line = record.to_line(self._task.attempt)
         del self._open[cell_id]
+        told = {"cell": cell_id, "record": line.decode()}
         if error is None:
-            self._reporter.tell("cell_done", cell=cell_id, seconds=timings["seconds"])
+            self._reporter.tell("cell_done", **told, seconds=timings["seconds"])
         else:
-            self._reporter.tell("cell_failed", cell=cell_id, error=error_line(error))
+            self._reporter.tell("cell_failed", **told, error=error_line(error))

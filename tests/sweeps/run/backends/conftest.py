@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_processes import logged
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.execute import Outcome, execute
@@ -30,6 +31,7 @@ def run(tmp_path: Path) -> RunDirectory:
 def go(small: str, run: RunDirectory) -> Go:
     def go(measure: str, *overrides: str, **options: Any) -> Outcome:
         plan = make_plan(load_spec(small, overrides))
-        return execute(plan, run, measure=f"fake_measures:{measure}", **options)
+        told = {"on_event": logged(run), **options}
+        return execute(plan, run, measure=f"fake_measures:{measure}", **told)
 
     return go

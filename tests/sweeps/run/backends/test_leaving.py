@@ -63,7 +63,6 @@ def measured(
     plan: Plan, run: RunDirectory, measure: str | None, leave: Leave, seconds: float = 60.0
 ) -> list[Told]:
     """Have the missing cells measured, and left once `leave` has said so of every unit."""
-    run.cells_path.mkdir(parents=True, exist_ok=True)
     told: list[Told] = []
     with LocalBackend(run, plan.spec.execution, 2) as backend:
         tasks = tasks_of(plan, run, measure)
@@ -75,6 +74,8 @@ def measured(
             assert time.monotonic() < end
             for event in backend.events(0.1):
                 told.append(event)
+                if "record" in event.payload:
+                    run.append(event.payload["record"])
                 if event.key in asking and leave(event):
                     asking.discard(event.key)
                     if not asking:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_processes import events
 
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.execute import Outcome
@@ -31,8 +31,7 @@ def errors(run: RunDirectory, plan: Plan) -> set[str]:
 
 def begun(run: RunDirectory) -> Counter[str]:
     """How often each unit was begun."""
-    events = [json.loads(line) for line in run.events_path.read_text().splitlines()]
-    return Counter(event["unit"] for event in events if event["event"] == "unit_started")
+    return Counter(event["unit"] for event in events(run, "unit_started"))
 
 
 def test_a_cell_that_takes_too_much_memory_fails_alone(

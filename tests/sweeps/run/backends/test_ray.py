@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,7 +13,8 @@ from typing import Any
 
 import pytest
 from ray_cluster import Nodes, ray_nodes
-from run_processes import alive, wait_until, workers_of
+from run_processes import alive, events, logged, wait_until, workers_of
+from stored import forget
 
 from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
@@ -72,16 +72,11 @@ def plan_on(nodes: Nodes, path: str, *overrides: str) -> Plan:
 
 def measured(plan: Plan, run: RunDirectory, measure: str | None = None, **options: Any) -> Outcome:
     named = None if measure is None else f"fake_measures:{measure}"
-    return execute(plan, run, jobs=2, measure=named, **options)
+    return execute(plan, run, jobs=2, measure=named, **{"on_event": logged(run), **options})
 
 
 def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def events(run: RunDirectory, name: str) -> list[dict[str, Any]]:
-    told = [json.loads(line) for line in run.events_path.read_text().splitlines()]
-    return [event for event in told if event["event"] == name]
 
 
 @pytest.mark.usefixtures("unseen")
@@ -98,7 +93,7 @@ def test_what_is_trained_comes_back_and_goes_out_again_without_a_shared_folder(
     assert set(files(run.cache_path)) == set(files(here.cache_path))
     # A record that is lost is made again from the last checkpoint, which takes no step.
     cell = plan.cells[0].id
-    (run.cells_path / f"{cell}.json").unlink()
+    forget(run.root, cell)
     before = events(run, "progress")
     assert before
     assert measured(plan, run).done == (cell,)
@@ -115,7 +110,7 @@ def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
     for library in ("yaml", "psutil", "six"):
         (tmp_path / f"{library}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     outcome = measured(plan_on(nodes, path), run)
-    assert len(outcome.done) == 1, [r.error for r in run.all_outlines()]
+    assert len(outcome.done) == 1, [r.error for r in run.failed()]
     assert not (tmp_path / "ran").exists()
 
 
@@ -208,7 +203,7 @@ def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
 ) -> None:
     plan = plan_on(nodes, small)
     program = started(run, nodes.address, "stuck")
-    wait_until(lambda: run.events_path.exists() and len(events(run, "cell_done")) == 2)
+    wait_until(lambda: len(events(run, "cell_done")) == 2)
     workers = workers_of(run)
     assert len(workers) == 2
     program.send_signal(number)
@@ -238,7 +233,10 @@ def test_a_process_of_ray_that_is_killed_takes_its_worker_with_it_and_no_record(
 ) -> None:
     killed: list[int] = []
 
+    log = logged(run)
+
     def kill(name: str, payload: dict[str, Any]) -> None:
+        log(name, payload)
         if name == "cell_done" and not killed:
             worker = max(workers_of(run))
             killed.extend([worker, _parent(worker)])
@@ -257,7 +255,10 @@ def _parent(pid: int) -> int:
 def test_a_unit_whose_nodes_die_every_time_fails_with_the_reason(
     nodes: Nodes, small: str, run: RunDirectory
 ) -> None:
+    log = logged(run)
+
     def kill(name: str, payload: dict[str, Any]) -> None:
+        log(name, payload)
         if name == "unit_started":
             os.kill(_parent(payload["pid"]), signal.SIGKILL)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from ray_cluster import ray_nodes
-from run_processes import wait_until
+from run_processes import events, wait_until
 
 from maxk_lab.sweeps.run.records import RunDirectory
 
@@ -41,7 +40,7 @@ def test_a_run_whose_cluster_is_lost_ends_in_good_order(small: str, tmp_path: Pa
             start_new_session=True,
         )
         try:
-            wait_until(lambda: _cells_done(run) > 0)
+            wait_until(lambda: events(run, "cell_done"))
             nodes.kill_head()
             _, errors = program.communicate(timeout=100)
         finally:
@@ -51,8 +50,3 @@ def test_a_run_whose_cluster_is_lost_ends_in_good_order(small: str, tmp_path: Pa
     assert run.ids()
     assert not [*(run.root / "leases").glob("*")]
     assert not [*(run.root / "drivers").glob("*")]
-
-
-def _cells_done(run: RunDirectory) -> int:
-    told = run.events_path.read_text().splitlines() if run.events_path.exists() else []
-    return sum(json.loads(line)["event"] == "cell_done" for line in told)

@@ -243,21 +243,3 @@ def test_a_run_that_cannot_be_written_to_is_refused(run: Path, driver: Drivers) 
     (run / "drivers").touch()
     with pytest.raises(StorageError, match="cannot be written: "):
         driver()
-
-
-@pytest.mark.parametrize(
-    "name", ["cells", "cache", "damaged", "drivers", "jobs", "leases", "wandb"]
-)
-def test_no_folder_of_a_run_is_a_link_but_its_own(tmp_path: Path, name: str) -> None:
-    run, theirs, linked = tmp_path / "run", tmp_path / "theirs", tmp_path / "linked"
-    run.mkdir()
-    theirs.mkdir()
-    linked.symlink_to(run)
-    with Driver(linked, spec_hash="a") as one:
-        assert one.take("unit").held
-    if (run / name).exists():
-        (run / name).rmdir()
-    (run / name).symlink_to(theirs)
-    with pytest.raises(LabError, match=f"{name} is a symbolic link"):
-        Driver(run, spec_hash="a").__enter__()
-    assert list(theirs.iterdir()) == []

@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.files import read_regular
 from maxk_lab.sweeps.run.backends.backend import Told
 from maxk_lab.sweeps.run.backends.local import LocalBackend
 from maxk_lab.sweeps.run.backends.ray.parcel import Item, Parcel, in_parts
 from maxk_lab.sweeps.run.backends.ray.scratch import Scratch, Synced
 from maxk_lab.sweeps.run.provenance import collect_provenance
-from maxk_lab.sweeps.run.record_bytes import MOST_BYTES
 from maxk_lab.sweeps.run.records import RunDirectory
 
 # Seconds for which it waits for the worker, and between two looks at the cache.
@@ -179,12 +177,9 @@ class _Desk:
                 items = []
 
     def _items(self, told: Told, host: str) -> Iterator[Item]:
-        """Yield an event as it travels: with its record, which has no place here."""
+        """Yield an event as it travels."""
         if told.name in ("cell_done", "cell_failed"):
-            path = self._run.cells_path / f"{told.payload['cell']}.json"
-            data = read_regular(path, MOST_BYTES)
-            path.unlink()
-            yield from in_parts(told.name, told.payload | {"record": data}, "record")
+            yield from in_parts(told.name, told.payload, "record")
         elif told.name == "unit_started":
             yield told.name, told.payload | {"host": host}
         else:

@@ -12,8 +12,8 @@ from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.placing import Place, cancel_command, place
 from maxk_lab.sweeps.run.backends.slurm.waiting import stuck, waiting
 from maxk_lab.sweeps.run.backends.slurm.watched import Open, Watched
-from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.run.tasks import Work
+from maxk_lab.sweeps.run.record import Record
+from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
@@ -63,9 +63,7 @@ class SlurmBackend:
 
     def submit(self, task: Task) -> None:
         """Take a task, for which a job is found at the next call of `events`."""
-        # What the driver is to replace: it has looked a moment ago.
-        before = {cell["id"]: self._run.fingerprint(cell["id"]) for cell in task.cells}
-        self._pending.append(Open(task, set(before), before))
+        self._pending.append(Open(task, {cell["id"] for cell in task.cells}))
 
     def withdraw(self, key: str) -> None:
         """Pass over what the job of the task tells of it."""
@@ -110,9 +108,7 @@ class SlurmBackend:
         if not self._pending:
             return
         pending, self._pending = self._pending, []
-        before = {cell: now for found in pending for cell, now in found.before.items()}
-        work = Work([found.rest for found in pending], before)
-        places = place(self._run, self._execution, work)
+        places = place(self._run, self._execution, [found.rest for found in pending])
         self._warn_of_others(places.values())
         for found in pending:
             where = places[found.task.key]
@@ -164,7 +160,7 @@ class SlurmBackend:
         """End a task whose job is done with it; what the job did not measure is placed again."""
         del job.open[found.task.key]
         if found.cells:
-            self._pending.append(Open(found.rest, found.cells, found.before))
+            self._pending.append(Open(found.rest, found.cells))
         else:
             yield Told(found.task.key, "unit_finished", {})
 
@@ -206,9 +202,10 @@ class SlurmBackend:
         del self._jobs[job.place.job]
         for found in list(job.open.values()):
             key = found.task.key
-            for cell in sorted(found.cells):
+            left = found.task.unmeasured(self._run.heads)
+            for cell in sorted(found.cells - {cell["id"] for cell in left.cells}):
                 record = self._run.read(cell)
-                if record is not None and self._run.fingerprint(cell) != found.before[cell]:
+                if record is not None:
                     found.cells.remove(cell)
                     yield _told_of(key, record)
             if not found.cells:

@@ -17,11 +17,11 @@ from maxk_lab.installed import close_current_folder
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS
 from maxk_lab.sweeps.run.backends.local import LocalBackend
 from maxk_lab.sweeps.run.backends.slurm import queue
+from maxk_lab.sweeps.run.backends.slurm.events import Teller
 from maxk_lab.sweeps.run.backends.slurm.history import History
 from maxk_lab.sweeps.run.backends.slurm.sbatch import workers_of
 from maxk_lab.sweeps.run.backends.slurm.submission import Submission
 from maxk_lab.sweeps.run.drive import drive
-from maxk_lab.sweeps.run.events import Teller
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.record import Record
@@ -67,11 +67,10 @@ class _Job:
         self._submission, self._execution = submission, submission.limits()
         self._run = RunDirectory(submission.root)
         self._events = submission.events(index)
-        self._tell = Teller(self._events, lambda name, payload: None)
-        work = submission.work(index)
+        self._tell = Teller(self._events)
         provenance = collect_provenance()
-        tasks = [replace(task, provenance=provenance) for task in work.tasks]
-        self._work = Work(tasks, work.before)
+        tasks = submission.tasks(index)
+        self._tasks = [replace(task, provenance=provenance) for task in tasks]
         self._noted: set[int] = set()
         self._signalled = math.inf
         self._told_of_signal = False
@@ -161,7 +160,7 @@ class _Job:
         while (rest := self._rest()) and self._leaving() is None:
             with LocalBackend(self._run, self._execution, workers_of(self._execution)) as backend:
                 drive(
-                    replace(self._work, tasks=rest),
+                    Work(rest),
                     self._run,
                     backend,
                     driver,
@@ -177,12 +176,8 @@ class _Job:
 
     def _rest(self) -> list[Task]:
         """Return the tasks with a cell that has no new record."""
-        now, before = self._run.fingerprint, self._work.before
-        return [
-            task
-            for task in self._work.tasks
-            if any(now(cell["id"]) == before.get(cell["id"]) for cell in task.cells)
-        ]
+        heads = self._run.heads
+        return [task for task in self._tasks if task.unmeasured(heads).cells]
 
     def _fail_lost(self, driver: Driver, before: History) -> None:
         """Give failed records to units whose nodes were lost too often while they were measured."""
@@ -209,11 +204,11 @@ class _Job:
         if lease is None:
             return
         error = f"{why}. To try again: --retry-failed"
-        for cell in task.cells:
-            if self._run.fingerprint(cell["id"]) == self._work.before.get(cell["id"]):
-                self._run.write(Record(cell, "failed", None, error, task.provenance, {}))
-                about = {"unit": task.label, "key": task.key, "cell": cell["id"]}
-                self._tell("cell_failed", **about, error=error)
+        for cell in task.unmeasured(self._run.heads).cells:
+            record = Record(cell, "failed", None, error, task.provenance, {})
+            self._run.write(record, task.attempt)
+            about = {"unit": task.label, "key": task.key, "cell": cell["id"]}
+            self._tell("cell_failed", **about, error=error)
         self._tell("unit_finished", unit=task.label, key=task.key)
         lease.release()
 

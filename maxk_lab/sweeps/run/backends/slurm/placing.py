@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.sweeps.plan.needs import guessed_seconds
@@ -18,7 +18,6 @@ from maxk_lab.sweeps.run.backends.slurm.submission import Submission, submission
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.tasks import Work
 from maxk_lab.sweeps.run.workers.interruption import pause
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
@@ -43,17 +42,16 @@ class Place:
         """The name and the index by which Slurm knows the job."""
         return self.submission.name, self.index
 
-    def replaces(self, before: Mapping[str, str | None]) -> bool:
-        """Whether the job measures its cells where their records are those of `before`."""
+    def measures(self, tasks: Mapping[str, Task]) -> bool:
+        """Whether the job measures those of these tasks, by their keys, that it has as well."""
         try:
-            work = self.submission.work(self.index)
+            own = self.submission.tasks(self.index)
         except (OSError, ValueError):
             return False
-        own = {cell["id"] for task in work.tasks for cell in task.cells}
-        return all(work.before.get(cell) == now for cell, now in before.items() if cell in own)
+        return all(one.attempt >= tasks[one.key].attempt for one in own if one.key in tasks)
 
 
-def place(run: RunDirectory, execution: Execution, work: Work) -> dict[str, Place]:
+def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dict[str, Place]:
     """Return the job of every task, by its key; what no job has that may run is submitted.
 
     Of several processes that do so in a run at once each sees what the one before has done. Raises
@@ -67,26 +65,20 @@ def place(run: RunDirectory, execution: Execution, work: Work) -> dict[str, Plac
             for index in indices
             for key in submission.packs[index]
         }
-        _check_same(run, found, work)
-        new = replace(work, tasks=[task for task in work.tasks if task.key not in found])
+        _check_same(run, found, tasks)
+        new = [task for task in tasks if task.key not in found]
         for submission in _submitted(run, execution, new):
             for index, keys in enumerate(submission.packs):
                 found |= dict.fromkeys(keys, Place(submission, index))
-    return {task.key: found[task.key] for task in work.tasks}
+    return {task.key: found[task.key] for task in tasks}
 
 
-def _check_same(run: RunDirectory, found: Mapping[str, Place], work: Work) -> None:
+def _check_same(run: RunDirectory, found: Mapping[str, Place], tasks: Sequence[Task]) -> None:
     """Raise `LabError` where a job would keep a record that is to be replaced, or has done so."""
-    wanted: dict[tuple[str, int], tuple[Place, dict[str, str | None]]] = {}
-    for task in work.tasks:
-        if task.key in found:
-            where = found[task.key]
-            _, before = wanted.setdefault(where.job, (where, {}))
-            before |= {cell["id"]: work.before.get(cell["id"]) for cell in task.cells}
+    wanted = {task.key: task for task in tasks}
+    places = {found[key].job: found[key] for key in wanted if key in found}
     others = [
-        where.submission.id(where.index)
-        for where, before in wanted.values()
-        if not where.replaces(before)
+        where.submission.id(where.index) for where in places.values() if not where.measures(wanted)
     ]
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
@@ -157,22 +149,24 @@ def calls(submission: Submission) -> list[Pack]:
     return [Pack(root, submission.name, index) for index in range(len(submission.packs))]
 
 
-def _submitted(run: RunDirectory, execution: Execution, work: Work) -> Iterator[Submission]:
+def _submitted(
+    run: RunDirectory, execution: Execution, tasks: Sequence[Task]
+) -> Iterator[Submission]:
     """Submit tasks and yield the arrays, each as soon as Slurm has taken it."""
-    if not work.tasks:
+    if not tasks:
         return
     limits = queue.limits()
     free = limits.jobs - queue.count()
     if free < 1:
         raise RefusedError(f"the queue of Slurm is full ({limits.jobs} jobs): try again later")
-    found = packed(run, work.tasks, execution, free)
+    found = packed(run, tasks, execution, free)
     arrays = [found[at : at + limits.array] for at in range(0, len(found), limits.array)]
     at_once = max(1, execution.parameters["array"] // len(arrays))
     settings = sbatch.parameters(execution, at_once)
     spec = spec_hash_without_execution(run.spec())
     taken = 0
     for array in arrays:
-        submission = Submission.write_new(run, array, spec, execution, work.before)
+        submission = Submission.write_new(run, array, spec, execution)
         try:
             number = sbatch.submit(submission.name, calls(submission), submission.logs, settings)
         except BaseException as error:

@@ -9,17 +9,15 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from maxk_lab.files import read_regular, write_atomically
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.tasks import Work
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
@@ -58,12 +56,8 @@ class Submission(BaseModel):
         packs: Sequence[Sequence[Task]],
         spec: str,
         execution: Execution,
-        before: Mapping[str, str | None] = MappingProxyType({}),
     ) -> Submission:
-        """Write a submission with the tasks of its jobs, and what they are to replace.
-
-        `before` are the fingerprints of the records there, by their cells. Raises `StorageError`.
-        """
+        """Write a submission with the tasks of its jobs. Raises `StorageError`."""
         submission = cls(
             root=run.root.absolute(),
             name=_PREFIX + secrets.token_hex(6),
@@ -74,10 +68,8 @@ class Submission(BaseModel):
             execution=execution.model_dump(mode="json"),
         )
         for index, pack in enumerate(packs):
-            cells = sorted(cell["id"] for task in pack for cell in task.cells)
-            there = {cell: before[cell] for cell in cells if before.get(cell) is not None}
-            content = {"tasks": [asdict(task) for task in pack], "before": there}
-            write_atomically(submission.of(index) / _TASKS, json.dumps(content).encode())
+            content = json.dumps([asdict(task) for task in pack])
+            write_atomically(submission.of(index) / _TASKS, content.encode())
         submission._write()
         return submission
 
@@ -135,14 +127,10 @@ class Submission(BaseModel):
         """Return the execution block. Raises `ValueError`."""
         return Execution.model_validate(self.execution)
 
-    def work(self, index: int) -> Work:
-        """Return the tasks of a job, and the records that their cells had before.
-
-        Raises `OSError` or `ValueError` where they cannot be read.
-        """
+    def tasks(self, index: int) -> list[Task]:
+        """Return the tasks of a job. Raises `OSError` or `ValueError` where they cannot be read."""
         content = json.loads(read_regular(self.of(index) / _TASKS, _MOST))
-        tasks = [Task(**task | {"cells": tuple(task["cells"])}) for task in content["tasks"]]
-        return Work(tasks, content["before"])
+        return [Task(**task | {"cells": tuple(task["cells"])}) for task in content]
 
 
 def submissions(run: RunDirectory) -> list[Submission]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from maxk_lab.sweeps.run.backends.slurm import queue
@@ -13,14 +12,10 @@ from maxk_lab.sweeps.run.workers.worker import Task
 
 @dataclass
 class Open:
-    """A task with those of its cells of which no record was told.
-
-    `before` are the fingerprints of the records that the driver found before it submitted it.
-    """
+    """A task with those of its cells of which no record was told."""
 
     task: Task
     cells: set[str]
-    before: Mapping[str, str | None]
     # Whether the job could not have it, since a living driver had.
     passed_over: bool = False
 

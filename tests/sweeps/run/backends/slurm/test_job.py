@@ -45,7 +45,7 @@ def plan(planned: MakePlan) -> Plan:
 def submission(plan: Plan, run: RunDirectory) -> Submission:
     """One job with every unit."""
     run.write_spec(plan.spec)
-    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick")
+    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick", run.heads)
     spec = spec_hash_without_execution(plan.spec)
     return Submission.write_new(run, [tasks], spec, plan.spec.execution)
 
@@ -80,7 +80,7 @@ def test_units_whose_node_was_lost_too_often_fail_and_others_do_not(
 ) -> None:
     first, *others = submission.packs[0]
     tell(submission, *begun(first), *begun(first))
-    cells = {task.key: task.cells for task in submission.work(0).tasks}
+    cells = {task.key: task.cells for task in submission.tasks(0)}
     start(submission)
     records = {record.cell["id"]: record for record in run.records(plan)}
     errors = {records[cell["id"]].error for cell in cells[first]}
@@ -232,7 +232,7 @@ def test_a_unit_that_comes_no_further_in_a_whole_job_fails(
     start(submission)
     records = run.records(plan)
     assert {record.cell["id"] for record in records} == {
-        cell["id"] for cell in submission.work(0).tasks[0].cells
+        cell["id"] for cell in submission.tasks(0)[0].cells
     }
     assert all("no further in a whole job" in (record.error or "") for record in records)
     # The others have not had their turn.
@@ -251,7 +251,7 @@ def test_units_leave_before_slurm_kills_the_job(
     planned: MakePlan, run: RunDirectory, number: signal.Signals, before: int, seconds: float
 ) -> None:
     plan = planned("execution.backend=slurm", f"execution.signal={before}")
-    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick")
+    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick", run.heads)
     spec = spec_hash_without_execution(plan.spec)
     started = job._Job(Submission.write_new(run, [tasks], spec, plan.spec.execution), 0)
     assert started._leaving() is None

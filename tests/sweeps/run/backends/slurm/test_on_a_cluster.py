@@ -236,7 +236,7 @@ def test_a_job_that_is_refused_says_why_to_whoever_asks_or_waits(
     assert "with another sweep file" in found.reason
     backend = SlurmBackend(run, run.spec().execution, 1)
     monkeypatch.setattr(placing, "living", lambda run: [(submissions(run)[0], [0])])
-    for task in submissions(run)[0].work(0).tasks:
+    for task in submissions(run)[0].tasks(0):
         backend.submit(task)
     with pytest.raises(RefusedError, match=f"job {job}: .* with another sweep file"):
         wait_until(lambda: list(backend.events(0.1)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -46,7 +45,7 @@ def test_units_are_packed_as_the_plan_says_within_the_limits_of_the_site(
 ) -> None:
     plan = planned()
     run.write_spec(plan.spec)
-    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None)
+    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
     found = packed(run, tasks, execution(**settings), most)
     assert sorted(len(pack) for pack in found) == expected
     assert sorted(one.key for pack in found for one in pack) == sorted(one.key for one in tasks)
@@ -126,9 +125,8 @@ def test_no_logs_are_asked_for_in_a_folder_that_slurm_would_rename() -> None:
 @pytest.fixture
 def submission(planned: MakePlan, run: RunDirectory) -> Submission:
     plan = planned()
-    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None)
-    old = {tasks[0].cells[0]["id"]: "the hash of an old one", tasks[0].cells[1]["id"]: None}
-    return Submission.write_new(run, [tasks[:2], tasks[2:]], "hash", plan.spec.execution, old)
+    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
+    return Submission.write_new(run, [tasks[:2], tasks[2:]], "hash", plan.spec.execution)
 
 
 def test_a_submission_is_read_as_it_was_written(submission: Submission, run: RunDirectory) -> None:
@@ -138,11 +136,9 @@ def test_a_submission_is_read_as_it_was_written(submission: Submission, run: Run
     assert [changed.id(0), changed.id(1)] == ["17_0", "17_1"]
     assert str(changed.log(1)).endswith("/slurm/17_1_0_log.out")
     assert (submission.id(0), submission.log(0)) == ("", None)
-    work = changed.work(0)
-    assert [one.key for one in work.tasks] == list(changed.packs[0])
-    assert asdict(work.tasks[0])["cells"]
-    assert list(work.before) == [work.tasks[0].cells[0]["id"]]
-    assert changed.work(1).before == {}
+    tasks = changed.tasks(0)
+    assert [one.key for one in tasks] == list(changed.packs[0])
+    assert tasks[0].cells
     assert changed.cells == (8, 4)
 
 

@@ -1,23 +1,25 @@
-"""Records are copied with their origin, digit by digit, and never over what others do."""
+"""Cells that other runs have done are found, and copied digit by digit with their origin."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hand_written import gradient_metrics
+from stored import damage, lines
 from written_runs import WriteRun, record_of
 
 from maxk_lab.studies.gradient.kept import pool_file
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.bundle import write_bundle
 from maxk_lab.sweeps.run.execute import execute
-from maxk_lab.sweeps.run.leases import Driver
-from maxk_lab.sweeps.run.record_bytes import outlined
+from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.reuse.copies import copy_cells
-from maxk_lab.sweeps.run.shards import packing
+from maxk_lab.sweeps.run.reuse import copy_cells, done_elsewhere, names_of
+from maxk_lab.sweeps.run.store import body_of
 
 RESULTS = Path("results")
 # They differ in their last digit from what fewer digits would say.
@@ -30,9 +32,7 @@ def new() -> RunDirectory:
 
 
 def copied(plan: Plan, origin: RunDirectory, run: RunDirectory) -> dict[str, str]:
-    found = dict.fromkeys((cell.id for cell in plan.cells), origin)
-    with Driver(run.root, spec_hash="") as driver:
-        return copy_cells(plan, found, run, driver, {})
+    return copy_cells(plan, dict.fromkeys((cell.id for cell in plan.cells), origin), run)
 
 
 def test_a_copy_has_the_same_metrics_to_the_last_byte(
@@ -44,10 +44,14 @@ def test_a_copy_has_the_same_metrics_to_the_last_byte(
         metrics["undefined"] = {"value": 'é \u2028 "\\'}
         origin.write(replace(record_of(cell), metrics=metrics))
     assert set(copied(plan, origin, new)) == {cell.id for cell in plan.cells}
-    for cell in plan.cells:
-        ours, theirs = (outlined(run.cells.read(cell.id)) for run in (new, origin))
-        assert ours == theirs
+    ours, theirs = (
+        {cell: body_of(line) for cell, line in lines(run.root).items()} for run in (new, origin)
+    )
+    assert {cell: repr(body["metrics"]) for cell, body in ours.items()} == {
+        cell: repr(body["metrics"]) for cell, body in theirs.items()
+    }
     assert new.problems == []
+    assert len(list(new.records_path.iterdir())) == 1
 
 
 def test_a_copy_tells_its_origin(write_run: WriteRun, new: RunDirectory) -> None:
@@ -66,28 +70,11 @@ def test_a_copy_tells_its_origin(write_run: WriteRun, new: RunDirectory) -> None
     assert again.provenance["reused_from"]["run"] == "old"
 
 
-def test_what_another_driver_measures_is_left_to_it(write_run: WriteRun, new: RunDirectory) -> None:
-    origin, plan = write_run("old")
-    unit = plan.units[0]
-    with Driver(new.root, spec_hash="") as other:
-        assert other.take(unit.id) is not None
-        theirs = {cell.id for cell in plan.cells} - {cell.id for cell in unit.cells}
-        assert set(copied(plan, origin, new)) == theirs
-
-
-def test_what_is_there_by_now_is_not_replaced(write_run: WriteRun, new: RunDirectory) -> None:
-    origin, plan = write_run("old")
-    new.write(record_of(plan.cells[0], failed=True))
-    assert plan.cells[0].id not in copied(plan, origin, new)
-    assert (record := new.read(plan.cells[0].id)) is not None
-    assert record.status == "failed"
-
-
 def test_what_is_damaged_since_it_was_found_is_measured(
     write_run: WriteRun, new: RunDirectory
 ) -> None:
     origin, plan = write_run("old", missing=1, failed=1)
-    origin.cells.path(plan.cells[2].id).write_text("[")
+    damage(origin.root, plan.cells[2].id)
     assert set(copied(plan, origin, new)) == {cell.id for cell in plan.cells[3:]}
 
 
@@ -141,23 +128,58 @@ def test_only_what_is_selected_is_copied(write_run: WriteRun, new: RunDirectory)
     assert len(new.ids()) == 4
 
 
-@pytest.mark.parametrize("enough", [3, 8])
-def test_very_many_records_are_copied_as_shards(
-    write_run: WriteRun, new: RunDirectory, monkeypatch: pytest.MonkeyPatch, enough: int
+def found(plan: Plan, run: RunDirectory) -> dict[str, str]:
+    states = statuses(plan, run)
+    return names_of(done_elsewhere(states, states, run, RESULTS))
+
+
+def test_what_is_done_elsewhere_is_found(write_run: WriteRun, new: RunDirectory) -> None:
+    _, plan = write_run("old", failed=1, missing=2)
+    assert found(plan, new) == dict.fromkeys([cell.id for cell in plan.cells[3:]], "old")
+
+
+def test_only_missing_cells_are_looked_for(write_run: WriteRun) -> None:
+    write_run("old")
+    run, plan = write_run("new", failed=1, missing=1)
+    assert found(plan, run) == {plan.cells[0].id: "old"}
+
+
+def test_a_run_does_not_find_its_own(write_run: WriteRun, tmp_path: Path) -> None:
+    _, plan = write_run("old")
+    absent = dict.fromkeys((cell.id for cell in plan.cells), "missing")
+    assert done_elsewhere(absent, absent, RunDirectory(tmp_path / "results/old"), RESULTS) == {}
+    assert len(done_elsewhere(absent, absent, RunDirectory("results/new"), RESULTS)) == 8
+    assert done_elsewhere(absent, absent, RunDirectory("results/new"), None) == {}
+
+
+def test_of_several_runs_the_latest_counts(write_run: WriteRun, new: RunDirectory) -> None:
+    for name, changed in {"first": 1, "last": 3, "middle": 2}.items():
+        run, plan = write_run(name, missing=2 * (name == "last"))
+        for path in (run.spec_path, *run.records_path.iterdir()):
+            os.utime(path, (changed, changed))
+    names = found(plan, new)
+    assert [names[cell.id] for cell in plan.cells] == ["middle"] * 2 + ["last"] * 6
+
+
+def test_what_is_damaged_is_not_found(write_run: WriteRun, new: RunDirectory) -> None:
+    run, plan = write_run("old")
+    damage(run.root, plan.cells[0].id)
+    assert set(found(plan, new)) == {cell.id for cell in plan.cells[1:]}
+
+
+def test_what_is_no_folder_of_records_is_passed_over(
+    write_run: WriteRun, new: RunDirectory
 ) -> None:
-    monkeypatch.setattr(packing, "RECORDS", enough)
-    origin, plan = write_run("old")
-    (new.cells_path).mkdir(parents=True)
-    new.cells.path(plan.cells[5].id).write_text("[")
-    before = {plan.cells[5].id: new.fingerprint(plan.cells[5].id)}
-    found = dict.fromkeys((cell.id for cell in plan.cells), origin)
-    with Driver(new.root, spec_hash="") as driver:
-        assert len(copy_cells(plan, found, new, driver, before)) == 8
-        assert all(driver.holder(unit.id) is None for unit in plan.units)
-    # Units of four: one that is full goes at once, what is left stays files.
-    assert len(list(new.cells_path.glob("*.zip"))) == {3: 2, 8: 0}[enough]
-    there = RunDirectory(new.root)
-    for cell in plan.cells:
-        assert outlined(there.cells.read(cell.id)) == outlined(origin.cells.read(cell.id))
-    assert [record.status for record in there.records(plan)] == ["done"] * 8
-    assert there.problems == []
+    _, plan = write_run("old")
+    for name in ("odd", "empty"):
+        (RESULTS / name).mkdir()
+        (RESULTS / name / "spec.yaml").write_text("[")
+    (RESULTS / "odd" / "records").write_text("no folder")
+    assert len(found(plan, new)) == 8
+
+
+def test_bundles_are_looked_through_too(write_run: WriteRun, new: RunDirectory) -> None:
+    run, plan = write_run("old", missing=2)
+    write_bundle(run, RESULTS / "handed.zip")
+    shutil.rmtree(run.root)
+    assert found(plan, new) == dict.fromkeys([cell.id for cell in plan.cells[2:]], "handed.zip")

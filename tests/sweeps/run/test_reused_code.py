@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from written_runs import WriteRun, record_of
 
-from maxk_lab.sweeps.run.reuse import origins
-from maxk_lab.sweeps.run.reuse.origins import measured_with
+from maxk_lab.sweeps.run import reuse
+from maxk_lab.sweeps.run.reuse import measured_with
 
 HERE = {"git": {"commit": "a" * 40, "dirty": False}, "versions": {"torch": "2.9", "ray": None}}
 
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(origins, "collect_provenance", lambda: HERE)
+    monkeypatch.setattr(reuse, "collect_provenance", lambda: HERE)
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_several_are_told_up_to_a_few(write_run: WriteRun, monkeypatch: pytest.M
     found = {cell.id: run for cell in plan.cells}
     some = " (measured with torch 1.0 or 1.1 or 1.2 or 5 more; this is torch 2.9)"
     assert measured_with(found) == {"old": some}
-    monkeypatch.setattr(origins, "_READ", 2)
+    monkeypatch.setattr(reuse, "_READ", 2)
     assert measured_with(found) == {"old": " (measured with torch 1.0 or 1.4; this is torch 2.9)"}
 
 
 def test_nothing_is_looked_at_where_nothing_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(origins, "collect_provenance")
+    monkeypatch.delattr(reuse, "collect_provenance")
     assert measured_with({}) == {}

@@ -1,4 +1,4 @@
-"""Events of a run: handed to whoever shows them, and kept as a line of JSON each."""
+"""Events of a job, kept as a line of JSON each."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-OnEvent = Callable[[str, dict[str, Any]], None]
-
 
 class Teller:
-    """Appends the events of a run to its log, and hands each to `on_event`."""
+    """Appends the events of a job to its log."""
 
-    def __init__(self, path: Path, on_event: OnEvent) -> None:
-        self._path, self._on_event = path, on_event
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
     def __call__(self, name: str, **payload: Any) -> None:
         """Tell one event. The log is for people: where it cannot be written, the run goes on."""
         with contextlib.suppress(OSError):
             _append(self._path, name, payload)
-        self._on_event(name, payload)
 
 
 def _append(path: Path, name: str, payload: Mapping[str, Any]) -> None:

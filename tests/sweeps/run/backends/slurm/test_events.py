@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from maxk_lab.sweeps.run.events import Teller
-from maxk_lab.sweeps.run.fsck import _wrong_with_events
+from maxk_lab.sweeps.run.backends.slurm.events import Teller
 
 
 def test_an_event_joins_no_line_that_was_cut_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "events.log"
-    tell = Teller(log, lambda name, payload: None)
+    tell = Teller(log)
     tell("first")
     write = os.write
     with monkeypatch.context() as full:
@@ -27,9 +26,3 @@ def test_an_event_joins_no_line_that_was_cut_short(
     first, cut, *others = log.read_text().splitlines()
     assert len(cut) == 9
     assert [json.loads(line)["event"] for line in (first, *others)] == ["first", "second", "third"]
-
-
-def test_two_that_end_the_same_line_damage_nothing(tmp_path: Path) -> None:
-    log = tmp_path / "events.log"
-    log.write_text('{"event": "a"}\n\n{"event": "b"}\n')
-    assert _wrong_with_events(log) == ""

@@ -1,0 +1,324 @@
+"""A bundle: a run in one zip file, to hand on, to read wherever it is and to go on with.
+
+It holds the sweep, the records that count as one segment, the files that the sweep names, what the
+cache keeps for reports, and the report as text. Equal runs give equal files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, Never
+
+import yaml
+
+import maxk_lab
+from maxk_lab.errors import LabError
+from maxk_lab.files import PARTIAL, read_regular, save_atomically, write_atomically
+from maxk_lab.sweeps.plan.cells import Unit
+from maxk_lab.sweeps.plan.identity import without_paths
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.named import FILES, NamedFiles, named_files, relocated
+from maxk_lab.sweeps.run.records import RunDirectory, modified
+from maxk_lab.sweeps.run.store import MOST_BYTES, SUFFIX
+from maxk_lab.sweeps.spec.schema import SweepSpec
+from maxk_lab.sweeps.spec.source import decoded, source_of
+from maxk_lab.sweeps.studies import STUDIES
+
+BUNDLE = ".zip"
+_MANIFEST, _SPEC = "bundle.json", "spec.yaml"
+# Raised whenever an older maxk-lab could not read a bundle, or would misread it.
+_FORMAT = 2
+_UNPACKED = ("records", "cache", FILES)
+# The first date that a zip file can tell: equal runs give equal files.
+_NO_DATE = (1980, 1, 1, 0, 0, 0)
+# Of two runs that differ in nothing else it is said that they are the same.
+_NOT_COMPARED = {"execution", "tracking"}
+# What damaged bytes ask for may be anything, such as a password or an unknown compression.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError)
+
+
+def is_bundle(path: str | Path) -> bool:
+    """Whether a path is that of a file which would be a bundle, by its name."""
+    return Path(path).suffix == BUNDLE and os.path.isfile(path)
+
+
+def has_manifest(path: Path) -> bool:
+    """Whether a file looks like a bundle, at a glance."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _MANIFEST in archive.namelist()
+    except (*_DAMAGE, OSError):
+        return False
+
+
+class Bundle(RunDirectory):
+    """A run that was bundled, to be read: it is unpacked into a folder that goes with it."""
+
+    @cached_property
+    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory(prefix="maxk-lab-")
+
+    @cached_property
+    def root(self) -> Path:
+        """The folder of its files. Raises `LabError` where they cannot be unpacked."""
+        folder = Path(self._folder.name)
+        try:
+            with zipfile.ZipFile(self.place) as archive:
+                manifest = _manifest(archive)
+                for one in archive.infolist():
+                    if one.filename.partition("/")[0] in _UNPACKED and not one.is_dir():
+                        archive.extract(one, folder)
+                spec = _placed(archive.read(_SPEC), manifest["named"], folder)
+        except FileNotFoundError:
+            raise LabError(f"{self.place} does not exist") from None
+        except (*_DAMAGE, OSError, LookupError, TypeError) as error:
+            raise LabError(
+                f"{self.place} is no bundle of maxk-lab, or damaged: {error}; "
+                "have it sent again, or made anew: maxk-lab bundle RUN"
+            ) from None
+        (folder / _SPEC).write_bytes(spec)
+        return folder
+
+    def title(self, spec: SweepSpec) -> str:
+        """Return the name of the run that was bundled, whatever the file is called."""
+        return spec.name
+
+    @property
+    def report_path(self) -> Path:
+        """The folder of its report, beside it."""
+        return self.place.with_name(f"{self.place.stem}-report")
+
+    @property
+    def changed(self) -> float:
+        """The time when the file was written."""
+        return modified(self.place)
+
+    def for_writing(self, what: str) -> Never:
+        """Raise `LabError`: nothing is written into a bundle."""
+        raise LabError(
+            f"{self.place} is a bundle, and {what} needs the run itself; "
+            f"this unpacks it and goes on with it: maxk-lab run {self.place}"
+        )
+
+    def append(self, lines: bytes) -> Never:
+        """Raise `LabError`."""
+        self.for_writing("a new record")
+
+    def write_spec(self, spec: SweepSpec) -> Never:
+        """Raise `LabError`."""
+        self.for_writing("another spec")
+
+
+def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the manifest of a bundle. Raises `ValueError` for what has none, or a later one."""
+    if _MANIFEST not in archive.namelist():
+        raise ValueError(f"it is a zip file without {_MANIFEST}")
+    manifest: dict[str, Any] = json.loads(archive.read(_MANIFEST))
+    if manifest["format"] != _FORMAT:
+        raise ValueError(
+            f"maxk-lab {manifest['maxk_lab']} wrote it in format {manifest['format']}, "
+            f"and this one reads {_FORMAT}"
+        )
+    return manifest
+
+
+def _placed(spec: bytes, places: Mapping[str, str], root: Path) -> bytes:
+    """Return the sweep as it is, or with the files that the bundle holds named where they are."""
+    if not places:
+        return spec
+    tree = relocated(source_of(decoded(spec, Path(_SPEC)), _SPEC).tree, places, root)
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110).encode()
+
+
+@dataclass(frozen=True)
+class Written:
+    """A bundle that was written: its records, the planned cells that have none, what is absent."""
+
+    path: Path
+    records: int
+    missing: int
+    stale: int
+    absent: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self.path.stat().st_size
+
+
+def write_bundle(
+    run: RunDirectory,
+    path: Path,
+    *,
+    report: Mapping[str, bytes] | None = None,
+    checkpoints: bool = False,
+) -> Written:
+    """Write a run into one file, all or nothing; equal runs give equal files.
+
+    `report` has the files of its report by their names; with `checkpoints` all goes along that the
+    cache keeps for later cells, trained policies too, and the checkpoints that the sweep names.
+    Raises `LabError` for a run with a damaged record, and `StorageError` where it cannot be
+    written.
+    """
+    plan = make_plan(run.spec())
+    named = named_files(plan.spec, checkpoints=checkpoints)
+    lines = _lines(run, plan)
+    files = {_SPEC: read_regular(run.spec_path, MOST_BYTES), **named.files}
+    files |= {f"report/{name}": data for name, data in (report or {}).items()}
+    files |= _of_cache(run, plan, checkpoints=checkpoints)
+    save_atomically(path, lambda file: _write(file, plan.spec.name, lines, files, named))
+    return Written(
+        path,
+        len(lines),
+        len(plan.cells) - len(lines),
+        len(run.stale(plan)),
+        tuple(named.absent),
+    )
+
+
+def _write(
+    file: BinaryIO,
+    name: str,
+    lines: list[bytes],
+    files: Mapping[str, bytes],
+    named: NamedFiles,
+) -> None:
+    told = {
+        "format": _FORMAT,
+        "name": name,
+        "maxk_lab": maxk_lab.__version__,
+        "named": named.places,
+    }
+    segment = b"".join(lines)
+    with zipfile.ZipFile(file, "w") as archive:
+        _add(archive, _MANIFEST, json.dumps(told, indent=1, sort_keys=True).encode())
+        # Records repeat each other: by LZMA they take two thirds of what they take by Deflate.
+        place = f"records/{hashlib.sha256(segment).hexdigest()[:16]}{SUFFIX}"
+        _add(archive, place, segment, zipfile.ZIP_LZMA)
+        for one, data in sorted(files.items()):
+            _add(archive, one, data)
+
+
+def _add(
+    archive: zipfile.ZipFile, name: str, data: bytes, method: int = zipfile.ZIP_DEFLATED
+) -> None:
+    info = zipfile.ZipInfo(name, _NO_DATE)
+    info.create_system, info.external_attr = 3, 0o644 << 16
+    archive.writestr(info, data, method, 9)
+
+
+def _lines(run: RunDirectory, plan: Plan) -> list[bytes]:
+    """Return the lines of the planned cells' records, in the order of the plan.
+
+    Raises `LabError` where a record is damaged: it is not handed on.
+    """
+    heads, lines, wrong = run.heads, [], []
+    for cell in plan.cells:
+        record = run.read(cell.id, cell)
+        if record is not None:
+            try:
+                if record.content is not None:
+                    record.content.check_points()
+            except ValueError as error:
+                wrong.append(f"the record of cell {cell.id}: {error}")
+            lines.append(run.store.read(heads[cell.id]))
+    wrong += run.problems
+    if wrong:
+        raise LabError(
+            f"{len(wrong)} damaged record{'s are' * (len(wrong) > 1) or ' is'} not handed on "
+            f"({wrong[0]}); to measure what is missing: maxk-lab run {run.spec_path}"
+        )
+    return lines
+
+
+def _of_cache(run: RunDirectory, plan: Plan, *, checkpoints: bool) -> dict[str, bytes]:
+    """Return the files of the cache that go along, by their names in the bundle."""
+    found = {
+        path.name: path
+        for unit in plan.units
+        for pattern in _patterns(unit, checkpoints=checkpoints)
+        for path in run.cache_path.glob(pattern)
+        if path.is_file() and not path.name.startswith(PARTIAL)
+    }
+    return {f"cache/{name}": read_regular(path, MOST_BYTES) for name, path in found.items()}
+
+
+def _patterns(unit: Unit, *, checkpoints: bool) -> Iterator[str]:
+    try:
+        part = STUDIES.get(unit.study).part("kept")
+    except ModuleNotFoundError:
+        return
+    # A kind of another package may know of no evaluation.
+    which = part.kept if checkpoints else getattr(part, "evaluation", None)
+    if which is not None:
+        yield from which(unit.as_dict(), [cell.as_dict() for cell in unit.cells])
+
+
+def unpack(bundle: Bundle, results: Path) -> RunDirectory:
+    """Write what is in a bundle into the folder of its run under `results`, and return the run.
+
+    What the run has already stays as it is, and its records count beside those of the bundle. Until
+    the end there is no spec: stopped at any moment, the same call goes on. Raises `LabError` where
+    anything else lies in the folder.
+    """
+    spec = bundle.spec()
+    run = RunDirectory(results / spec.name)
+    _check_same(bundle, spec, run)
+    for folder in _UNPACKED:
+        for path in sorted((bundle.root / folder).rglob("*")):
+            there = run.root / path.relative_to(bundle.root)
+            if path.is_file() and not os.path.lexists(there):
+                write_atomically(there, path.read_bytes())
+    if not os.path.lexists(run.spec_path):
+        with zipfile.ZipFile(bundle.place) as archive:
+            placed = _placed(archive.read(_SPEC), _manifest(archive)["named"], run.root)
+        write_atomically(run.spec_path, placed)
+    return run
+
+
+def _check_same(bundle: Bundle, spec: SweepSpec, run: RunDirectory) -> None:
+    """Raise `LabError` where something lies in the folder of the run that is not this run."""
+    if os.path.lexists(run.spec_path):
+        there, here = (_meaning(one) for one in (run.spec(), spec))
+        differing = [key for key in {**here, **there} if here.get(key) != there.get(key)]
+        if differing:
+            raise LabError(
+                f"{run.root} is another run than that of {bundle.place}: they differ in "
+                f"{', '.join(differing)}. To go on with what lies there: maxk-lab run "
+                f"{run.spec_path}; to keep both: maxk-lab run {bundle.place} --results "
+                "ANOTHER_FOLDER"
+            )
+        return
+    if run.root.exists() and not run.root.is_dir():
+        raise LabError(f"{run.root} is a file, and the run would lie in a folder there")
+    names = os.listdir(run.root) if run.root.is_dir() else []
+    odd = [one for one in names if one not in _UNPACKED and not one.startswith(PARTIAL)]
+    if odd:
+        raise LabError(
+            f"{run.root} is not empty and no run: there is {odd[0]}. Move it away, or choose "
+            f"another place: maxk-lab run {bundle.place} --results ANOTHER_FOLDER"
+        )
+
+
+def _meaning(spec: SweepSpec) -> dict[str, object]:
+    dumped = spec.model_dump(mode="json", exclude=_NOT_COMPARED)
+    return {key: _without_paths(value) for key, value in dumped.items()}
+
+
+def _without_paths(tree: object) -> object:
+    if isinstance(tree, list):
+        return [_without_paths(value) for value in tree]
+    if isinstance(tree, dict):
+        bare = without_paths(tree)
+        return {key: _without_paths(value) for key, value in bare.items()}
+    return tree

@@ -1,0 +1,185 @@
+"""Reuse: cells that another run of the same results has done are copied, not measured again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from maxk_lab.errors import LabError
+from maxk_lab.files import PARTIAL, save_atomically
+from maxk_lab.sweeps.plan.cells import Cell, Unit
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.find import find_runs
+from maxk_lab.sweeps.run.provenance import collect_provenance
+from maxk_lab.sweeps.run.record import Record
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.studies import STUDIES
+
+# The key of the provenance that names the run a record was copied from.
+REUSED_FROM = "reused_from"
+# So many records of a run are read for what measured them, and so many versions told.
+_READ, _TOLD = 100, 3
+
+
+def done_elsewhere(
+    wanted: Iterable[str], states: Mapping[str, str], run: RunDirectory, results: Path | None
+) -> dict[str, RunDirectory]:
+    """Return which other run under `results` has done each of these cells, where one has.
+
+    Those that are missing by their `states` are looked for, and none without `results`. Of several
+    runs it is the one that ran last. What failed elsewhere may be the fault of another machine.
+    """
+    left = {one for one in wanted if states[one] == "missing"} if results is not None else set()
+    found: dict[str, RunDirectory] = {}
+    for other in find_runs(results) if results is not None and left else ():
+        if not _is_same(other.place, run.place):
+            done = left & _done(other)
+            found |= dict.fromkeys(done, other)
+            left -= done
+        if not left:
+            break
+    return found
+
+
+def _done(run: RunDirectory) -> set[str]:
+    try:
+        return {head.id for head in run.heads.values() if head.status == "done"}
+    except LabError:  # whoever names that run is told what is wrong with it
+        return set()
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return one == other
+
+
+def names_of(found: Mapping[str, RunDirectory]) -> dict[str, str]:
+    """Return the names of the runs, by the ids of their cells."""
+    return {cell_id: run.name for cell_id, run in found.items()}
+
+
+def copy_cells(plan: Plan, found: Mapping[str, RunDirectory], run: RunDirectory) -> dict[str, str]:
+    """Copy the records of these cells from the runs that have them, and return their names.
+
+    A copy has the metrics, timings and provenance of its original, and in addition the name of the
+    run. Of the cache comes along what the units can use. Raises `StorageError` where nothing can be
+    written.
+    """
+    copied: dict[str, str] = {}
+    lines: list[bytes] = []
+    heads = run.heads
+    for unit in plan.units:
+        cells = [cell for cell in unit.cells if cell.id in found]
+        for origin, some in _by_run(cells, found).items():
+            _share_cache(unit, some, origin, run)
+            for cell in some:
+                record = origin.read(cell.id, cell)
+                if record is not None and record.status == "done":
+                    attempt = heads[cell.id].attempt + 1 if cell.id in heads else 1
+                    lines.append(_copy_of(record, origin).to_line(attempt))
+                    copied[cell.id] = origin.name
+    if lines:
+        run.append(b"".join(lines))
+    return copied
+
+
+def _by_run(
+    cells: Sequence[Cell], found: Mapping[str, RunDirectory]
+) -> Mapping[RunDirectory, list[Cell]]:
+    grouped: dict[RunDirectory, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        grouped[found[cell.id]].append(cell)
+    return grouped
+
+
+def _copy_of(record: Record, origin: RunDirectory) -> Record:
+    # A copy of a copy names the run that has measured the cell.
+    told = record.provenance.get(REUSED_FROM)
+    if not told:
+        finished = time.gmtime(record.timings.get("finished", 0.0))
+        told = {"run": origin.name, "measured": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", finished)}
+    return replace(record, provenance={**record.provenance, REUSED_FROM: told})
+
+
+def _share_cache(
+    unit: Unit, cells: Sequence[Cell], origin: RunDirectory, run: RunDirectory
+) -> None:
+    """Put beside the records what the cache has for them: the pool, the policies they trained."""
+    try:
+        kept = STUDIES.get(unit.study).part("kept").kept
+    except ModuleNotFoundError:
+        return
+    for pattern in kept(unit.as_dict(), [cell.as_dict() for cell in cells]):
+        for path in origin.cache_path.glob(pattern):
+            copy = run.cache_path / path.name
+            if not copy.exists() and not path.is_symlink() and not path.name.startswith(PARTIAL):
+                _share(path, copy)
+
+
+def _share(path: Path, copy: Path) -> None:
+    """Let two runs have a file: it is replaced when it changes, never written into."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    # The file may have been removed, or have come here in another way.
+    with suppress(FileNotFoundError, FileExistsError, IsADirectoryError):
+        try:
+            os.link(path, copy, follow_symlinks=False)
+        except FileExistsError:
+            raise
+        except OSError:  # not every file system has links
+            with path.open("rb") as file:
+                save_atomically(copy, lambda target: shutil.copyfileobj(file, target))
+
+
+def measured_with(found: Mapping[str, RunDirectory]) -> dict[str, str]:
+    """Return what was measured with what by the names of the runs in which cells are `found`.
+
+    It is a clause as in "old (measured with commit 1234567; this is commit 89abcde)", and empty for
+    what is here: it goes behind the name. Of very many cells some are looked at.
+    """
+    by_run: dict[RunDirectory, list[str]] = defaultdict(list)
+    for cell_id, run in found.items():
+        by_run[run].append(cell_id)
+    here = dict(_parts(collect_provenance())) if by_run else {}
+    return {run.name: _clause(_provenances(run, ids), here) for run, ids in by_run.items()}
+
+
+def _provenances(run: RunDirectory, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    for cell_id in ids[:: -(-len(ids) // _READ)]:
+        if (record := run.read(cell_id)) is not None:
+            yield record.provenance
+
+
+def _clause(provenances: Iterator[Mapping[str, Any]], here: Mapping[str, str]) -> str:
+    there: dict[str, set[str]] = defaultdict(set)
+    for provenance in provenances:
+        for part, told in _parts(provenance):
+            there[part].add(told)
+    others = {part: told for part, told in there.items() if part in here and told != {here[part]}}
+    if not others:
+        return ""
+    measured = ", ".join(f"{part} {_some(told)}" for part, told in others.items())
+    return f" (measured with {measured}; this is {', '.join(f'{p} {here[p]}' for p in others)})"
+
+
+def _some(told: set[str]) -> str:
+    more = len(told) - _TOLD
+    return " or ".join(sorted(told)[:_TOLD]) + (f" or {more} more" if more > 0 else "")
+
+
+def _parts(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the parts of the code and their versions, as far as they are known."""
+    git = provenance.get("git") or {}
+    if git.get("commit"):
+        yield "commit", git["commit"][:7] + " with uncommitted changes" * bool(git.get("dirty"))
+    for package, version in (provenance.get("versions") or {}).items():
+        if version is not None:
+            yield package, str(version)

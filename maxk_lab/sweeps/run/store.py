@@ -1,0 +1,257 @@
+"""The store: the records of a run as lines of append-only files, each with one writer.
+
+A segment is a file that one process appends records to, and nobody else. Cells are deterministic,
+so two records of one cell do no harm: every reader takes the same of them, the largest by attempt,
+then the one that is done, then by the name of the segment. A copy of segments, or the segments of
+two halves of a run put together, are therefore read without further ado.
+
+A line is `<crc32> <head>\\t<body>`: the head says what a reader of many records asks for, and both
+are JSON. What has no end of line yet is being written, or was when its writer was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic_core import from_json
+
+from maxk_lab.errors import RefusedError
+from maxk_lab.files import StorageError
+
+Status = Literal["done", "failed"]
+SUFFIX = ".jsonl"
+# A record of more bytes is neither written nor read.
+MOST_BYTES = 256 * 2**20
+_ID = re.compile(r"[0-9a-f]{16}")
+_NAMED = re.compile(rb'"id":"([0-9a-f]{16})"')
+
+
+class Head(NamedTuple):
+    """The facts of a record that are known without reading all of it, and where the record lies.
+
+    `attempt` counts how often its cell was measured, from 1; `seconds` is what it took. The line
+    begins at `offset` of the segment and has `length` bytes; `checksum` is the CRC-32 of it.
+    """
+
+    id: str
+    attempt: int
+    status: Status
+    seconds: float
+    checksum: int
+    segment: str = ""
+    offset: int = 0
+    length: int = 0
+
+    @property
+    def rank(self) -> tuple[int, bool, str, int]:
+        """The larger one of two records of a cell counts, for every reader."""
+        return self.attempt, self.status == "done", self.segment, self.offset
+
+    @classmethod
+    def of_line(cls, line: bytes) -> Self:
+        """Return the head of a line as it is written. Raises `ValueError` for a damaged one."""
+        text = line[9:-1]
+        if line[8:9] != b" " or line[-1:] != b"\n" or line[:8] != b"%08x" % zlib.crc32(text):
+            raise ValueError("its checksum does not fit its content")
+        head = from_json(text.partition(b"\t")[0])
+        if not isinstance(head, dict) or head.keys() != {"id", "attempt", "status", "seconds"}:
+            raise ValueError("it has no head of a record")
+        sound = (
+            isinstance(head["id"], str)
+            and _ID.fullmatch(head["id"])
+            and type(head["attempt"]) is int
+            and head["attempt"] > 0
+            and head["status"] in ("done", "failed")
+            and type(head["seconds"]) in (int, float)
+        )
+        if not sound:
+            raise ValueError("its head is not one of a record")
+        return cls(**head, checksum=int(line[:8], 16))
+
+
+def line_of(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
+    """Return the line of a record. Raises `ValueError` or `TypeError` for what JSON cannot hold."""
+    text = _json(head) + b"\t" + _json(body)
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def body_of(line: bytes) -> Any:
+    """Return the body of a line whose checksum was looked at. Raises `ValueError`."""
+    return from_json(line[9:-1].partition(b"\t")[2], allow_inf_nan=False)
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+@dataclass
+class _Read:
+    """The lines that were read of a segment, up to `end`."""
+
+    inode: int
+    end: int = 0
+    lines: int = 0
+    heads: list[Head] = field(default_factory=list)
+    # What is wrong with each damaged line, and the cell that it seems to be of, if any.
+    damaged: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Store:
+    """The records below a folder of segments, as one reader sees them.
+
+    `heads` are those of the records that count by the ids of their cells, as of the last `look`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.heads: dict[str, Head] = {}
+        self._read: dict[str, _Read] = {}
+
+    def look(self) -> list[Head]:
+        """Read what was appended since the last look; return the heads that count since then.
+
+        Raises `RefusedError` where the folder cannot be read.
+        """
+        try:
+            names = sorted(one for one in os.listdir(self.folder) if one.endswith(SUFFIX))
+        except FileNotFoundError:
+            names = []
+        except OSError as error:
+            raise RefusedError(f"{self.folder} cannot be read: {error.strerror}") from error
+        gone = self._read.keys() - set(names)
+        new: list[Head] = []
+        for name in names:
+            try:
+                new += self._read_on(name)
+            except FileNotFoundError:
+                gone.add(name)
+            except OSError as error:
+                self._read.setdefault(name, _Read(0)).damaged = [(str(error), "")]
+        if gone:
+            self._read = {name: read for name, read in self._read.items() if name not in gone}
+            before, self.heads = self.heads, {}
+            new = [head for read in self._read.values() for head in read.heads]
+            counting = self._merge(new)
+            return [head for head in counting if before.get(head.id) != head]
+        return self._merge(new)
+
+    def read(self, head: Head) -> bytes:
+        """Return the line of a record. Raises `OSError`, or `ValueError` where it has changed."""
+        with (self.folder / head.segment).open("rb") as file:
+            line = os.pread(file.fileno(), head.length, head.offset)
+        if Head.of_line(line).checksum != head.checksum:
+            raise ValueError("it was replaced while it was read")
+        return line
+
+    @property
+    def damaged(self) -> list[tuple[str, str]]:
+        """The damaged lines: what is wrong, and the cell that each seems to be of, perhaps "".
+
+        A damaged line whose cell has a sound record is of no interest any more.
+        """
+        found = [one for _, read in sorted(self._read.items()) for one in read.damaged]
+        return [(why, cell) for why, cell in found if cell not in self.heads]
+
+    def _read_on(self, name: str) -> list[Head]:
+        """Read the new lines of a segment, which is opened each time: a network knows no better."""
+        with (self.folder / name).open("rb") as file:
+            status = os.fstat(file.fileno())
+            read = self._read.get(name)
+            if read is None or read.inode != status.st_ino or status.st_size < read.end:
+                read = self._read[name] = _Read(status.st_ino)
+            if status.st_size == read.end:
+                return []
+            file.seek(read.end)
+            before = len(read.heads)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._take_in(read, name, line)
+        return read.heads[before:]
+
+    def _take_in(self, read: _Read, name: str, line: bytes) -> None:
+        read.lines += 1
+        try:
+            head = Head.of_line(line)
+            read.heads.append(head._replace(segment=name, offset=read.end, length=len(line)))
+        except ValueError as error:
+            found = _NAMED.search(line[:200])
+            place = f"{self.folder / name}:{read.lines}"
+            why = f"{place}: a damaged record, which counts as missing: {error}"
+            read.damaged.append((why, found[1].decode() if found else ""))
+        read.end += len(line)
+
+    def _merge(self, heads: list[Head]) -> list[Head]:
+        changed: dict[str, Head] = {}
+        for head in heads:
+            known = self.heads.get(head.id)
+            if known is None or head.rank > known.rank:
+                self.heads[head.id] = changed[head.id] = head
+        return list(changed.values())
+
+
+class Segment:
+    """A segment of this process, which appends to it, alone. The first record makes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: int | None = None
+
+    def append(self, lines: bytes) -> None:
+        """Append whole lines, and have them on the disk.
+
+        Raises `StorageError` where they cannot be written; what is torn then is followed by nothing
+        more, and counts for nobody.
+        """
+        try:
+            if self._file is None or not os.fstat(self._file).st_nlink:
+                self.close()
+                self._file = self._begun()
+            left = memoryview(lines)
+            while left:
+                left = left[os.write(self._file, left) :]
+            os.fsync(self._file)
+        except OSError as error:
+            self.close()
+            reason = error.strerror or error
+            raise StorageError(f"{self._folder} cannot be written to: {reason}") from error
+
+    def close(self) -> None:
+        """Close it; the next record begins another one."""
+        if self._file is not None:
+            file, self._file = self._file, None
+            os.close(file)
+
+    def _begun(self) -> int:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / new_name()
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return file
+
+
+def new_name() -> str:
+    """Return a name that no other segment has; later ones come after earlier ones."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}{SUFFIX}"
+
+
+def lines_in(data: bytes) -> Iterator[tuple[Head, bytes]]:
+    """Yield the sound lines of a segment's bytes with their heads."""
+    for line in data.splitlines(keepends=True):
+        try:
+            yield Head.of_line(line), line
+        except ValueError:
+            continue
