@@ -124,7 +124,7 @@ def of_sweeps(most: int) -> Iterator[tuple[str, Cost]]:
 
 
 def of_driving(most: int) -> Iterator[tuple[str, Cost]]:
-    """Yield the costs of the driver of a run whose cells are units of their own, and cost nothing."""
+    """Yield the costs of driving a run whose cells are units of their own, and cost nothing."""
     for cells in (4, *(size for size in DRIVEN if size <= most)):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)

@@ -94,7 +94,7 @@ class RunDirectory:
 
     @property
     def changed(self) -> float:
-        """The time when the run last did anything, in seconds since 1970; 0 if that is not known."""
+        """The time of its last change, in seconds since 1970; 0 where that is not known."""
         return max(map(modified, (self.spec_path, *self.records_path.glob("*"))))
 
     def spec(self) -> SweepSpec:
