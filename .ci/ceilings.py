@@ -32,8 +32,8 @@ CEILINGS = {
     "AST nodes, package": (420_189, 240_000),
     "templates": (450, 450),
     "wide lines of templates": (0, 0),
-    "tests": (50_801, 24_000),
-    "AST nodes, tests": (391_130, 215_000),
+    "tests": (50_799, 24_000),
+    "AST nodes, tests": (391_153, 215_000),
     "benchmarks + docs + .ci": (4_912, 2_400),
 }
 # The rooms that share a ceiling.

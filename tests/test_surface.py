@@ -81,14 +81,12 @@ def keys() -> Iterator[Line]:
 def rows() -> Iterator[Line]:
     """Yield the rows of every catalogue that a user can name, each with its parameters."""
     for kind, catalogue in CATALOGUES.items():
-        for row in catalogue:
-            parameters = getattr(row, "parameters", ()) or (getattr(row, "parameter", None),)
+        # Those that installed packages add are not ours to list.
+        for row in (row for row in catalogue if catalogue.origin(row.name) is None):
             yield kind, row.name
-            yield from (
-                ("parameter", f"{kind} {row.name}: {one.name}")
-                for one in parameters
-                if isinstance(one, Parameter)
-            )
+            some = (*getattr(row, "parameters", ()), getattr(row, "parameter", None))
+            for one in (one for one in some if isinstance(one, Parameter)):
+                yield "parameter", f"{kind} {row.name}: {one.name}"
 
 
 def names() -> Iterator[Line]:
