@@ -1,0 +1,71 @@
+"""The check of how large the rooms are counts what it should, and fails above a ceiling."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_SPEC = importlib.util.spec_from_file_location("ceilings", ROOT / ".ci/ceilings.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+ceilings = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(ceilings)
+
+FILES = {
+    "maxk_lab/one.py": 2,
+    "maxk_lab/policies/one.py": 3,
+    "maxk_lab/environments/deep/one.py": 4,
+    "maxk_lab/report/page.js": 5,
+    "maxk_lab/report/libraries/page.js": 50,
+    "maxk_lab/report/answer.j2": 6,
+    "tests/report/test_one.py": 7,
+    ".ci/one.py": 8,
+    "docs/one.py": 9,
+    "docs/one.md": 90,
+}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with files of so many lines."""
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    for name, lines in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a\n" * lines)
+    return tmp_path
+
+
+def test_every_line_is_counted_in_its_room(checkout: Path) -> None:
+    sizes, files = ceilings.measured(checkout)
+    # Each line is a module's share of two nodes, a name and its context, in an expression.
+    assert +sizes == {
+        "top level": 2,
+        "environments + policies": 7,
+        "package": 9,
+        "files, package": 3,
+        "AST nodes, package": 3 + 3 * 9,
+        "page of a report": 5,
+        "templates": 6,
+        "tests": 7,
+        "AST nodes, tests": 1 + 3 * 7,
+        "benchmarks + docs + .ci": 17,
+    }
+    assert (files["package"], files["benchmarks + docs + .ci"]) == (3, 2)
+
+
+def test_what_is_above_its_ceiling_fails(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ceilings.main(checkout) == 0
+    template = checkout / "maxk_lab/report/answer.j2"
+    template.write_text("a" * 121)
+    assert ceilings.main(checkout) == 1
+    assert "1 too many" in capsys.readouterr().out
+    template.unlink()
+    (checkout / "maxk_lab/cellar").mkdir()
+    (checkout / "maxk_lab/cellar/one.py").write_text("a\n")
+    assert ceilings.main(checkout) == 1
