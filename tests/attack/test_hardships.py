@@ -74,7 +74,9 @@ def test_hardships(
             code = launched.wait()
             found = [f"exit code: {code}: {launched.err[-2000:]}"] if code else []
             found += complaints(launched, heard="exec 2>" not in shell)
-            [run] = [path.parent for path in folder.rglob(f"{NAME}/cells") if path.parent.is_dir()]
+            [run] = [
+                path.parent for path in folder.rglob(f"{NAME}/records") if path.parent.is_dir()
+            ]
             found += differences(run, undisturbed)
         except (HangError, ValueError) as error:
             found = [f"hang or nothing there: {error}"]

@@ -71,7 +71,7 @@ def test_jobs_are_spoken_of_only_where_there_are_any(
     plan = plan_of(sweep)
     run.write_spec(plan.spec)
     tasks = tasks_of(plan, {plan.cells[0].id}, run, None, run.heads)
-    Submission.write_new(run, [tasks], "x", Execution())
+    Submission.write_new(run, [tasks], Execution())
     there = lab("run", sweep, "--backend", "slurm")
     assert "maxk-lab status tiny" in there.stderr
     assert "maxk-lab cancel tiny" in there.stderr

@@ -239,28 +239,6 @@ def test_files_that_cannot_be_written_end_the_run_with_the_command_that_goes_on(
     assert lab(*again.split()[1:]).exit_code == 0
 
 
-def test_drivers_that_cannot_be_listed_end_the_run_with_the_command_that_goes_on(
-    lab: Lab, sweep: str
-) -> None:
-    Path("results/tiny").mkdir(parents=True)
-    Path("results/tiny/drivers").write_text("in the way", encoding="utf-8")
-    result = lab("run", sweep)
-    assert result.exit_code == 1
-    assert result.stderr.startswith("error: results/tiny/drivers")
-    assert result.stderr.splitlines()[-1] == "maxk-lab run tiny.yaml"
-
-
-def test_a_pipe_in_the_place_of_a_driver_ends_the_run_with_the_command_that_goes_on(
-    lab: Lab, sweep: str
-) -> None:
-    Path("results/tiny/drivers").mkdir(parents=True)
-    os.mkfifo("results/tiny/drivers/x.json")
-    result = lab("run", sweep)
-    assert result.exit_code == 1
-    assert result.stderr.startswith("error: results/tiny/drivers/x.json must be a regular file")
-    assert result.stderr.splitlines()[-1] == "maxk-lab run tiny.yaml"
-
-
 def test_a_forced_run_that_ends_early_says_what_each_command_does(
     lab: Lab, sweep: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_processes import logged
 from sites import SITES, Site
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
@@ -154,8 +155,10 @@ def test_a_node_that_is_killed_takes_no_record_with_it(
     if site.kill_node is None:
         pytest.skip("this machine is the only node")
     killed: list[str] = []
+    log = logged(run)
 
     def kill(name: str, payload: dict[str, Any]) -> None:
+        log(name, payload)
         if name == "cell_done" and not killed:
             killed.append(payload["cell"])
             assert site.kill_node is not None

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from runs_of_every_kind import SWEEPS, measured
 
-from maxk_lab.sweeps.run.record import Record
-from maxk_lab.sweeps.run.record_schema import content_of
+from maxk_lab.sweeps.run.record import Record, content_of
 
 # Kind → where in the metrics, what is written there, and what is then told.
 CHANGES: dict[str, list[tuple[str, Any, str]]] = {

@@ -8,7 +8,7 @@ import pytest
 from maxk_lab.errors import LabError
 from maxk_lab.statistics.measures import MEASURES, measures_of
 from maxk_lab.sweeps import load_spec, make_plan
-from maxk_lab.sweeps.run.record_schema import content_of
+from maxk_lab.sweeps.run.record import content_of
 from maxk_lab.sweeps.studies import STUDIES
 
 BANDIT = "environment: {name: bandit, arms: 3}\n"

@@ -49,9 +49,7 @@ there. It works from any machine that sees the folder of the run, and changes no
 def _print(directory: RunDirectory, found: Status) -> None:
     counts = ", ".join(f"{count} {state}" for state, count in found.cells.items())
     tell(f"{directory.name}: {sum(found.cells.values())} cells: {counts}")
-    # A machine does not see the processes of another one; whoever runs there watches their beats.
-    doubt = ", if it lives: a run beside it knows after a minute"
-    _tell_some([f"at work: {one}{'' if one.is_neighbour() else doubt}" for one in found.drivers])
+    _tell_some([f"at work: {one}" for one in found.drivers])
     _tell_some(
         [f"running: {one.label}, {one.cells} cells left ({one.driver})" for one in found.running]
     )

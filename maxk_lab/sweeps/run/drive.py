@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from maxk_lab.sweeps.run.backends.backend import Backend, Tell, Told
-from maxk_lab.sweeps.run.leases import Driver, Lease
+from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import Work, keep_in_cache, remove
@@ -55,7 +55,7 @@ def drive(
     gives the seconds that are left once this process is to end, and None before: what runs is left
     then where it can go on later, and has no records. With `detach` this returns as soon as the
     backend has every task, and they go on without this process. Raises `KeyboardInterrupt` after a
-    signal, `StorageError` where the driver cannot show that it lives, and what the backend raises.
+    signal, and what the backend raises.
     """
     with Interruption() as interruption:
         driving = _Driving(work, run, backend, driver, tell, retries, waiting)
@@ -68,7 +68,6 @@ class _Open:
     """A task that a backend has: its cells without a record, by their ids, and its losses."""
 
     task: Task
-    lease: Lease | None
     cells: dict[str, dict[str, Any]]
     lost: int = 0
 
@@ -101,7 +100,6 @@ class _Driving:
         left = False
         while self.queue or self.open or self.elsewhere:
             interruption.check()
-            self.driver.check()
             while self.queue and self.backend.room > 0:
                 self._begin(self.queue.popleft())
             if detach and not self.queue:
@@ -125,10 +123,8 @@ class _Driving:
     def _begin(self, task: Task) -> None:
         """Submit what nobody has measured of a task, unless another driver has it."""
         known, rest = self.open.get(task.key), self._unmeasured(task)
-        lease = known.lease if known else None
-        if rest.cells and lease is None and not self.backend.leases_itself:
-            lease = self.driver.take(task.key)
-            if lease is None:
+        if rest.cells and not self.backend.leases_itself:
+            if not self.driver.take(task.key):
                 self._leave_to_others(task)
                 return
             # Once more: another driver may have measured some before it gave the unit free.
@@ -140,7 +136,7 @@ class _Driving:
             self.told_elsewhere.remove(task.key)
             rest = self._unmeasured(task)
         self.open[task.key] = _Open(
-            rest, lease, {cell["id"]: cell for cell in rest.cells}, known.lost if known else 0
+            rest, {cell["id"]: cell for cell in rest.cells}, known.lost if known else 0
         )
         gone = [cell["id"] for cell in task.cells if cell["id"] not in self.open[task.key].cells]
         if gone:
@@ -181,12 +177,8 @@ class _Driving:
         return task.unmeasured(self.run.heads)
 
     def _look_around(self) -> None:
-        """Give up what is no longer ours, and try to get what others had."""
+        """Try to get what others had."""
         self.looked = time.monotonic()
-        for key in self.driver.lost():
-            if key in self.open:
-                self.backend.withdraw(key)
-                self._give_up(self.open[key])
         self.queue.extend(self.elsewhere.values())
         self.elsewhere.clear()
 
@@ -237,9 +229,8 @@ class _Driving:
         self._end(found.task.key)
 
     def _end(self, key: str) -> None:
-        lease = self.open.pop(key).lease
-        if lease is not None:
-            lease.release()
+        del self.open[key]
+        self.driver.release(key)
 
     def _tell(self, task: Task, name: str, payload: dict[str, Any]) -> None:
         about = {"unit": task.label, "key": task.key}

@@ -16,12 +16,11 @@ from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.backends.backend import OnEvent, Tell
 from maxk_lab.sweeps.run.backends.load import load_backend
 from maxk_lab.sweeps.run.drive import Driven, drive
-from maxk_lab.sweeps.run.leases import Driver, registered
+from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import states_of, statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse import copy_cells, done_elsewhere, measured_with
 from maxk_lab.sweeps.run.tasks import Work, forget, kept_for, tasks_of
-from maxk_lab.sweeps.spec.load import spec_hash_without_execution
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,8 @@ def execute(
     selected = select(plan, only)
     execution = plan.spec.execution
     make_backend = load_backend(execution)
-    with Driver(run.root, spec_hash=spec_hash_without_execution(plan.spec)) as driver:
-        driver.remove_leftovers([run.root, run.cache_path])
+    with Driver(run.root) as driver:
+        driver.remove_leftovers()
         measured = partial(to_measure, force=force, retry_failed=retry_failed)
         heads = dict(run.heads)
         states = {c: state for c, state in states_of(plan, heads).items() if c in selected}
@@ -96,8 +95,7 @@ def execute(
                     unit.check_machine()
         run.write_spec(plan.spec)
         if force:
-            with driver.alone("--force", patient=True):
-                forget(run, to_do, keep={*(cell.id for cell in plan.cells), *run.ids()} - to_do)
+            forget(run, to_do, keep={*(cell.id for cell in plan.cells), *run.ids()} - to_do)
         others = measured_with(elsewhere)
         copied = copy_cells(plan, elsewhere, run)
         to_do |= elsewhere.keys() - copied.keys()
@@ -138,7 +136,7 @@ def execute(
             raise
         after = statuses(plan, run)
         tell("run_finished")
-    last = not any(map(driver.is_known_to_live, registered(run.root)))
+        last = not driver.others()
     return Outcome(
         done=tuple(c for c in _in_order(plan, to_do) if after[c] == "done"),
         failed=tuple(c for c in _in_order(plan, selected) if after[c] == "failed"),

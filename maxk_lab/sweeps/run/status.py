@@ -8,7 +8,7 @@ from typing import Literal
 
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.backends.jobs import JobState, queues
-from maxk_lab.sweeps.run.leases import DriverInfo, held, registered
+from maxk_lab.sweeps.run.leases import DriverInfo, drivers
 from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory
 
@@ -51,7 +51,8 @@ def status_of(run: RunDirectory) -> Status:
     asked = [queue.jobs(run) for queue in queues()]
     jobs = tuple(job for found in asked for job in found.found)
     with_job = {unit for job in jobs if job.may_run for unit in job.units}
-    leased = held(run.root)
+    at_work = drivers(run.root)
+    leased = {key: one for one in at_work for key in one.tasks}
     states = statuses(plan, run)
     cells: dict[CellState, int] = dict.fromkeys(CELL_STATES, 0)
     running = []
@@ -70,7 +71,7 @@ def status_of(run: RunDirectory) -> Status:
             cells["queued" if unit.id in with_job else "waiting"] += left
     return Status(
         cells=cells,
-        drivers=tuple(registered(run.root)),
+        drivers=tuple(at_work),
         running=tuple(running),
         jobs=jobs,
         trouble="; ".join(found.trouble for found in asked if found.trouble),

@@ -17,7 +17,7 @@ from maxk_lab.files import PARTIAL
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.backends.jobs import any_may_run
-from maxk_lab.sweeps.run.leases import exclusive
+from maxk_lab.sweeps.run.leases import drivers
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.sweeps.upkeep.overview import size_of
@@ -67,17 +67,18 @@ def prune(run: RunDirectory, others: Iterable[Path] = ()) -> Prunable:
     """
     run.for_writing("prune")
     _check_idle(run)
-    with exclusive(run.root, "prune"):
-        found = prunable(run, others)
-        if found.stale:
-            run.rewrite(set(run.heads) - found.stale.keys())
-        for path in (*found.cache, *found.others):
-            path.unlink(missing_ok=True)
+    found = prunable(run, others)
+    if found.stale:
+        run.rewrite(set(run.heads) - found.stale.keys())
+    for path in (*found.cache, *found.others):
+        path.unlink(missing_ok=True)
     return found
 
 
 def _check_idle(run: RunDirectory) -> None:
-    """Raise `LabError` where jobs of a run wait or work on a cluster."""
+    """Raise `LabError` where a process works in a run, or jobs of it wait on a cluster."""
+    if at_work := drivers(run.root):
+        raise LabError(f"{run.root} is in use by {at_work[0]}; it stays as it is meanwhile")
     if (run.root / "jobs").is_dir() and any_may_run(run):
         raise LabError(
             f"{run.root} has jobs that wait or run on a cluster; end them first: "

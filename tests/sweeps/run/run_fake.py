@@ -1,6 +1,6 @@
 """A run as its own process, for tests that kill it: run_fake.py SPEC RUN MEASURE JOBS [ONLY].
 
-With BEAT and EXPIRY in the environment it shows that it lives, and takes others for dead, so soon.
+With EXPIRY in the environment it takes others for gone after so many seconds.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from run_processes import logged
 
 if __name__ == "__main__":
     spec, run, measure, jobs, *only = sys.argv[1:]
-    if "BEAT" in os.environ:
-        times = {name.lower(): float(os.environ[name]) for name in ("BEAT", "EXPIRY")}
-        Driver.__init__.__kwdefaults__.update(times)
+    if "EXPIRY" in os.environ:
+        Driver.__init__.__defaults__ = (float(os.environ["EXPIRY"]),)
     try:
         execute(
             make_plan(load_spec(spec)),

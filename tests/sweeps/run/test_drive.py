@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from run_processes import wait_until
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run import drive as drive_module
@@ -31,7 +32,6 @@ class Scripted:
     def __init__(self, answer: Answer, room: int = 2) -> None:
         self._answer, self._free = answer, room
         self.submitted: list[Task] = []
-        self.withdrawn: list[str] = []
         self.most = 0
         self._due: list[list[Told]] = []
         self.detached = self.asked_to_leave = False
@@ -53,10 +53,6 @@ class Scripted:
             self._due = []
         elif self._due and self._due[0]:
             yield from self._due.pop(0)
-
-    def withdraw(self, key: str) -> None:
-        self.withdrawn.append(key)
-        self._due = [due for due in self._due if due and due[0].key != key]
 
     def leave(self, seconds: float = 60.0) -> None:
         self.asked_to_leave, self.seconds = True, seconds
@@ -105,7 +101,7 @@ def go(
     def tell(name: str, **payload: Any) -> None:
         told.append((name, payload))
 
-    with Driver(run.root, spec_hash="") as driver:
+    with Driver(run.root) as driver:
         drive(Work(tasks), run, backend, driver, tell, **options)
     return told
 
@@ -229,13 +225,12 @@ def test_records_that_are_to_be_replaced_are_until_somebody_has_done_so(
 def test_a_unit_of_another_driver_is_waited_for_and_taken_when_it_is_given_free(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:
-    with Driver(run.root, spec_hash="") as other:
-        lease = other.take(tasks[0].key)
-        assert lease is not None
+    with Driver(run.root) as other:
+        assert other.take(tasks[0].key)
 
         def answer(task: Task, times: int) -> list[Told]:
             if task.key == tasks[1].key:
-                lease.release()
+                other.release(tasks[0].key)
             return measured(task, times)
 
         backend = Scripted(answer)
@@ -249,15 +244,16 @@ def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(
 ) -> None:
     monkeypatch.setattr(drive_module, "LOOK_SECONDS", 0.05)
     told: list[dict[str, Any]] = []
-    with Driver(run.root, spec_hash="") as other, Driver(run.root, spec_hash="") as driver:
-        leases = [other.take(task.key) for task in tasks]
+    with Driver(run.root) as other, Driver(run.root) as driver:
+        for task in tasks:
+            assert other.take(task.key)
+        wait_until(lambda: driver.holder(tasks[1].key))
 
         def give_free(name: str, **payload: Any) -> None:
             if name == "waiting":
                 told.append(payload)
-                for lease in leases:
-                    assert lease is not None
-                    lease.release()
+                for task in tasks:
+                    other.release(task.key)
 
         drive(Work(tasks), run, Scripted(measured), driver, give_free)
     assert [payload["units"] for payload in told] == [[task.label for task in tasks]]
@@ -271,9 +267,9 @@ def test_a_unit_that_a_node_could_not_have_is_not_submitted_again_while_somebody
     monkeypatch.setattr(drive_module, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(Scripted, "leases_itself", True)
     waited: list[list[str]] = []
-    with Driver(run.root, spec_hash="") as other, Driver(run.root, spec_hash="") as driver:
-        lease = other.take(tasks[0].key)
-        assert lease is not None
+    with Driver(run.root) as other, Driver(run.root) as driver:
+        assert other.take(tasks[0].key)
+        wait_until(lambda: driver.holder(tasks[0].key))
 
         def answer(task: Task, times: int) -> list[Told]:
             return [Told(task.key, "elsewhere", {})] if times == 1 else measured(task, times)
@@ -282,7 +278,7 @@ def test_a_unit_that_a_node_could_not_have_is_not_submitted_again_while_somebody
             if name == "waiting":
                 waited.append(payload["units"])
                 assert len(backend.submitted) == 1
-                lease.release()
+                other.release(tasks[0].key)
 
         backend = Scripted(answer)
         drive(Work(tasks[:1]), run, backend, driver, give_free)
@@ -302,33 +298,8 @@ def test_what_a_backend_tells_of_all_tasks_is_passed_on(
 def test_a_driver_that_does_not_wait_passes_over_what_others_have(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:
-    with Driver(run.root, spec_hash="") as other:
+    with Driver(run.root) as other:
         other.take(tasks[0].key)
         backend = Scripted(measured)
         go(tasks, run, backend, waiting=False)
     assert [task.key for task in backend.submitted] == [tasks[1].key]
-
-
-def test_a_unit_whose_lease_is_lost_is_withdrawn_and_given_up(
-    tasks: list[Task], run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next generation of a lease is made by a driver that took this one for dead."""
-    monkeypatch.setattr(drive_module, "LOOK_SECONDS", 0.05)
-    stolen = run.root / "leases" / f"{tasks[0].key}.2"
-
-    def answer(task: Task, times: int) -> list[Told]:
-        if task.key == tasks[0].key and not stolen.exists() and times == 1:
-            stolen.write_text("another")
-            return []
-        return measured(task, times)
-
-    backend = Scripted(answer, room=1)
-
-    def give_free(name: str, **payload: Any) -> None:
-        if name == "waiting":
-            stolen.unlink()
-
-    with Driver(run.root, spec_hash="") as driver:
-        drive(Work(tasks[:1]), run, backend, driver, give_free)
-    assert backend.withdrawn == [tasks[0].key]
-    assert len(run.records(plan)) == 4

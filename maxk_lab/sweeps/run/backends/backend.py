@@ -79,9 +79,6 @@ class Backend(Protocol):
         Raises `RefusedError`, such as `StorageError`, where nothing can go on.
         """
 
-    def withdraw(self, key: str) -> None:
-        """End a task, of which nothing more is told."""
-
     def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """Have every task left where it can go on later, and told as `left`, if not finished.
 

@@ -21,7 +21,7 @@ METHODS = [
 @pytest.mark.parametrize("name", BACKENDS.names())
 def test_a_backend_is_what_the_protocol_says(name: str) -> None:
     backend = load_backend(Execution(backend=name))
-    assert {"submit", "events", "withdraw", "leave", "detach", "__enter__"} <= set(METHODS)
+    assert {"submit", "events", "leave", "detach", "__enter__"} <= set(METHODS)
     for method in METHODS:
         asked = inspect.signature(getattr(Backend, method)).parameters
         given = inspect.signature(getattr(backend, method)).parameters

@@ -207,18 +207,14 @@ def test_a_node_that_refuses_is_passed_over_and_the_last_one_ends_the_run(
     assert list(ray.events(0)) == []
 
 
-def test_withdrawn_and_left_units_are_cancelled_and_told_no_more(make: Make) -> None:
+def test_left_units_are_cancelled_and_told_no_more(make: Make) -> None:
     cluster = Paper(4)
     ray = make(cluster)
     for key in "abc":
         ray.submit(task(key))
-    ray.withdraw("b")
-    assert cluster.cancelled == [1]
-    cluster.heard = [Heard(1, [("unit_finished", {})])]
-    assert list(ray.events(0)) == []
     ray.leave()
-    assert [(one.key, one.name) for one in ray.events(0)] == [("a", "left"), ("c", "left")]
-    assert cluster.cancelled == [1, 0, 2]
+    assert [(one.key, one.name) for one in ray.events(0)] == [(key, "left") for key in "abc"]
+    assert cluster.cancelled == [0, 1, 2]
     assert list(ray.events(0)) == []
 
 

@@ -136,7 +136,7 @@ class RayBackend:
             self._cluster.forget(unused)
         return found
 
-    def withdraw(self, key: str) -> None:
+    def _withdraw(self, key: str) -> None:
         """End a task with the process that has it."""
         for number in [one for one, found in self._open.items() if found.task.key == key]:
             self._cluster.cancel(number)
@@ -157,7 +157,7 @@ class RayBackend:
         """Yield what the nodes have told. Raises `RefusedError` where none of them can measure."""
         if self._leaving:
             for key in [found.task.key for found in self._open.values()]:
-                self.withdraw(key)
+                self._withdraw(key)
                 yield Told(key, "left", {})
             return
         self._tell_where_there_is_no_room()

@@ -65,12 +65,6 @@ class SlurmBackend:
         """Take a task, for which a job is found at the next call of `events`."""
         self._pending.append(Open(task, {cell["id"] for cell in task.cells}))
 
-    def withdraw(self, key: str) -> None:
-        """Pass over what the job of the task tells of it."""
-        self._pending = [found for found in self._pending if found.task.key != key]
-        for job in self._jobs.values():
-            job.open.pop(key, None)
-
     def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """Let the jobs go on, and tell their tasks as left."""
         del seconds

@@ -146,7 +146,7 @@ class _Job:
     def _measure(self, before: History) -> None:
         _have_children_deaf()
         try:
-            with Driver(self._run.root, spec_hash=self._submission.spec) as driver:
+            with Driver(self._run.root) as driver:
                 self._fail_lost(driver, before)
                 self._drive(driver)
                 if self._leaving() is not None:
@@ -200,8 +200,7 @@ class _Job:
                 )
 
     def _fail(self, driver: Driver, task: Task, why: str) -> None:
-        lease = driver.take(task.key)
-        if lease is None:
+        if not driver.take(task.key):
             return
         error = f"{why}. To try again: --retry-failed"
         for cell in task.unmeasured(self._run.heads).cells:
@@ -210,7 +209,7 @@ class _Job:
             about = {"unit": task.label, "key": task.key, "cell": cell["id"]}
             self._tell("cell_failed", **about, error=error)
         self._tell("unit_finished", unit=task.label, key=task.key)
-        lease.release()
+        driver.release(task.key)
 
 
 def _have_children_deaf() -> None:

@@ -21,7 +21,6 @@ from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.workers.interruption import pause
 from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
-from maxk_lab.sweeps.spec.load import spec_hash_without_execution
 
 # Seconds in which an sbatch whose caller was killed may still bring jobs into the queue.
 LATE = 15.0
@@ -100,13 +99,10 @@ def alone(run: RunDirectory) -> Iterator[None]:
 
     Raises `KeyboardInterrupt` where a signal comes while it waits.
     """
-    with Driver(run.root, spec_hash="") as driver:
-        while (lease := driver.take(_SUBMITTING)) is None:
+    with Driver(run.root) as driver:
+        while not driver.take(_SUBMITTING):
             pause(_TICK)
-        try:
-            yield
-        finally:
-            lease.release()
+        yield
 
 
 def living(run: RunDirectory) -> list[tuple[Submission, list[int]]]:
@@ -163,10 +159,9 @@ def _submitted(
     arrays = [found[at : at + limits.array] for at in range(0, len(found), limits.array)]
     at_once = max(1, execution.parameters["array"] // len(arrays))
     settings = sbatch.parameters(execution, at_once)
-    spec = spec_hash_without_execution(run.spec())
     taken = 0
     for array in arrays:
-        submission = Submission.write_new(run, array, spec, execution)
+        submission = Submission.write_new(run, array, execution)
         try:
             number = sbatch.submit(submission.name, calls(submission), submission.logs, settings)
         except BaseException as error:

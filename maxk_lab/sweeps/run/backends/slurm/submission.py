@@ -31,7 +31,7 @@ _MOST = 512 * 2**20
 class Submission(BaseModel):
     """An array of jobs: `packs` has the keys of the tasks of each job, `cells` how many cells.
 
-    `spec` is the hash of the sweep, and `execution` its block of that name. `number` is that of the
+    `execution` is the block of the sweep of that name. `number` is that of the
     array in Slurm, empty until it has answered. One that is `over` has no job any more that could
     run: a job of it that starts all the same leaves at once.
     """
@@ -44,7 +44,6 @@ class Submission(BaseModel):
     made: float
     packs: tuple[tuple[str, ...], ...]
     cells: tuple[int, ...]
-    spec: str
     execution: dict[str, Any]
     number: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
     over: bool = False
@@ -54,7 +53,6 @@ class Submission(BaseModel):
         cls,
         run: RunDirectory,
         packs: Sequence[Sequence[Task]],
-        spec: str,
         execution: Execution,
     ) -> Submission:
         """Write a submission with the tasks of its jobs. Raises `StorageError`."""
@@ -64,7 +62,6 @@ class Submission(BaseModel):
             made=time.time(),
             packs=tuple(tuple(task.key for task in pack) for pack in packs),
             cells=tuple(sum(len(task.cells) for task in pack) for pack in packs),
-            spec=spec,
             execution=execution.model_dump(mode="json"),
         )
         for index, pack in enumerate(packs):

@@ -19,7 +19,6 @@ from maxk_lab.sweeps.run.backends.slurm.submission import Submission
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import tasks_of
-from maxk_lab.sweeps.spec.load import spec_hash_without_execution
 
 MakePlan = Callable[..., Plan]
 
@@ -46,8 +45,7 @@ def submission(plan: Plan, run: RunDirectory) -> Submission:
     """One job with every unit."""
     run.write_spec(plan.spec)
     tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick", run.heads)
-    spec = spec_hash_without_execution(plan.spec)
-    return Submission.write_new(run, [tasks], spec, plan.spec.execution)
+    return Submission.write_new(run, [tasks], plan.spec.execution)
 
 
 def start(submission: Submission) -> None:
@@ -105,7 +103,7 @@ def test_a_unit_that_another_driver_has_is_passed_over(
 ) -> None:
     monkeypatch.setattr(job, "_PATIENCE", 0.0)
     key = submission.packs[0][1]
-    with Driver(run.root, spec_hash=submission.spec) as driver:
+    with Driver(run.root) as driver:
         assert driver.take(key)
         start(submission)
     names = [event["event"] for event in told(submission)]
@@ -252,8 +250,7 @@ def test_units_leave_before_slurm_kills_the_job(
 ) -> None:
     plan = planned("execution.backend=slurm", f"execution.signal={before}")
     tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick", run.heads)
-    spec = spec_hash_without_execution(plan.spec)
-    started = job._Job(Submission.write_new(run, [tasks], spec, plan.spec.execution), 0)
+    started = job._Job(Submission.write_new(run, [tasks], plan.spec.execution), 0)
     assert started._leaving() is None
     started._note(number, None)
     assert started._leaving() == seconds

@@ -18,12 +18,10 @@ from slurm.cluster import Cluster
 from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.backends.slurm import placing, sbatch
-from maxk_lab.sweeps.run.backends.slurm.backend import SlurmBackend
 from maxk_lab.sweeps.run.backends.slurm.history import History
 from maxk_lab.sweeps.run.backends.slurm.jobs import cancel
 from maxk_lab.sweeps.run.backends.slurm.submission import submissions
 from maxk_lab.sweeps.run.execute import Outcome, execute
-from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.status import status_of
 
@@ -220,26 +218,6 @@ def test_what_sbatch_refuses_is_told_in_its_words_and_leaves_nothing(
     assert not cluster.jobs()
     assert all(one.over for one in submissions(run))
     assert len(go("quick", only="seed=0").done) == 4
-
-
-def test_a_job_that_is_refused_says_why_to_whoever_asks_or_waits(
-    cluster: Cluster, go: Go, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another sweep of that name is run while the jobs wait in the queue."""
-    go("slow", LATER, only="seed=0", detach=True)
-    with Driver(run.root, spec_hash="another", beat=0.5):
-        (job,) = cluster.jobs()
-        cluster.let_start(job)
-        wait_until(lambda: not status_of(run).jobs[0].may_run)
-    (found,) = status_of(run).jobs
-    assert found.state == "ended"
-    assert "with another sweep file" in found.reason
-    backend = SlurmBackend(run, run.spec().execution, 1)
-    monkeypatch.setattr(placing, "living", lambda run: [(submissions(run)[0], [0])])
-    for task in submissions(run)[0].tasks(0):
-        backend.submit(task)
-    with pytest.raises(RefusedError, match=f"job {job}: .* with another sweep file"):
-        wait_until(lambda: list(backend.events(0.1)))
 
 
 def test_a_job_that_cannot_begin_leaves_no_records_and_says_why(

@@ -126,7 +126,7 @@ def test_no_logs_are_asked_for_in_a_folder_that_slurm_would_rename() -> None:
 def submission(planned: MakePlan, run: RunDirectory) -> Submission:
     plan = planned()
     tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
-    return Submission.write_new(run, [tasks[:2], tasks[2:]], "hash", plan.spec.execution)
+    return Submission.write_new(run, [tasks[:2], tasks[2:]], plan.spec.execution)
 
 
 def test_a_submission_is_read_as_it_was_written(submission: Submission, run: RunDirectory) -> None:

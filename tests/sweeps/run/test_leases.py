@@ -1,0 +1,116 @@
+"""Leases: processes that share a run seldom do the same work, and lose nothing where they do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from run_processes import wait_until
+
+from maxk_lab.sweeps.run import leases
+from maxk_lab.sweeps.run.leases import Driver, drivers
+
+# Another process in the run, which says that it has the task, and waits to be ended.
+OTHER = """\
+import sys, time
+from pathlib import Path
+from maxk_lab.sweeps.run.leases import Driver
+with Driver(Path(sys.argv[1]), expiry=2.0) as driver:
+    print(driver.take("task"), flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture
+def other(tmp_path: Path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", OTHER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "True\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_one_has_a_task_until_it_gives_it_free(tmp_path: Path) -> None:
+    with Driver(tmp_path) as one, Driver(tmp_path) as two:
+        assert one.take("task")
+        assert one.take("task")
+        assert not two.take("task")
+        assert two.take("another")
+        one.release("task")
+        assert two.take("task")
+
+
+def test_who_is_killed_is_followed_at_once(tmp_path: Path, other: subprocess.Popen) -> None:
+    with Driver(tmp_path, expiry=2.0) as driver:
+        wait_until(lambda: driver.holder("task") is not None)
+        assert not driver.take("task")
+        assert f"process {other.pid} on " in str(driver.holder("task"))
+        other.kill()
+        other.wait()
+        assert driver.take("task")
+        assert driver.others() == []
+
+
+def test_who_is_stopped_is_followed_in_time(tmp_path: Path, other: subprocess.Popen) -> None:
+    with Driver(tmp_path, expiry=2.0) as driver:
+        os.kill(other.pid, signal.SIGSTOP)
+        since = time.monotonic()
+        wait_until(lambda: driver.take("task"))
+        assert time.monotonic() - since > 1.5
+        os.kill(other.pid, signal.SIGCONT)
+
+
+def test_a_driver_shows_what_it_has(tmp_path: Path) -> None:
+    with Driver(tmp_path) as one:
+        one.take("task")
+        wait_until(lambda: [found.tasks for found in drivers(tmp_path)] == [("task",)])
+        assert drivers(tmp_path)[0].pid == os.getpid()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_signs_of_those_who_are_gone_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Driver(tmp_path) as one:
+        (sign,) = (tmp_path / "drivers").iterdir()
+        elsewhere = sign.read_text().replace(one.info.host, "node7").replace(one.info.id, "0" * 8)
+        (tmp_path / "drivers" / "00000000.json").write_text(elsewhere)
+        (tmp_path / "drivers" / "odd.json").write_text("[")
+        assert [found.host for found in one.others()] == ["node7"]
+        os.utime(tmp_path / "drivers" / "00000000.json", (1, 1))
+        assert one.others() == []
+        assert not (tmp_path / "drivers" / "00000000.json").exists()
+
+
+def test_where_nothing_can_be_written_everyone_works(tmp_path: Path) -> None:
+    for name in ("leases", "drivers"):
+        (tmp_path / name).write_text("in the way")
+    with Driver(tmp_path) as one, Driver(tmp_path) as two:
+        assert one.take("task")
+        assert two.take("task")
+        assert one.others() == []
+        one.release("task")
+
+
+def test_what_is_half_written_is_removed_where_nobody_is_at_work(tmp_path: Path) -> None:
+    half = tmp_path / "cache" / ".partial-pool-1"
+    half.parent.mkdir()
+    half.touch()
+    with Driver(tmp_path), Driver(tmp_path) as two:
+        two.remove_leftovers()
+        assert half.exists()
+    with Driver(tmp_path) as alone:
+        alone.remove_leftovers()
+    assert not half.exists()
+
+
+def test_a_sign_of_life_comes_before_one_is_taken_for_gone() -> None:
+    assert 3 * leases._BEAT <= leases._GONE < leases._EXPIRY
