@@ -96,8 +96,9 @@ def quotient(errors: Errors, top: Tangent, bottom: Tangent, level: float) -> Quo
     rest = top.slopes - value * bottom.slopes
     spread = errors.spread(rest)
     if not spread.error > 0:
-        # An error of 0 is one where what varies cancels, or where nothing varies at all.
-        known = spread.error == 0 and (errors.parts[rest != 0].any() or not errors.parts.any())
+        # Of these, an error of 0 is one where what varies cancels, or where nothing varies at all.
+        varies = errors.parts[rest != 0].any() or not errors.parts.any()
+        known = spread.error == 0 and (varies or errors.question != THESE)
         end = value if known else nan
         return Quotient(value, end, end, "" if known else NO_ERROR)
     blocks = errors.effective_blocks(rest)
