@@ -21,6 +21,7 @@ from pathlib import Path
 
 import intervals
 import pools
+import tails
 import training_intervals
 import verdicts
 from pages import put_between
@@ -51,6 +52,7 @@ PARTS: Mapping[str, Part] = {
     ),
     "power": (verdicts.power, 100, 4.0),
     "intervals": (intervals.coverage, 200, 4.0),
+    "tails": (tails.coverage, 200, 13.0),
     "pools": (pools.false_verdicts, 8, 3.0),
     "pools-nearly-deterministic": (partial(pools.false_verdicts, tasks=pools.PEAKED), 4, 4.0),
     "pools-against-a-reference": (partial(pools.false_verdicts, tasks=pools.UNLISTED), 4, 2.0),

@@ -219,7 +219,9 @@ def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) 
                 wrong = [_any_false(report) for report in judged]
                 yield counted(regime, f"any false verdict, {seeds}", ALPHA, wrong, len(judged))
             if task.listed:
-                scales = [interval(report[_SCALED], "scale", question=THESE) for report in alone]
+                # A report says of cells without a signal that they have none.
+                scaled = [report[_SCALED] for report in alone if not report[_SCALED].no_signal]
+                scales = [interval(units, "scale", question=THESE) for units in scaled]
                 yield rated(regime, "scale, these", 1.0, scales)
 
 

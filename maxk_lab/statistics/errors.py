@@ -68,6 +68,10 @@ class Errors:
             self._freedom(parts, by_unit),
         )
 
+    def effective_blocks(self, of: Array) -> float:
+        """The effective number of blocks that carry the error of a combination `of` [F]."""
+        return effective_number(self._of(of).ravel() ** 2)
+
     def _of(self, combination: Array) -> Array:
         return combined(combination, self.parts)
 
@@ -87,26 +91,13 @@ def over_instances(values: Array, members: Sequence[NDArray[np.int64]]) -> Error
     NaN where a stratum has one.
     """
     strata = Strata.of(members)
-    found = np.full((len(values), values.shape[1], 1), np.nan)
-    thirds = np.zeros(values.shape[1])
+    count = np.rint(1 / (len(strata) * strata.weights(values.shape[1])))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(count * (count - 1))
+        parts = np.where(count > 1, strata.centred(values) / (len(strata) * root), np.nan)
+        thirds = np.where(count > 2, MORE_SKEWNESS * root / (count - 2), 0.0)
     freedom = values.shape[1] - len(strata)
-    means = strata.means(values)
-    table = strata.table(values)
-    if table is not None and (count := table.shape[-1]) > 1:
-        far = (table - means.T[..., None]).reshape(values.shape)
-        found[:, :, 0] = far / (len(strata) * np.sqrt(count * (count - 1)))
-        if count > 2:
-            thirds[:] = MORE_SKEWNESS * np.sqrt(count * (count - 1)) / (count - 2)
-        return Errors(np.mean(means, axis=0), found, thirds, freedom, LIKE_THESE)
-    for m, mean in zip(strata, means, strict=True):
-        count = len(m)
-        if count < 2:
-            continue
-        far = values[:, m] - mean[:, None]
-        found[:, m, 0] = far / (len(strata) * np.sqrt(count * (count - 1)))
-        if count > 2:
-            thirds[m] = MORE_SKEWNESS * np.sqrt(count * (count - 1)) / (count - 2)
-    return Errors(np.mean(means, axis=0), found, thirds, freedom, LIKE_THESE)
+    return Errors(stratified_mean(values, strata), parts[..., None], thirds, freedom, LIKE_THESE)
 
 
 def over_blocks(values: Array, by_block: Array, members: Sequence[NDArray[np.int64]]) -> Errors:
@@ -182,11 +173,8 @@ def one_behind_the_other(
     members: Sequence[NDArray[np.int64]],
 ) -> tuple[NDArray[np.int64], Strata]:
     """Return the units that there are in some stratum, and the strata of these alone."""
-    kept = np.concatenate(members)
-    strata = Strata.of(members)
-    if np.array_equal(kept, np.arange(len(kept))):
-        return kept, strata
-    return kept, Strata(np.split(np.arange(len(kept)), np.cumsum([len(m) for m in members])[:-1]))
+    kept, ends = np.concatenate(members), np.cumsum([len(m) for m in members])
+    return kept, Strata(np.split(np.arange(len(kept)), ends[:-1]))
 
 
 def moment_errors(units: Units, question: Question) -> Errors:
@@ -202,12 +190,8 @@ def _moment_errors(units: Units, question: Question) -> Errors:
     columns, members = units.columns(), units.members()
     if question == LIKE_THESE:
         return over_instances(columns, members)
-    if units.tolerance is not None:
-        return over_blocks(columns, np.zeros((*columns.shape, 2)), members)
-    within = units.within
-    return over_blocks(
-        columns, np.full((*columns.shape, 2), np.nan) if within is None else within, members
-    )
+    unknown = np.full((*columns.shape, 2), np.nan if units.tolerance is None else 0.0)
+    return over_blocks(columns, unknown if units.within is None else units.within, members)
 
 
 def effective_number(values: Array, variance: Array | float = 0.0) -> float:

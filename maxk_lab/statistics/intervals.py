@@ -35,6 +35,7 @@ from maxk_lab.statistics.quotients import (
     tangent,
 )
 from maxk_lab.statistics.spread import Spread, reach_of_t
+from maxk_lab.statistics.strata import Strata
 from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
 
 # A norm that is divided by must be told from zero at this level, whatever that of the interval.
@@ -45,6 +46,9 @@ LEAST_INSTANCES = 16
 # It needs this share of them carrying the mean: of what two of sixteen carry it would be about
 # these. A larger share would be worse: samples whose tail is missing look well carried.
 LEAST_SHARE = 1 / 5
+# And as many log-normal values that spread as these do, U exp(−variance of logarithms): where the
+# tail is missing, most of the others still tell it. See benchmarks/calibration/tails.py.
+LEAST_EXPECTED = 2.5
 
 # The question of an interval of a number that no sample goes into.
 EXACT = "exact"
@@ -140,6 +144,9 @@ def interval(
     about, reason = asked, ""
     if asked == LIKE_THESE:
         reason = too_few_for(units.columns(), units.within, units.members(), tangents)
+        for part in tangents:
+            values, noise = _with_noise(units.columns(), units.within, part.slopes)
+            reason = reason or _tail_may_be_missing(values, noise, units.members())
         about = THESE if reason else LIKE_THESE
     found = quotient(moment_errors(units, about), *tangents, level)
     if math.isnan(found.value):
@@ -153,13 +160,6 @@ def _bounded(found: Interval, row: MeasureRow) -> Interval:
 
 def norm_is_known(units: Units, name: str = "truth") -> bool:
     """Whether a squared norm, a moment summed over these instances, can be told from zero."""
-    key = (norm_is_known, name)
-    if key not in units.kept:
-        units.kept[key] = _norm_is_known(units, name)
-    return bool(units.kept[key])
-
-
-def _norm_is_known(units: Units, name: str) -> bool:
     errors = moment_errors(units, THESE)
     at = FIELDS.index(name)
     if errors.means[at] <= 0:
@@ -209,12 +209,17 @@ def carrying_instances(units: Units) -> dict[str, float]:
 
 def carrying(columns: Array, within: Array | None, of: Array) -> float:
     """The effective number of instances that carry a linear combination of columns [F, U]."""
-    noise: Array | float = 0.0
-    if within is not None:
-        by_block = combined(of, within)
-        blocks = by_block.shape[1]
-        noise = np.nan_to_num((by_block**2).sum(1) / (blocks * (blocks - 1)))
-    return effective_number(combined(of, columns), noise)
+    return effective_number(*_with_noise(columns, within, of))
+
+
+def _with_noise(columns: Array, within: Array | None, of: Array) -> tuple[Array, Array]:
+    """A linear combination of columns [F, U], and the variance of its own error on each."""
+    values = combined(of, columns)
+    if within is None:
+        return values, np.zeros_like(values)
+    by_block = combined(of, within)
+    blocks = by_block.shape[1]
+    return values, np.nan_to_num((by_block**2).sum(1) / (blocks * (blocks - 1)))
 
 
 def _too_few(number: float, count: int) -> str:
@@ -223,6 +228,24 @@ def _too_few(number: float, count: int) -> str:
     if math.isnan(number):
         return "the mean over instances is not positive"
     return f"{number:.1f} of {count} instances carry the mean"
+
+
+def _tail_may_be_missing(values: Array, noise: Array, members: Sequence[NDArray[np.int64]]) -> str:
+    """Why the mean of values [U] may be that of instances that are not among these; else empty.
+
+    `noise` [U] is the variance of their own errors, which spread the logarithms, too.
+    """
+    positive = Strata(m[values[m] > 0] for m in members if (values[m] > 0).any())
+    count = sum(map(len, positive))
+    if count == len(positive):
+        return ""
+    sizes = np.where(values > 0, values, 1.0)
+    of_errors = np.minimum(noise / sizes**2, 1.0)[np.concatenate(positive)].mean()
+    variance = max(positive.variance(np.log(sizes)) - float(of_errors), 0.0)
+    if count * math.exp(-variance) >= LEAST_EXPECTED:
+        return ""
+    spread = f"standard deviation of logarithms {math.sqrt(variance):.1f}"
+    return f"instances differ so much ({spread}) that these {count} may lack those of largest value"
 
 
 def _of_units(units: Units, row: MeasureRow, asked: Question, level: float) -> Interval:
@@ -244,6 +267,8 @@ def _of_units(units: Units, row: MeasureRow, asked: Question, level: float) -> I
             reason = f"{len(kept)} instances are too few to speak of others"
         elif row.range.low >= 0:
             reason = _too_few(effective_number(values[kept]), len(kept))
+            if not reason and not row.range.bounded:
+                reason = _tail_may_be_missing(values, np.zeros_like(values), members)
         if reason and units.tolerance is not None:
             return replace(_exactly(values, members, level), reason=reason)
     about: Question = THESE if reason or asked == THESE else LIKE_THESE

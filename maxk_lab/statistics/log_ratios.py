@@ -118,7 +118,7 @@ def _mean_ratio_is_less(of_a: Array, of_b: Array, stratum: NDArray[np.int64]) ->
     if freedom < 1:
         return True
     mean = float(np.mean(strata.means(logs[np.newaxis])))
-    variance = sum(float(((logs[m] - logs[m].mean()) ** 2).sum()) for m in strata) / freedom
+    variance = strata.variance(logs)
     error = math.sqrt(variance / len(logs) + variance**2 / (2 * freedom))
     return bool(mean + variance / 2 + scipy.special.stdtrit(freedom, TAIL) * error < 0)
 

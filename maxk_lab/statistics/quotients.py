@@ -12,9 +12,9 @@ import numpy as np
 import scipy
 
 from maxk_lab.catalogue import load
-from maxk_lab.statistics.errors import Errors
+from maxk_lab.statistics.errors import THESE, Errors
 from maxk_lab.statistics.measures import MEASURES, MeasureRow
-from maxk_lab.statistics.spread import one_without_skewness, reach_of_t
+from maxk_lab.statistics.spread import FEWEST_EFFECTIVE, one_without_skewness, reach_of_t
 from maxk_lab.statistics.units import FIELDS, Array
 
 # An end farther than 1.5 to this power times the error counts as infinite.
@@ -96,9 +96,15 @@ def quotient(errors: Errors, top: Tangent, bottom: Tangent, level: float) -> Quo
     rest = top.slopes - value * bottom.slopes
     spread = errors.spread(rest)
     if not spread.error > 0:
-        known = spread.error == 0
+        # Of these, an error of 0 is one where what varies cancels, or where nothing varies at all.
+        varies = errors.parts[rest != 0].any() or not errors.parts.any()
+        known = spread.error == 0 and (varies or errors.question != THESE)
         end = value if known else nan
         return Quotient(value, end, end, "" if known else NO_ERROR)
+    blocks = errors.effective_blocks(rest)
+    if errors.question == THESE and blocks < FEWEST_EFFECTIVE - 1e-9:
+        why = f"an effective {blocks:.1f} blocks of groups carry its error"
+        return Quotient(value, nan, nan, f"{why}: no interval")
     reach = reach_of_t(spread.freedom, (1 - level) / 2)
     step = spread.error / bottom.value
     # Around the estimate, where nothing cancels.

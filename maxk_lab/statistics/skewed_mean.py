@@ -17,11 +17,9 @@ from numpy.typing import ArrayLike
 from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds.shares import counted
-from maxk_lab.statistics.spread import MORE_SKEWNESS, Spread
+from maxk_lab.statistics.spread import FEWEST_EFFECTIVE, MORE_SKEWNESS, Spread
 from maxk_lab.statistics.units import Array
 
-# Below this effective number of squared deviations, a value or two tell all there is of the spread.
-FEWEST_EFFECTIVE = 2.0
 # Values that agree so far are the same.
 _SAME_DIGITS = 9
 

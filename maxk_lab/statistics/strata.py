@@ -58,6 +58,18 @@ class Strata(tuple[Members, ...]):
         found: Array = np.ascontiguousarray(np.moveaxis(table, 0, -1)).mean(axis=1)
         return found
 
+    def centred(self, values: Array) -> Array:
+        """Return values [F, U] less the mean of their stratum; 0 of units in none."""
+        found = np.zeros_like(values)
+        for m, mean in zip(self, self.means(values), strict=True):
+            found[:, m] = values[:, m] - mean[:, None]
+        return found
+
+    def variance(self, values: Array) -> float:
+        """Return the variance of values [U] within strata, of which one has two units or more."""
+        squares = self.centred(values[np.newaxis]) ** 2
+        return float(squares.sum()) / (sum(map(len, self)) - len(self))
+
     def weights(self, count: int) -> Array:
         """Return the weight of each of so many units in the mean over strata of their means."""
         found = np.zeros(count)

@@ -9,6 +9,7 @@ import intervals
 import numpy as np
 import pools
 import pytest
+import tails
 import verdicts
 from populations import HEAVY, MILD, PARETO, Cell, Design, Population, draw
 from rows import counted
@@ -45,6 +46,16 @@ def test_intervals_cover_or_are_withheld(population):
         else:
             assert row.wrong <= at_most(1 - COVERED_OF_FEW, repetitions), row
     assert of_these == len(intervals.THEIR)
+
+
+def test_of_heavy_tailed_rewards_a_wrong_mean_is_seldom_shown():
+    repetitions = 40
+    for row in tails.coverage(repetitions, [1.5], [16]):
+        if row.statistic.endswith(", these"):
+            shown = round(row.shown * repetitions)
+            assert row.covered >= at_least(COVERED, shown), row
+        else:
+            assert row.wrong <= at_most(1 - COVERED_OF_FEW, repetitions), row
 
 
 def test_below_sixteen_instances_an_interval_is_about_these():

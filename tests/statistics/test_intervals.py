@@ -333,3 +333,38 @@ def test_rounding_puts_no_rate_outside_its_interval(rate):
     alike = with_measure(values, name="dead_gradient_rate", errors=[1e-19] * MANY)
     found = interval(alike, "dead_gradient_rate")
     assert found.low <= found.value <= found.high
+
+
+@pytest.mark.parametrize(("sd", "about"), [(0.5, LIKE_THESE), (2.5, THESE)])
+def test_where_instances_differ_much_their_mean_says_nothing_of_others(sd, about):
+    """Log-normal values at even quantiles, of which enough seem to carry the mean."""
+    quantiles = stats.norm.ppf((np.arange(4 * MANY) + 0.5) / (4 * MANY))
+    logs = np.minimum(sd * quantiles, 1.2 * sd)
+    u = units(np.exp(logs), np.zeros(4 * MANY), blocks=8)
+    assert carrying_instances(u)["variance"] >= LEAST_SHARE * 4 * MANY
+    found = interval(u, "variance")
+    assert found.question == about
+    assert found.fallen_back == (about == THESE)
+    assert ("may lack those of largest value" in found.reason) == (about == THESE)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_an_error_that_one_block_carries_gives_no_interval(alone):
+    far = np.zeros((4, 4, 8))
+    far[0] = np.random.default_rng(0).normal(size=(4, 8))
+    if alone:
+        far[0] = 0.0
+        far[0, 0, 0] = 1.0
+    u = replace(units([3.0] * 4, [1.0] * 4), within=far - far.mean(2, keepdims=True))
+    found = interval(u, "variance", question=THESE)
+    # One block that is 1 lies 7/8 from the mean, the other seven 1/8.
+    reason = f"an effective {56**2 / (49**2 + 7):.1f} blocks of groups carry its error: no interval"
+    assert (found.known, found.reason) == (not alone, reason if alone else "")
+
+
+def test_a_mean_gradient_that_no_block_shows_is_not_known_to_be_0():
+    """Of one group alone the weights are not 0: the norm's error is 0, but not the variance's."""
+    far = np.zeros((4, 4, 8))
+    far[0, 0] = np.linspace(-1, 1, 8)
+    found = interval(replace(units([3.0] * 4, [0.0] * 4), within=far), "snr", question=THESE)
+    assert (found.known, found.reason) == (False, NO_ERROR)
