@@ -39,7 +39,8 @@ class Tables:
     """Tables whose rewards have logarithms of this standard deviation, under one fresh policy."""
 
     sd: float
-    seed: int = 0
+    # Not 0, with which the threshold was chosen that is measured here.
+    seed: int = 1
 
     @cached_property
     def _bandit(self) -> tuple[Any, Any]:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 12
 _CAVEAT = (
-    "n is that of the highest SNR per rollout. How much instances differ from each other does not "
-    "enter it, although fewer, larger groups see fewer of them."
+    "Ranked by SNR per rollout, over every n; a report ranks the variance of a group, at one n and "
+    "K at a time. How much instances differ from each other does not enter it, although fewer, "
+    "larger groups see fewer of them."
 )
 
 
@@ -51,13 +52,9 @@ def print_recommendation(answer: Recommendation) -> None:
     _print_left_out(answer)
     assert answer.use is not None
     tell(_verdict(answer, answer.use))
-    if {one.row.key.n for one in answer.candidates} != {key.n}:
-        tell(_CAVEAT)
+    tell(_CAVEAT)
     line = _paste(answer.use)
-    if line is None:
-        tell("Its coefficients are fitted on other instances, which the training study does.")
-    else:
-        tell(f"Paste: {line}")
+    tell(f"Paste: {line}" if line else _why_no_line(answer.use))
     tell(f"In a sweep's training study: {_paste_yaml(answer.use, answer.budget)}")
 
 
@@ -131,7 +128,7 @@ def _verdict(answer: Recommendation, use: Candidate) -> str:
 
 
 def _paste(best: Candidate) -> str | None:
-    """Return the line of a training loop; None for a baseline whose coefficients are fitted."""
+    """Return the line of a training loop; None where `advantages` alone cannot compute it."""
     from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS
     from maxk_lab.estimators.method import Method
 
@@ -139,7 +136,7 @@ def _paste(best: Candidate) -> str | None:
     arguments = f'estimator="{key.estimator}", baseline="{key.baseline}", k={key.k}'
     method = Method.parse(key.estimator, key.baseline, key.k)
     needed, notes = method.needed_weight, ""
-    if method.fit is not None:
+    if method.fit is not None or method.is_token_level:
         return None
     if method.needs_ratios:
         arguments += ", ratios=ratios"
@@ -153,6 +150,15 @@ def _paste(best: Candidate) -> str | None:
         f"weights = advantages(rewards, {arguments})  # rewards [{best.groups}, {key.n}]{notes}; "
         "loss = -(weights * log_probs).sum(-1).mean()"
     )
+
+
+def _why_no_line(use: Candidate) -> str:
+    from maxk_lab.estimators.method import Method
+
+    key = use.row.key
+    if Method.parse(key.estimator, key.baseline, key.k).is_token_level:
+        return "It gives one weight per token: maxk_lab.estimators.token_advantages computes them."
+    return "Its coefficients are fitted on other instances, which the training study does."
 
 
 def _paste_yaml(best: Candidate, budget: int) -> str:

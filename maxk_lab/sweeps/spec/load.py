@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError, Problem, SpecError, shown
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.installed import look_beside
 from maxk_lab.sweeps.places import short_names
 from maxk_lab.sweeps.plan.content import content_of
@@ -90,32 +90,47 @@ def spec_of(text: str, file: str) -> SweepSpec:
 def _shaped(source: Source) -> SweepSpec:
     spec = read_parts(source).spec
     if spec is None:
-        raise _not_installed(source.tree) or _problems(source)
+        raise _unreadable(source)
     return spec
 
 
-def _not_installed(tree: Any) -> LabError | None:
-    """Return the error of a run that names rows of packages that are not installed here, if any."""
+def _unreadable(source: Source) -> LabError:
+    """Return the error of a stored spec: what is wrong with it, or what this machine lacks."""
+    problems, lacking = _problems(source), _lacking(source.tree)
+    if not lacking:
+        return problems
+    what = "; ".join(f"{name} of the package {package}" for name, package in lacking.items())
+    told = (
+        f"the run was measured with {visible_line(what)}, and this machine has no such "
+        "row: install the package, in that version, to read the run"
+    )
+    rows = {name.partition(" ")[2] for name in lacking}
+    others = [one for one in problems.problems if not any(f"'{row}'" in str(one) for row in rows)]
+    if others:
+        return SpecError([*others, Problem(source.file, 0, 0, "content", told)])
+    return LabError(told)
+
+
+def _lacking(tree: Any) -> dict[str, str]:
+    """Return the packages of estimators and baselines that are not registered here, by their names.
+
+    Whatever else a sweep names is not needed to read a run.
+    """
     content = tree.get("content") if isinstance(tree, Mapping) else None
     entries = content.items() if isinstance(content, Mapping) else ()
-    missing = [
-        f"{name} of the package {entry['package']} {entry.get('version', '')}".strip()
+    return {
+        str(name): f"{entry['package']} {entry.get('version', '')}".strip()
         for name, entry in entries
-        if isinstance(entry, Mapping) and entry.get("package") and not _is_installed(entry)
-    ]
-    if not missing:
-        return None
-    return LabError(
-        f"the run was measured with {visible_line('; '.join(missing))}, which is not installed "
-        "here: install it to read the run"
-    )
+        if isinstance(entry, Mapping) and entry.get("package") and _is_lacking(str(name))
+    }
 
 
-def _is_installed(entry: Mapping[str, Any]) -> bool:
-    try:
-        return bool(version(str(entry["package"])))
-    except PackageNotFoundError:
-        return False
+def _is_lacking(name: str) -> bool:
+    """Return whether the content of this name is that of a row that is not registered here."""
+    kind, _, row = name.partition(" ")
+    if kind == "estimator":
+        return row not in {one.name for one in ESTIMATORS}
+    return kind == "baseline" and row not in {one.name for one in BASELINES}
 
 
 def spec_to_yaml(spec: SweepSpec) -> str:

@@ -13,8 +13,8 @@ from maxk_lab.report.summarise import summarise, summarise_records
 from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.row.best import simplest
+from maxk_lab.studies.gradient.row.contests import contests
 from maxk_lab.studies.gradient.row.ranking import ranked
-from maxk_lab.studies.gradient.section.contests import contests
 from maxk_lab.sweeps.run.find import find_run
 
 Rows = Callable[..., tuple[Any, ...]]
@@ -96,6 +96,26 @@ def test_biased_rows_compete_only_when_asked(rows: Rows) -> None:
     assert [reason for _, reason in answer.left_out] == ["derived biased"]
     asked = ranked(found, objective_name="max@2", budget=8, biased=True)
     assert len(asked.candidates) == 2
+
+
+def test_what_is_used_does_not_rest_on_the_order_of_the_rows(rows: Rows) -> None:
+    found = rows(baselines=("centred", "sample_loo", "group_mean"), ns=(4, 8), ks=(2,))
+    for biased in (False, True):
+        answers = [
+            ranked(some, objective_name="max@2", budget=16, biased=biased)
+            for some in (found, found[::-1])
+        ]
+        assert answers[0].use is not None
+        assert len({answer.use.row.key for answer in answers if answer.use}) == 1
+        if answers[0].best.row.key.baseline == "group_mean":
+            # It is no row of the report's contest: what leads is used.
+            assert answers[0].use is answers[0].best
+
+
+def test_where_every_tie_is_fitted_the_least_is_used(rows: Rows) -> None:
+    fitted = rows(baselines=("affine[cross_fit]",), ns=(4, 8), ks=(2,))
+    assert simplest(fitted) is fitted[0]
+    assert simplest(fitted[::-1]) is fitted[-1]
 
 
 def test_an_incomplete_row_is_left_out_with_its_reason(lab: Any) -> None:

@@ -362,7 +362,15 @@ def test_a_run_names_the_package_that_it_cannot_be_read_without(project: Path, s
     with pytest.raises(LabError) as refusal:
         read_spec(stored)
     assert not isinstance(refusal.value, SpecError)
-    assert str(refusal.value) == (
-        "the run was measured with baseline half of the package half-centred 1.0, which is not "
-        "installed here: install it to read the run"
+    told = (
+        "the run was measured with baseline half of the package half-centred 1.0, and this machine "
+        "has no such row: install the package, in that version, to read the run"
     )
+    assert str(refusal.value) == told
+    # What else is wrong is not hidden by it.
+    stored.write_text(stored.read_text().replace("pool: 16", "pool: many"))
+    with pytest.raises(SpecError) as both:
+        read_spec(stored)
+    pool, half = both.value.problems
+    assert "pool" in pool.path
+    assert half.message == told

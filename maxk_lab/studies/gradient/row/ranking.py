@@ -16,8 +16,8 @@ from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.row.best import FOUND_BIASED, simplest
+from maxk_lab.studies.gradient.row.contests import contests
 from maxk_lab.studies.gradient.row.model import GradientRow, same_mean
-from maxk_lab.studies.gradient.section.contests import contests
 
 
 def ranked(

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import listed
 from maxk_lab.report.rows import grouped
+from maxk_lab.studies.gradient.row.contests import Contest, contests
 from maxk_lab.studies.gradient.row.model import GradientRow, ProxyRow
 from maxk_lab.studies.gradient.section.across import Across, across_sentence
 from maxk_lab.studies.gradient.section.bias import bias_sentences
-from maxk_lab.studies.gradient.section.contests import Contest, contests
 from maxk_lab.studies.gradient.section.distances import from_best, how_much, stand_ins
 from maxk_lab.studies.gradient.section.focus import Focus
 from maxk_lab.studies.gradient.section.harm import worse_than_none

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from maxk_lab.report.document import compact
 from maxk_lab.report.rows import grouped
+from maxk_lab.studies.gradient.row.contests import Contest
 from maxk_lab.studies.gradient.row.model import GradientRow, ProxyRow
 from maxk_lab.studies.gradient.row.order import is_oracle
-from maxk_lab.studies.gradient.section.contests import Contest
 from maxk_lab.studies.gradient.section.words import (
     Words,
     bounded,

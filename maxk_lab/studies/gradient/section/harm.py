@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from maxk_lab.report.document import compact
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.studies.gradient.row.best import rivals_of
+from maxk_lab.studies.gradient.row.contests import Contest
 from maxk_lab.studies.gradient.row.model import GradientRow
-from maxk_lab.studies.gradient.section.contests import Contest
 from maxk_lab.studies.gradient.section.focus import Focus
 from maxk_lab.studies.gradient.section.words import Words, axes, joined
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from maxk_lab.report.rows import grouped
 from maxk_lab.studies.gradient.row.best import simplest
+from maxk_lab.studies.gradient.row.contests import Contest
 from maxk_lab.studies.gradient.row.model import Why
-from maxk_lab.studies.gradient.section.contests import Contest
 from maxk_lab.studies.gradient.section.words import WHY, Words, axes, baseline, joined, some
 
 # More places than these are counted together.

@@ -9,10 +9,10 @@ from maxk_lab.report.document import UNDEFINED, marked
 from maxk_lab.report.rows import grouped
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.gradient.row.best import FOUND_BIASED
+from maxk_lab.studies.gradient.row.contests import contests
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow, Rival, Why
 from maxk_lab.studies.gradient.row.order import is_oracle
 from maxk_lab.studies.gradient.section.across import Across, ratio
-from maxk_lab.studies.gradient.section.contests import contests
 from maxk_lab.studies.gradient.section.focus import place_of
 from maxk_lab.studies.gradient.section.words import WHY, Words, bounded, joined, method
 
