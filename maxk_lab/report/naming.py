@@ -39,9 +39,13 @@ def environment_words(cell: Mapping[str, Any]) -> str:
     """`TSP with 20 cities`: the environment of a cell for readers, without what the sweep varies.
 
     One whose row has no plain name, or that is not installed here, is its name with its parameters:
-    `knapsack (items 5)`.
+    `knapsack (items 5)`. The folder of a model of the user's own is named beside it.
     """
-    return visible_line(plain_words(cell["environment"], without=_varied(cell)))
+    words = plain_words(cell["environment"], without=_varied(cell))
+    folder = (cell.get("policy") or {}).get("pretrained")
+    if folder and "policy.pretrained" not in cell.get("setting", {}):
+        words += f", model {PurePath(str(folder)).name}"
+    return visible_line(words)
 
 
 def setting_of(cell: Mapping[str, Any]) -> Setting:

@@ -57,7 +57,7 @@ def test_the_finding_is_a_sentence_in_every_format(
 ) -> None:
     root = str(runs[name].root)
     assert lab("report", root, "--format", "csv").exit_code == 0
-    for form in ("terminal", "markdown", "html", "json", "latex"):
+    for form in ("terminal", "markdown", "html", "json", "latex", "csv"):
         done = lab("report", root, "--format", form)
         assert done.exit_code == 0, done.output
         assert "no signal: every group had weight 0" in " ".join(done.output.split()).lower(), form

@@ -114,3 +114,11 @@ def test_a_legend_names_what_is_seen_whichever_way_an_axis_runs(limits):
         panel.set_ylim(*limits)
         finish(figure, axes, "title")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["within"]
+
+
+def test_a_model_of_the_users_own_is_named_unless_it_varies():
+    cell = {"environment": {"name": "bare"}, "policy": {"pretrained": "models/tiny-gpt"}}
+    assert environment_words(cell) == "bare, model tiny-gpt"
+    varied = cell | {"setting": {"policy.pretrained": "models/tiny-gpt"}}
+    assert environment_words(varied) == "bare"
+    assert environment_words(cell | {"policy": {"pretrained": ""}}) == "bare"

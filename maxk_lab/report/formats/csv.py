@@ -54,12 +54,19 @@ def _changed(summary: Summary) -> dict[str, str]:
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record without the lists and mappings, which a line cannot hold; JSON has them."""
-    return {
-        safe_text(name): safe_text(" ".join(value.values()) if name == "cells" else value)
-        for name, value in record.items()
-        if name == "cells" or not isinstance(value, list | dict)
-    }
+    """The record without the lists and mappings, which a line cannot hold; JSON has them.
+
+    Of what is undefined the reasons stay.
+    """
+    flat = {}
+    for name, value in record.items():
+        if name == "cells":
+            flat[name] = " ".join(value.values())
+        elif name == "undefined" and value:
+            flat[name] = "; ".join(f"{number}: {reason}" for number, reason in value.items())
+        elif not isinstance(value, list | dict):
+            flat[name] = value
+    return {safe_text(name): safe_text(value) for name, value in flat.items()}
 
 
 def safe_text(value: Any) -> Any:
