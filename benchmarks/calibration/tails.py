@@ -39,7 +39,7 @@ class Tables:
     """Tables whose rewards have logarithms of this standard deviation, under one fresh policy."""
 
     sd: float
-    # Not 0, with which the threshold was chosen that is measured here.
+    # Not 0, with which the threshold was chosen.
     seed: int = 1
 
     @cached_property

@@ -33,6 +33,7 @@ from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, str
 # By simulation: at 1 a star is on the wrong side in 4 % where ratios have a log-sd of 1, at 1.6 in
 # at most 2.5 %, and of 16 instances of mild spread half the variance has one in 45 %.
 MISSING = 1.6
+UNPAIRED = "one was enumerated and one sampled: no paired comparison"
 # With it a star is wrong in at most 2.5 % up to a log-sd of 2; of 2 × 16 instances 13 % without.
 TAIL = 0.995
 
@@ -59,7 +60,7 @@ def log_ratio(
     if not np.array_equal(a.stratum, b.stratum):
         return undefined(level, "the two rest on different instances: no paired comparison")
     if (a.tolerance is None) != (b.tolerance is None):
-        return undefined(level, "one was enumerated and one sampled: no paired comparison")
+        return undefined(level, UNPAIRED)
     if same_mean and measure in _BY_VARIANCE:
         logs = log_ratio(a, b, level=level, question=question)
         return _negative(logs) if measure == "snr" else logs

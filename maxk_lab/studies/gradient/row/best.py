@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from maxk_lab.statistics.errors import LIKE_THESE
-from maxk_lab.statistics.log_ratios import log_ratio, stays_less
+from maxk_lab.statistics.log_ratios import UNPAIRED, log_ratio, stays_less
 from maxk_lab.statistics.typical import typical_ratio
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow, OverLeast, Rival
 from maxk_lab.studies.gradient.row.order import is_oracle
@@ -147,7 +147,7 @@ def _rival(first: GradientRow, other: GradientRow, level: float) -> Rival | None
     name = other.key.baseline
     mean = log_ratio(first.units, other.units, level=level)
     if not mean.known:
-        return Rival(name, "unpaired", mean.reason)
+        return Rival(name, "unpaired" if mean.reason == UNPAIRED else "no interval", mean.reason)
     typical = typical_ratio(first.units, other.units, level=level)
     if not mean.high < -_ROUNDING:
         return Rival(name, "same" if typical.ties == typical.instances else "both signs")

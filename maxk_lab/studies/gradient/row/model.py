@@ -57,7 +57,9 @@ class OverLeast:
 # the paired interval of the means holds both signs; too few instances carry the mean to speak of
 # others; the median over instances does not agree; an instance not drawn could undo it; their
 # instances or the ways in which they were measured differ.
-Why = Literal["same", "both signs", "few instances", "median", "one instance", "unpaired"]
+Why = Literal[
+    "same", "both signs", "few instances", "median", "one instance", "unpaired", "no interval"
+]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ WHY: dict[Why, str] = {
     "median": "mean and median over instances do not agree",
     "one instance": "an instance of a kind that was not drawn could undo it",
     "unpaired": "one was enumerated and the other sampled, so that they make no pairs",
+    "no interval": "their ratio has no interval",
 }
 
 
