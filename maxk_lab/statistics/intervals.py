@@ -15,6 +15,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri
 
 from maxk_lab.statistics.errors import (
     LIKE_THESE,
@@ -35,7 +36,6 @@ from maxk_lab.statistics.quotients import (
     tangent,
 )
 from maxk_lab.statistics.spread import Spread, reach_of_t
-from maxk_lab.statistics.strata import Strata
 from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
 
 # A norm that is divided by must be told from zero at this level, whatever that of the interval.
@@ -46,9 +46,10 @@ LEAST_INSTANCES = 16
 # It needs this share of them carrying the mean: of what two of sixteen carry it would be about
 # these. A larger share would be worse: samples whose tail is missing look well carried.
 LEAST_SHARE = 1 / 5
-# And as many log-normal values that spread as these do, U exp(−variance of logarithms): where the
-# tail is missing, most of the others still tell it. See benchmarks/calibration/tails.py.
-LEAST_EXPECTED = 2.5
+# And as many log-normal values that spread as these may, U exp(−variance of logarithms), of which
+# the upper end counts: without their tail they seem to spread less. See tails.py there. Ratios
+# whose logarithms vary less than `ALIKE` are those of other instances, too.
+LEAST_EXPECTED, CONFIDENCE, ALIKE = 2.5, 0.9, 0.1
 
 # The question of an interval of a number that no sample goes into.
 EXACT = "exact"
@@ -144,9 +145,6 @@ def interval(
     about, reason = asked, ""
     if asked == LIKE_THESE:
         reason = too_few_for(units.columns(), units.within, units.members(), tangents)
-        for part in tangents:
-            values, noise = _with_noise(units.columns(), units.within, part.slopes)
-            reason = reason or _tail_may_be_missing(values, noise, units.members())
         about = THESE if reason else LIKE_THESE
     found = quotient(moment_errors(units, about), *tangents, level)
     if math.isnan(found.value):
@@ -192,8 +190,17 @@ def too_few_for(
     count = columns.shape[1]
     if min(map(len, members)) < 2 or count < LEAST_INSTANCES:
         return f"{count} instances are too few to speak of others"
-    numbers = [carrying(columns, within, part.slopes) for part in parts if np.any(part.slopes)]
-    return _too_few(float(np.min(numbers)), count)
+    sides = [_with_noise(columns, within, part.slopes) for part in parts if np.any(part.slopes)]
+    reason = _too_few(float(np.min([effective_number(*side) for side in sides])), count)
+    if reason or (len(sides) == 2 and _alike(sides[0][0], sides[1][0])):
+        return reason
+    return next(filter(None, (_tail_may_be_missing(*side, members) for side in sides)), "")
+
+
+def _alike(of_a: Array, of_b: Array) -> bool:
+    """Whether the ratio of two numbers is nearly the same on all instances: then on others, too."""
+    positive = (of_a > 0) & (of_b > 0)
+    return bool(np.var(np.log(of_a[positive] / of_b[positive])) < ALIKE)
 
 
 def carrying_instances(units: Units) -> dict[str, float]:
@@ -235,17 +242,18 @@ def _tail_may_be_missing(values: Array, noise: Array, members: Sequence[NDArray[
 
     `noise` [U] is the variance of their own errors, which spread the logarithms, too.
     """
-    positive = Strata(m[values[m] > 0] for m in members if (values[m] > 0).any())
-    count = sum(map(len, positive))
-    if count == len(positive):
-        return ""
-    sizes = np.where(values > 0, values, 1.0)
-    of_errors = np.minimum(noise / sizes**2, 1.0)[np.concatenate(positive)].mean()
-    variance = max(positive.variance(np.log(sizes)) - float(of_errors), 0.0)
-    if count * math.exp(-variance) >= LEAST_EXPECTED:
+    far = np.zeros(len(values))
+    for m in (m[values[m] > 0] for m in members):
+        far[m] = np.log(values[m]) - np.median(np.log(values[m])) if len(m) else 0.0
+    # The upper half alone: values next to 0 say nothing of the largest.
+    above, half = far > 0, max(1, int((values > 0).sum()) // 2)
+    own = np.minimum(noise[above] / values[above] ** 2, 1.0)
+    variance = max(float((far[above] ** 2).sum() - own.sum()) / half, 0.0)
+    most = variance * half / chdtri(half, CONFIDENCE)
+    if len(values) * math.exp(-most) >= LEAST_EXPECTED:
         return ""
     spread = f"standard deviation of logarithms {math.sqrt(variance):.1f}"
-    return f"instances differ so much ({spread}) that these {count} may lack those of largest value"
+    return f"the larger instances differ so much ({spread}) that still larger ones may be missing"
 
 
 def _of_units(units: Units, row: MeasureRow, asked: Question, level: float) -> Interval:

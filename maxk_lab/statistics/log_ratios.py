@@ -119,7 +119,7 @@ def _mean_ratio_is_less(of_a: Array, of_b: Array, stratum: NDArray[np.int64]) ->
     if freedom < 1:
         return True
     mean = float(np.mean(strata.means(logs[np.newaxis])))
-    variance = strata.variance(logs)
+    variance = float((strata.centred(logs[np.newaxis]) ** 2).sum()) / freedom
     error = math.sqrt(variance / len(logs) + variance**2 / (2 * freedom))
     return bool(mean + variance / 2 + scipy.special.stdtrit(freedom, TAIL) * error < 0)
 

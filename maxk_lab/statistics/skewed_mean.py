@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.seeds.shares import counted
 from maxk_lab.statistics.spread import FEWEST_EFFECTIVE, MORE_SKEWNESS, Spread
 from maxk_lab.statistics.units import Array
 
@@ -126,3 +126,17 @@ def _third_cumulant(away: Array) -> float:
 
 def _split(values: Array, stratum: Array) -> Sequence[Array]:
     return [values[stratum == which] for which in np.unique(stratum)]
+
+
+def counted(ones: float, count: int, level: float) -> tuple[float, float]:
+    """Both ends of Clopper and Pearson's (1934) interval of a share, of `ones` of `count` or parts.
+
+    Values in [0, 1] that sum to `ones` have at most the variance of zeros and ones: of them it
+    covers at least as often.
+    """
+    tail = (1 - level) / 2
+    low = 0.0 if ones <= 0 else float(scipy.special.betaincinv(ones, count - ones + 1, tail))
+    high = (
+        1.0 if ones >= count else float(scipy.special.betaincinv(ones + 1, count - ones, 1 - tail))
+    )
+    return low, high

@@ -65,11 +65,6 @@ class Strata(tuple[Members, ...]):
             found[:, m] = values[:, m] - mean[:, None]
         return found
 
-    def variance(self, values: Array) -> float:
-        """Return the variance of values [U] within strata, of which one has two units or more."""
-        squares = self.centred(values[np.newaxis]) ** 2
-        return float(squares.sum()) / (sum(map(len, self)) - len(self))
-
     def weights(self, count: int) -> Array:
         """Return the weight of each of so many units in the mean over strata of their means."""
         found = np.zeros(count)

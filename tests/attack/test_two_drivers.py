@@ -54,7 +54,7 @@ def struck(
         if one.gone_after(SECONDS_TO_END) > SECONDS_TO_END:
             yield f"leftover: {len(one.started())} processes"
     yield from (
-        f"leftover: {path}" for name in ("drivers", "leases") for path in (run / name).iterdir()
+        f"leftover: {path}" for name in ("drivers", "leases") for path in (run / name).glob("*")
     )
 
 

@@ -16,7 +16,7 @@ from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.errors import LIKE_THESE
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds.over_seeds import SEEDS, over_seeds
-from maxk_lab.statistics.seeds.shares import counted
+from maxk_lab.statistics.skewed_mean import counted
 from maxk_lab.statistics.units import Array
 
 # The quantiles that a training study tells, of samples and of instances.

@@ -255,7 +255,7 @@ def stuck_call(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
 def _lines() -> list[socket.socket]:
     """The sockets of the process: the line to its parent is among them."""
     found = []
-    for number in range(3, 64):
+    for number in range(3, 1024):
         with contextlib.suppress(OSError):
             found.append(socket.socket(fileno=os.dup(number)))
     return found

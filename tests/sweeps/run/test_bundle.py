@@ -132,8 +132,10 @@ def test_the_manifest_names_format_and_version(file: Path) -> None:
         ({"bundle.json": '{"format": 2, "named": {}}'}, "no item named 'spec.yaml'"),
     ],
 )
-def test_a_file_that_is_no_bundle_is_told(files: dict[str, str] | None, why: str) -> None:
-    path = Path("other.zip")
+def test_a_file_that_is_no_bundle_is_told(
+    tmp_path: Path, files: dict[str, str] | None, why: str
+) -> None:
+    path = tmp_path / "other.zip"
     if files is None:
         path.write_bytes(b"no zip file")
     else:

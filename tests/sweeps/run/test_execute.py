@@ -322,7 +322,7 @@ def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) 
 @pytest.mark.slow
 def test_resume_after_kill_9(go: Go, run: RunDirectory, plan: Plan) -> None:
     with process(run, "slow", jobs=2) as started:
-        wait_until(lambda: len(run.ids()) >= 2)
+        wait_until(lambda: len(run.ids()) >= 2 and len(workers_of(run)) == 2)
         started.send_signal(signal.SIGKILL)
         started.wait()
     workers = workers_of(run)
