@@ -261,7 +261,7 @@ def test_removed_records_are_missed(small: str, run: RunDirectory, plan: Plan) -
 def test_a_full_disk_ends_the_run_and_no_cell(small: str, run: RunDirectory, plan: Plan) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     # Room for some records, and not for all.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, before[1]))
     try:
         with pytest.raises(StorageError, match=r"cannot be written to: File too large"):
             execute(plan, run, measure="fake_measures:quick")
