@@ -32,8 +32,8 @@ CEILINGS = {
     "AST nodes, package": (404_551, 240_000),
     "templates": (450, 450),
     "wide lines of templates": (0, 0),
-    "tests": (48_416, 24_000),
-    "AST nodes, tests": (372_211, 215_000),
+    "tests": (48_545, 24_000),
+    "AST nodes, tests": (373_097, 215_000),
     "benchmarks + docs + .ci": (5_070, 2_400),
 }
 # The rooms that share a ceiling.
