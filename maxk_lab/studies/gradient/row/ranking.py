@@ -54,7 +54,10 @@ def ranked(
 
 
 def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
-    """The simplest of those that tie with the best at its n, as a report has it."""
+    """The simplest of those that tie with the best at its n, as a report has it.
+
+    The best itself where it is none of these, as a biased one, or where all of them are fitted.
+    """
     best = found[0]
     contest = [one for one in contests(rows) if one.first.key.group == best.row.key.group]
     ties = {row.key for one in contest for row in one.tied}
@@ -63,12 +66,17 @@ def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidat
     return next(one for one in found if one.row is chosen)
 
 
-def _variance_per_rollout(row: GradientRow) -> float:
-    return row.key.n * row.intervals["variance"].value
+def _variance_per_rollout(row: GradientRow) -> tuple[object, ...]:
+    return row.key.n * row.intervals["variance"].value, *_in_catalogue(row)
 
 
-def _noise_per_rollout(row: GradientRow) -> float:
-    return row.key.n / row.intervals["snr"].value
+def _noise_per_rollout(row: GradientRow) -> tuple[object, ...]:
+    return row.key.n / row.intervals["snr"].value, *_in_catalogue(row)
+
+
+def _in_catalogue(row: GradientRow) -> tuple[object, ...]:
+    """The place among rows of equal numbers, which are then in no order of their own."""
+    return *row.key.method.catalogue_order, row.key.n, row.key.k
 
 
 def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
