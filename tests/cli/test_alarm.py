@@ -1,0 +1,129 @@
+"""A test that rejects what is unbiased by proof, end to end: every reader of a run says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from compared_runs import measured
+from synthetic_records import make_metrics
+
+from maxk_lab.plain import plain
+from maxk_lab.studies.gradient.record import Metrics
+from maxk_lab.studies.gradient.rows import ALARM
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.tracking.of_sweep import of_sweep
+from maxk_lab.tracking.payload import payloads
+
+Lab = Callable[..., Result]
+CLAIMS = """\
+claims:
+  - {name: centring is unbiased, kind: unbiased, where: {baseline: centred}, detectable: 1}
+"""
+SWEEP = """\
+name: rejected
+seeds: [0, 1, 2]
+environment: {name: bandit, arms: 4}
+gradient:
+  instances: 16
+  pool: 64
+  grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}
+tracking: {wandb: disabled}
+"""
+ROW = "stage0/maxk/centred/n4/k2"
+
+
+def made(folder: Path, *, off: float, claims: str = CLAIMS) -> RunDirectory:
+    """A run whose estimates with `centred` lie `off` across the gradient."""
+    run = measured(folder, sweep=SWEEP + claims)
+    for cell in run.ids():
+        record = run.read(cell)
+        assert record is not None
+        across = off if record.cell["baseline"] == "centred" else 0.0
+        metrics = plain(make_metrics(record.cell, bias_off_gradient=across))
+        points = Metrics.model_validate(metrics).shown
+        run.write(replace(record, metrics=metrics | dict(points), content=None))
+    return run
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return made(tmp_path_factory.mktemp("clean") / "it", off=0.0)
+
+
+@pytest.fixture(scope="module")
+def alarmed(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return made(tmp_path_factory.mktemp("alarmed") / "it", off=0.5)
+
+
+def told(lab: Lab, *arguments: object) -> str:
+    done = lab(*map(str, arguments))
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "json"])
+def test_a_report_says_it_and_no_report_of_a_sound_run_does(
+    lab: Lab, clean: RunDirectory, alarmed: RunDirectory, form: str
+) -> None:
+    report = told(lab, "report", alarmed.root, "--format", form)
+    assert "Alarm: the test of bias rejects centred (1 row) although proven unbiased" in report
+    assert "alarm" not in told(lab, "report", clean.root, "--format", form).lower()
+
+
+def test_it_is_no_bias_found_and_a_claim_on_it_is_undecided(
+    lab: Lab, clean: RunDirectory, alarmed: RunDirectory
+) -> None:
+    verdicts = {}
+    for run in (clean, alarmed):
+        found = json.loads(lab("report", str(run.root), "--format", "json").output)
+        (claim,) = found["claims"]
+        verdicts[run] = claim["verdict"]
+    assert verdicts == {clean: "supported", alarmed: "undecided"}
+    assert claim["detail"] == f"{ROW}: alarm ({ALARM})"
+    rows = {row["baseline"]: row["bias_verdict"] for row in found["gradient"]}
+    assert rows == {"none": "no bias seen", "centred": "alarm"}
+
+
+def test_a_comparison_tells_why_a_claim_lost_its_support(
+    lab: Lab, clean: RunDirectory, alarmed: RunDirectory
+) -> None:
+    compared = told(lab, "compare", clean.root, alarmed.root)
+    change = "centring is unbiased: supported -> undecided. In B: " + f"{ROW}: alarm ({ALARM})"
+    assert change in compared
+    (claim,) = json.loads(
+        lab("compare", str(clean.root), str(alarmed.root), "--format", "json").output
+    )["claims"]
+    assert (claim["a"], claim["b"], claim["missing"]) == ("supported", "undecided", False)
+
+
+def test_it_fails_no_comparison_by_itself(lab: Lab, tmp_path: Path, alarmed: RunDirectory) -> None:
+    """What fails one is a number, or a claim that lost its support, as without an alarm."""
+    fail = ("--fail-on", "worse", "--fail-on", "missing")
+    one, other = (
+        made(tmp_path / name, off=off, claims="") for name, off in (("a", 0.0), ("b", 0.5))
+    )
+    for a, b in ((one, other), (other, one)):
+        told(lab, "compare", a.root, b.root, "--measure", "variance", *fail)
+    told(lab, "compare", alarmed.root, alarmed.root, *fail, "--fail-on", "changed")
+    numbers = lab("compare", str(one.root), str(other.root), *fail)
+    assert numbers.exit_code == 1
+    assert "B is not as A: worse" in numbers.output
+
+
+def test_what_is_sent_to_wandb_has_the_reason_and_leaves_the_row_among_the_methods(
+    alarmed: RunDirectory,
+) -> None:
+    plan = make_plan(alarmed.spec())
+    records = alarmed.records(plan)
+    whole, _ = of_sweep(alarmed, plan, {}, records, ())
+    assert whole.metrics["claims/centring is unbiased"] == "undecided"
+    (line,) = whole.tables["verdicts"].lines
+    assert line[-1] == f"{ROW}: alarm ({ALARM})"
+    for payload in payloads("rejected", {}, records):
+        assert payload.metrics["best/max@2/n4/method"] == "maxk/centred"
