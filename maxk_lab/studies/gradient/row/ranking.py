@@ -41,6 +41,8 @@ def ranked(
     left_out = [(row, reason) for row in fitting if (reason := _unfit(row, budget, biased))]
     refused = {row.key for row, _ in left_out}
     chosen = [row for row in fitting if row.key not in refused]
+    # Equal rows have no order of their own.
+    chosen.sort(key=lambda row: (row.key.method.catalogue_order, row.key.n))
     unbiased = all(row.catalogued_unbiased for row in chosen)
     found = [
         _candidate(row, budget, level)
@@ -66,17 +68,12 @@ def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidat
     return next(one for one in found if one.row is chosen)
 
 
-def _variance_per_rollout(row: GradientRow) -> tuple[object, ...]:
-    return row.key.n * row.intervals["variance"].value, *_in_catalogue(row)
+def _variance_per_rollout(row: GradientRow) -> float:
+    return row.key.n * row.intervals["variance"].value
 
 
-def _noise_per_rollout(row: GradientRow) -> tuple[object, ...]:
-    return row.key.n / row.intervals["snr"].value, *_in_catalogue(row)
-
-
-def _in_catalogue(row: GradientRow) -> tuple[object, ...]:
-    """The place among rows of equal numbers, which are then in no order of their own."""
-    return *row.key.method.catalogue_order, row.key.n, row.key.k
+def _noise_per_rollout(row: GradientRow) -> float:
+    return row.key.n / row.intervals["snr"].value
 
 
 def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
