@@ -25,6 +25,7 @@ pytest_plugins = [
     "chromium",
     "compared_runs",
     "drawn_units",
+    "own_code",
     "sweep_files",
     "synthetic_records",
     "written_runs",

@@ -16,6 +16,7 @@ _CAVEAT = (
     "K at a time. How much instances differ from each other does not enter it, although fewer, "
     "larger groups see fewer of them."
 )
+_FITTED = "Its coefficients are fitted on other instances, which the training study does."
 
 
 def print_recommendation(answer: Recommendation) -> None:
@@ -54,7 +55,7 @@ def print_recommendation(answer: Recommendation) -> None:
     tell(_verdict(answer, answer.use))
     tell(_CAVEAT)
     line = _paste(answer.use)
-    tell(f"Paste: {line}" if line else _why_no_line(answer.use))
+    tell(f"Paste: {line}" if line else _FITTED)
     tell(f"In a sweep's training study: {_paste_yaml(answer.use, answer.budget)}")
 
 
@@ -128,7 +129,10 @@ def _verdict(answer: Recommendation, use: Candidate) -> str:
 
 
 def _paste(best: Candidate) -> str | None:
-    """Return the line of a training loop; None where `advantages` alone cannot compute it."""
+    """Return the line of a training loop; None for a baseline whose coefficients are fitted.
+
+    No candidate gives weights to tokens: a gradient study refuses these.
+    """
     from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS
     from maxk_lab.estimators.method import Method
 
@@ -136,7 +140,7 @@ def _paste(best: Candidate) -> str | None:
     arguments = f'estimator="{key.estimator}", baseline="{key.baseline}", k={key.k}'
     method = Method.parse(key.estimator, key.baseline, key.k)
     needed, notes = method.needed_weight, ""
-    if method.fit is not None or method.is_token_level:
+    if method.fit is not None:
         return None
     if method.needs_ratios:
         arguments += ", ratios=ratios"
@@ -150,15 +154,6 @@ def _paste(best: Candidate) -> str | None:
         f"weights = advantages(rewards, {arguments})  # rewards [{best.groups}, {key.n}]{notes}; "
         "loss = -(weights * log_probs).sum(-1).mean()"
     )
-
-
-def _why_no_line(use: Candidate) -> str:
-    from maxk_lab.estimators.method import Method
-
-    key = use.row.key
-    if Method.parse(key.estimator, key.baseline, key.k).is_token_level:
-        return "It gives one weight per token: maxk_lab.estimators.token_advantages computes them."
-    return "Its coefficients are fitted on other instances, which the training study does."
 
 
 def _paste_yaml(best: Candidate, budget: int) -> str:

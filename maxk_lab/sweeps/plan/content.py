@@ -56,7 +56,7 @@ def named_content(content: Content, study: str, told: Mapping[str, Any]) -> Cont
 
 def content_of_axes(content: Content, point: Mapping[str, Any]) -> Content:
     """Return the entries of the estimator and the baseline of a grid point."""
-    return {key: content[key] for key in _of_axes(point) if key in content}
+    return {key: content[key] for key in named_on_axes(point) if key in content}
 
 
 def was_sound(variant: Variant, content: Content) -> bool:
@@ -80,7 +80,7 @@ def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[s
     names = _named(study, unit)
     for cell in cells:
         planned |= cell.get("content", {})
-        names |= _of_axes(cell)
+        names |= named_on_axes(cell)
     if not planned:
         return
     now = _resolved(names, known={})
@@ -120,16 +120,16 @@ def _named(study: str, told: Mapping[str, Any]) -> _Names:
         rows += row.named(environment)
     found |= {f"{catalogue.kind} {name}": (catalogue, name) for catalogue, name in rows}
     folder = _folder(told)
-    return found | _of_axes(told) | ({folder: (None, folder)} if folder else {})
+    return found | named_on_axes(told) | ({folder: (None, folder)} if folder else {})
 
 
 def _folder(told: Mapping[str, Any]) -> str:
     return str(told["policy"].get(PRETRAINED_FOLDER.name) or "")
 
 
-def _of_axes(told: Any) -> _Names:
-    """The estimators and baselines that are named anywhere, without their parameters."""
-    found: _Names = {}
+def named_on_axes(told: Any) -> dict[str, tuple[Catalogue[Any], str]]:
+    """Return the estimators and baselines named anywhere, without parameters, by their keys."""
+    found: dict[str, tuple[Catalogue[Any], str]] = {}
     for key, value in told.items() if isinstance(told, Mapping) else ():
         catalogue = _AXES.get(key)
         for one in value if isinstance(value, list | tuple) else (value,):
@@ -137,7 +137,7 @@ def _of_axes(told: Any) -> _Names:
                 name = one.partition("[")[0].strip()
                 found[f"{catalogue.kind} {name}"] = catalogue, name
             else:
-                found |= _of_axes(one)
+                found |= named_on_axes(one)
     return found
 
 

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.errors import LabError, Problem, SpecError, shown
-from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
+from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
 from maxk_lab.installed import look_beside
 from maxk_lab.sweeps.places import short_names
-from maxk_lab.sweeps.plan.content import content_of
+from maxk_lab.sweeps.plan.content import content_of, named_on_axes
 from maxk_lab.sweeps.spec.blocks import read_parts
 from maxk_lab.sweeps.spec.checks import check_checkpoints, check_counts, check_studies
 from maxk_lab.sweeps.spec.environment import resolve_environment
@@ -21,7 +20,7 @@ from maxk_lab.sweeps.spec.layers import NO_CHOICE, Choice, resolve_execution
 from maxk_lab.sweeps.spec.named_files import resolve_files
 from maxk_lab.sweeps.spec.overrides import apply_overrides
 from maxk_lab.sweeps.spec.schema import SweepSpec, listed
-from maxk_lab.sweeps.spec.source import Source, read_source, source_of, source_of_mapping
+from maxk_lab.sweeps.spec.source import LONGEST_MESSAGE, Source, read_source, source_of_mapping
 from maxk_lab.sweeps.spec.variation import resolve_vary, variants
 from maxk_lab.visible import visible_line
 
@@ -79,15 +78,7 @@ def read_spec(path: str | Path) -> SweepSpec:
     Raises `SpecError` where it is not of the shape of a spec, and `LabError` if there is no file
     that can be read, or if its baselines or estimators are of a package that is not installed.
     """
-    return _shaped(read_source(path))
-
-
-def spec_of(text: str, file: str) -> SweepSpec:
-    """Return the same of its text, which comes from `file`."""
-    return _shaped(source_of(text, file))
-
-
-def _shaped(source: Source) -> SweepSpec:
+    source = read_source(path)
     spec = read_parts(source).spec
     if spec is None:
         raise _unreadable(source)
@@ -95,42 +86,42 @@ def _shaped(source: Source) -> SweepSpec:
 
 
 def _unreadable(source: Source) -> LabError:
-    """Return the error of a stored spec: what is wrong with it, or what this machine lacks."""
+    """Return the error of a stored spec: what is wrong with it, and what this machine lacks."""
     problems, lacking = _problems(source), _lacking(source.tree)
     if not lacking:
         return problems
-    what = "; ".join(f"{name} of the package {package}" for name, package in lacking.items())
-    told = (
-        f"the run was measured with {visible_line(what)}, and this machine has no such "
-        "row: install the package, in that version, to read the run"
+    what = ", ".join(f"{key} (package {package})" for key, package in lacking.items())
+    told = shortened(
+        "to read the run, install what it was measured with and is missing here: "
+        f"{visible_line(what)}",
+        LONGEST_MESSAGE,
     )
-    rows = {name.partition(" ")[2] for name in lacking}
-    others = [one for one in problems.problems if not any(f"'{row}'" in str(one) for row in rows)]
+    # A name that is nearly alike is no help to whoever lacks a package.
+    named = (key.partition(" ") for key in lacking)
+    unknown = tuple(f"unknown {kind} {shown(name)}" for kind, _, name in named)
+    others = [one for one in problems.problems if not one.message.startswith(unknown)]
     if others:
         return SpecError([*others, Problem(source.file, 0, 0, "content", told)])
     return LabError(told)
 
 
 def _lacking(tree: Any) -> dict[str, str]:
-    """Return the packages of estimators and baselines that are not registered here, by their names.
+    """Return the packages of estimators and baselines that are not registered here, by their keys.
 
     Whatever else a sweep names is not needed to read a run.
     """
     content = tree.get("content") if isinstance(tree, Mapping) else None
-    entries = content.items() if isinstance(content, Mapping) else ()
+    entries = content if isinstance(content, Mapping) else {}
     return {
-        str(name): f"{entry['package']} {entry.get('version', '')}".strip()
-        for name, entry in entries
-        if isinstance(entry, Mapping) and entry.get("package") and _is_lacking(str(name))
+        key: _package(entries.get(key))
+        for key, (catalogue, name) in named_on_axes(tree).items()
+        if name not in catalogue
     }
 
 
-def _is_lacking(name: str) -> bool:
-    """Return whether the content of this name is that of a row that is not registered here."""
-    kind, _, row = name.partition(" ")
-    if kind == "estimator":
-        return row not in {one.name for one in ESTIMATORS}
-    return kind == "baseline" and row not in {one.name for one in BASELINES}
+def _package(entry: Any) -> str:
+    about = entry if isinstance(entry, Mapping) else {}
+    return f"{about.get('package', '')} {about.get('version', '')}".strip() or "not recorded"
 
 
 def spec_to_yaml(spec: SweepSpec) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import golden
@@ -98,29 +99,55 @@ def test_biased_rows_compete_only_when_asked(rows: Rows) -> None:
     assert len(asked.candidates) == 2
 
 
-def test_what_is_used_does_not_rest_on_the_order_of_the_rows(rows: Rows) -> None:
-    found = rows(baselines=("centred", "sample_loo", "group_mean"), ns=(4, 8), ks=(2,))
-    for biased in (False, True):
-        answers = [
-            ranked(some, objective_name="max@2", budget=16, biased=biased)
-            for some in (found, found[::-1])
-        ]
-        assert answers[0].use is not None
-        assert len({answer.use.row.key for answer in answers if answer.use}) == 1
-        if answers[0].best.row.key.baseline == "group_mean":
-            # It is no row of the report's contest: what leads is used.
-            assert answers[0].use is answers[0].best
-
-
-def test_where_every_tie_is_fitted_the_first_is_used(lab: Any) -> None:
+def measured(lab: Any, noise: dict[str, float], **settings: Any) -> tuple[Any, ...]:
+    """The rows of these baselines, each with its noise."""
+    first = next(iter(lab.cells(baselines=("centred",), ns=(8,), ks=(2,), seeds=(0,))))
     cells = [
-        cell | {"baseline": "affine[cross_fit]"}
-        for cell in lab.cells(baselines=("centred",), ns=(4, 8), ks=(2,))
+        first | {"id": f"{baseline}-{seed}", "baseline": baseline, "seed": seed}
+        for baseline in noise
+        for seed in (0, 1)
     ]
-    records = [lab.record(cell, noise=1.0) for cell in cells]
-    fitted = summarise_records(cells, records, name="s").studies["gradient"].rows
-    assert simplest(fitted) is fitted[0]
-    assert simplest(fitted[::-1]) is fitted[-1]
+    records = [lab.record(cell, noise=noise[cell["baseline"]], **settings) for cell in cells]
+    return tuple(summarise_records(cells, records, name="s").studies["gradient"].rows)
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize(
+    ("noise", "biased", "used"),
+    [
+        # Of two that tie the first in the catalogue.
+        ({"subloo": 1.0, "centred": 1.0}, False, "centred"),
+        # The best is biased: it is in no contest of a report, and is used itself.
+        ({"centred": 1.0, "subloo": 1.0, "group_mean": 0.2}, True, "group_mean"),
+        # Fitted, all that tie: none is the simplest, and the best is used.
+        ({"affine[cross_fit]": 1.0, "ladder[cross_fit]": 1.0, "none": 30.0}, False, None),
+        # One that is fitted leads, but ties with one that needs rewards alone.
+        ({"affine[cross_fit]": 1.0, "centred": 0.98, "none": 30.0}, False, "centred"),
+    ],
+)
+def test_what_is_used_does_not_rest_on_the_order_of_the_rows(
+    lab: Any, noise: dict[str, float], biased: bool, used: str | None, turn: int
+) -> None:
+    rows = measured(lab, noise)
+    answer = ranked(rows[::turn], objective_name="max@2", budget=16, biased=biased)
+    assert answer.use is not None
+    assert answer.use.row.key.baseline == (used or answer.best.row.key.baseline)
+    (contest,) = contests(rows)
+    tied = {row.key.baseline for row in contest.tied}
+    assert len(tied) == 2
+    assert (answer.best.row.key.baseline in tied) == (used != "group_mean")
+    if noise.get("affine[cross_fit]"):
+        assert answer.best.row.key.baseline == "affine[cross_fit]"
+
+
+def test_equal_rows_are_ranked_as_the_catalogue_lists_them(lab: Any) -> None:
+    (row,) = measured(lab, {"subloo": 1.0})
+    twin = replace(row, key=replace(row.key, baseline="centred"))
+    for rows in ((row, twin), (twin, row)):
+        for biased in (False, True):
+            answer = ranked(rows, objective_name="max@2", budget=16, biased=biased)
+            order = [one.row.key.baseline for one in answer.candidates]
+            assert order == ["centred", "subloo"]
 
 
 def test_an_incomplete_row_is_left_out_with_its_reason(lab: Any) -> None:

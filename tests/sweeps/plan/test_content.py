@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from model_folders import stand_in_model
+from own_code import REWARD, SWEEP, install_plugin, planned
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.changes import ELSE, KEEP, changed_since, changes, stale_lines
 from maxk_lab.sweeps.plan.content import check_content
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.plan.sources import source_hash
-from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
-
-Write = Callable[[str], str]
-SWEEP = """\
-name: named
-seeds: [0]
-environment: {name: toy_llm, vocab_size: 4, max_length: 3, prompt_length: 3, rewards: [%s]}
-gradient:
-  {stages: 0, instances: 2, pool: 16, grid: {estimator: maxk, baseline: [none, %s], n: 4, k: 2}}
-"""
-REWARD = "import helper\n\ndef short(prompts, completions, **columns):\n    return helper.zero()\n"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a reward function that imports a module beside it, and one that it does not."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "own_rewards.py").write_text(REWARD)
-    (folder / "helper.py").write_text("def zero():\n    return 0.0\n")
-    (folder / "unrelated.py").write_text("")
-    monkeypatch.chdir(folder)
-    return folder
-
-
-def planned(text: str, **changes: str) -> Plan:
-    path = Path("sweep.yaml")
-    path.write_text(text)
-    return make_plan(load_spec(path, [f"{key}={value}" for key, value in changes.items()]))
+from maxk_lab.sweeps.spec.load import read_spec, spec_to_yaml
 
 
 def ids(plan: Plan) -> set[str]:
@@ -93,53 +64,6 @@ def test_a_resolved_spec_tells_its_cells_where_the_code_is_not(project: Path) ->
     (project / "own_rewards.py").unlink()
     (project / "helper.py").unlink()
     assert ids(make_plan(read_spec("spec.yaml"))) == ids(plan)
-
-
-PLUGIN = """\
-from dataclasses import replace
-
-from maxk_lab.estimators.baselines.rows import BASELINE_ROWS
-
-(centred,) = (row for row in BASELINE_ROWS if row.name == "centred")
-half = replace(centred, name="half", implementation="half_package.code:half")
-"""
-
-
-def install_plugin(site: Path, version: str = "1.0", code: str = "def half(): ...\n") -> None:
-    package, about = site / "half_package", site / f"half_centred-{version}.dist-info"
-    package.mkdir(parents=True, exist_ok=True)
-    for old in site.glob("*.dist-info"):
-        shutil.rmtree(old)
-    about.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "rows.py").write_text(PLUGIN)
-    (package / "code.py").write_text(code)
-    (about / "METADATA").write_text(f"Name: half-centred\nVersion: {version}\n")
-    (about / "entry_points.txt").write_text("[maxk_lab.baselines]\nhalf = half_package.rows:half\n")
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of installed packages, with one that has a baseline of the name half."""
-    from maxk_lab import installed
-    from maxk_lab.estimators.catalogue import BASELINES, _chosen
-
-    folder = tmp_path / "site"
-    install_plugin(folder)
-    monkeypatch.syspath_prepend(str(folder))
-
-    def forget() -> None:
-        installed._entry_points.cache_clear()
-        _chosen.cache_clear()
-        vars(BASELINES).pop("_rows", None)
-        for name in [one for one in sys.modules if one.startswith("half_package")]:
-            del sys.modules[name]
-
-    monkeypatch.setattr(installed, "forget", forget, raising=False)
-    forget()
-    yield folder
-    monkeypatch.undo()
-    forget()
 
 
 def test_a_plugin_is_part_of_the_cells_that_use_it(project: Path, site: Path) -> None:
@@ -344,33 +268,3 @@ def test_a_function_may_have_a_name_of_any_letters(project: Path) -> None:
     assert set(before.spec.content) == {"überlohn:short"}
     (project / "helper.py").write_text("def zero():\n    return 1.0\n")
     assert not ids(planned(text)) & ids(before)
-
-
-def test_a_run_names_the_package_that_it_cannot_be_read_without(project: Path, site: Path) -> None:
-    from maxk_lab import installed
-    from maxk_lab.errors import LabError, SpecError
-    from maxk_lab.sweeps.spec.load import read_spec, spec_to_yaml
-
-    installed.forget()
-    stored = project / "stored.yaml"
-    stored.write_text(spec_to_yaml(planned(SWEEP % ("exact_match", "half")).spec))
-    assert read_spec(stored).content["baseline half"]["package"] == "half-centred"
-    for about in site.glob("*.dist-info"):
-        shutil.rmtree(about)
-    importlib.invalidate_caches()
-    installed.forget()
-    with pytest.raises(LabError) as refusal:
-        read_spec(stored)
-    assert not isinstance(refusal.value, SpecError)
-    told = (
-        "the run was measured with baseline half of the package half-centred 1.0, and this machine "
-        "has no such row: install the package, in that version, to read the run"
-    )
-    assert str(refusal.value) == told
-    # What else is wrong is not hidden by it.
-    stored.write_text(stored.read_text().replace("pool: 16", "pool: many"))
-    with pytest.raises(SpecError) as both:
-        read_spec(stored)
-    pool, half = both.value.problems
-    assert "pool" in pool.path
-    assert half.message == told

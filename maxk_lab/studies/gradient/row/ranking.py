@@ -41,6 +41,8 @@ def ranked(
     left_out = [(row, reason) for row in fitting if (reason := _unfit(row, budget, biased))]
     refused = {row.key for row, _ in left_out}
     chosen = [row for row in fitting if row.key not in refused]
+    # Equal rows have no order of their own.
+    chosen.sort(key=lambda row: (row.key.method.catalogue_order, row.key.n))
     unbiased = all(row.catalogued_unbiased for row in chosen)
     found = [
         _candidate(row, budget, level)
@@ -54,7 +56,10 @@ def ranked(
 
 
 def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
-    """The simplest of those that tie with the best at its n, as a report has it."""
+    """The simplest of those that tie with the best at its n, as a report has it.
+
+    The best itself where it is none of these, as a biased one, or where all of them are fitted.
+    """
     best = found[0]
     contest = [one for one in contests(rows) if one.first.key.group == best.row.key.group]
     ties = {row.key for one in contest for row in one.tied}
