@@ -21,7 +21,7 @@ CEILINGS = {
     "environments + policies": (6_136, 3_900),
     "training": (2_482, 1_450),
     "sweeps": (11_574, 5_600),
-    "studies": (14_462, 6_600),
+    "studies": (14_467, 6_600),
     "report": (5_768, 2_400),
     "page of a report": (989, 600),
     "results + tracking + api": (2_742, 1_400),
@@ -32,8 +32,8 @@ CEILINGS = {
     "AST nodes, package": (404_551, 240_000),
     "templates": (450, 450),
     "wide lines of templates": (0, 0),
-    "tests": (48_545, 24_000),
-    "AST nodes, tests": (373_097, 215_000),
+    "tests": (48_670, 24_000),
+    "AST nodes, tests": (373_926, 215_000),
     "benchmarks + docs + .ci": (5_070, 2_400),
 }
 # The rooms that share a ceiling.
