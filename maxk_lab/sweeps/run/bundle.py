@@ -232,7 +232,8 @@ def _lines(run: RunDirectory, plan: Plan) -> list[bytes]:
             except ValueError as error:
                 wrong.append(f"the record of cell {cell.id}: {error}")
             lines.append(run.store.read(heads[cell.id]))
-    wrong += run.problems
+    damaged = run.damaged
+    wrong += [damaged[cell.id] for cell in plan.cells if cell.id in damaged]
     if wrong:
         raise LabError(
             f"{len(wrong)} damaged record{'s are' * (len(wrong) > 1) or ' is'} not handed on "

@@ -22,7 +22,7 @@ from maxk_lab.sweeps.run.workers.worker import Task
 
 # Seconds for which a backend waits for something to happen.
 POLL_SECONDS = 0.1
-# Seconds between two looks at what other drivers have, and at whether the own leases still hold.
+# Seconds between two looks at what other drivers have.
 LOOK_SECONDS = 1.0
 # Events that every driver tells of a unit: which of them it was stands with them.
 _BY_DRIVER = ("unit_started", "unit_finished", "measured_elsewhere", "lost", "left")
@@ -122,19 +122,19 @@ class _Driving:
 
     def _begin(self, task: Task) -> None:
         """Submit what nobody has measured of a task, unless another driver has it."""
-        known, rest = self.open.get(task.key), self._unmeasured(task)
+        known, rest = self.open.get(task.key), task.unmeasured(self.run.heads)
         if rest.cells and not self.backend.leases_itself:
             if not self.driver.take(task.key):
                 self._leave_to_others(task)
                 return
             # Once more: another driver may have measured some before it gave the unit free.
-            rest = self._unmeasured(task)
+            rest = task.unmeasured(self.run.heads)
         elif rest.cells and task.key in self.told_elsewhere:
             if self.driver.holder(task.key) is not None:
                 self._leave_to_others(task)
                 return
             self.told_elsewhere.remove(task.key)
-            rest = self._unmeasured(task)
+            rest = task.unmeasured(self.run.heads)
         self.open[task.key] = _Open(
             rest, {cell["id"]: cell for cell in rest.cells}, known.lost if known else 0
         )
@@ -171,10 +171,6 @@ class _Driving:
             self.waited_for |= frozenset(self.elsewhere)
             units = [task.label for task in self.elsewhere.values()]
             self.tell("waiting", units=units, drivers=drivers)
-
-    def _unmeasured(self, task: Task) -> Task:
-        """Return the task without the cells that somebody has measured since they were planned."""
-        return task.unmeasured(self.run.heads)
 
     def _look_around(self) -> None:
         """Try to get what others had."""

@@ -64,16 +64,16 @@ def execute(
 ) -> Outcome:
     """Measure the cells of `plan` that `run` lacks by the backend of its spec, and keep each.
 
-    Other processes may do the same in the same run, here or on other machines: no unit is measured
-    by two of them. Records are reused, failed ones too unless `retry_failed`; `force` measures
-    everything that `only` selects again, with nothing from the cache that they could use, and
-    replaces each record once its successor is there. With `detach` this returns when the backend
-    has all units, and they go on without this process. Cells without a record that another run
-    under `reuse` has done are copied from there, unless `force` has them measured: a cell that
-    failed here is measured again, not replaced. `measure` names the `module:function` that
-    measures a unit, in place of that of its study. `on_event(name, payload)` is called in this
-    process. Raises `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped;
-    the same call later goes on from there.
+    Other processes may do the same in the same run, here or on other machines: they share the units
+    by leases, and where two measure the same, one record counts. Records are reused, failed ones
+    too unless `retry_failed`; `force` measures everything that `only` selects again, with nothing
+    from the cache that they could use. With `detach` this returns when the backend has all units,
+    and they go on without this process. Cells without a record that another run under `reuse` has
+    done are copied from there, unless `force` has them measured: a cell that failed here is
+    measured again, not replaced. `measure` names the `module:function` that measures a unit, in
+    place of that of its study. `on_event(name, payload)` is called in this process. Raises
+    `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped; the same call
+    later goes on from there.
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")

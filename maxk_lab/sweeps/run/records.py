@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from maxk_lab.errors import LabError
 from maxk_lab.files import check_regular, read_regular, write_atomically
@@ -21,8 +22,6 @@ from maxk_lab.sweeps.spec.schema import SweepSpec
 
 __all__ = ["Record", "RunDirectory", "Status"]
 
-# Of a cell with a record its status, or that the record is damaged.
-RecordState = Literal["done", "failed", "damaged"]
 # The most records of which it is told why they are stale.
 _EXPLAINED = 1000
 
@@ -164,13 +163,6 @@ class RunDirectory:
         head = self.heads.get(cell_id)
         return head.attempt if head else 0
 
-    def state(self, cell_id: str) -> RecordState | None:
-        """Return the state of a record, None without one; its body is not looked at."""
-        head = self.heads.get(cell_id)
-        if head is not None:
-            return head.status
-        return "damaged" if cell_id in self.damaged else None
-
     def read(self, cell_id: str, planned: Cell | None = None) -> Record | None:
         """Return the record of a cell, which may be `planned`; None if absent or damaged."""
         head = self.heads.get(cell_id)
@@ -193,7 +185,13 @@ class RunDirectory:
         known = self._records.get(head.id)
         if known is None or known[0] != head:
             known = self._records[head.id] = (head, self._read(head, planned))
-        return known[1] if isinstance(known[1], Record) else None
+        record = known[1]
+        if isinstance(record, str):
+            return None
+        # It may have been read for another plan, which varied something else.
+        if planned is not None and record.cell.get("setting", {}) != planned.setting:
+            return replace(record, cell=planned.as_dict())
+        return record
 
     def _read(self, head: Head, planned: Cell | None) -> Record | str:
         """Return a record, or what is wrong with it."""
@@ -206,7 +204,12 @@ class RunDirectory:
     @property
     def damaged(self) -> Mapping[str, str]:
         """The damaged records met so far, by their cells: what is wrong. They count as absent."""
-        unread = {one: why for one, (_, why) in self._records.items() if isinstance(why, str)}
+        heads = self.store.heads
+        unread = {
+            one: why
+            for one, (head, why) in self._records.items()
+            if isinstance(why, str) and heads.get(one) == head
+        }
         return unread | {cell: why for why, cell in self.store.damaged if cell}
 
     @property

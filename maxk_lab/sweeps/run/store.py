@@ -17,7 +17,8 @@ import re
 import secrets
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -127,22 +128,20 @@ class Store:
             names = []
         except OSError as error:
             raise RefusedError(f"{self.folder} cannot be read: {error.strerror}") from error
-        gone = self._read.keys() - set(names)
+        before, self._read = self._read, {}
         new: list[Head] = []
         for name in names:
-            try:
-                new += self._read_on(name)
-            except FileNotFoundError:
-                gone.add(name)
-            except OSError as error:
-                self._read.setdefault(name, _Read(0)).damaged = [(str(error), "")]
-        if gone:
-            self._read = {name: read for name, read in self._read.items() if name not in gone}
-            before, self.heads = self.heads, {}
-            new = [head for read in self._read.values() for head in read.heads]
-            counting = self._merge(new)
-            return [head for head in counting if before.get(head.id) != head]
-        return self._merge(new)
+            known = before.get(name)
+            count = len(known.heads) if known else 0
+            with suppress(FileNotFoundError):
+                self._read[name] = read = self._read_on(name, known)
+                new += read.heads[count:] if read is known else read.heads
+        if all(self._read.get(name) is known for name, known in before.items()):
+            return self._merge(new)
+        # A segment has gone, or another one lies in its place: what it had does not count any more.
+        counted, self.heads = self.heads, {}
+        everything = [head for read in self._read.values() for head in read.heads]
+        return [head for head in self._merge(everything) if counted.get(head.id) != head]
 
     def read(self, head: Head) -> bytes:
         """Return the line of a record. Raises `OSError`, or `ValueError` where it has changed."""
@@ -161,22 +160,26 @@ class Store:
         found = [one for _, read in sorted(self._read.items()) for one in read.damaged]
         return [(why, cell) for why, cell in found if cell not in self.heads]
 
-    def _read_on(self, name: str) -> list[Head]:
-        """Read the new lines of a segment, which is opened each time: a network knows no better."""
-        with (self.folder / name).open("rb") as file:
-            status = os.fstat(file.fileno())
-            read = self._read.get(name)
-            if read is None or read.inode != status.st_ino or status.st_size < read.end:
-                read = self._read[name] = _Read(status.st_ino)
-            if status.st_size == read.end:
-                return []
-            file.seek(read.end)
-            before = len(read.heads)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                self._take_in(read, name, line)
-        return read.heads[before:]
+    def _read_on(self, name: str, known: _Read | None) -> _Read:
+        """Read on in a segment, or from its beginning where it is not the one that is `known`.
+
+        It is opened each time, for only so a network shows what is new.
+        """
+        try:
+            with (self.folder / name).open("rb") as file:
+                status = os.fstat(file.fileno())
+                same = known and known.inode == status.st_ino and known.end <= status.st_size
+                read = known if known and same else _Read(status.st_ino)
+                file.seek(read.end)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break
+                    self._take_in(read, name, line)
+                return read
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            return _Read(0, damaged=[(str(error), "")])
 
     def _take_in(self, read: _Read, name: str, line: bytes) -> None:
         read.lines += 1
@@ -246,12 +249,3 @@ class Segment:
 def new_name() -> str:
     """Return a name that no other segment has; later ones come after earlier ones."""
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}{SUFFIX}"
-
-
-def lines_in(data: bytes) -> Iterator[tuple[Head, bytes]]:
-    """Yield the sound lines of a segment's bytes with their heads."""
-    for line in data.splitlines(keepends=True):
-        try:
-            yield Head.of_line(line), line
-        except ValueError:
-            continue

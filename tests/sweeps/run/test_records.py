@@ -53,7 +53,7 @@ def test_a_damaged_record_counts_as_absent_until_it_is_measured_again(
     path = damage(run.root, record.cell["id"])
     run = RunDirectory(run.root)
     assert run.read(record.cell["id"]) is None
-    assert run.state(record.cell["id"]) == "damaged"
+    assert run.attempt(record.cell["id"]) == 0
     assert list(run.damaged) == [record.cell["id"]]
     assert run.problems[0].startswith(f"{path}:1: a damaged record")
     run.write(record)
@@ -68,7 +68,7 @@ def test_a_record_that_is_measured_again_counts_in_place_of_the_first(
     failed = replace(record, status="failed", metrics=None, error="x")
     run.write(failed)
     run.write(record)
-    assert (run.attempt(record.cell["id"]), run.state(record.cell["id"])) == (2, "done")
+    assert (run.attempt(record.cell["id"]), run.read(record.cell["id"])) == (2, record)
     run.write(failed)
     assert run.read(record.cell["id"]) == failed
     assert [one.cell for one in run.failed()] == [record.cell]

@@ -164,8 +164,12 @@ def test_segments_that_go_or_are_replaced_are_read_anew(tmp_path: Path) -> None:
     assert [(head.id, head.attempt) for head in store.look()] == [(CELLS[0], 1)]
     (tmp_path / "new").write_bytes(line(2))
     (tmp_path / "new").rename(tmp_path / "0.jsonl")
-    store.look()
+    assert [head.id for head in store.look()] == [CELLS[2]]
+    assert set(store.heads) == {CELLS[2]}
     assert winners(tmp_path) == {CELLS[2]: (1, "done", 0)}
+    (tmp_path / "0.jsonl").write_bytes(line(3)[:-9])
+    assert store.look() == []
+    assert store.heads == {}
 
 
 def test_a_writer_has_a_segment_of_its_own(tmp_path: Path) -> None:

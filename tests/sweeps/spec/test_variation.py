@@ -274,6 +274,9 @@ def test_records_are_told_by_the_setting_of_the_present_plan(
     run.write(Record(bare, "done", gradient_metrics(bare, value=1.0)))
     (found,) = run.records(plan)
     assert found.cell == cell.as_dict()
+    # Whatever it was read for before.
+    assert [record.cell for record in run.records(varied("{}", "seeds=[0]"))] == [bare]
+    assert run.records(plan) == [found]
     assert found.cell["setting"] == {"environment.arms": 4}
     run.write(replace(found, metrics=gradient_metrics(bare, value=2.0)))
     (plain,) = run.records(varied("{}", "seeds=[0]"))
