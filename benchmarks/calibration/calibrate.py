@@ -54,7 +54,12 @@ PARTS: Mapping[str, Part] = {
     "intervals": (intervals.coverage, 200, 4.0),
     "tails": (tails.coverage, 200, 13.0),
     "pools": (pools.false_verdicts, 8, 3.0),
-    "pools-nearly-deterministic": (partial(pools.false_verdicts, tasks=pools.PEAKED), 4, 4.0),
+    # Not from seed 0, with which it was chosen what can be tested.
+    "pools-nearly-deterministic": (
+        partial(pools.false_verdicts, tasks=pools.PEAKED, seed=100),
+        4,
+        4.0,
+    ),
     "pools-against-a-reference": (partial(pools.false_verdicts, tasks=pools.UNLISTED), 4, 2.0),
 }
 
