@@ -1,15 +1,10 @@
-"""A watcher outside of the process, which is told of the calls of a user's functions.
-
-It ends the process where one takes too long, and may ask it to leave its work.
-"""
+"""Calls of a user's functions, and the wish to leave work: told to and asked of the supervisor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
-
-from maxk_lab.process_state import unchanged
 
 # Anything that a user's function may raise: sys.exit() in it must not end the program. Ctrl-C does.
 RAISED = (Exception, SystemExit, GeneratorExit)
@@ -47,15 +42,11 @@ def watch(watcher: Watcher) -> None:
 
 @contextmanager
 def called(name: str) -> Iterator[None]:
-    """Tell the watcher, if there is one, that the function `name` is running in this context.
-
-    What it changes of the process is `unchanged` afterwards.
-    """
+    """Tell the watcher, if there is one, that the function `name` is running in this context."""
     for watcher in _watchers:
         watcher.begins(name)
     try:
-        with unchanged():
-            yield
+        yield
     finally:
         for watcher in _watchers:
             watcher.ends()

@@ -83,7 +83,7 @@ BACKENDS: Catalogue[BackendRow] = Catalogue(
         BackendRow(
             name=LOCAL,
             meaning="worker processes of this machine, as many as --jobs says",
-            implementation="maxk_lab.sweeps.run.backends.local:LocalBackend",
+            implementation="maxk_lab.sweeps.run.supervisor.local:LocalBackend",
         ),
         BackendRow(
             name="ray",

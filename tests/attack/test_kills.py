@@ -64,17 +64,9 @@ def of_group(number: signal.Signals) -> Blow:
     return lambda launched, dice: launched.send_group(number)
 
 
-def command(pid: int) -> str:
-    """Return the command line of a process; empty if it has gone."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace")
-    except OSError:
-        return ""
-
-
 def to_one_worker(launched: Launched, dice: random.Random, number: signal.Signals) -> None:
-    """Strike a worker or their guard; what Python starts for itself (a tracker) is not ours."""
-    if workers := [pid for pid in launched.started() if "resource_tracker" not in command(pid)]:
+    """Strike a worker or their fork server."""
+    if workers := launched.started():
         launched.send(number, dice.choice(workers))
 
 

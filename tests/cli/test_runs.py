@@ -264,7 +264,7 @@ def test_workers_that_cannot_start_end_the_run_with_the_command_that_goes_on(
     def refuse(*arguments: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr("maxk_lab.sweeps.run.workers.pool.Worker", refuse)
+    monkeypatch.setattr("maxk_lab.sweeps.run.supervisor.local.ForkServer", refuse)
     result = lab("run", sweep)
     assert result.exit_code == 1
     assert "error: no worker process can be started: Too many open files\n" in result.stderr

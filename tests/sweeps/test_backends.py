@@ -123,7 +123,7 @@ def test_the_catalogue_imports_nothing_heavy() -> None:
 OWN = """\
 from maxk_lab.catalogue import Parameter
 from maxk_lab.sweeps.backends import BackendRow
-from maxk_lab.sweeps.run.backends.local import LocalBackend
+from maxk_lab.sweeps.run.supervisor.local import LocalBackend
 
 ROW = BackendRow(
     name="cellar", meaning="worker processes in the cellar",
@@ -135,9 +135,9 @@ ROW = BackendRow(
 class CellarBackend(LocalBackend):
     depths = []
 
-    def __init__(self, run, execution, jobs):
+    def __init__(self, run, execution, jobs, tasks):
         self.depths.append(execution.parameters["depth"])
-        super().__init__(run, execution, jobs)
+        super().__init__(run, execution, jobs, tasks)
 """
 
 

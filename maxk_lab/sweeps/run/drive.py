@@ -12,13 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from maxk_lab.sweeps.run.backends.backend import Backend, Tell, Told
+from maxk_lab.sweeps.run.backends.backend import Backend, Task, Tell, Told
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.supervisor.interruption import Interruption
 from maxk_lab.sweeps.run.tasks import Work, keep_in_cache, remove
-from maxk_lab.sweeps.run.workers.interruption import Interruption
-from maxk_lab.sweeps.run.workers.worker import Task
 
 # Seconds for which a backend waits for something to happen.
 POLL_SECONDS = 0.1

@@ -121,7 +121,9 @@ def execute(
         driven = Driven()
         try:
             if work.tasks:
-                with make_backend(run, execution, min(jobs, len(work.tasks))) as backend:
+                with make_backend(
+                    run, execution, min(jobs, len(work.tasks)), work.tasks
+                ) as backend:
                     driven = drive(
                         work,
                         run,

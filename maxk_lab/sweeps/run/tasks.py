@@ -7,15 +7,23 @@ import shutil
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from maxk_lab.catalogue import Catalogue
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import shown
 from maxk_lab.files import write_atomically
+from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER
+from maxk_lab.sweeps.plan.content import function_paths, named_on_axes
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.store import Head
-from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.studies import STUDIES
+
+# The packages whose modules are imported for all units at once, without a user's code.
+_OURS = ("maxk_lab", "transformers")
 
 
 @dataclass(frozen=True)
@@ -44,22 +52,46 @@ def tasks_of(
         if any(cell.id in to_do for cell in unit.cells)
     }
     provenance = collect_provenance() if units else {}
-    return [
-        Task(
+    tasks = []
+    for key, unit in units.items():
+        told, cells = unit.as_dict(), tuple(cell.as_dict() for cell in unit.cells)
+        modules = {measure.partition(":")[0]} if measure else _modules(unit.study, told, cells)
+        lab = {module for module in modules if module.partition(".")[0] in _OURS}
+        task = Task(
             key=key,
             label=unit.label,
             shares=unit.shares,
             work=sum(unit.work().values()),
-            unit=unit.as_dict(),
-            cells=tuple(cell.as_dict() for cell in unit.cells),
+            unit=told,
+            cells=cells,
             root=str(run.root.absolute()),
             measure=measure or f"{STUDIES.get(unit.study).implementation}.worker:measure",
             provenance=provenance,
+            lab=tuple(sorted(lab)),
+            own=tuple(sorted(modules - lab)),
             on_device=unit.on_device,
             attempt=1 + max(heads[c.id].attempt if c.id in heads else 0 for c in unit.cells),
         )
-        for key, unit in units.items()
+        tasks.append(task)
+    return tasks
+
+
+def _modules(study: str, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the modules that a unit needs: of its study, its rows, and the user's functions."""
+    home, folder = STUDIES.get(study).implementation, PRETRAINED_FOLDER.name
+    environment, policy = unit["environment"], unit["policy"]
+    row = ENVIRONMENTS.get(environment["name"])
+    rows: list[tuple[Catalogue[Any], str]] = [
+        (ENVIRONMENTS, row.name),
+        (POLICIES, policy.get("name", row.policies[0])),
     ]
+    rows += row.named(environment)
+    for cell in cells:
+        rows += named_on_axes(cell).values()
+    paths = {f"{home}.worker", f"{home}.record", *function_paths(unit), *function_paths(cells)}
+    paths |= {catalogue.get(name).implementation for catalogue, name in rows}
+    paths |= {"transformers"} if policy.get(folder) else set()
+    return {path.partition(":")[0] for path in paths}
 
 
 def forget(run: RunDirectory, again: Set[str], *, keep: Set[str]) -> None:

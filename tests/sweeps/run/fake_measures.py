@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -249,36 +246,6 @@ def stuck_call(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
         with called("reward function 'mine:reward'"):
             _in_c()
     for cell in cells:
-        yield cell["id"], _metrics(cell)
-
-
-def _lines() -> list[socket.socket]:
-    """The sockets of the process: the line to its parent is among them."""
-    found = []
-    for number in range(3, 1024):
-        with contextlib.suppress(OSError):
-            found.append(socket.socket(fileno=os.dup(number)))
-    return found
-
-
-def half_a_word(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """The units of seed 1 begin a word on the line to the parent, and are stuck."""
-    if unit["seed"] == 1:
-        for line in _lines():
-            line.send(b"\0\0\1\0[")
-        _in_c()
-    for cell in cells:
-        yield cell["id"], _metrics(cell)
-
-
-def forged(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """The units of seed 1 tell that cells are done which are not."""
-    if unit["seed"] == 1:
-        told = ["cell_done", {"key": 1, "cell": "another", "seconds": 0, "record": "1"}]
-        for line in _lines():
-            line.send(json.dumps(told).encode() + b"\n")
-    for cell in cells:
-        time.sleep(0.5)
         yield cell["id"], _metrics(cell)
 
 

@@ -12,12 +12,11 @@ from run_processes import wait_until
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run import drive as drive_module
-from maxk_lab.sweeps.run.backends.backend import Told
+from maxk_lab.sweeps.run.backends.backend import Task, Told
 from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.run.tasks import Work, tasks_of
-from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.load import load_spec
 
 Answer = Callable[[Task, int], list[Told]]

@@ -88,7 +88,7 @@ def test_the_same_command_twice_shares_the_work(
     assert len(events(run, "unit_started")) == 4
     assert len(events(run, "cell_done")) == len({e["cell"] for e in events(run, "cell_done")}) == 16
     # Both of them worked.
-    assert len(workers_of(run)) == 2
+    assert len({event["driver"] for event in events(run, "unit_started")}) == 2
     assert left_over(run) == []
 
 
@@ -99,7 +99,7 @@ def test_disjoint_parts_of_the_same_units_are_measured_once_each(
     assert [process.wait() for process in both] == [0, 0]
     assert set(statuses(plan, run).values()) == {"done"}
     assert begun(run) == Counter({cell.id: 1 for cell in plan.cells})
-    assert len(workers_of(run)) == 2
+    assert len({event["driver"] for event in events(run, "unit_started")}) == 2
     assert left_over(run) == []
 
 

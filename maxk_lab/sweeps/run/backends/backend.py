@@ -1,20 +1,20 @@
 """The protocol of a backend: it runs the units that it is given, and tells what becomes of them.
 
 What is measured, by whom, and what is kept is the driver's (`sweeps/run/drive.py`). A backend only
-has a unit measured somewhere; on every node that is done by the worker processes of
-`backends/local.py`, so that limits and failures mean the same everywhere.
+has a unit measured somewhere; on every node that is done by the processes of
+`supervisor/local.py`, so that limits and failures mean the same everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
-from maxk_lab.sweeps.run.workers.worker import Task
-
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.sweeps.run.store import Head
     from maxk_lab.sweeps.spec.execution import Execution
 
 
@@ -23,6 +23,40 @@ OnEvent = Callable[[str, dict[str, Any]], None]
 Tell = Callable[..., None]
 # Seconds that units have to be left in, where nobody says how many.
 LEAVE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """A unit to measure, as plain data: all that the process needs to know that measures it."""
+
+    # The id of the unit, also where not all of its cells are to be measured.
+    key: str
+    label: str
+    # Its work, in units of a trajectory's decision.
+    work: float
+    # Whether the cells rest on work that is done once for all of them.
+    shares: bool
+    unit: dict[str, Any]
+    cells: tuple[dict[str, Any], ...]
+    root: str
+    measure: str
+    provenance: dict[str, Any]
+    # The modules that it needs: those of the lab, and those of the user and of plugins.
+    lab: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    # Whether it can use a CUDA device.
+    on_device: bool = False
+    # One more than any of its cells has been measured before.
+    attempt: int = 1
+
+    def unmeasured(self, heads: Mapping[str, Head]) -> Task:
+        """Return the task without the cells that somebody has measured since it was planned."""
+        cells = (
+            cell
+            for cell in self.cells
+            if (head := heads.get(cell["id"])) is None or head.attempt < self.attempt
+        )
+        return replace(self, cells=tuple(cells))
 
 
 class Told(NamedTuple):
@@ -55,7 +89,8 @@ class Told(NamedTuple):
 class Backend(Protocol):
     """A place where units are measured; a context manager that frees what it took at its end.
 
-    It is made for a run, with the execution block of its spec and the number of `--jobs`.
+    It is made for a run, with the execution block of its spec, the number of `--jobs`, and all
+    tasks that there are to submit.
     """
 
     # Whether units are measured on this machine, which must have what they need.
@@ -64,7 +99,9 @@ class Backend(Protocol):
     # it submits it, and gives it free when it has ended.
     leases_itself: ClassVar[bool]
 
-    def __init__(self, run: RunDirectory, execution: Execution, jobs: int) -> None: ...
+    def __init__(
+        self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
+    ) -> None: ...
 
     @property
     def room(self) -> int:

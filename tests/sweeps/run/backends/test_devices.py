@@ -16,7 +16,7 @@ from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.workers.devices import Devices, devices_here
+from maxk_lab.sweeps.run.supervisor.devices import Devices, devices_here
 from maxk_lab.sweeps.spec.load import load_spec
 
 Fake = Callable[[str], None]
@@ -149,9 +149,9 @@ def test_workers_see_what_is_theirs(nvidia_smi: Fake, seen: Callable[..., Counte
     assert seen() == {"": 8}
     assert seen("execution.gpus=2") == {"3,4": 8}
     assert seen("execution.gpus=0", on_device={0, 1}) == {"": 8}
-    # A worker that sees none makes room for one that does; it measures the others, too.
+    # Each unit sees what it can use, whichever comes first.
     assert seen(on_device={1}) == {"": 4, "3": 4}
-    assert seen(on_device={0}) == {"3": 8}
+    assert seen(on_device={0}) == {"3": 4, "": 4}
 
 
 @pytest.mark.slow

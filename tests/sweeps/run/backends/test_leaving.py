@@ -12,11 +12,10 @@ from sweep_files import Write
 
 from maxk_lab.studies.training.worker import measure as measure_training
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.backends.backend import Told
-from maxk_lab.sweeps.run.backends.local import LocalBackend
+from maxk_lab.sweeps.run.backends.backend import Task, Told
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.workers.worker import Task
+from maxk_lab.sweeps.run.supervisor.local import LocalBackend
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -64,8 +63,8 @@ def measured(
 ) -> list[Told]:
     """Have the missing cells measured, and left once `leave` has said so of every unit."""
     told: list[Told] = []
-    with LocalBackend(run, plan.spec.execution, 2) as backend:
-        tasks = tasks_of(plan, run, measure)
+    tasks = tasks_of(plan, run, measure)
+    with LocalBackend(run, plan.spec.execution, 2, tasks) as backend:
         for task in tasks:
             backend.submit(task)
         waiting, asking = {task.key for task in tasks}, {task.key for task in tasks}
@@ -121,7 +120,7 @@ def test_those_that_do_not_leave_are_ended_in_time(small: str, run: RunDirectory
 def test_what_no_worker_has_begun_is_left_at_once(small: str, run: RunDirectory) -> None:
     plan = make_plan(load_spec(small, ["seeds=[0, 1, 2]"]))
     tasks = tasks_of(plan, run, "fake_measures:quick")
-    with LocalBackend(run, plan.spec.execution, 2) as backend:
+    with LocalBackend(run, plan.spec.execution, 2, tasks) as backend:
         for task in tasks:
             backend.submit(task)
         backend.leave()

@@ -16,7 +16,7 @@ from run_processes import events
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.execute import Outcome
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.workers.limits import Memory
+from maxk_lab.sweeps.run.supervisor.limits import Memory
 
 pytestmark = pytest.mark.slow
 FAKES = Path(__file__).parents[1]

@@ -194,28 +194,6 @@ def test_cells_that_share_nothing_fail_one_by_one(
 
 
 @pytest.mark.slow
-def test_half_a_word_of_a_worker_holds_nobody(run: RunDirectory, plan: Plan, small: str) -> None:
-    process = started(run, "half_a_word", jobs=2)
-    try:
-        wait_until(lambda: len(run.ids()) == 4)
-        time.sleep(0.5)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=100)
-        assert process.returncode == 130
-    finally:
-        process.kill()
-        process.communicate()
-    assert sorted(statuses(plan, run).values()) == ["done"] * 4 + ["missing"] * 4
-
-
-@pytest.mark.slow
-def test_a_worker_that_tells_lies_is_ended(go: Go, run: RunDirectory, plan: Plan) -> None:
-    outcome = go("forged")
-    assert (len(outcome.done), len(outcome.failed), outcome.missing) == (4, 4, ())
-    assert all("(signal SIGKILL)" in error for error in errors(run, plan))
-
-
-@pytest.mark.slow
 def test_imports_take_no_time_of_a_cell(small: str, run: RunDirectory) -> None:
     plan = make_plan(load_spec(small, ["execution.timeout=3s"]))
     assert len(execute(plan, run, measure="slow_import:quick", only="seed=0").done) == 4

@@ -238,8 +238,8 @@ def test_a_process_of_ray_that_is_killed_takes_its_worker_with_it_and_no_record(
     def kill(name: str, payload: dict[str, Any]) -> None:
         log(name, payload)
         if name == "cell_done" and not killed:
-            worker = max(workers_of(run))
-            killed.extend([worker, _parent(worker)])
+            worker = max(filter(alive, workers_of(run)))
+            killed.extend([worker, _process_of_ray(worker)])
             os.kill(killed[1], signal.SIGKILL)
 
     outcome = measured(plan_on(nodes, small), run, "slow", on_event=kill)
@@ -248,8 +248,11 @@ def test_a_process_of_ray_that_is_killed_takes_its_worker_with_it_and_no_record(
     wait_until(lambda: not alive(killed[0]))
 
 
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+def _process_of_ray(pid: int) -> int:
+    """The nearest process of Ray's that a worker descends from, by way of its fork servers."""
+    while not Path(f"/proc/{pid}/cmdline").read_text().startswith("ray::"):
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid
 
 
 def test_a_unit_whose_nodes_die_every_time_fails_with_the_reason(
@@ -260,7 +263,7 @@ def test_a_unit_whose_nodes_die_every_time_fails_with_the_reason(
     def kill(name: str, payload: dict[str, Any]) -> None:
         log(name, payload)
         if name == "unit_started":
-            os.kill(_parent(payload["pid"]), signal.SIGKILL)
+            os.kill(_process_of_ray(payload["pid"]), signal.SIGKILL)
 
     plan = plan_on(nodes, small, "execution.retries=0")
     outcome = measured(plan, run, "slow", on_event=kill, only="seed=0")

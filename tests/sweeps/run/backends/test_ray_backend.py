@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from maxk_lab.errors import LabError, LabWarning, RefusedError
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.ray import backend as module
 from maxk_lab.sweeps.run.backends.ray.backend import RayBackend
 from maxk_lab.sweeps.run.backends.ray.cluster import Heard, Needs, Node
 from maxk_lab.sweeps.run.backends.ray.losses import reason
 from maxk_lab.sweeps.run.backends.ray.parcel import Parcel
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
 Make = Callable[..., RayBackend]
@@ -75,7 +75,7 @@ def make(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Make]:
         monkeypatch.setattr(module, "opened", opened)
         run = RunDirectory("results/small")
         limits = Execution(**{"backend": "ray", "address": "here:1"} | execution)
-        entered.append(RayBackend(run, limits, 2).__enter__())
+        entered.append(RayBackend(run, limits, 2, ()).__enter__())
         return entered[-1]
 
     yield make

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from maxk_lab.errors import LabError
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.ray import luggage, parcel, scratch
 from maxk_lab.sweeps.run.backends.ray.cluster import Needs
 from maxk_lab.sweeps.run.backends.ray.luggage import Packer
 from maxk_lab.sweeps.run.backends.ray.node import version_refusal
 from maxk_lab.sweeps.run.backends.ray.parcel import Parts, in_parts
 from maxk_lab.sweeps.run.backends.ray.scratch import Scratch, Synced
-from maxk_lab.sweeps.run.workers.worker import Task
 
 PROVENANCE = {"versions": {"maxk_lab": "1.0", "python": "3.11.7", "torch": "2.13.0"}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -14,13 +14,12 @@ from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import LabError, RefusedError, warn
 from maxk_lab.files import write_atomically
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Told
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task, Told
 from maxk_lab.sweeps.run.backends.ray.cluster import Cluster, Heard, Needs, Node
 from maxk_lab.sweeps.run.backends.ray.joined import opened
 from maxk_lab.sweeps.run.backends.ray.luggage import Packer
 from maxk_lab.sweeps.run.backends.ray.parcel import Parcel, Parts
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
 # Seconds for which a list of the nodes is used, and after which one has the nodes that had joined.
@@ -51,7 +50,10 @@ class RayBackend:
     here: ClassVar[bool] = False
     leases_itself: ClassVar[bool] = False
 
-    def __init__(self, run: RunDirectory, execution: Execution, jobs: int) -> None:
+    def __init__(
+        self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
+    ) -> None:
+        del tasks  # each travels by itself
         self._run, self._execution, self._jobs = run, execution, jobs
         options = execution.parameters
         self._address, self._most = str(options["address"]), int(options["slots"])

@@ -16,8 +16,8 @@ from maxk_lab.sweeps.plan.content import function_paths
 from maxk_lab.sweeps.plan.identity import FILE_KEYS
 from maxk_lab.sweeps.plan.needs import size
 from maxk_lab.sweeps.plan.sources import modules_below
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.ray.parcel import Luggage
-from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.studies import STUDIES
 
 # The most bytes of one unit that travel; whoever has larger files has a folder that nodes share.

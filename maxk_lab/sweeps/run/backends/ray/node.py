@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -18,11 +17,11 @@ from typing import Any
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.run.backends.backend import Told
-from maxk_lab.sweeps.run.backends.local import LocalBackend
 from maxk_lab.sweeps.run.backends.ray.parcel import Item, Parcel, in_parts
 from maxk_lab.sweeps.run.backends.ray.scratch import Scratch, Synced
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.supervisor.local import LocalBackend
 
 # Seconds for which it waits for the worker, and between two looks at the cache.
 _TICK, _BETWEEN_LOOKS = 0.5, 10.0
@@ -106,7 +105,6 @@ class _Desk:
     """The warm worker of this process, and the folders that it works in."""
 
     def __init__(self, parcel: Parcel) -> None:
-        _keep_ray_out()
         self._about = _about(parcel)
         self._scratch = Scratch(parcel.scratch)
         self._run = RunDirectory(self._scratch.folder / "run")
@@ -117,7 +115,7 @@ class _Desk:
             self._run.cache_path.symlink_to(parcel.cache)
         else:
             self._cache = Synced(self._run.cache_path)
-        self._backend = LocalBackend(self._run, parcel.execution, 1)
+        self._backend = LocalBackend(self._run, parcel.execution, 1, [parcel.task])
         self._folder = os.getcwd()
 
     def fits(self, parcel: Parcel) -> bool:
@@ -150,7 +148,7 @@ class _Desk:
         if str(folder) != self._folder:
             # The worker has begun in another folder.
             self._backend.__exit__(None, None, None)
-            self._backend = LocalBackend(self._run, parcel.execution, 1)
+            self._backend = LocalBackend(self._run, parcel.execution, 1, [parcel.task])
             self._folder = str(folder)
         os.chdir(folder)
 
@@ -194,7 +192,8 @@ class _Desk:
 
 def _about(parcel: Parcel) -> tuple[object, ...]:
     """All that a worker was started with: one for another run or another device is no use."""
-    return parcel.execution, parcel.token, os.environ.get("CUDA_VISIBLE_DEVICES")
+    modules = parcel.task.lab, parcel.task.own
+    return parcel.execution, parcel.token, os.environ.get("CUDA_VISIBLE_DEVICES"), modules
 
 
 def _sees_cache(parcel: Parcel) -> bool:
@@ -207,11 +206,3 @@ def _sees_folder(parcel: Parcel) -> bool:
         return _sees_cache(parcel) and os.stat(parcel.folder).st_ino == parcel.inode
     except OSError:
         return False
-
-
-def _keep_ray_out() -> None:
-    """Let worker processes begin as they do everywhere, and not with what Ray runs here.
-
-    A new process imports the program of its parent again, which would bring Ray into every worker.
-    """
-    vars(sys.modules["__main__"]).pop("__file__", None)

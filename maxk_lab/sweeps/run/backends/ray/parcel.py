@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxk_lab.sweeps.run.workers.worker import Task
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
 # An event by its name. Beside those of `Told` there are: `part`, whose `data` comes before that of

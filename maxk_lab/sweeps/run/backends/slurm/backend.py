@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import RefusedError, error_line, warn
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Told
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task, Told
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.placing import Place, cancel_command, place
 from maxk_lab.sweeps.run.backends.slurm.waiting import stuck, waiting
 from maxk_lab.sweeps.run.backends.slurm.watched import Open, Watched
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
 # More than any sweep has: which units share a job is decided when all of them are known.
@@ -38,8 +37,10 @@ class SlurmBackend:
     here: ClassVar[bool] = False
     leases_itself: ClassVar[bool] = True
 
-    def __init__(self, run: RunDirectory, execution: Execution, jobs: int) -> None:
-        del jobs  # Slurm says how many run
+    def __init__(
+        self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
+    ) -> None:
+        del jobs, tasks  # Slurm says how many run
         queue.check_there()
         self._run, self._execution = run, execution
         self._pending: list[Open] = []

@@ -8,14 +8,12 @@ import signal
 import threading
 import time
 from dataclasses import dataclass, replace
-from multiprocessing import resource_tracker
 from pathlib import Path
 from types import FrameType
 
 from maxk_lab.errors import LabError, first_line
 from maxk_lab.installed import close_current_folder
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS
-from maxk_lab.sweeps.run.backends.local import LocalBackend
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.events import Teller
 from maxk_lab.sweeps.run.backends.slurm.history import History
@@ -26,8 +24,8 @@ from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.supervisor.local import LocalBackend
 from maxk_lab.sweeps.run.tasks import Work
-from maxk_lab.sweeps.run.workers.worker import Task
 
 # The time limit is near; scancel, preemption or a requeue by Slurm; Ctrl-C of an interactive job.
 _SIGNALS = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
@@ -158,7 +156,8 @@ class _Job:
         """Measure what nobody else is at; what a lost node had is soon nobody's."""
         end = time.monotonic() + _PATIENCE
         while (rest := self._rest()) and self._leaving() is None:
-            with LocalBackend(self._run, self._execution, workers_of(self._execution)) as backend:
+            workers = workers_of(self._execution)
+            with LocalBackend(self._run, self._execution, workers, rest) as backend:
                 drive(
                     Work(rest),
                     self._run,
@@ -217,9 +216,6 @@ def _have_children_deaf() -> None:
 
     Workers write their checkpoints when the job asks them to.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    # Python starts it with the first process, and lets SIGTERM through again when it has.
-    resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
 
 

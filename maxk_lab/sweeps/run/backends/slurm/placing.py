@@ -12,14 +12,14 @@ from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.sweeps.plan.needs import guessed_seconds
 from maxk_lab.sweeps.plan.packing import MOST_JOBS, packs
 from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.slurm import queue, sbatch
 from maxk_lab.sweeps.run.backends.slurm.job import Pack
 from maxk_lab.sweeps.run.backends.slurm.submission import Submission, submissions
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.workers.interruption import pause
-from maxk_lab.sweeps.run.workers.worker import Task
+from maxk_lab.sweeps.run.supervisor.interruption import pause
 from maxk_lab.sweeps.spec.execution import Execution
 
 # Seconds in which an sbatch whose caller was killed may still bring jobs into the queue.

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from maxk_lab.files import read_regular, write_atomically
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.workers.worker import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
 FOLDER = "jobs"

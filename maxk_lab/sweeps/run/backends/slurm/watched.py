@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.log import Log, last_words
 from maxk_lab.sweeps.run.backends.slurm.placing import Place
-from maxk_lab.sweeps.run.workers.worker import Task
 
 
 @dataclass

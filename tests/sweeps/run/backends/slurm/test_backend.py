@@ -15,6 +15,7 @@ import pytest
 
 from maxk_lab.errors import LabError, LabWarning, RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.slurm import backend as backend_module
 from maxk_lab.sweeps.run.backends.slurm import placing, queue, sbatch
 from maxk_lab.sweeps.run.backends.slurm.backend import SlurmBackend
@@ -25,7 +26,6 @@ from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import tasks_of
-from maxk_lab.sweeps.run.workers.worker import Task
 
 MakePlan = Callable[..., Plan]
 
@@ -119,7 +119,7 @@ def test_a_unit_that_a_job_could_not_have_is_elsewhere(
 ) -> None:
     monkeypatch.setattr(backend_module, "SETTLE", 0.0)
     monkeypatch.setattr(backend_module, "ASK_FIRST", 0.0)
-    backend = SlurmBackend(run, run.spec().execution, 1)
+    backend = SlurmBackend(run, run.spec().execution, 1, ())
     backend.submit(tasks[0])
     list(backend.events(0.0))
     tell(run, "passed_over", key=tasks[0].key)
@@ -182,7 +182,7 @@ def test_the_queue_is_told_when_it_changes_and_reasons_that_stay_once(
     made_up: Queue, tasks: list[Task], run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend_module, "ASK_FIRST", 0.0)
-    backend = SlurmBackend(run, run.spec().execution, 1)
+    backend = SlurmBackend(run, run.spec().execution, 1, ())
     for task in tasks:
         backend.submit(task)
 

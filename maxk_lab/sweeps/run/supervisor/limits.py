@@ -1,4 +1,4 @@
-"""The limits of a run, held to by the parent of the workers: it looks, and says who exceeds one."""
+"""The limits of a run, held to by the driver: it looks, and says which process exceeds one."""
 
 from __future__ import annotations
 
@@ -9,45 +9,52 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from maxk_lab.sweeps.quantities import spelled, spelled_size
-from maxk_lab.sweeps.run.workers.process import Worker
+from maxk_lab.sweeps.run.supervisor.fork_server import Child, ForkServer
 from maxk_lab.sweeps.spec.execution import Execution
 
 # Seconds between two looks at the memory of the workers, and at which processes they consist of.
 BETWEEN_LOOKS = 0.1
 BETWEEN_COUNTS = 1.0
+# Seconds that a process has to import what its task needs, before the clock of the task runs.
+LOADING = 120.0
 
 
 class Excess(NamedTuple):
-    """The limit that a worker exceeds, in words for a record, and whether that may pass."""
+    """The limit that a process exceeds, in words for a record, and whether that may pass."""
 
     why: str
     may_pass: bool
 
 
 class Limits:
-    """Looks at the time and the memory that workers take."""
+    """Looks at the time and the memory that processes take."""
 
     def __init__(self, execution: Execution) -> None:
-        self._timeout, self._reward_timeout = execution.timeout, execution.reward_timeout
+        self._timeout, self.of_calls = execution.timeout, execution.reward_timeout
         self._memory = None if execution.memory is None else Memory(execution.memory)
 
-    def look(self, workers: Iterable[Worker]) -> None:
-        """Look at the memory of these workers, if it is time to."""
+    def look(self, children: Iterable[Child]) -> None:
+        """Look at the memory of these processes, if it is time to."""
         if self._memory is not None:
-            self._memory.look([worker.group for worker in workers])
+            self._memory.look([child.pid for child in children])
 
-    def excess(self, worker: Worker) -> Excess | None:
-        """Return what a worker with a task exceeds; None where it keeps to all limits."""
-        memory, call, most = self._memory, worker.board.running, self._reward_timeout
-        if memory is not None and memory.taken.get(worker.group, 0) > memory.most:
+    def excess(self, child: Child) -> Excess | None:
+        """Return what a process with a task exceeds; None where it keeps to all limits."""
+        memory, now = self._memory, time.monotonic()
+        if memory is not None and memory.taken.get(child.pid, 0) > memory.most:
             return Excess(f"took more than execution.memory, {spelled_size(memory.most)}", True)
-        if most is not None and call and call[1] > most:
-            limit = f"execution.reward_timeout, {spelled(most)}"
-            return Excess(f"{call[0]} took longer than {limit}, in one call", False)
-        if self._timeout is not None and time.monotonic() - worker.since > self._timeout:
+        if self.of_calls is not None and child.call and now - child.call[1] > self.of_calls:
+            limit = f"execution.reward_timeout, {spelled(self.of_calls)}"
+            return Excess(f"{child.call[0]} took longer than {limit}, in one call", False)
+        if self._timeout is not None and now - child.since > self._timeout:
             limit = f"execution.timeout, {spelled(self._timeout)}"
             return Excess(f"took longer than {limit}, for a cell", False)
         return None
+
+    def too_slow(self, server: ForkServer) -> bool:
+        """Return whether the import of the user's modules takes more than a call may."""
+        most = min(self.of_calls or LOADING, LOADING)
+        return server.own_since is not None and time.monotonic() - server.own_since > most
 
 
 class Memory:

@@ -1,19 +1,16 @@
-"""The work of a worker process: measure the cells of a unit and send each record at once."""
+"""The work of a process that measures: it takes units, and sends each record at once."""
 
 from __future__ import annotations
 
 import json
 import os
 import pickle
-import queue
+import select
 import signal
-import sys
-import threading
 import time
 import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -21,116 +18,53 @@ from typing import Any
 from maxk_lab.calls import Leaving, leaving, watch
 from maxk_lab.catalogue import load
 from maxk_lab.errors import error_line
-from maxk_lab.files import WRITING, StorageError
-from maxk_lab.process_state import seed_generators, unchanged
-from maxk_lab.seeds import derive_seed
+from maxk_lab.files import StorageError
+from maxk_lab.seeds import derive_seed, seed_generators
 from maxk_lab.sweeps.places import without_places
 from maxk_lab.sweeps.plan.content import check_content
 from maxk_lab.sweeps.plan.identity import without_paths
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.record import Record
-from maxk_lab.sweeps.run.store import Head, Status
-from maxk_lab.sweeps.run.workers.board import Board
-from maxk_lab.sweeps.run.workers.devices import VARIABLE
+from maxk_lab.sweeps.run.store import Status
+from maxk_lab.sweeps.run.supervisor.devices import VARIABLE
 
 # Progress of one kind is reported at most this often, or the log would outgrow the records.
 SECONDS_BETWEEN_EVENTS = 0.5
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 # The characters of an error that a record keeps: its beginning, and its end, which says most.
 KEPT_OF_ERROR = 10_000
 
 
-@dataclass(frozen=True)
-class Task:
-    """A unit to measure, as plain data: what a worker needs to know."""
-
-    # The id of the unit, also where not all of its cells are to be measured.
-    key: str
-    label: str
-    # Its work, in units of a trajectory's decision.
-    work: float
-    # Whether the cells rest on work that is done once for all of them.
-    shares: bool
-    unit: dict[str, Any]
-    cells: tuple[dict[str, Any], ...]
-    root: str
-    measure: str
-    provenance: dict[str, Any]
-    # Whether it can use a CUDA device.
-    on_device: bool = False
-    # One more than any of its cells has been measured before.
-    attempt: int = 1
-
-    def unmeasured(self, heads: Mapping[str, Head]) -> Task:
-        """Return the task without the cells that somebody has measured since it was planned."""
-        cells = (
-            cell
-            for cell in self.cells
-            if (head := heads.get(cell["id"])) is None or head.attempt < self.attempt
-        )
-        return replace(self, cells=tuple(cells))
+def main(number: int, devices: str) -> None:
+    """Work at the end of the socket of this number, in a process that is no copy of another."""
+    work(socket(fileno=number), json.loads(devices))
 
 
-def work(line: socket, board: Board, devices: str | None) -> None:
-    """Measure the tasks that come through `line`, and tell their events through it, until it ends.
+def work(line: socket, devices: str | None) -> None:
+    """Measure the tasks that come through `line`, and tell their events through it, until its end.
 
-    Of the CUDA devices it sees those that `devices` names; None: as its parent does. The process
-    has one thread to compute with and a group of its own, which Ctrl-C in a terminal does not
-    reach: the parent decides when it ends. It leaves as soon as the parent stops or dies.
+    Of the CUDA devices it sees those that `devices` names; None: as its parent does. Only the
+    driver holds the other end, and the server ends this process where that closes meanwhile.
     """
-    os.setsid()
-    os.environ.update(dict.fromkeys(THREADS, "1"))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     if devices is not None:
         os.environ[VARIABLE] = devices
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    _print_to_stderr()
-    watch(board)
-    tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(line, tasks), daemon=True).start()
-    _send(line, "ready", {})
-    while True:
-        run_unit(tasks.get(), line)
+    with line.makefile("rb") as file, suppress(EOFError, OSError):
+        while True:
+            task, calls = pickle.load(file)
+            run_unit(task, line, calls=calls)
 
 
-def _receive(line: socket, tasks: queue.SimpleQueue[Task]) -> None:
-    """Take in tasks; at the end of the line, which only the parent holds, leave between two files.
-
-    What the functions of the user have started goes, too.
-    """
-    try:
-        with line.makefile("rb") as file:
-            while True:
-                tasks.put(pickle.load(file))
-    except (EOFError, OSError, pickle.UnpicklingError):
-        with WRITING:
-            os.killpg(os.getpid(), signal.SIGKILL)
-
-
-def _print_to_stderr() -> None:
-    """Send what a function of the user prints to stderr: stdout is for the results of the verb."""
-    try:
-        os.dup2(sys.__stderr__.fileno() if sys.__stderr__ else -1, 1)
-    except (OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def _send(line: socket, name: str, payload: dict[str, Any]) -> None:
-    """Send an event as a line of JSON, which cannot be made to run anything where it is read."""
-    try:
-        line.sendall(json.dumps([name, payload], default=str).encode() + b"\n")
-    except OSError:
-        # The parent is gone, or a function of the user has closed the line: nobody listens.
-        os._exit(1)
-
-
-def run_unit(task: Task, line: socket) -> None:
+def run_unit(task: Task, line: socket, *, calls: bool) -> None:
     """Measure the cells of a task; an error with a cell becomes its record and is not raised.
 
-    Nothing that a function of the user raises ends the process, not even `SystemExit`. Each unit
-    finds the process in the same state, whatever has been measured before it.
+    Nothing that a function of the user raises ends the process, not even `SystemExit`. With `calls`
+    every call of one is told.
     """
-    reporter = _Reporter(line, task)
-    # No cell's time pays for what a new worker imports. What this raises is raised again below.
+    reporter = _Reporter(line, calls=calls)
+    watch(reporter)
+    # No cell's time pays for an import. What this raises is raised again below.
     with suppress(BaseException):
         load(task.measure)
     cache = Path(task.root) / "cache"
@@ -139,18 +73,17 @@ def run_unit(task: Task, line: socket) -> None:
     try:
         try:
             measure = load(task.measure)
-            with unchanged():
-                # For the functions of the user: the lab draws from generators of its own.
-                seed_generators(_process_seed(task.unit))
-                check_content(task.cells[0]["study"], task.unit, task.cells)
-                results = measure(task.unit, list(task.cells), cache=cache, event=reporter.progress)
-                measuring.write_all(results)
+            # For the functions of the user: the lab draws from generators of its own.
+            seed_generators(_process_seed(task.unit))
+            check_content(task.cells[0]["study"], task.unit, task.cells)
+            results = measure(task.unit, list(task.cells), cache=cache, event=reporter.progress)
+            measuring.write_all(results)
         except StorageError:
             raise
-        except Leaving:
-            reporter.tell("left")
-            return
         except BaseException as error:
+            if isinstance(error, Leaving) and reporter.leaving:
+                reporter.tell("left")
+                return
             measuring.fail_rest(_told(error))
         else:
             measuring.fail_rest(f"{task.measure} gave no result for this cell")
@@ -179,13 +112,22 @@ def _told(error: BaseException) -> str:
 
 
 class _Reporter:
-    def __init__(self, line: socket, task: Task) -> None:
-        self._line, self._task, self._process = line, task, os.getpid()
+    """Tells the driver, as lines of JSON, which cannot be made to run anything where they are read.
+
+    It is the `Watcher` of the calls of a user's functions.
+    """
+
+    def __init__(self, line: socket, *, calls: bool) -> None:
+        self._line, self._calls, self._process = line, calls, os.getpid()
         self._last: dict[str, float] = {}
 
     def tell(self, name: str, **payload: Any) -> None:
         self.leave_copies()
-        _send(self._line, name, {"unit": self._task.label, "key": self._task.key, **payload})
+        try:
+            self._line.sendall(json.dumps([name, payload], default=str).encode() + b"\n")
+        except OSError:
+            # The driver is gone, or a function of the user has closed the line: nobody listens.
+            os._exit(1)
 
     def leave_copies(self) -> None:
         """End here in a copy of the process: a function of the user that forked came back twice."""
@@ -197,6 +139,20 @@ class _Reporter:
         if now - self._last.get(name, -SECONDS_BETWEEN_EVENTS) >= SECONDS_BETWEEN_EVENTS:
             self._last[name] = now
             self.tell("progress", phase=name, **payload)
+
+    def begins(self, name: str) -> None:
+        if self._calls:
+            # The clock is the same in all processes of a machine.
+            self.tell("call", function=name, since=time.monotonic())
+
+    def ends(self) -> None:
+        if self._calls:
+            self.tell("called")
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the driver has closed its end for writing: nothing else comes during a task."""
+        return bool(select.select([self._line], [], [], 0)[0])
 
 
 class _Measuring:

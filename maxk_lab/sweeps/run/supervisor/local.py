@@ -1,0 +1,325 @@
+"""The local backend: a process per unit, and each failure kept to the cells that it concerns."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
+from typing import Any, ClassVar, Self
+
+from maxk_lab.errors import LabError, RefusedError, warn
+from maxk_lab.files import StorageError
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task, Told
+from maxk_lab.sweeps.run.record import Record
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.supervisor.devices import Devices
+from maxk_lab.sweeps.run.supervisor.fork_server import FORKS, Child, ForkServer
+from maxk_lab.sweeps.run.supervisor.limits import LOADING, Excess, Limits
+from maxk_lab.sweeps.spec.execution import Execution
+
+# A process gets no other unit once it is so old: a start costs some hundredths of a second.
+SHARED_SECONDS = 1.0
+# Seconds that policies in training have to leave a checkpoint when the run ends.
+_ASKED, _TICK = 2.0, 0.05
+
+
+@dataclass(eq=False)
+class _Open:
+    """A task that is not done: its cells without a record, by their ids.
+
+    `lost` counts the processes that it lost since its last record. `shared` says that what its
+    cells share, if anything, has been done before; `alone` that each is measured by itself.
+    """
+
+    task: Task
+    cells: dict[str, dict[str, Any]]
+    shared: bool
+    lost: int = 0
+    alone: bool = False
+
+    @property
+    def next(self) -> Task:
+        """The task with the cells that are to be measured next."""
+        cells = tuple(self.cells.values())
+        return replace(self.task, cells=cells[:1] if self.alone else cells)
+
+    def recorded(self, cell_id: str) -> None:
+        """Take note of a record."""
+        del self.cells[cell_id]
+        self.lost, self.shared = 0, True
+
+
+class LocalBackend:
+    """Processes of this machine, at most `jobs`, forked from a server as they are needed.
+
+    Each unit has a process to itself, but units that call no function of the user's and follow each
+    other within a second share one. A process that dies, or takes more memory than it may, takes
+    nothing with it: its task is begun again, without the cells that have a record, as often as
+    `execution.retries` says. Then every cell left is tried alone, as it is at once where one took
+    too long: nobody knows which of them it was, and that one meets its limit again. A cell that is
+    alone or the last one has no further try at a limit of time. Where no cell had a record, what
+    they share is at fault, and they fail together. Raises `LabError` where there is no device for
+    any process.
+    """
+
+    here: ClassVar[bool] = True
+    leases_itself: ClassVar[bool] = False
+
+    def __init__(
+        self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
+    ) -> None:
+        del run  # a task says where its records belong
+        self._devices = Devices(execution.gpus)
+        most = self._devices.most()
+        if most is not None and most < jobs:
+            warn(f"execution.gpus leaves devices for {most} of {jobs} workers: no more are started")
+            jobs = most
+        self._jobs, self._limits, self._retries = jobs, Limits(execution), execution.retries
+        self._lab = {module for task in tasks for module in task.lab} if FORKS else set[str]()
+        self._own = {module for task in tasks for module in task.own} if FORKS else set[str]()
+        self._server: ForkServer | None = None
+        self._waiting: deque[_Open] = deque()
+        self._open: dict[Child, _Open] = {}
+        self._idle: list[Child] = []
+        # Those that are about to end.
+        self._ending: list[Child] = []
+        # The time by which every task has been left.
+        self._leaving: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Have policies in training leave a checkpoint, and end every process within seconds."""
+        end = time.monotonic() + _ASKED
+        for child in (*self._open, *self._idle):
+            child.leave()
+        while self._open and time.monotonic() < end:
+            self._hear(_TICK)
+            for child in list(self._open):
+                with suppress(ValueError):
+                    deque(child.events(), maxlen=0)
+                if child.code is not None:
+                    del self._open[child]
+        if self._server is not None:
+            self._server.close()
+
+    @property
+    def room(self) -> int:
+        """The processes that there may be without a task."""
+        return self._jobs - len(self._waiting) - len(self._open)
+
+    def submit(self, task: Task) -> None:
+        """Take a task, which a process begins at the next call of `events`."""
+        cells = {cell["id"]: cell for cell in task.cells}
+        self._waiting.append(_Open(task, cells, shared=not task.shares))
+
+    def leave(self, seconds: float = LEAVE_SECONDS) -> None:
+        """Ask every process to write a checkpoint and to leave; end those that take longer."""
+        self._leaving = time.monotonic() + seconds
+        for child in self._open:
+            child.leave()
+
+    def detach(self) -> None:
+        """Raise `LabError`: the processes end with this one."""
+        raise LabError("worker processes of this machine end with the run; detach needs a cluster")
+
+    def events(self, seconds: float) -> Iterator[Told]:
+        """Yield what the processes told, and what became of those that died or were too slow.
+
+        Raises `StorageError` where records cannot be written, `RefusedError` where no process
+        starts.
+        """
+        if self._leaving is None:
+            self._begin()
+        else:
+            yield from self._left(self._leaving)
+        self._hear(seconds)
+        self._limits.look(self._open)
+        for child in list(self._open):
+            yield from self._listen(child)
+            if child not in self._open:
+                continue
+            if child.code is not None:
+                yield from self._lose(child)
+            elif (excess := self._limits.excess(child)) is not None:
+                yield from self._end(self._remove(child), excess)
+
+    def _hear(self, seconds: float) -> None:
+        """Wait for something to happen, and take in which processes have ended."""
+        server = self._server
+        if server is None or server.ended:
+            return
+        wait([server.line, *(child.line for child in self._open if child.code is None)], seconds)
+        server.listen()
+        self._ending += self._idle
+        self._idle = [child for child in self._idle if child.code is None]
+        for child in self._ending:
+            if child.code is not None:
+                self._devices.give(child.devices)
+                child.line.close()
+        self._ending = [
+            child for child in self._ending if child.code is None and child not in self._idle
+        ]
+
+    def _begin(self) -> None:
+        """Give what waits to processes, of which new ones are started if they are needed."""
+        server = self._ready_server() if self._waiting else None
+        while server is not None and self._waiting:
+            child = self._child(server, self._waiting[0].task)
+            if child is None:
+                return
+            self._open[child] = one = self._waiting.popleft()
+            child.since, child.call = time.monotonic() + LOADING, None
+            child.begin(one.next, calls=self._limits.of_calls is not None)
+
+    def _ready_server(self) -> ForkServer | None:
+        """Return the server once it has imported all; a new one is begun where it has ended.
+
+        Without the user's modules, if it was these that ended it or take too long: then each unit
+        imports them, and has what they do in its record. Raises `RefusedError` where none begins.
+        """
+        server = self._server
+        if server is not None and server.ready and not server.ended:
+            return server
+        if server is not None and not server.ready:
+            if not server.ended and not self._limits.too_slow(server):
+                return None
+            if server.own_since is None:
+                raise RefusedError(
+                    "worker processes end before they begin to work; see the messages above"
+                )
+            self._own = set()
+        if server is not None:
+            server.close()
+        try:
+            self._server = ForkServer(self._lab, self._own)
+        except OSError as error:
+            raise RefusedError(f"no worker process can be started: {error.strerror}") from error
+        return None
+
+    def _child(self, server: ForkServer, task: Task) -> Child | None:
+        """Return a process for a task; None where there is none, and no room for another."""
+        on_device, now = self._devices.wanted_by(task.on_device), time.monotonic()
+        for child in list(self._idle):
+            self._idle.remove(child)
+            young = now - child.born < SHARED_SECONDS and not task.own
+            if (young or not FORKS) and (child.devices != "" or not on_device):
+                return child
+            self._retire(child)
+        held = sum(bool(child.devices) for child in self._ending)
+        if len(self._open) + held >= self._jobs:
+            return None
+        devices = self._devices.take(on_device)
+        try:
+            return server.start(devices)
+        except OSError as error:
+            self._devices.give(devices)
+            if self._open or server.ended:
+                return None  # those that run do the work
+            raise RefusedError(f"no worker process can be started: {error.strerror}") from error
+
+    def _retire(self, child: Child) -> None:
+        """Have a process without a task end by itself."""
+        child.leave()
+        self._ending.append(child)
+
+    def _remove(self, child: Child) -> _Open:
+        """Kill a process, of which nothing good is to be expected, and return its task."""
+        child.kill()
+        self._ending.append(child)
+        return self._open.pop(child)
+
+    def _left(self, end: float) -> Iterator[Told]:
+        """Yield which tasks no process has any more; those that take too long lose theirs."""
+        late = [self._remove(child) for child in list(self._open) if time.monotonic() >= end]
+        for one in (*self._waiting, *late):
+            yield Told(one.task.key, "left", {})
+        self._waiting.clear()
+
+    def _listen(self, child: Child) -> Iterator[Told]:
+        """Yield the events of a process to pass on; one that tells what is none is killed."""
+        try:
+            for name, payload in child.events():
+                yield from self._noted(child, name, payload)
+        except (ValueError, TypeError, KeyError):
+            child.kill()  # a function of the user has written to the line
+
+    def _noted(self, child: Child, name: str, payload: dict[str, Any]) -> Iterator[Told]:
+        """Take note of an event, and yield what there is to pass on."""
+        one = self._open[child]
+        if name == "cannot_write":
+            raise StorageError(payload["error"])
+        if name in ("call", "called"):
+            child.call = (payload["function"], payload["since"]) if name == "call" else None
+            return
+        if name in ("unit_finished", "left"):
+            self._release(child)
+            if name == "left":
+                yield Told(one.task.key, name, payload)
+            else:
+                yield from self._done(one)
+            return
+        if name == "unit_started":
+            payload["cell_ids"] = [cell["id"] for cell in one.next.cells]
+        if name in ("cell_done", "cell_failed"):
+            payload["record"] = payload["record"].encode()
+            one.recorded(payload["cell"])
+        if name != "progress":
+            child.since = time.monotonic()
+        yield Told(one.task.key, name, payload)
+
+    def _release(self, child: Child) -> None:
+        """Take the task of a process from it, and let it end if it gets no other."""
+        if (self._open.pop(child).task.own and FORKS) or self._leaving is not None:
+            self._retire(child)
+        else:
+            self._idle.append(child)
+
+    def _lose(self, child: Child) -> Iterator[Told]:
+        """Begin what a dead process was at again, or record that its cells end every process."""
+        one = self._remove(child)
+        again = ", and again in a new one" if one.lost else ""
+        why = (
+            f"the worker process died while measuring ({child.ending}){again}: "
+            "out of memory, killed, or ended by code that was called"
+        )
+        yield from self._end(one, Excess(why, may_pass=True), ending=child.ending)
+
+    def _end(self, one: _Open, excess: Excess, *, ending: str = "") -> Iterator[Told]:
+        """Begin again what a process was at that was lost, or record that its cells failed.
+
+        Where it is not known which of them was at fault, each is tried alone.
+        """
+        one.lost += 1
+        again = excess.may_pass and one.lost <= self._retries and not one.alone
+        told: dict[str, Any] = {"ending": ending or excess.why}
+        if one.cells and not again:
+            if one.alone or not one.shared or len(one.cells) == 1:
+                yield from self._fail(one, f"{excess.why}. To try again: --retry-failed")
+                return
+            one.alone = True
+            told["alone"] = len(one.cells)
+        if one.cells:
+            yield Told(one.task.key, "worker_died", told)
+        yield from self._done(one)
+
+    def _fail(self, one: _Open, error: str) -> Iterator[Told]:
+        """Yield that the cells that were to be measured failed, with their records."""
+        task = one.next
+        for cell in task.cells:
+            record = Record(cell, "failed", None, error, task.provenance, {})
+            told = {"cell": cell["id"], "error": error, "record": record.to_line(task.attempt)}
+            one.recorded(cell["id"])
+            yield Told(task.key, "cell_failed", told)
+        yield from self._done(one)
+
+    def _done(self, one: _Open) -> Iterator[Told]:
+        """Yield that a unit has ended, or go on with the cells that are left of it."""
+        if one.cells:
+            self._waiting.appendleft(one)
+        else:
+            yield Told(one.task.key, "unit_finished", {})

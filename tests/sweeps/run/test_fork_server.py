@@ -1,0 +1,172 @@
+"""Processes forked for each unit: what they share, what they do not, and that none is left over."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from run_processes import alive, wait_until
+
+from maxk_lab.seeds import seed_generators
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.execute import Outcome, execute
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.supervisor import local
+from maxk_lab.sweeps.run.supervisor.fork_server import ForkServer
+from maxk_lab.sweeps.spec.load import load_spec
+
+BANDIT = """\
+name: quickly
+seeds: [0, 1, 2, 3]
+environment: {name: bandit, arms: 4}
+gradient: {instances: 2, pool: 32, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
+"""
+REWARDED = """\
+name: rewarded
+seeds: [0, 1, 2]
+environment:
+  {name: toy_llm, task: modular, vocab_size: 3, max_length: 2, rewards: ["own_reward:reward"]}
+policy: {embed_dim: 8, num_layers: 1, num_heads: 1}
+gradient: {instances: 2, pool: 32, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
+"""
+REWARD = """
+with open("imported", "a") as file:
+    file.write("once\\n")
+
+
+def reward(prompts, completions, **columns):
+    return [float(len(text)) for text in completions]
+"""
+Run = Callable[..., tuple[Outcome, list[dict[str, Any]], set[int]]]
+
+
+@pytest.fixture
+def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return what runs a sweep, and gives the metrics and the processes that have measured it."""
+    monkeypatch.chdir(tmp_path)
+    count = iter(range(10))
+
+    def measured(
+        text: str, *sets: str, jobs: int = 1
+    ) -> tuple[Outcome, list[dict[str, Any]], set[int]]:
+        Path("sweep.yaml").write_text(text)
+        plan = make_plan(load_spec("sweep.yaml", list(sets)))
+        run, pids = RunDirectory(tmp_path / "results" / str(next(count))), set()
+
+        def note(name: str, payload: dict[str, Any]) -> None:
+            if name == "unit_started":
+                pids.add(payload["pid"])
+
+        outcome = execute(plan, run, jobs=jobs, on_event=note)
+        metrics = [record.metrics or {"error": record.error} for record in run.records(plan)]
+        return outcome, metrics, pids
+
+    return measured
+
+
+@pytest.mark.slow
+def test_units_that_share_a_process_have_the_same_metrics(
+    run_of: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "SHARED_SECONDS", 1000.0)
+    _, shared, one = run_of(BANDIT)
+    monkeypatch.setattr(local, "SHARED_SECONDS", -1.0)
+    _, apart, several = run_of(BANDIT)
+    assert (len(one), len(several)) == (1, 4)
+    assert shared == apart
+    monkeypatch.setattr(local, "FORKS", False)
+    monkeypatch.setattr("maxk_lab.sweeps.run.supervisor.fork_server.FORKS", False)
+    _, spawned, slots = run_of(BANDIT)
+    assert len(slots) == 1
+    assert spawned == shared
+
+
+@pytest.mark.slow
+def test_a_module_of_the_user_is_imported_once_and_each_unit_has_a_process(run_of: Run) -> None:
+    Path("own_reward.py").write_text(REWARD)
+    outcome, _, pids = run_of(REWARDED)
+    assert (len(outcome.done), len(pids)) == (3, 3)
+    assert Path("imported").read_text() == "once\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
+        "import os\nif not os.path.exists('died'):\n    open('died', 'w').close()\n    os._exit(3)",
+    ],
+)
+def test_what_no_copy_would_have_is_imported_by_each_process(run_of: Run, spoilt: str) -> None:
+    Path("own_reward.py").write_text(REWARD + spoilt)
+    outcome, _, _ = run_of(REWARDED)
+    assert (len(outcome.done), outcome.failed) == (3, ())
+    assert Path("imported").read_text() == "once\n" * 4
+
+
+@pytest.mark.slow
+def test_an_import_without_end_costs_what_needs_it(run_of: Run) -> None:
+    Path("own_reward.py").write_text(f"import time\ntime.sleep(600)\n{REWARD}")
+    since = time.monotonic()
+    outcome, errors, _ = run_of(REWARDED, "execution.reward_timeout=1", jobs=3)
+    assert len(outcome.failed) == 3
+    assert all(
+        "the import of reward function 'own_reward:reward' took longer than" in error["error"]
+        for error in errors
+    )
+    assert time.monotonic() - since < 60
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_takes_no_cell_with_it(
+    run_of: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers: list[int] = []
+
+    class Killed(ForkServer):
+        def start(self, devices: str | None) -> Any:
+            child = super().start(devices)
+            servers.append(self.pid)
+            if len(servers) == 1:
+                os.kill(self.pid, signal.SIGKILL)
+            return child
+
+    monkeypatch.setattr(local, "ForkServer", Killed)
+    outcome, _, _ = run_of(BANDIT)
+    assert (len(outcome.done), outcome.failed) == (4, ())
+    assert len(set(servers)) == 2
+    assert not any(map(alive, servers))
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_driver_that_is_killed_during_an_import(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text("import time\ntime.sleep(600)\n")
+    script = (
+        "import os, sys; from maxk_lab.sweeps.run.supervisor.fork_server import ForkServer; "
+        "sys.path.append('.'); print(ForkServer([], ['endless']).pid, flush=True); "
+        "os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    wait_until(lambda: not alive(int(done.stdout)), 5)
+
+
+def test_the_generators_of_the_process_are_seeded() -> None:
+    def drawn(seed: int) -> tuple[float, float, float]:
+        seed_generators(seed)
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    assert drawn(2**63 - 1) == drawn(2**63 - 1)
+    assert all(one != other for one, other in zip(drawn(1), drawn(2), strict=True))
