@@ -8,6 +8,7 @@ all its children. `ForkServer` and `Child` are the driver's ends; `main` is the 
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import gc
@@ -45,6 +46,7 @@ _PROGRAM = (
 )
 # Seconds for an answer, which takes some hundredths of one, and for the end of a server.
 _PATIENCE, _GRACE = 30.0, 2.0
+_PR_SET_PDEATHSIG = 1
 # The bytes that are read at once.
 _PART = 2**16
 
@@ -299,6 +301,7 @@ def _child(
     """Start a child at the end of `line`, without what is ours, and return its number."""
     if not forks:
         return _started("child", line, devices).pid
+    server = os.getpid()
     pid = os.fork()
     if pid:
         with suppress(OSError):  # it has one already, or has ended
@@ -307,6 +310,7 @@ def _child(
     code = 1
     try:
         os.setpgid(0, 0)
+        _end_with(server)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for one in ours:
@@ -317,6 +321,14 @@ def _child(
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _end_with(server: int) -> None:
+    """Have the system kill this process with the server: Ray kills that one with the driver."""
+    with suppress(AttributeError):  # a system without it
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != server:
+        os._exit(1)
 
 
 def _tell(line: socket.socket, name: str, *numbers: int) -> None:
