@@ -47,6 +47,14 @@ with open("imported", "a") as file:
 def reward(prompts, completions, **columns):
     return [float(len(text)) for text in completions]
 """
+ACTED = """\
+name: acted
+seeds: [0]
+environment: {{name: gaussian}}
+policy: {{mean: 0.5, scale: 0.2}}
+vary: {{environment.reward: [{rewards}]}}
+gradient: {{instances: 2, pool: 32, grid: {{estimator: maxk, baseline: centred, n: 4, k: 2}}}}
+"""
 Run = Callable[..., tuple[Outcome, list[dict[str, Any]], set[int]]]
 
 
@@ -97,6 +105,19 @@ def test_a_module_of_the_user_is_imported_once_and_each_unit_has_a_process(run_o
     outcome, _, pids = run_of(REWARDED)
     assert (len(outcome.done), len(pids)) == (3, 3)
     assert Path("imported").read_text() == "once\n"
+
+
+@pytest.mark.slow
+def test_what_an_import_changes_is_for_the_units_that_name_the_module(run_of: Run) -> None:
+    # Its numbers tell what is the default type.
+    sized = "samples.sum(-1) * torch.get_default_dtype().itemsize"
+    reward = f"import torch\n\ndef reward(samples):\n    return {sized}\n"
+    Path("plain.py").write_text(reward)
+    _, alone, _ = run_of(ACTED.format(rewards="'plain:reward'"))
+    Path("wide.py").write_text(f"{reward}\n\ntorch.set_default_dtype(torch.float64)\n")
+    outcome, beside, _ = run_of(ACTED.format(rewards="'wide:reward', 'plain:reward'"))
+    assert (len(outcome.done), len(alone)) == (2, 1)
+    assert alone[0] in beside
 
 
 @pytest.mark.slow

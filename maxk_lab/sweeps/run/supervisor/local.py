@@ -79,7 +79,9 @@ class LocalBackend:
             jobs = most
         self._jobs, self._limits, self._retries = jobs, Limits(execution), execution.retries
         self._lab = {module for task in tasks for module in task.lab} if FORKS else set[str]()
-        self._own = {module for task in tasks for module in task.own} if FORKS else set[str]()
+        # What a module does to its process when it is imported is for the units that name it.
+        sets = {task.own for task in tasks} if FORKS else set[tuple[str, ...]]()
+        self._own = sets.pop() if len(sets) == 1 else ()
         self._server: ForkServer | None = None
         self._waiting: deque[_Open] = deque()
         self._open: dict[Child, _Open] = {}
@@ -192,7 +194,7 @@ class LocalBackend:
                 raise RefusedError(
                     "worker processes end before they begin to work; see the messages above"
                 )
-            self._own = set()
+            self._own = ()
         if server is not None:
             server.close()
         try:
