@@ -214,7 +214,8 @@ def main(number: int, argument: str) -> None:
     line, asked = socket.socket(fileno=number), json.loads(argument)
     for one in SIGNALS:
         signal.signal(one, signal.SIG_IGN)
-    _import(line, asked["lab"], asked["own"])
+    if not _import(line, asked["lab"], asked["own"]):
+        return
     awake, wake = socket.socketpair()
     wake.setblocking(False)
     signal.set_wakeup_fd(wake.fileno())
@@ -255,20 +256,22 @@ def _answered(
     return True
 
 
-def _import(line: socket.socket, lab: Iterable[str], own: Iterable[str]) -> None:
-    """Import what can be imported; a unit that needs what cannot meets the same error, in a record.
+def _import(line: socket.socket, lab: Iterable[str], own: Iterable[str]) -> bool:
+    """Import what can be imported. Return whether copies of the process would have all of it.
 
-    The end of the driver ends the process meanwhile, by a signal, whatever an import is at.
+    A unit that needs what cannot be imported meets the same error, in its record. The end of the
+    driver ends the process meanwhile, by a signal, whatever an import is at.
     """
     fcntl.fcntl(line, fcntl.F_SETOWN, os.getpid())
     flags = fcntl.fcntl(line, fcntl.F_GETFL)
     fcntl.fcntl(line, fcntl.F_SETFL, flags | os.O_ASYNC)
     if select.select([line], [], [], 0)[0]:
-        sys.exit()
+        return False  # it had ended before
     # A module that draws when it is imported draws the same in every run.
     seed_generators(0)
     for module in lab:
-        import_module(module)
+        with suppress(Exception):
+            import_module(module)
     if "torch" in sys.modules:
         # What optimisers and tests import when they are first used: every child would pay for it.
         import_module("torch._dynamo")
@@ -280,12 +283,11 @@ def _import(line: socket.socket, lab: Iterable[str], own: Iterable[str]) -> None
         # Signals are ignored here: what is raised is the module's own.
         with suppress(BaseException):
             import_module(module)
-    if _threads() > threads:
-        sys.exit()
     fcntl.fcntl(line, fcntl.F_SETFL, flags)
     # So that the collector of a child does not write to, and so copy, what all of them share.
     gc.collect()
     gc.freeze()
+    return _threads() == threads
 
 
 def _threads() -> int:

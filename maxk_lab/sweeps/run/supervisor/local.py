@@ -157,15 +157,12 @@ class LocalBackend:
             return
         wait([server.line, *(child.line for child in self._open if child.code is None)], seconds)
         server.listen()
-        self._ending += self._idle
-        self._idle = [child for child in self._idle if child.code is None]
-        for child in self._ending:
+        for child in (*self._idle, *self._ending):
             if child.code is not None:
                 self._devices.give(child.devices)
                 child.line.close()
-        self._ending = [
-            child for child in self._ending if child.code is None and child not in self._idle
-        ]
+        self._idle = [child for child in self._idle if child.code is None]
+        self._ending = [child for child in self._ending if child.code is None]
 
     def _begin(self) -> None:
         """Give what waits to processes, of which new ones are started if they are needed."""
