@@ -15,6 +15,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.sweeps.spellings import (
     options,
     pack,
+    ray_address,
     shell_lines,
     signal,
     slurm_time,
@@ -91,10 +92,14 @@ BACKENDS: Catalogue[BackendRow] = Catalogue(
             implementation="maxk_lab.sweeps.run.backends.ray.backend:RayBackend",
             extra="ray",
             parameters=(
-                _text(
+                SpelledParameter(
                     "address",
-                    "where the cluster is: auto, ray://host:port or host:port; "
+                    str,
+                    "",
+                    meaning="where the cluster is: auto or host:port; "
                     "without it a cluster of --jobs cores is started on this machine",
+                    spelling="text",
+                    reads=ray_address,
                 ),
                 Parameter(
                     "slots",

@@ -75,6 +75,16 @@ def word(value: Any) -> str:
     return value
 
 
+def ray_address(value: Any) -> str:
+    """Return the address of a cluster that this machine is part of. Raises `ValueError`."""
+    if str(value).startswith("ray://"):
+        raise ValueError(
+            "is for a machine of the cluster, auto or host:port: from outside of it "
+            "`ray job submit -- maxk-lab run ...` starts the run there"
+        )
+    return word(value)
+
+
 def shell_lines(value: Any) -> list[str]:
     """Return shell lines, one or several. Raises `ValueError`."""
     lines = [value] if isinstance(value, str) else value

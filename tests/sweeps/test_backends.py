@@ -76,7 +76,7 @@ def test_other_times_of_slurm_are_refused(written: Any) -> None:
         ("slurm", "pack", "auto", "auto"),
         ("slurm", "pack", 20, 20),
         ("slurm", "options", {"reservation": "course"}, {"reservation": "course"}),
-        ("ray", "address", "ray://head:10001", "ray://head:10001"),
+        ("ray", "address", "head:6379", "head:6379"),
         ("ray", "slots", 4, 4),
     ],
 )

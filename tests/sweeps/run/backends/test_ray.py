@@ -215,19 +215,6 @@ def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
     assert len(measured(plan, run, "quick").reused) == 2
 
 
-@pytest.mark.deep
-def test_a_driver_outside_of_the_cluster_gets_the_same(
-    nodes: Nodes, small: str, run: RunDirectory, tmp_path: Path
-) -> None:
-    program = started(run, nodes.distant, "quick")
-    told, errors = program.communicate(timeout=120)
-    assert (program.returncode, told) == (0, ""), errors
-    plan, here = plan_on(nodes, small), RunDirectory(tmp_path / "here")
-    measured(make_plan(load_spec(small)), here, "quick")
-    assert len(run.ids()) == 8
-    assert [r.metrics for r in run.records(plan)] == [r.metrics for r in here.records(plan)]
-
-
 def test_a_process_of_ray_that_is_killed_takes_its_worker_with_it_and_no_record(
     nodes: Nodes, small: str, run: RunDirectory
 ) -> None:

@@ -113,11 +113,7 @@ def test_what_nodes_tell_is_passed_on_until_the_unit_ends(make: Make) -> None:
     cluster = Paper(1)
     ray = make(cluster)
     ray.submit(task())
-    items = [
-        ("part", {"data": b"on"}),
-        ("cell_done", {"cell": "c", "record": b"e"}),
-        ("unit_finished", {}),
-    ]
+    items = [("cell_done", {"cell": "c", "record": b"one"}), ("unit_finished", {})]
     cluster.heard = [Heard(0, items), Heard(0, ended=True)]
     told = [(one.key, one.name, one.payload) for one in ray.events(0)]
     assert told == [

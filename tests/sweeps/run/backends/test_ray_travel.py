@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.sweeps.run.backends.backend import Task
-from maxk_lab.sweeps.run.backends.ray import luggage, parcel, scratch
+from maxk_lab.sweeps.run.backends.ray import joined, luggage, scratch
 from maxk_lab.sweeps.run.backends.ray.cluster import Needs
 from maxk_lab.sweeps.run.backends.ray.luggage import Packer
 from maxk_lab.sweeps.run.backends.ray.node import version_refusal
-from maxk_lab.sweeps.run.backends.ray.parcel import Parts, in_parts
 from maxk_lab.sweeps.run.backends.ray.scratch import Scratch, Synced
 
 PROVENANCE = {"versions": {"maxk_lab": "1.0", "python": "3.11.7", "torch": "2.13.0"}}
@@ -32,21 +31,6 @@ def task(unit: dict[str, Any], study: str = "weights") -> Task:
         measure="",
         provenance=PROVENANCE,
     )
-
-
-@pytest.mark.parametrize("size", [0, 1, 4, 5, 8, 11])
-def test_bytes_that_travel_in_parts_arrive_whole(
-    monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
-    monkeypatch.setattr(parcel, "PART", 4)
-    data = bytes(range(size))
-    items = list(in_parts("cache_file", {"name": "a", "data": data}, "data"))
-    assert len(items) == max(1, -(-size // 4))
-    assert all(len(payload["data"]) <= 4 for _, payload in items)
-    parts = Parts()
-    for _ in range(2):
-        found = [parts.whole(name, payload) for name, payload in items]
-        assert found == [None] * (len(items) - 1) + [{"name": "a", "data": data}]
 
 
 def test_files_below_the_current_folder_travel_and_others_do_not(tmp_path: Path) -> None:
@@ -207,3 +191,20 @@ def test_a_node_has_room_for_as_many_units_as_its_scarcest_resource() -> None:
     assert Needs(1, 0.5, 0).slots(node) == 4
     assert Needs(2, 2, 6 * 10**9).slots(node) == 1
     assert Needs(1, 1, 0).slots({"CPU": 8.0}) == 0
+
+
+def test_a_cluster_of_this_machine_removes_the_folder_of_one_whose_driver_was_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("ray")
+
+    def refused(*given: object) -> None:
+        raise RefusedError("no")
+
+    monkeypatch.setattr(joined, "short_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(joined, "_join", refused)
+    left = Scratch(str(tmp_path), "maxk-ray-")
+    left._lock.close()
+    with pytest.raises(RefusedError, match="no"), joined.opened("", 1):
+        pass
+    assert not [*tmp_path.iterdir()]

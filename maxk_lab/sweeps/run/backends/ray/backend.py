@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,7 +18,7 @@ from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task, Told
 from maxk_lab.sweeps.run.backends.ray.cluster import Cluster, Heard, Needs, Node
 from maxk_lab.sweeps.run.backends.ray.joined import opened
 from maxk_lab.sweeps.run.backends.ray.luggage import Packer
-from maxk_lab.sweeps.run.backends.ray.parcel import Parcel, Parts
+from maxk_lab.sweeps.run.backends.ray.parcel import Parcel
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
 
@@ -33,11 +33,10 @@ _AHEAD = 8
 
 @dataclass
 class _Open:
-    """A task on its way: the number under which it was started, and bytes that have come so far."""
+    """A task on its way."""
 
     task: Task
     parcel: Parcel
-    parts: Parts = field(default_factory=Parts)
 
 
 class RayBackend:
@@ -170,10 +169,7 @@ class RayBackend:
     def _passed_on(self, heard: Heard) -> Iterator[Told]:
         found = self._open[heard.number]
         key = found.task.key
-        for name, part in heard.items:
-            payload = found.parts.whole(name, part)
-            if payload is None:
-                continue
+        for name, payload in heard.items:
             if name in ("blind", "refused"):
                 self._send_elsewhere(heard.number, name, payload)
                 return

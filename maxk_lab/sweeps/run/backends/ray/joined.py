@@ -5,26 +5,25 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import sys
+import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import RefusedError, first_line
-from maxk_lab.sweeps.run.backends.ray import reach
 from maxk_lab.sweeps.run.backends.ray.cluster import Cluster, Heard, Needs, Node
-from maxk_lab.sweeps.run.backends.ray.distant import Distant
 from maxk_lab.sweeps.run.backends.ray.losses import last_line, reason
 from maxk_lab.sweeps.run.backends.ray.parcel import Item, Parcel
 from maxk_lab.sweeps.run.backends.ray.scratch import Scratch, short_folder
-from maxk_lab.sweeps.run.backends.ray.watch import Watch, leave_lost
 
 # Read when Ray is imported: it tells its makers nothing, and prints no lines of its own to stdout,
 # where results belong.
 _ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "^"}
 # Batches of events that a task may be ahead of who reads them; beyond that it waits.
 _AHEAD = 16
+# Seconds in which a cluster must answer: Ray itself tries for minutes.
+_PATIENCE = 10.0
 # What a cluster on this machine keeps in memory: little, for all files are there already.
 _STORE = 100 * 2**20
 
@@ -36,34 +35,28 @@ def opened(address: str, cpus: int) -> Iterator[Cluster]:
     Where this process has joined one already, that one is used. Raises `RefusedError` where there
     is none.
     """
-    ray = _ray(address)
-    own, scratch, folder = not ray.is_initialized(), None, None
-    cluster: Cluster | None = None
+    ray = _ray()
+    own, scratch = not ray.is_initialized(), None
     try:
         if own and not address:
             scratch = Scratch(short_folder(), "maxk-ray-")
-            folder = scratch.folder
         if own:
-            _join(address, cpus, folder)
-        cluster = Distant(_asking()) if address.startswith("ray://") else Here(folder)
-        yield cluster
-    finally:
-        if cluster is not None:
+            _join(address, cpus, scratch.folder if scratch else None)
+        cluster = Here(str(scratch.folder) if scratch else "")
+        try:
+            yield cluster
+        finally:
             cluster.close()
+    finally:
         if own:
-            if isinstance(cluster, Here) and not cluster.answers:
-                leave_lost(ray.shutdown)
-            else:
-                ray.shutdown()
+            ray.shutdown()
         if scratch is not None:
             scratch.remove()
 
 
-def _ray(address: str) -> Any:
+def _ray() -> Any:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    if address and "ray" not in sys.modules:
-        reach.use_token(os.environ)
     try:
         import ray
     except ImportError as error:
@@ -87,22 +80,18 @@ def _join(address: str, cpus: int, folder: Path | None) -> None:
             return True
 
     options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-    if not address.startswith("ray://"):
-        options["job_config"] = Job()
     if folder is not None:
         options |= {"num_cpus": cpus, "object_store_memory": _STORE, "_temp_dir": str(folder)}
         options |= {"include_dashboard": False}
-    answered = False
     try:
-        reach.check(address)
-        answered = True
-        ray.init(address=address or "local", **options)
+        host, _, port = address.rpartition(":")
+        if port.isdigit():
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+        ray.init(address=address or "local", job_config=Job(), **options)
     except Exception as error:  # Ray raises many kinds
         where = f"no Ray cluster at {address}" if address else "no Ray cluster can be started here"
-        # Whoever is no Ray, or not there, asks for no token.
-        token = f"; {reach.advice(os.environ)}" if address and answered else ""
         raise RefusedError(
-            f"{where}: {first_line(error)}{token}; execution.address names another, "
+            f"{where}: {first_line(error)}; execution.address names another, "
             "and without it a run starts one on this machine"
         ) from error
 
@@ -110,24 +99,23 @@ def _join(address: str, cpus: int, folder: Path | None) -> None:
 class Here:
     """The cluster that this process has joined."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, scratch: str) -> None:
         import ray
 
-        self.scratch = str(folder or "")
+        self.scratch = scratch
         self._run = ray.remote(max_retries=0, max_calls=0)(_measured)
         self._tasks: dict[Any, int] = {}
         self._kept: dict[str, Any] = {}
-        where = ray.get_runtime_context().gcs_address
-        self._watch = Watch(f"the Ray cluster at {where}", _nodes)
-
-    @property
-    def answers(self) -> bool:
-        """Whether the cluster has answered just now."""
-        return self._watch.answers
 
     def nodes(self) -> list[Node]:
-        """Return the nodes that are up, or were a second ago."""
-        return self._watch.answer()
+        """Return the nodes that are up."""
+        import ray
+
+        return [
+            Node(one["NodeID"], one["NodeManagerHostname"], one["Resources"])
+            for one in ray.nodes()
+            if one["Alive"]
+        ]
 
     def keep(self, sha256: str, data: bytes) -> None:
         """Take the content of a file into the store of the cluster."""
@@ -162,7 +150,6 @@ class Here:
         """Wait until some task has told something, and take in what each that has told last."""
         import ray
 
-        self._watch.check()
         tasks = list(self._tasks)
         if not tasks:
             time.sleep(seconds)
@@ -193,7 +180,7 @@ class Here:
             return Heard(number, lost=why, detail=detail)
 
     def cancel(self, number: int) -> None:
-        """End a task with its process; the guard of its workers ends these."""
+        """End a task with its process; its workers end with that."""
         import ray
 
         for task in [one for one, other in self._tasks.items() if other == number]:
@@ -205,41 +192,6 @@ class Here:
         for number in list(self._tasks.values()):
             self.cancel(number)
         self._kept.clear()
-        self._watch.close()
-
-
-def _nodes() -> list[Node]:
-    import ray
-
-    return [
-        Node(one["NodeID"], one["NodeManagerHostname"], one["Resources"])
-        for one in ray.nodes()
-        if one["Alive"]
-    ]
-
-
-def _asking() -> Callable[..., Any]:
-    """Start an actor in the cluster that does what this process cannot, and return the way to it.
-
-    A client's connection, `ray://`, has not all that tasks need.
-    """
-    import ray
-    from ray.exceptions import RayError
-
-    # It computes nothing. With the connection it ends by itself.
-    there = ray.remote(num_cpus=0, max_restarts=0)(Here).remote()
-
-    def ask(method: str, *given: Any) -> Any:
-        try:
-            return ray.get(getattr(there, method).remote(*given))
-        except RefusedError as error:
-            raise RefusedError(str(getattr(error, "cause", error))) from error
-        except (RayError, ConnectionError) as error:
-            raise RefusedError(
-                f"the Ray cluster cannot be reached any more: {first_line(error)}"
-            ) from error
-
-    return ask
 
 
 def _measured(parcel: Parcel, contents: Mapping[str, Sequence[Any]]) -> Iterator[Sequence[Item]]:

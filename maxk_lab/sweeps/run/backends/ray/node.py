@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.run.backends.backend import Told
-from maxk_lab.sweeps.run.backends.ray.parcel import Item, Parcel, in_parts
+from maxk_lab.sweeps.run.backends.ray.parcel import Item, Parcel
 from maxk_lab.sweeps.run.backends.ray.scratch import Scratch, Synced
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -167,21 +166,13 @@ class _Desk:
                     # Before the record: whoever has that may look for them.
                     yield from ([one] for one in self._cache.changed())
                 since = since if items else time.monotonic()
-                items += self._items(told, host)
+                about = {"host": host} if told.name == "unit_started" else {}
+                items.append((told.name, told.payload | about))
             if going and self._cache is not None and self._cache.due(_BETWEEN_LOOKS):
                 yield from ([one] for one in self._cache.changed())
             if items and (not going or time.monotonic() - since >= _GATHER):
                 yield items
                 items = []
-
-    def _items(self, told: Told, host: str) -> Iterator[Item]:
-        """Yield an event as it travels."""
-        if told.name in ("cell_done", "cell_failed"):
-            yield from in_parts(told.name, told.payload, "record")
-        elif told.name == "unit_started":
-            yield told.name, told.payload | {"host": host}
-        else:
-            yield told.name, told.payload
 
     def close(self) -> None:
         """End the worker, and remove what it has written."""

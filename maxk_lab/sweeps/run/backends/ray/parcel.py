@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.spec.execution import Execution
 
-# An event by its name. Beside those of `Told` there are: `part`, whose `data` comes before that of
-# the next event with bytes; `blind`, of a node that sees none of the driver's folders and needs the
-# unit's luggage; and `refused`, of a node that no unit can be measured on, with `why`.
+# An event by its name. Beside those of `Told` there are `blind`, of a node that sees none of the
+# driver's folders and needs the unit's luggage, and `refused`, of one that can measure none, with
+# `why`.
 Item = tuple[str, dict[str, Any]]
-# The bytes that travel at once.
-PART = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -57,30 +55,3 @@ class Parcel:
         if self.luggage is None:
             return set()
         return {*self.luggage.cache.values(), *self.luggage.here.values()}
-
-
-def in_parts(name: str, payload: dict[str, Any], bytes_of: str) -> Iterator[Item]:
-    """Yield an event whose `bytes_of` may be large, after as many `part`s as it needs."""
-    data: bytes = payload[bytes_of]
-    last = (len(data) - 1) // PART * PART if data else 0
-    for start in range(0, last, PART):
-        yield "part", {"data": data[start : start + PART]}
-    yield name, payload | {bytes_of: data[last:]}
-
-
-@dataclass
-class Parts:
-    """Puts together again what `in_parts` has cut."""
-
-    _held: list[bytes] = field(default_factory=list)
-
-    def whole(self, name: str, payload: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the payload of an event with all its bytes; None of one that is only a part."""
-        if name == "part":
-            self._held.append(payload["data"])
-            return None
-        for key in ("record", "data"):
-            if self._held and key in payload:
-                payload = payload | {key: b"".join([*self._held, payload[key]])}
-                self._held.clear()
-        return payload

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from maxk_lab.files import write_atomically
-from maxk_lab.sweeps.run.backends.ray.parcel import Item, in_parts
+from maxk_lab.sweeps.run.backends.ray.parcel import Item
 
 # A socket lies in the folder of a local cluster under a name of up to 70 characters, and the system
 # allows 107 in all.
@@ -94,7 +94,7 @@ class Synced:
         return time.monotonic() >= self._due + seconds
 
     def changed(self) -> Iterator[Item]:
-        """Yield the files that are new or have changed, the oldest first, in parts where large.
+        """Yield the files that are new or have changed, the oldest first.
 
         A checkpoint thus never comes before what was written before it.
         """
@@ -113,7 +113,7 @@ class Synced:
                 known, self._stamps[name] = self._hashes.get(name), stamp
                 if known != sha256:
                     self._hashes[name] = sha256
-                    yield from in_parts("cache_file", {"name": name, "data": data}, "data")
+                    yield "cache_file", {"name": name, "data": data}
         now = time.monotonic()
         self._due = now + (now - begun) / _SHARE
 

@@ -127,7 +127,8 @@ class Submission(BaseModel):
     def tasks(self, index: int) -> list[Task]:
         """Return the tasks of a job. Raises `OSError` or `ValueError` where they cannot be read."""
         content = json.loads(read_regular(self.of(index) / _TASKS, _MOST))
-        return [Task(**task | {"cells": tuple(task["cells"])}) for task in content]
+        lists = ("cells", "lab", "own")
+        return [Task(**task | {name: tuple(task[name]) for name in lists}) for task in content]
 
 
 def submissions(run: RunDirectory) -> list[Submission]:
