@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -176,10 +175,9 @@ def _display(plan: Plan, progress: bool | OnEvent) -> AbstractContextManager[Cal
         return nullcontext(progress)
     if not progress:
         return nullcontext(lambda name, payload: None)
-    from maxk_lab.cli.progress import Bar, Lines
-    from maxk_lab.cli.tracker import Tracker
+    from maxk_lab.cli.progress import Display
 
-    return (Bar if sys.stderr.isatty() else Lines)(Tracker(plan))
+    return Display(plan)
 
 
 def _without_result(directory: RunDirectory, outcome: Outcome) -> str:

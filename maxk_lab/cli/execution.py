@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from maxk_lab.cli.console import complain, say
+from maxk_lab.cli.console import complain, refusal, say
 from maxk_lab.cli.program import INTERRUPTED
-from maxk_lab.cli.refusals import refusal
+from maxk_lab.cli.progress import Display
 from maxk_lab.errors import LabError, RefusedError
-
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.run.execute import Outcome
-    from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.tracking.live import Live
+from maxk_lab.sweeps.backends import BACKENDS
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.execute import Outcome, execute
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.tracking.live import Live
 
 
 def jobs_that_go_on(plan: Plan, *, detach: bool) -> bool:
@@ -28,8 +26,6 @@ def jobs_that_go_on(plan: Plan, *, detach: bool) -> bool:
 
     Raises `LabError` where they would have to and do not.
     """
-    from maxk_lab.sweeps.backends import BACKENDS
-
     row = BACKENDS.get(plan.spec.execution.backend)
     if detach and not row.queue:
         able = ", ".join(row.name for row in BACKENDS if row.queue)
@@ -58,11 +54,7 @@ def execute_plan(
     jobs that go on all the same, if there are any. `live` is told every event, and what it has to
     say becomes a note.
     """
-    from maxk_lab.cli.progress import Bar, Lines
-    from maxk_lab.cli.tracker import Tracker
-    from maxk_lab.sweeps.run.execute import execute
-
-    display = (Bar if sys.stderr.isatty() else Lines)(Tracker(plan))
+    display = Display(plan)
 
     def on_event(name: str, payload: dict[str, Any]) -> None:
         display(name, payload)
@@ -77,9 +69,7 @@ def execute_plan(
             "Interrupted; every finished cell is kept. Continue with:", resume, afresh
         )
         if lines := beside():
-            say("The jobs that were submitted wait and run on.")
-            for line in lines:
-                say(line)
+            say("\n".join(["The jobs that were submitted wait and run on.", *lines]))
         raise typer.Exit(INTERRUPTED) from None
     except (RefusedError, OSError, MemoryError) as error:
         refused = error if isinstance(error, RefusedError) else refusal(error)
@@ -93,29 +83,22 @@ def execute_plan(
 
 def _say_how_to_go_on(words: str, resume: str, afresh: str) -> None:
     """Say these words and the command that goes on; of a run with `--force` what is true of it."""
-    if not afresh:
-        say(words)
-    else:
+    if afresh:
         say(
             "Stopped; what was measured anew is kept, and cells that were not reached keep the "
-            "records that they had. To measure everything again, from the beginning:"
+            f"records that they had. To measure everything again, from the beginning:\n{afresh}"
         )
-        say(afresh)
-        say("To leave it at that, and measure only what has no record:")
-    say(resume)
+        words = "To leave it at that, and measure only what has no record:"
+    say(f"{words}\n{resume}")
 
 
 @contextmanager
 def _terminate_as_interrupt() -> Iterator[None]:
     """SIGTERM, as schedulers send it, ends the run as orderly as Ctrl-C."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.run.records import RunDirectory
 
 Spec = Annotated[
     Path,
@@ -18,6 +16,7 @@ Spec = Annotated[
         metavar="SPEC", help="The sweep file, e.g. experiments/tsp_sweep.yaml, or a bundle."
     ),
 ]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Name or folder of the run.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -32,8 +31,7 @@ ShiftSeeds = Annotated[
         "--shift-seeds",
         min=0,
         metavar="N",
-        help="Add N to every seed: the same sweep with other randomness. Keep its run apart, "
-        "with --results.",
+        help="Add N to every seed, for other randomness. Keep its run apart, with --results.",
     ),
 ]
 Results = Annotated[
@@ -49,8 +47,24 @@ NoReuse = Annotated[
     ),
 ]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
+Backend = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="What measures the cells: local, ray, slurm (maxk-lab list backends)."
+    ),
+]
+CONFIG_VARIABLE = "MAXK_LAB_CONFIG"
+CONFIG = Path(typer.get_app_dir("maxk-lab")) / "config.yaml"
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The settings of execution under this name in your configuration, "
+        f"{str(CONFIG).replace(os.path.expanduser('~'), '~', 1)} or ${CONFIG_VARIABLE} "
+        "(maxk-lab list profiles).",
+    ),
+]
 RESULTS = Path("results")
 
 
@@ -67,6 +81,12 @@ def run_command(
     return shlex.join(["maxk-lab", "run", str(spec), *said, *more]) + results_option(results)
 
 
+def choosing(backend: str | None, profile: str | None) -> list[str]:
+    """Return the words of a command line that choose this backend and profile."""
+    words = {"--backend": backend, "--profile": profile}
+    return [word for name, value in words.items() if value is not None for word in (name, value)]
+
+
 def report_command(run: str, results: Path) -> str:
     """Return the command line that reports a run."""
     return f"maxk-lab report {shlex.quote(run)}{results_option(results)}"
@@ -77,17 +97,10 @@ def results_option(results: Path) -> str:
     return "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
 
 
-def mending(run: RunDirectory, them: str = "them") -> str:
-    """Return what to do about damaged records of a run."""
-    if run.place != run.root:
-        return "have the bundle sent again, or made anew"
-    return f"to measure {them} again: maxk-lab run {shlex.quote(str(run.spec_path))} --force"
-
-
 def jobs_commands(run: str, results: Path) -> list[str]:
     """Return what shows and what ends the jobs that a run has on a cluster, a line each."""
     where = f"{shlex.quote(run)}{results_option(results)}"
     return [
         f"What its jobs are doing: maxk-lab status {where}",
-        f"To end its jobs: maxk-lab cancel {where}",
+        f"To end its jobs: maxk-lab status {where} --cancel",
     ]
