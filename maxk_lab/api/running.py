@@ -118,8 +118,7 @@ def run(
     Raises `LabError` for what the caller can mend, such as every problem of the spec, and
     `RefusedError` where the system refuses something, such as room on the disk.
     """
-    from maxk_lab.cli.configuration import choice
-    from maxk_lab.cli.runs import planned
+    from maxk_lab.cli.runs import choice, planned
     from maxk_lab.sweeps.plan.selection import select
     from maxk_lab.sweeps.run.execute import execute
 

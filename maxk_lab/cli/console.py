@@ -87,8 +87,8 @@ def emit(text: str) -> None:
 
 
 def say(text: str = "") -> None:
-    """Print a line of progress or advice on stderr."""
-    typer.echo(visible(text), err=True)
+    """Print a line of progress or advice on stderr; `typer.echo` would print it over a bar."""
+    print(visible(text), file=sys.stderr)
 
 
 def complain(error: Exception | str) -> None:
@@ -108,7 +108,8 @@ def warn(text: str) -> None:
 
 
 def _say_marked(mark: str, colour: str, text: str) -> None:
-    typer.echo(f"{typer.style(mark, fg=colour, bold=True)} {visible(text)}", err=True)
+    mark = typer.style(mark, fg=colour, bold=True) if sys.stderr.isatty() else mark
+    print(mark, visible(text), file=sys.stderr)
 
 
 def emit_json(value: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from maxk_lab.cli.console import complain, refusal, say
+from maxk_lab.cli.console import complain, refusal, say, warn
 from maxk_lab.cli.program import INTERRUPTED
 from maxk_lab.cli.progress import Display
 from maxk_lab.errors import LabError, RefusedError
@@ -41,7 +41,6 @@ def execute_plan(
     directory: RunDirectory,
     *,
     resume: str,
-    afresh: str = "",
     live: Live | None = None,
     beside: Callable[[], Sequence[str]] = tuple,
     **settings: Any,
@@ -49,25 +48,21 @@ def execute_plan(
     """Execute with a display.
 
     If interrupted, end with the command `resume` and exit code 130; where the system refuses what
-    it needs, as on a full disk, with 1. `afresh` is the command that begins all over again, of a
-    run that measures what has a record: no command goes on with that. `beside` returns lines on the
-    jobs that go on all the same, if there are any. `live` is told every event, and what it has to
-    say becomes a note.
+    it needs, as on a full disk, with 1. `beside` returns lines on the jobs that go on all the same,
+    if there are any. `live` is told every event, and what it has to say becomes a warning.
     """
     display = Display(plan)
 
     def on_event(name: str, payload: dict[str, Any]) -> None:
         display(name, payload)
         for note in live.event(name, payload) if live else ():
-            display.note(note)
+            warn(note)
 
     try:
         with _terminate_as_interrupt(), display:
             return execute(plan, directory, on_event=on_event, **settings)
     except KeyboardInterrupt:
-        _say_how_to_go_on(
-            "Interrupted; every finished cell is kept. Continue with:", resume, afresh
-        )
+        say(f"Interrupted; every finished cell is kept. Continue with:\n{resume}")
         if lines := beside():
             say("\n".join(["The jobs that were submitted wait and run on.", *lines]))
         raise typer.Exit(INTERRUPTED) from None
@@ -76,20 +71,9 @@ def execute_plan(
         if refused is None:
             raise
         complain(refused)
-        words = "Make room, or mend what is in the way, then go on with:"
-        _say_how_to_go_on(f"Every finished cell is kept. {words}", resume, afresh)
+        say("Every finished cell is kept. Make room, or mend what is in the way, then go on with:")
+        say(resume)
         raise typer.Exit(1) from None
-
-
-def _say_how_to_go_on(words: str, resume: str, afresh: str) -> None:
-    """Say these words and the command that goes on; of a run with `--force` what is true of it."""
-    if afresh:
-        say(
-            "Stopped; what was measured anew is kept, and cells that were not reached keep the "
-            f"records that they had. To measure everything again, from the beginning:\n{afresh}"
-        )
-        words = "To leave it at that, and measure only what has no record:"
-    say(f"{words}\n{resume}")
 
 
 @contextmanager

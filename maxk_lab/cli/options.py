@@ -10,49 +10,28 @@ from typing import Annotated
 
 import typer
 
-Spec = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SPEC", help="The sweep file, e.g. experiments/tsp_sweep.yaml, or a bundle."
-    ),
-]
+Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The sweep file, or a bundle.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Name or folder of the run.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Override a value of the sweep, e.g. gradient.pool=64. Repeatable.",
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the sweep. Repeatable."),
 ]
 ShiftSeeds = Annotated[
-    int,
-    typer.Option(
-        "--shift-seeds",
-        min=0,
-        metavar="N",
-        help="Add N to every seed, for other randomness. Keep its run apart, with --results.",
-    ),
+    int, typer.Option("--shift-seeds", min=0, metavar="N", help="Add N to every seed.")
 ]
 Results = Annotated[
-    Path,
-    typer.Option(
-        "--results", metavar="DIR", help="Where runs are kept, one folder per sweep name."
-    ),
+    Path, typer.Option("--results", metavar="DIR", help="Where runs are kept, a folder for each.")
 ]
 NoReuse = Annotated[
-    bool,
-    typer.Option(
-        "--no-reuse", help="Measure cells also where another run under --results has done them."
-    ),
+    bool, typer.Option("--no-reuse", help="Measure what other runs under --results have, too.")
 ]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
+Where = Annotated[
+    str | None, typer.Option(metavar="AXIS=VALUE,...", help="Only these rows, as in 'k=8,n=16'.")
+]
 Backend = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="What measures the cells: local, ray, slurm (maxk-lab list backends)."
-    ),
+    str | None, typer.Option(metavar="NAME", help="What measures: local, ray, slurm.")
 ]
 CONFIG_VARIABLE = "MAXK_LAB_CONFIG"
 CONFIG = Path(typer.get_app_dir("maxk-lab")) / "config.yaml"

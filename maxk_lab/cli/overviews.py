@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -44,7 +45,13 @@ def list_runs(results: Path, pattern: str | None, sort: str | None, *, json: boo
         emit_json([as_json(*pair) for pair in pairs])
         return
     if pairs:
-        _print(pairs)
+        rows = [_row(*pair) for pair in pairs]
+        widths = [max(map(len, column)) + 2 for column in zip(_HEADINGS, *rows, strict=True)]
+        room = max(_LEAST, console().width - sum(widths[:-1]))
+        print_table(
+            _HEADINGS,
+            [[*row, textwrap.shorten(about, room, placeholder=" …")] for *row, about in rows],
+        )
     elif everything:
         say(f"none of the {len(everything)} runs under {results} is named {pattern}")
     else:
@@ -79,30 +86,16 @@ def as_json(one: Overview, verdicts: Counter[str] | None) -> dict[str, Any]:
     }
 
 
-def _print(pairs: list[tuple[Overview, Counter[str] | None]]) -> None:
-    rows = [_row(*pair) for pair in pairs]
-    widths = [max(map(len, column)) + 2 for column in zip(_HEADINGS, *rows, strict=True)]
-    room = max(_LEAST, console().width - sum(widths[:-1]))
-    print_table(_HEADINGS, [[*row[:-1], _cut(row[-1], room)] for row in rows])
-
-
 def _row(one: Overview, verdicts: Counter[str] | None) -> list[str]:
-    counts = [_count(getattr(one, count)) for count in _COUNTS]
     changed = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed))
-    size = decimal(one.size)
-    return [one.name, changed, *counts, _judged(one, verdicts), size, visible_line(one.description)]
-
-
-def _count(count: int | None) -> str:
-    return "?" if count is None else str(count or "·")
-
-
-def _judged(one: Overview, verdicts: Counter[str] | None) -> str:
-    """Return the verdicts, or why there are none: a listing judges nothing itself."""
-    if verdicts:
-        return ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-    return "not reported" if one.claims else "no claims"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+    counts = [getattr(one, count) for count in _COUNTS]
+    # A listing judges nothing itself.
+    judged = ", ".join(f"{count} {verdict}" for verdict, count in (verdicts or {}).items())
+    return [
+        one.name,
+        changed,
+        *("?" if count is None else str(count or "·") for count in counts),
+        judged or ("not reported" if one.claims else "no claims"),
+        decimal(one.size),
+        visible_line(one.description),
+    ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from maxk_lab.cli import configuration, options
+from maxk_lab.cli import options, runs
 
 Lab = Callable[..., Result]
 CONFIG = """\
@@ -72,7 +72,7 @@ def test_the_usual_place(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "maxk-lab" in options.CONFIG.parts[-2]
     monkeypatch.delenv("MAXK_LAB_CONFIG")
     monkeypatch.setattr(options, "CONFIG", tmp_path / "none.yaml")
-    assert configuration.config_path() is None
+    assert runs.config_path() is None
     (tmp_path / "none.yaml").symlink_to(tmp_path / "gone")
     assert lab("list", "profiles").exit_code == 2
 

@@ -32,11 +32,7 @@ def main(
     ] = None,
     more: Annotated[
         list[More] | None,
-        typer.Option(
-            "--with",
-            help="figures: the report in every format, with its figures. checkpoints: trained "
-            "policies and all else that the run has kept to go on from. Repeatable.",
-        ),
+        typer.Option("--with", help="The report with its figures; all that was kept. Repeatable."),
     ] = None,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
@@ -45,7 +41,8 @@ def main(
 
     report, show and plan read it as it is, on any machine; run unpacks it and goes on. Nothing \
 that runs is in it: your own rewards and plugins have to be installed where it goes on. Equal runs \
-give equal files.
+give equal files. --with figures adds the report in every format, with its figures; --with \
+checkpoints trained policies and all else that the run has kept to go on from.
 
     \b
     [bold]maxk-lab bundle tsp_training[/bold]                       writes tsp_training.zip

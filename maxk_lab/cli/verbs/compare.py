@@ -28,35 +28,19 @@ def main(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write every format into this folder.")
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AXIS=VALUE,...",
-            help="Compare these rows only, as in 'k=8,baseline=centred': axes must all hold, "
-            "values of one axis are alternatives.",
-        ),
-    ] = None,
+    where: options.Where = None,
     measures: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure",
-            metavar="NAME",
-            help="Compare this number only, e.g. variance or max@8. Repeatable.",
+            "--measure", metavar="NAME", help="Only this number, e.g. variance. Repeatable."
         ),
     ] = None,
     tie: Annotated[
-        float,
-        typer.Option(
-            min=0, max=0.99, metavar="SHARE", help="A difference surely below it is a tie."
-        ),
+        float, typer.Option(min=0, max=0.99, metavar="SHARE", help="Smaller differences are ties.")
     ] = 0.01,
     fail_on: Annotated[
         list[FailOn] | None,
-        typer.Option(
-            "--fail-on",
-            help="Exit with 1 where a number or the verdict on a claim is worse, anything is "
-            "changed, or results or supported claims of A are missing in B. Repeatable.",
-        ),
+        typer.Option("--fail-on", help="Exit with 1 where anything of B is that. Repeatable."),
     ] = None,
     results: options.Results = options.RESULTS,
 ) -> None:
@@ -65,7 +49,10 @@ def main(
     Rows stand for each other by their axes. A row whose cells have the same ids and numbers to the
     last digit is identical. Else its numbers are set against each other: paired by seed and
     instance where both runs have the same ones, and with verdicts that are corrected for all that
-    are compared. The fewer (--where, --measure), the smaller the differences that are told apart.
+    are compared. The fewer (--where, --measure), the smaller the differences that are significant.
+
+    --fail-on worse: a number, or the verdict on a claim; changed: anything; missing: results or
+    supported claims of A. Of --where all axes must hold, values of one axis are alternatives.
 
     \b
     [bold]maxk-lab compare tsp_sweep before/tsp_sweep[/bold]

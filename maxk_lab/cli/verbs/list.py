@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
@@ -76,11 +77,16 @@ are stale, the verdicts of their last report unless records are newer, and their
         raise LabError(f"--sort is for runs: {what} stand in the order of their catalogue")
     nothing = f"no {what} are named {pattern}"
     if what == "profiles":
-        from maxk_lab.cli import configuration
+        from maxk_lab.cli.runs import config_path, profiles
 
-        rows, nothing = configuration.profiles(), configuration.no_profiles()
+        rows = profiles()
+        nothing = (
+            f"no profiles in {config_path() or options.CONFIG}; there one would be: "
+            "profiles: {cluster: {backend: slurm, partition: gpu, time: 4h}}"
+        )
     else:
-        rows = [_as_dict(what, row) for row in _CATALOGUES[what]]
+        spell = _as_json if json else _as_line
+        rows = [_as_dict(what, row, spell) for row in _CATALOGUES[what]]
     rows = [row for row in rows if pattern is None or fnmatchcase(str(row["name"]), pattern)]
     if json:
         emit_json(rows)
@@ -90,16 +96,24 @@ are stale, the verdicts of their last report unless records are newer, and their
         say(nothing)
 
 
-def _as_dict(what: str, row: Any) -> dict[str, Any]:
-    """Return a row of a catalogue as plain JSON."""
+def _as_dict(what: str, row: Any, spell: Callable[[Parameter], Any]) -> dict[str, Any]:
+    """Return the fields of a row of a catalogue, with its parameters as they are spelt."""
+
+    def plain_of(value: Any) -> Any:
+        if isinstance(value, Parameter):
+            return spell(value)
+        if isinstance(value, tuple) and value and isinstance(value[0], Parameter):
+            return [spell(one) for one in value]
+        return value
+
     listed = _FIELDS[what].split() if what in _FIELDS else [field.name for field in fields(row)]
     plain = {
-        _RENAMED.get(name, name.replace("_", " ")): _plain(getattr(row, name))
+        _RENAMED.get(name, name.replace("_", " ")): plain_of(getattr(row, name))
         for name in listed
         if name not in ("implementation", "citation")
     }
     if what in ("estimators", "baselines"):
-        plain |= _needs(row) | {"parameter": _plain(row.parameter)}
+        plain |= _needs(row) | {"parameter": plain_of(row.parameter)}
         plain["binary rewards"] = row.binary_rewards or None
     if what == "policies":
         plain["acts in"] = tuple(
@@ -130,20 +144,27 @@ def _needs(row: Any) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple) and value and isinstance(value[0], Parameter):
-        return [_plain(one) for one in value]
-    if not isinstance(value, Parameter):
-        return value
-    return {
-        "name": value.name,
-        "type": value.type_name,
-        "default": list(value.default) if isinstance(value.default, tuple) else value.default,
-        "low": value.low,
-        "high": value.high,
-        "choices": list(value.choices),
-        "meaning": value.meaning,
-    }
+def _as_json(parameter: Parameter) -> dict[str, Any]:
+    plain = {name: getattr(parameter, name) for name in ("name", "low", "high", "meaning")}
+    default, choices = parameter.default, list(parameter.choices)
+    default = list(default) if isinstance(default, tuple) else default
+    return {**plain, "type": parameter.type_name, "default": default, "choices": choices}
+
+
+def _as_line(parameter: Parameter) -> str:
+    """Return a parameter in a line, e.g. `num_loc: int = 20, at least 3; number of cities`."""
+    default = parameter.default
+    text = f"{parameter.name}: {parameter.type_name}"
+    text += (
+        f" = {list(default) if isinstance(default, tuple) else default}" if default != "" else ""
+    )
+    if parameter.choices:
+        text += f", one of {', '.join(map(str, parameter.choices))}"
+    each = "each " if isinstance(default, list | tuple) else ""
+    for bound, word in ((parameter.low, "least"), (parameter.high, "most")):
+        if bound is not None:
+            text += f", {each}at {word} {bound}"
+    return f"{text}; {parameter.meaning}" if parameter.meaning else text
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
@@ -152,27 +173,4 @@ def _print(rows: list[dict[str, Any]]) -> None:
         if number:
             tell("")
         tell(f"{row['name']} {visible_line(row.get('meaning', ''))}".rstrip(), bold=True)
-        others = {key: one for key, one in row.items() if key not in ("name", "meaning")}
-        print_fields({key: _parameters(one) for key, one in others.items()}, indent=1)
-
-
-def _parameters(value: Any) -> Any:
-    """Return parameters with a line for each; anything else as it is."""
-    if isinstance(value, dict) and "type" in value:
-        return _describe(value)
-    if isinstance(value, list):
-        return [_describe(one) if isinstance(one, dict) else one for one in value]
-    return value
-
-
-def _describe(parameter: dict[str, Any]) -> str:
-    """Return a parameter in a line, e.g. `num_loc: int = 20, at least 3; number of cities`."""
-    text = f"{parameter['name']}: {parameter['type']}"
-    text += f" = {parameter['default']}" if parameter["default"] != "" else ""
-    if parameter["choices"]:
-        text += f", one of {', '.join(map(str, parameter['choices']))}"
-    each = "each " if isinstance(parameter["default"], list) else ""
-    for bound, word in (("low", "least"), ("high", "most")):
-        if parameter[bound] is not None:
-            text += f", {each}at {word} {parameter[bound]}"
-    return f"{text}; {parameter['meaning']}" if parameter["meaning"] else text
+        print_fields({key: row[key] for key in row if key not in ("name", "meaning")}, indent=1)

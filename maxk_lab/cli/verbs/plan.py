@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.configuration import choice
-from maxk_lab.cli.console import emit_json, print_table, say, tell, warn
-from maxk_lab.cli.effort import Effort, effort_left
-from maxk_lab.cli.runs import planned, skipped_as_json
+from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, warn
+from maxk_lab.cli.runs import choice, planned, skipped_as_json
 from maxk_lab.memory import kept_to_the_end
 from maxk_lab.sweeps.plan.cells import Cell, Unit
 from maxk_lab.sweeps.plan.changes import stale_lines
 from maxk_lab.sweeps.plan.needs import short_of_memory
+from maxk_lab.sweeps.plan.packing import MOST_JOBS, packs
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.progress import statuses
+from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
 
 STATUSES = ("done", "failed", "missing")
 MOST_SEEDS = 12
+# A job starts a worker of its own, which takes so long.
+START_SECONDS = 3.0
 
 
 def main(
@@ -159,29 +160,62 @@ def _print_skipped(plan: Plan) -> None:
 def _print_totals(plan: Plan, state: Mapping[str, str], directory: RunDirectory) -> None:
     counts = ", ".join(f"{_count(state, status, plan.cells)} {status}" for status in STATUSES)
     tell(f"\n{len(state)} cells in {len(plan.units)} units: {counts}")
-    tell(_seeds(plan.spec.seeds))
+    seeds = [str(seed) for seed in plan.spec.seeds]
+    if len(seeds) > MOST_SEEDS:
+        seeds = [*seeds[: MOST_SEEDS - 1], "…", seeds[-1], f"{len(seeds):,} of them"]
+    tell(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
     for line in stale_lines(directory.stale_because(plan)):
         tell(line)
 
 
-def _seeds(seeds: Sequence[int]) -> str:
-    """Return a text such as `seeds 0, 1, 2`; of very many the first and the last."""
-    some = [str(seed) for seed in seeds]
-    if len(some) > MOST_SEEDS:
-        some[MOST_SEEDS - 1 : -1] = ["…"]
-        some.append(f"{len(seeds):,} of them")
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(some)}"
-
-
 def _describe(unit: Unit) -> str:
     """Return a text such as `tsp num_loc=20`, with what is varied of the policy."""
-    settings = {
-        key: value
-        for key, value in unit.environment.items()
-        if key != "name" and value not in ([], "")
-    }
-    varied = {
-        key: value for key, value in unit.setting.items() if key.partition(".")[0] != "environment"
-    }
-    pairs = [*settings.items(), *varied.items()]
-    return " ".join([unit.environment["name"], *(f"{key}={value}" for key, value in pairs)])
+    pairs = [pair for pair in unit.environment.items() if pair[0] != "name"]
+    pairs += [pair for pair in unit.setting.items() if not pair[0].startswith("environment.")]
+    words = [f"{key}={value}" for key, value in pairs if value not in ([], "")]
+    return " ".join([unit.environment["name"], *words])
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The rest of a run: seconds by the clock, and the hours that nodes are taken.
+
+    `workers` units or jobs are at work at once. `packs` counts the units of each job, where the
+    backend packs them; `measured` says whether units of this run were timed.
+    """
+
+    backend: str
+    workers: int
+    seconds: float
+    node_hours: float
+    measured: bool
+    packs: tuple[int, ...] | None = None
+
+    def sentence(self) -> str:
+        """Return the time and the hours as `plan` prints them."""
+        how = f"with {self.workers} {'process' if self.workers == 1 else 'processes'} here"
+        if self.backend != "local":
+            count = len(self.packs) if self.packs else self.workers
+            what = "jobs, once they run" if self.packs else "units at once"
+            how = f"on {self.backend} with {count} {what}; {self.node_hours:.2g} node hours"
+        source = "from units of this run" if self.measured else "nothing has been timed yet"
+        return f"{estimate(self.seconds)} {how} ({source})"
+
+
+def effort_left(plan: Plan, run: RunDirectory, state: Mapping[str, str], jobs: int) -> Effort:
+    """Return the effort for the cells that are missing, with `jobs` processes where that counts."""
+    times, measured = seconds_of_units(plan, run, state)
+    backend, parameters = plan.spec.execution.backend, plan.spec.execution.parameters
+    most = {"slurm": parameters.get("array"), "ray": parameters.get("slots")}.get(backend) or jobs
+    workers = max(1, min(most, len(times)))
+    work = sum(times.values())
+    if backend == "local" or "pack" not in parameters or not times:
+        hours = (work / workers if backend == "local" else work) / 3600
+        return Effort(backend, workers, work / workers, hours, measured)
+    each = None if parameters["pack"] == "auto" else parameters["pack"]
+    packed = packs([*times], [*times.values()], MOST_JOBS, at_once=workers, each=each)
+    workers = min(workers, len(packed))
+    work += START_SECONDS * len(packed)
+    longest = START_SECONDS + max(sum(times[unit] for unit in pack) for pack in packed)
+    seconds, sizes = max(work / workers, longest), tuple(map(len, packed))
+    return Effort(backend, workers, seconds, work / 3600, measured, sizes)

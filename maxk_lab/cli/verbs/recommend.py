@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -22,7 +21,6 @@ from maxk_lab.report.parts import RecommendPart
 from maxk_lab.report.recommendation import Candidate, Recommendation
 from maxk_lab.report.summarise import summarise
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import STUDIES
 
 _SHOWN = 12
@@ -38,27 +36,16 @@ _FITTED = "Its coefficients are fitted on other instances, which the training st
 def main(
     spec: options.Spec,
     budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="B", help="Rollouts per step; by default `batch` of the training study."
-        ),
+        int | None, typer.Option(min=1, metavar="B", help="Rollouts per step; or that of training.")
     ] = None,
     objective: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME@K",
-            help="What is to be optimised, e.g. max@8; needed if the sweep has several.",
-        ),
+        str | None, typer.Option(metavar="NAME@K", help="E.g. max@8; needed if there are several.")
     ] = None,
     stage: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="STEPS", help="Stage of the policy; the latest by default."),
+        int | None, typer.Option(min=0, metavar="STEPS", help="Of the policy; the latest if none.")
     ] = None,
     biased: Annotated[
-        bool,
-        typer.Option(
-            "--biased", help="Let biased estimators compete: their signal points elsewhere."
-        ),
+        bool, typer.Option("--biased", help="Let biased estimators compete, which point elsewhere.")
     ] = False,
     overrides: options.Set = None,
     jobs: options.Jobs = 1,
@@ -72,7 +59,8 @@ def main(
     objective and whose n divides the budget. Those that the sweep's run has not measured yet are
     measured first. Ranked is the SNR per rollout: of B rollouts a step makes B/n estimates, whose
     mean has B/n times the SNR of one. How much instances differ from each other does not enter,
-    although fewer, larger groups see fewer of them.
+    although fewer, larger groups see fewer of them. The budget is by default the batch of the
+    sweep's training study.
 
     \b
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --budget 64 --objective max@8[/bold]
@@ -85,7 +73,12 @@ def main(
     question = part.ask(
         plan, budget=_budget(plan, budget), objective=objective, stage=stage, biased=biased
     )
-    _measure(plan, directory, question.only, jobs=jobs)
+    resume = "The same command goes on from there."
+    outcome = execute_plan(plan, directory, resume=resume, jobs=jobs, only=question.only)
+    if outcome.failed:  # the best may be among them
+        show = f"maxk-lab show {outcome.failed[0]}{options.results_option(results)}"
+        say(f"{len(outcome.failed)} candidates failed. Why: {show}")
+        raise typer.Exit(1)
     answers = part.answers(summarise(directory, plan).studies[kind.name], question)
     if json:
         emit_json([as_json(answer) for answer in answers])
@@ -103,22 +96,6 @@ def _budget(plan: Plan, budget: int | None) -> int:
     if budget is None:
         raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
     return budget
-
-
-def _measure(plan: Plan, directory: RunDirectory, only: str, *, jobs: int) -> None:
-    """Measure what the run lacks of these cells.
-
-    Exits with 1 when one failed: the best may be among them.
-    """
-    outcome = execute_plan(
-        plan, directory, resume="The same command goes on from there.", jobs=jobs, only=only
-    )
-    if outcome.failed:
-        say(
-            f"{len(outcome.failed)} candidates failed. Why: maxk-lab show {outcome.failed[0]} "
-            f"--results {shlex.quote(str(directory.root.parent))}"
-        )
-        raise typer.Exit(1)
 
 
 def _print(answer: Recommendation) -> None:
@@ -151,9 +128,9 @@ def _table(answer: Recommendation) -> Table:
         title=f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}",
         title_justify="left",
         caption="SNR of a step: of the mean of budget/n estimates, "
-        f"{answer.best.step_snr.level:.0%} intervals about instances like these; against the best: "
-        f"paired{', by the variance: all have one mean' if unbiased else ''}, Bonferroni over "
-        f"{len(answer.candidates) - 1} comparisons. "
+        f"{answer.best.step_snr.level:.0%} intervals about new instances, with † about these alone."
+        f" Against the best: paired{', by the variance: all have one mean' if unbiased else ''}, "
+        f"Bonferroni over {len(answer.candidates) - 1} comparisons. "
         "The interval of the best is not corrected for its having been picked.",
         caption_justify="left",
     )

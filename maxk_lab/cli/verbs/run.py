@@ -10,10 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.configuration import choice
 from maxk_lab.cli.console import duration, emit_json, say, tell, warn
 from maxk_lab.cli.execution import execute_plan, jobs_that_go_on
-from maxk_lab.cli.runs import planned, skipped_as_json
+from maxk_lab.cli.runs import choice, planned, skipped_as_json
 from maxk_lab.cli.sending import live_of, send_all
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
@@ -25,27 +24,13 @@ from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
 
 Only = Annotated[
-    str | None,
-    typer.Option(
-        metavar="AXIS=VALUE,...",
-        help="Only these cells, e.g. 'baseline=subloo,k=8' or 'environment.arms=8'.",
-    ),
+    str | None, typer.Option(metavar="AXIS=VALUE,...", help="Only these cells, e.g. 'k=8,n=16'.")
 ]
 Force = Annotated[
-    bool,
-    typer.Option(
-        "--force",
-        help="Measure cells again that have a record, and anew what they share: the cache of "
-        "the run is emptied, but for what belongs to cells that --only leaves out.",
-    ),
+    bool, typer.Option("--force", help="Measure again what has a record, and what cells share.")
 ]
 Detach = Annotated[
-    bool,
-    typer.Option(
-        "--detach",
-        help="End once all is submitted, on a cluster whose jobs go on by themselves (slurm); "
-        "the same command without it shows their progress.",
-    ),
+    bool, typer.Option("--detach", help="End once all is submitted (slurm); the jobs go on.")
 ]
 
 
@@ -74,7 +59,8 @@ missing.
 
     A cell that another run under --results has done is not measured again: its record is copied, \
 with the name of that run in its provenance. Failed cells are not taken over, and --retry-failed \
-and --force measure themselves.
+and --force measure themselves. --force empties the cache of the run, but for what belongs to \
+cells that --only leaves out. A run with --shift-seeds is kept apart by --results.
 
     Nothing is sent to Weights & Biases unless the sweep has a block [bold]tracking[/bold]; \
 maxk-lab track sends a run later.
@@ -86,9 +72,6 @@ kept either way.
     [bold]maxk-lab run experiments/tsp_sweep.yaml --jobs 2[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --set gradient.pool=64 --only \
 baseline=subloo,k=8[/bold]
-    [bold]maxk-lab run experiments/tsp_sweep.yaml --retry-failed[/bold]
-    [bold]maxk-lab run experiments/tsp_sweep.yaml --shift-seeds 100 --results other[/bold]   \
-under other seeds
     [bold]maxk-lab run experiments/tsp_sweep.yaml --profile cluster --detach[/bold]
     """
     plan, directory = planned(
@@ -105,7 +88,8 @@ under other seeds
     more = [*options.choosing(backend, profile), *["--no-reuse"] * no_reuse]
     more += [*(["--jobs", str(jobs)] if jobs > 1 else []), *(["--only", only] if only else [])]
     again = options.run_command(spec, overrides, *more, shift_seeds=shift_seeds, results=results)
-    resume = again + " --retry-failed" * retry_failed
+    # With --force nothing is left out: it begins all over again.
+    resume = again + " --retry-failed" * retry_failed + " --force" * force
     go_on = jobs_that_go_on(plan, detach=detach)
     live = live_of(plan, directory)
 
@@ -118,7 +102,6 @@ under other seeds
         directory,
         live=live,
         resume=resume,
-        afresh=f"{resume} --force" if force else "",
         beside=on_jobs,
         jobs=jobs,
         detach=detach,

@@ -27,20 +27,11 @@ from maxk_lab.visible import visible_line
 
 def main(
     target: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|CELL", help="A run's name or folder, or a cell id or unique prefix of one."
-        ),
+        str, typer.Argument(metavar="RUN|CELL", help="A run, or a cell id or its beginning.")
     ],
-    check: Annotated[
-        bool, typer.Option("--check", help="Read every record of the run; name damaged ones.")
-    ] = False,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Remove what the run needs no more.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what --prune would remove; remove nothing.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Look for damaged records.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what is of no more use.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Prune without asking.")] = False,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
