@@ -119,12 +119,10 @@ def emit_json(value: Any) -> None:
 
 def duration(seconds: float) -> str:
     """Return measured seconds as `42 s`, `3 min 20 s` or `2 h 05 min`."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def estimate(seconds: float) -> str:

@@ -48,22 +48,15 @@ RESULTS = Path("results")
 
 
 def run_command(
-    spec: Path,
-    overrides: Sequence[str] | None,
-    *more: str,
-    shift_seeds: int = 0,
-    results: Path = RESULTS,
+    spec: Path, overrides: Sequence[str] | None, results: Path, **chosen: str | float | None
 ) -> str:
-    """Return the command line that runs a sweep."""
-    said = [word for item in overrides or [] for word in ("--set", item)]
-    said += ["--shift-seeds", str(shift_seeds)] if shift_seeds else []
-    return shlex.join(["maxk-lab", "run", str(spec), *said, *more]) + results_option(results)
-
-
-def choosing(backend: str | None, profile: str | None) -> list[str]:
-    """Return the words of a command line that choose this backend and profile."""
-    words = {"--backend": backend, "--profile": profile}
-    return [word for name, value in words.items() if value is not None for word in (name, value)]
+    """Return the command line that runs a sweep, with the options that are set."""
+    words = ["maxk-lab", "run", str(spec)]
+    words += [word for item in overrides or () for word in ("--set", item)]
+    for name, value in chosen.items():
+        option = f"--{name.replace('_', '-')}"
+        words += [option] if value is True else [option, str(value)] if value else []
+    return shlex.join(words) + results_option(results)
 
 
 def report_command(run: str, results: Path) -> str:

@@ -96,8 +96,13 @@ def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:
     ]
 
 
-def mending(run: RunDirectory, them: str = "them") -> str:
-    """Return what to do about damaged records of a run."""
+def mending(run: RunDirectory, problems: Sequence[str], them: str = "them") -> str:
+    """Return what to do about damaged records of a run.
+
+    A line whose checksum is wrong counts as missing; one that is whole has to be measured anew.
+    """
     if run.place != run.root:
         return "have the bundle sent again, or made anew"
-    return f"to measure {them} again: maxk-lab run {shlex.quote(str(run.spec_path))} --force"
+    missing = {why for why, _ in run.store.damaged}
+    force = " --force" * any(problem not in missing for problem in problems)
+    return f"to measure {them} again: maxk-lab run {shlex.quote(str(run.spec_path))}{force}"

@@ -80,10 +80,15 @@ varies
             warn(problem)
     again = options.report_command(directory.name, results)
     if set(state.values()) != {"done"}:
-        chosen = options.choosing(backend, profile)
-        chosen += [*(["--jobs", str(jobs)] if jobs > 1 else []), *["--no-reuse"] * no_reuse]
         again = options.run_command(
-            spec, overrides, *chosen, shift_seeds=shift_seeds, results=results
+            spec,
+            overrides,
+            results,
+            shift_seeds=shift_seeds,
+            backend=backend,
+            profile=profile,
+            jobs=jobs if jobs > 1 else None,
+            no_reuse=no_reuse,
         )
     say(f"Next: {again}")
 

@@ -90,7 +90,8 @@ page of all.
         if summary.changed:
             warn(f"{summary.header.name}: {changed_line(summary.changed)}")
         if summary.problems:
-            warn(f"{len(summary.problems)} damaged records are not used; {mending(directory)}")
+            mend = mending(directory, summary.problems)
+            warn(f"{len(summary.problems)} damaged records are not used; {mend}")
     if undrawn or not all(summary.sound for _, summary, _ in runs_shown):
         raise typer.Exit(1)
 

@@ -80,14 +80,22 @@ baseline=subloo,k=8[/bold]
     reuse = None if no_reuse or force else results
     chosen: dict[str, Any] = {"only": only, "force": force, "retry_failed": retry_failed}
     if dry_run:
-        _dry_run(plan, directory, reuse, json=json, **chosen)
+        _dry_run(plan, directory, reuse, chosen, json=json)
         return
     if is_bundle(spec):
         spec = directory.spec_path  # where it was unpacked, and may be changed since by `overrides`
     # The command line of this run, without what must not be repeated.
-    more = [*options.choosing(backend, profile), *["--no-reuse"] * no_reuse]
-    more += [*(["--jobs", str(jobs)] if jobs > 1 else []), *(["--only", only] if only else [])]
-    again = options.run_command(spec, overrides, *more, shift_seeds=shift_seeds, results=results)
+    again = options.run_command(
+        spec,
+        overrides,
+        results,
+        shift_seeds=shift_seeds,
+        backend=backend,
+        profile=profile,
+        no_reuse=no_reuse,
+        jobs=jobs if jobs > 1 else None,
+        only=only,
+    )
     # With --force nothing is left out: it begins all over again.
     resume = again + " --retry-failed" * retry_failed + " --force" * force
     go_on = jobs_that_go_on(plan, detach=detach)
@@ -158,22 +166,18 @@ def _by_run(copied: Mapping[str, str]) -> list[tuple[str, int]]:
 
 
 def _dry_run(
-    plan: Plan,
-    directory: RunDirectory,
-    reuse: Path | None,
-    *,
-    json: bool,
-    only: str | None,
-    **measured: bool,
+    plan: Plan, directory: RunDirectory, reuse: Path | None, chosen: dict[str, Any], *, json: bool
 ) -> None:
+    force, retry_failed = chosen["force"], chosen["retry_failed"]
     states = statuses(plan, directory)
-    unmeasured = select(plan, only) & to_measure(states, **measured)
+    cells = to_measure(states, force=force, retry_failed=retry_failed)
+    unmeasured = select(plan, chosen["only"]) & cells
     elsewhere = done_elsewhere(unmeasured, states, directory, reuse)
     names, others = names_of(elsewhere), measured_with(elsewhere)
     to_do = [cell for cell in plan.cells if cell.id in unmeasured - names.keys()]
     if json:
-        cells = [cell.as_dict() for cell in to_do]
-        emit_json({"name": directory.name, "to_do": cells, "reused_from": names})
+        points = [cell.as_dict() for cell in to_do]
+        emit_json({"name": directory.name, "to_do": points, "reused_from": names})
         return
     for cell in to_do:
         point = f"{cell.estimator} {cell.baseline} n={cell.n} k={cell.k}"

@@ -88,7 +88,7 @@ def _check(run: RunDirectory, *, json: bool) -> None:
             tell(problem)
         tell(f"{run.name}: {sound} sound records, {len(problems)} damaged")
     if problems:
-        say(f"Damaged records count as missing; {mending(run)}")
+        say(f"Damaged records are not used; {mending(run, problems)}")
         raise typer.Exit(1)
 
 
@@ -154,11 +154,11 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
     ((cell, run),) = places.items()
     try:
         record = _read(run, cell)
-        why = "; ".join(run.problems)
+        problems = run.problems
     except ValueError as error:
-        record, why = None, f"damaged: {error}"
+        record, problems = None, [f"damaged: {error}"]
     if record is None:
-        mend = mending(run, "it")
+        why, mend = "; ".join(problems), mending(run, problems, "it")
         raise LabError(f"the record of cell {cell} cannot be used: {why}; {mend}")
     return run, record
 
