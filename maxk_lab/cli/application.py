@@ -73,10 +73,10 @@ class LabGroup(TyperGroup):
         try:
             return super().main(*arguments, **settings)
         except (LabError, OSError, MemoryError) as error:
-            told = error if isinstance(error, LabError) else refusal(error)
-            if told is None:
+            line = error if isinstance(error, LabError) else refusal(error)
+            if line is None:
                 raise
-            complain(told)
+            complain(line)
             sys.exit(MISTAKE)
 
 

@@ -13,27 +13,11 @@ import typer
 from maxk_lab.cli.console import complain, refusal, say, warn
 from maxk_lab.cli.program import INTERRUPTED
 from maxk_lab.cli.progress import Display
-from maxk_lab.errors import LabError, RefusedError
-from maxk_lab.sweeps.backends import BACKENDS
+from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.tracking.live import Live
-
-
-def jobs_that_go_on(plan: Plan, *, detach: bool) -> bool:
-    """Return whether the backend has jobs that go on when this process ends.
-
-    Raises `LabError` where they would have to and do not.
-    """
-    row = BACKENDS.get(plan.spec.execution.backend)
-    if detach and not row.queue:
-        able = ", ".join(row.name for row in BACKENDS if row.queue)
-        raise LabError(
-            f"--detach needs a backend whose jobs go on by themselves ({able}); what backend "
-            f"{row.name} measures ends with this command"
-        )
-    return bool(row.queue)
 
 
 def execute_plan(

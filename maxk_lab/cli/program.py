@@ -21,22 +21,17 @@ def main() -> None:
     """
     try:
         _open_closed_streams()
-        _run()
-    except KeyboardInterrupt:  # while the application is imported, before any verb
+        from maxk_lab.installed import close_current_folder
+
+        close_current_folder()
+        from maxk_lab.cli.application import app
+
+        warnings.showwarning = _show_warning
+        sys.unraisablehook = _interrupt_again
+        app(prog_name="maxk-lab")
+    except KeyboardInterrupt:  # before any verb
         print("Interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
-
-
-def _run() -> None:
-    from maxk_lab.installed import close_current_folder
-
-    close_current_folder()
-    from maxk_lab.cli.application import app
-
-    warnings.showwarning = _show_warning
-    sys.unraisablehook = _interrupt_again
-    try:
-        app(prog_name="maxk-lab")
     finally:
         try:
             sys.stdout.flush()

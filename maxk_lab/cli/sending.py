@@ -48,18 +48,6 @@ def sync_command(places: Sequence[str]) -> str:
     return f"wandb sync {shlex.quote(str(Path(places[0]).parent))}/offline-run-*"
 
 
-def live_of(plan: Plan, directory: RunDirectory) -> Live | None:
-    """Return who sends while the sweep is measured; None where it does not ask for that."""
-    return Live(directory, plan) if plan.spec.tracking.wandb == "online" else None
-
-
-def track_command(plan: Plan, directory: RunDirectory) -> str:
-    """Return the command that sends a run as its sweep says."""
-    mode = plan.spec.tracking.wandb
-    chosen = "" if mode == "disabled" else f" --mode {mode}"
-    return f"maxk-lab track {shlex.quote(str(directory.root))}{chosen}"
-
-
 def send_all(
     plan: Plan, directory: RunDirectory, live: Live | None, *, news: bool, last: bool
 ) -> tuple[list[str], str]:
@@ -68,11 +56,13 @@ def send_all(
     Return the places that were written, and what the last words on the run are to say was lost.
     Only what brings `news` is sent; where several processes work in a run, the last one does it.
     """
-    mode, again = plan.spec.tracking.wandb, track_command(plan, directory)
+    mode = plan.spec.tracking.wandb
+    again = f"maxk-lab track {shlex.quote(str(directory.root))}"
     if mode == "disabled":
         if news:
             say(f"Nothing was sent to W&B, as the sweep does not ask for it; to send it: {again}")
         return [], ""
+    again += f" --mode {mode}"
     if not news:
         say(f"Nothing new to send to W&B; to send what is there: {again}")
         return [], ""

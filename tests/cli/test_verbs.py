@@ -12,14 +12,6 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
 from maxk_lab.estimators.catalogue import BASELINES
 
 Lab = Callable[..., Result]
-BAD = """\
-name: bad
-seeds: [0]
-environment: {name: tps}
-gradient:
-  poool: 64
-  grid: {estimator: maxk, baseline: [nonne], n: 4, k: 2}
-"""
 
 
 def test_a_number_of_seeds_is_a_count_and_the_plan_names_them(lab: Lab, sweep: str) -> None:

@@ -32,7 +32,7 @@ def main(
     ] = None,
     more: Annotated[
         list[More] | None,
-        typer.Option("--with", help="The report with its figures; all that was kept. Repeatable."),
+        typer.Option("--with", help="The figures of the report, or trained policies. Repeatable."),
     ] = None,
     results: options.Results = options.RESULTS,
     json: options.Json = False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ from maxk_lab.report.parts import RecommendPart
 from maxk_lab.report.recommendation import Candidate, Recommendation
 from maxk_lab.report.summarise import summarise
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.studies import STUDIES
 
 _SHOWN = 12
@@ -34,7 +36,9 @@ _FITTED = "Its coefficients are fitted on other instances, which the training st
 
 
 def main(
-    spec: options.Spec,
+    spec: Annotated[
+        Path, typer.Argument(metavar="SPEC|RUN", help="The sweep file, a bundle, or a run's name.")
+    ],
     budget: Annotated[
         int | None, typer.Option(min=1, metavar="B", help="Rollouts per step; or that of training.")
     ] = None,
@@ -66,6 +70,9 @@ def main(
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --budget 64 --objective max@8[/bold]
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --objective max@8 --stage 0 --json[/bold]
     """
+    if not spec.suffix:
+        run = find_run(spec, results)
+        spec = run.spec_path if run.place == run.root else run.place
     plan, directory = planned(spec, overrides, results, unpacked=True)
     kinds = [kind for kind in STUDIES if kind.recommends]
     kind = next((kind for kind in kinds if kind.name in plan.spec.studies), kinds[0])

@@ -70,8 +70,8 @@ page of all.
     """
     row = CATALOGUE.get(format)
     if row.for_programs and out is None and sys.stdout.isatty():
-        asked = shlex.join(["maxk-lab", "report", *(runs or ()), "--format", format])
-        raise LabError(f"a terminal cannot show {format}; keep it in a file: {asked} > {row.file}")
+        words = shlex.join(["maxk-lab", "report", *(runs or ()), "--format", format])
+        raise LabError(f"a terminal cannot show {format}; keep it in a file: {words} > {row.file}")
     if out == "":
         raise LabError("--out needs the name of a folder, and got an empty one")
     runs_shown: list[_Shown] = []

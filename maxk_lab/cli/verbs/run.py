@@ -11,9 +11,11 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import duration, emit_json, say, tell, warn
-from maxk_lab.cli.execution import execute_plan, jobs_that_go_on
+from maxk_lab.cli.execution import execute_plan
 from maxk_lab.cli.runs import choice, planned, skipped_as_json
-from maxk_lab.cli.sending import live_of, send_all
+from maxk_lab.cli.sending import send_all
+from maxk_lab.errors import LabError
+from maxk_lab.sweeps.backends import BACKENDS
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.backends.jobs import any_may_run
@@ -22,6 +24,7 @@ from maxk_lab.sweeps.run.execute import Outcome
 from maxk_lab.sweeps.run.progress import statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
+from maxk_lab.tracking.live import Live
 
 Only = Annotated[
     str | None, typer.Option(metavar="AXIS=VALUE,...", help="Only these cells, e.g. 'k=8,n=16'.")
@@ -98,11 +101,14 @@ baseline=subloo,k=8[/bold]
     )
     # With --force nothing is left out: it begins all over again.
     resume = again + " --retry-failed" * retry_failed + " --force" * force
-    go_on = jobs_that_go_on(plan, detach=detach)
-    live = live_of(plan, directory)
+    queue = BACKENDS.get(plan.spec.execution.backend).queue
+    if detach and not queue:
+        able = ", ".join(row.name for row in BACKENDS if row.queue)
+        raise LabError(f"--detach needs a backend whose jobs go on by themselves ({able})")
+    live = Live(directory, plan) if plan.spec.tracking.wandb == "online" else None
 
     def on_jobs() -> list[str]:
-        some = go_on and any_may_run(directory)
+        some = queue and any_may_run(directory)
         return options.jobs_commands(directory.name, results) if some else []
 
     outcome = execute_plan(
