@@ -129,7 +129,7 @@ def test_effort_on_a_cluster_tells_how_units_are_packed(tmp_path: Path) -> None:
     assert found.packs == (1,) * 6
     assert found.node_hours > 4
     assert found.seconds == pytest.approx(found.node_hours * 3600 / 4, rel=0.01)
-    hours = f"{found.node_hours:.2g} node hours"
+    hours = f"{found.node_hours:,.2f} node hours"
     assert f" on slurm with 6 jobs, once they run; {hours} " in found.sentence()
     found = effort(tmp_path, long, *slurm, "execution.pack=5", "execution.array=1")
     assert found.packs == (3, 3)

@@ -127,15 +127,6 @@ def test_show_traces_a_cell_by_a_prefix_of_its_id(there: Path, lab: Lab) -> None
         assert word in text
 
 
-def test_show_of_a_run_and_of_nothing(there: Path, lab: Lab) -> None:
-    assert json.loads(lab("show", "tiny", "--json").stdout)["done"] == 20
-    assert json.loads(lab("show", "results/tiny", "--json").stdout)["name"] == "tiny"
-    result = lab("show", "tinny")
-    assert result.exit_code == 2
-    assert "did you mean tiny" in result.stderr
-    assert "give more of it" in lab("show", "").stderr
-
-
 REWARDED = """\
 name: tiny
 seeds: [0]

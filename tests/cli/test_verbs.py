@@ -21,9 +21,6 @@ def test_a_number_of_seeds_is_a_count_and_the_plan_names_them(lab: Lab, sweep: s
     many = lab("plan", sweep, "--set", "seeds=40").stdout
     assert "\nseeds 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …, 39, 40 of them\n" in many
     assert json.loads(lab("plan", sweep, "--set", "seeds=3", "--json").stdout)["seeds"] == [0, 1, 2]
-    refused = lab("plan", sweep, "--set", "seeds=0")
-    assert refused.exit_code == 2
-    assert "--set:1:7: seeds: must be how many seeds" in " ".join(refused.stderr.split())
 
 
 def test_list_says_what_the_catalogue_says(lab: Lab) -> None:
@@ -36,7 +33,6 @@ def test_list_says_what_the_catalogue_says(lab: Lab) -> None:
         "tsp",
         "bandit",
     }
-    assert lab("list", "envs").exit_code == 2
 
 
 def test_list_says_which_baselines_need_a_weight_of_each_trajectory(lab: Lab) -> None:

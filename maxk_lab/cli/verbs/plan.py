@@ -202,7 +202,7 @@ class Effort:
         if self.backend != "local":
             count = len(self.packs) if self.packs else self.workers
             what = "jobs, once they run" if self.packs else "units at once"
-            how = f"on {self.backend} with {count} {what}; {self.node_hours:.2g} node hours"
+            how = f"on {self.backend} with {count} {what}; {self.node_hours:,.2f} node hours"
         source = "from units of this run" if self.measured else "nothing has been timed yet"
         return f"{estimate(self.seconds)} {how} ({source})"
 
