@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from maxk_lab.cli.progress import Lines
-from maxk_lab.cli.tracker import Tracker
+from maxk_lab.cli.progress import Display
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -39,5 +38,5 @@ def _point(cell: Unit) -> tuple[Any, ...]:
 def drive(sweep: str, root: str) -> None:
     """Run a sweep with such metrics, and show its progress as a user sees it."""
     plan = make_plan(load_spec(sweep))
-    shown = Lines(Tracker(plan))
+    shown = Display(plan)
     execute(plan, RunDirectory(root), on_event=shown, measure="driven:repeated")

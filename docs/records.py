@@ -156,7 +156,7 @@ class Run:
 
     def recommended(self, budget: int, objective: str) -> Mapping[str, Any]:
         """Return what `maxk-lab recommend --json` says for a budget of rollouts a step."""
-        from maxk_lab.cli.recommendation import as_json
+        from maxk_lab.cli.verbs.recommend import as_json
         from maxk_lab.studies.gradient import recommend
         from maxk_lab.sweeps.plan.plan import make_plan
 

@@ -21,6 +21,7 @@ from typer.main import get_command
 import maxk_lab
 from maxk_lab.catalogue import Catalogue, Parameter
 from maxk_lab.cli import app
+from maxk_lab.cli.application import load
 from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWARDS, TASKS
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.findings import models_in
@@ -51,9 +52,9 @@ def verbs() -> Iterator[Line]:
     """Yield the program's own options, then every verb with its arguments and options."""
     program = get_command(app)
     yield from (("option", " ".join(one.opts)) for one in program.params)
-    for verb, command in program.commands.items():
+    for verb in program.commands:
         yield "verb", verb
-        for one in command.params:
+        for one in load(verb).params:
             spelt = " ".join([*one.opts, *one.secondary_opts])
             yield one.param_type_name, f"{verb} {spelt}"
 

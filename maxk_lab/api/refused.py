@@ -14,7 +14,7 @@ def refusals_told() -> Iterator[None]:
 
     The command line tells the same refusals in a line.
     """
-    from maxk_lab.cli.refusals import refusal
+    from maxk_lab.cli.console import refusal
 
     try:
         yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -119,8 +118,7 @@ def run(
     Raises `LabError` for what the caller can mend, such as every problem of the spec, and
     `RefusedError` where the system refuses something, such as room on the disk.
     """
-    from maxk_lab.cli.configuration import choice
-    from maxk_lab.cli.runs import planned
+    from maxk_lab.cli.runs import choice, planned
     from maxk_lab.sweeps.plan.selection import select
     from maxk_lab.sweeps.run.execute import execute
 
@@ -176,10 +174,9 @@ def _display(plan: Plan, progress: bool | OnEvent) -> AbstractContextManager[Cal
         return nullcontext(progress)
     if not progress:
         return nullcontext(lambda name, payload: None)
-    from maxk_lab.cli.progress import Bar, Lines
-    from maxk_lab.cli.tracker import Tracker
+    from maxk_lab.cli.progress import Display
 
-    return (Bar if sys.stderr.isatty() else Lines)(Tracker(plan))
+    return Display(plan)
 
 
 def _without_result(directory: RunDirectory, outcome: Outcome) -> str:

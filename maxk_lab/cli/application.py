@@ -2,60 +2,89 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from maxk_lab import __version__
-from maxk_lab.cli.console import complain, say, tell
-from maxk_lab.cli.refusals import refusal
-from maxk_lab.cli.verbs.bundle import bundle
-from maxk_lab.cli.verbs.cancel import cancel
-from maxk_lab.cli.verbs.check import check
-from maxk_lab.cli.verbs.compare import compare
-from maxk_lab.cli.verbs.list import list_
-from maxk_lab.cli.verbs.plan import plan
-from maxk_lab.cli.verbs.recommend import recommend
-from maxk_lab.cli.verbs.report import report
-from maxk_lab.cli.verbs.run import run
-from maxk_lab.cli.verbs.show import show
-from maxk_lab.cli.verbs.status import status
-from maxk_lab.cli.verbs.track import track
-from maxk_lab.cli.verbs.upkeep.prune import prune
-from maxk_lab.cli.verbs.validate import validate
+from maxk_lab.cli.console import complain, refusal, say, tell
 from maxk_lab.errors import LabError
 
 MISTAKE = 2
+# The verbs by the panels of the help. Each is the function `main` of the module of its name.
+PANELS = {
+    "Measure": {
+        "run": "Measure a sweep; the same command again measures only what is missing.",
+        "plan": "Say what a run would do: cells to do, done, failed, skipped and why, and the "
+        "time.",
+        "recommend": "Recommend n and a baseline for a budget of rollouts per step.",
+    },
+    "Read": {
+        "report": "Tables, figures and the verdicts on the claims of finished runs.",
+        "compare": "Compare two runs: what is the same, better, worse, new or gone.",
+        "show": "Show a run, or trace one cell; examine or prune a run.",
+        "status": "Say how far a run is, and what its jobs do; end these.",
+        "list": "List what a sweep can name, with formulas and conditions, and the runs on disk.",
+    },
+    "Share": {
+        "bundle": "Write a run into one file.",
+        "track": "Send the records of a run to Weights & Biases.",
+    },
+    "Check": {
+        "validate": "Say every problem of sweep files, with its place.",
+        "check": "Check every formula against brute force.",
+    },
+}
 
 
 class LabGroup(TyperGroup):
-    """Prints a `LabError`, or what the system refused, and exits with 2; bugs keep a traceback."""
+    """Verbs that are imported when they are used: until then each is its line of the help.
 
-    def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """Read the command line."""
-        try:
-            return super().make_context(*arguments, **settings)
-        except KeyboardInterrupt:
-            say("Interrupted")
-            raise
+    It prints a `LabError`, or what the system refused, and exits with 2; bugs keep a traceback.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {
+            name: TyperCommand(name, help=line, rich_help_panel=panel)
+            for panel, verbs in PANELS.items()
+            for name, line in verbs.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the verb of a command line, imported."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, name and load(name), rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
         try:
             return super().invoke(ctx)
-        except LabError as error:
-            complain(error)
-            raise typer.Exit(MISTAKE) from None
-        except (OSError, MemoryError) as error:
-            refused = refusal(error)
-            if refused is None:
-                raise
-            complain(refused)
-            raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
             say("Interrupted")
             raise
+
+    def main(self, *arguments: Any, **settings: Any) -> Any:
+        """Run the program, and end the process."""
+        try:
+            return super().main(*arguments, **settings)
+        except (LabError, OSError, MemoryError) as error:
+            line = error if isinstance(error, LabError) else refusal(error)
+            if line is None:
+                raise
+            complain(line)
+            sys.exit(MISTAKE)
+
+
+def load(name: str) -> Any:
+    """Import a verb and return its command."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    alone.command(name)(import_module(f"maxk_lab.cli.verbs.{name}").main)
+    return get_command(alone)
 
 
 app = typer.Typer(
@@ -68,24 +97,6 @@ app = typer.Typer(
     epilog="Exit codes: 0 ok, 1 cells failed, records are damaged or a claim was refuted, "
     "2 your mistake, 130 interrupted.",
 )
-VERBS = (
-    run,
-    plan,
-    status,
-    cancel,
-    report,
-    compare,
-    recommend,
-    check,
-    list_,
-    show,
-    bundle,
-    validate,
-    track,
-    prune,
-)
-for verb in VERBS:
-    app.command(verb.__name__.removesuffix("_"))(verb)
 
 
 def _version(wanted: bool) -> None:

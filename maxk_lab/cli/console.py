@@ -1,27 +1,27 @@
-"""Output that the verbs share: messages to stderr, JSON and rich tables to stdout."""
+"""Output that the verbs share: messages to stderr, JSON, fields and tables to stdout."""
 
 from __future__ import annotations
 
+import errno
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from maxk_lab.errors import SpecError
+from maxk_lab.errors import LONGEST, SpecError, shortened
 from maxk_lab.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Between the columns of a table.
-_BETWEEN = "  "
 # Tables that go to a file or a pipe are not squeezed into 80 columns.
 PIPE_WIDTH = 200
 
 
 def console(*, stderr: bool = False) -> Console:
     """Return a rich console on stdout, or on stderr."""
+    # Verbs that lay out nothing do without rich.
     from maxk_lab.report.formats.console import PlainConsole
 
     stream = sys.stderr if stderr else sys.stdout
@@ -33,46 +33,52 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table without lines, with each cell on one line.
-
-    rich takes half a millisecond for each row: it lays out those that do not fit alone.
-    """
-    out = console()
-    headings, *rows = ([visible_line(cell) for cell in row] for row in (headings, *rows))
-    sizes = [[_width(cell) for cell in row] for row in (headings, *rows)]
-    widths = [max(column) for column in zip(*sizes, strict=True)]
-    if sum(widths) + len(_BETWEEN) * (len(widths) - 1) > out.width:
-        _print_with_rich(out, headings, rows)
-        return
-    first, *others = (
-        _BETWEEN.join(
-            cell + " " * (width - size) for cell, width, size in zip(row, widths, used, strict=True)
-        )
-        for row, used in zip((headings, *rows), sizes, strict=True)
-    )
-    out.print(first, style="bold")
-    out.file.writelines(f"{line}\n" for line in others)
-    out.file.flush()
-
-
-def _print_with_rich(out: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-
-    table = Table(*headings, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
-
-
-def _width(text: str) -> int:
+    """Print a table without lines, a row in a line: rich takes .3 ms to lay out each of them."""
     from rich.cells import cell_len
 
-    return len(text) if text.isascii() else cell_len(text)
+    table = [[visible_line(cell) for cell in row] for row in (headings, *rows)]
+    sizes = [[cell_len(cell) for cell in row] for row in table]
+    widths = [max(column) for column in zip(*sizes, strict=True)]
+    first, *lines = (
+        "  ".join(
+            cell + " " * (width - size) for cell, width, size in zip(row, widths, used, strict=True)
+        ).rstrip()
+        for row, used in zip(table, sizes, strict=True)
+    )
+    typer.secho(first, bold=True)
+    if lines:
+        typer.echo("\n".join(lines))
 
 
-def tell(text: str) -> None:
+def print_fields(fields: Mapping[str, Any], indent: int = 0) -> None:
+    """Print fields that say something, a line each, and those of a field further inside."""
+    said = {key: value for key, value in fields.items() if value not in (None, "", [], (), {})}
+    width = max((len(key) for key, value in said.items() if not isinstance(value, dict)), default=0)
+    pad = "  " * indent
+    for key, value in said.items():
+        if isinstance(value, dict):
+            typer.echo(pad + typer.style(visible_line(key), bold=True))
+            print_fields(value, indent + 1)
+            continue
+        first, *others = _lines(value)
+        typer.echo(f"{pad}{typer.style(visible_line(key).ljust(width), dim=True)}  {first}")
+        for line in others:
+            typer.echo(f"{pad}{'':{width}}  {line}")
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return ["yes" if value else "no"]
+    if isinstance(value, list) and any(" " in str(one) for one in value):
+        return [visible(line) for one in value for line in str(one).splitlines()]
+    if isinstance(value, list | tuple):
+        value = (", " if isinstance(value, tuple) else " ").join(map(str, value))
+    return visible(str(value)).strip("\n").splitlines() or [""]
+
+
+def tell(text: str, *, bold: bool = False) -> None:
     """Print a line of the result on stdout."""
-    typer.echo(visible(text))
+    typer.secho(visible(text), bold=bold or None)
 
 
 def emit(text: str) -> None:
@@ -81,8 +87,8 @@ def emit(text: str) -> None:
 
 
 def say(text: str = "") -> None:
-    """Print a line of progress or advice on stderr."""
-    typer.echo(visible(text), err=True)
+    """Print a line of progress or advice on stderr; `typer.echo` would print it over a bar."""
+    print(visible(text), file=sys.stderr)
 
 
 def complain(error: Exception | str) -> None:
@@ -102,7 +108,8 @@ def warn(text: str) -> None:
 
 
 def _say_marked(mark: str, colour: str, text: str) -> None:
-    typer.echo(f"{typer.style(mark, fg=colour, bold=True)} {visible(text)}", err=True)
+    mark = typer.style(mark, fg=colour, bold=True) if sys.stderr.isatty() else mark
+    print(mark, visible(text), file=sys.stderr)
 
 
 def emit_json(value: Any) -> None:
@@ -111,10 +118,29 @@ def emit_json(value: Any) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as `42 s`, `3 min 20 s` or `2 h 05 min`."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    """Return measured seconds as `42 s`, `3 min 20 s` or `2 h 05 min`."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def estimate(seconds: float) -> str:
+    """Return seconds that are guessed: a minute is as fine as a guess can be."""
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return "less than a minute"
+    return f"about {minutes} min" if minutes < 60 else f"about {duration(60 * minutes)}"
+
+
+def refusal(error: OSError | MemoryError) -> str | None:
+    """Return what the system refused, with the file if there is one.
+
+    None where the error may be a bug of ours, as a file that is not there, or a closed pipe.
+    """
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if error.errno in (None, errno.ENOENT, errno.EPIPE):
+        return None
+    file = f"{shortened(str(error.filename), LONGEST)}: " if error.filename else ""
+    return f"{file}{error.strerror}"

@@ -2,69 +2,61 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.run.records import RunDirectory
-
-Spec = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SPEC", help="The sweep file, e.g. experiments/tsp_sweep.yaml, or a bundle."
-    ),
-]
+Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The sweep file, or a bundle.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Name or folder of the run.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Override a value of the sweep, e.g. gradient.pool=64. Repeatable.",
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the sweep. Repeatable."),
 ]
 ShiftSeeds = Annotated[
-    int,
-    typer.Option(
-        "--shift-seeds",
-        min=0,
-        metavar="N",
-        help="Add N to every seed: the same sweep with other randomness. Keep its run apart, "
-        "with --results.",
-    ),
+    int, typer.Option("--shift-seeds", min=0, metavar="N", help="Add N to every seed.")
 ]
 Results = Annotated[
-    Path,
-    typer.Option(
-        "--results", metavar="DIR", help="Where runs are kept, one folder per sweep name."
-    ),
+    Path, typer.Option("--results", metavar="DIR", help="Where runs are kept, a folder for each.")
 ]
 NoReuse = Annotated[
-    bool,
-    typer.Option(
-        "--no-reuse", help="Measure cells also where another run under --results has done them."
-    ),
+    bool, typer.Option("--no-reuse", help="Measure what other runs under --results have, too.")
 ]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
+Where = Annotated[
+    str | None, typer.Option(metavar="AXIS=VALUE,...", help="Only these rows, as in 'k=8,n=16'.")
+]
+Backend = Annotated[
+    str | None, typer.Option(metavar="NAME", help="What measures: local, ray, slurm.")
+]
+CONFIG_VARIABLE = "MAXK_LAB_CONFIG"
+CONFIG = Path(typer.get_app_dir("maxk-lab")) / "config.yaml"
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The settings of execution under this name in your configuration, "
+        f"{str(CONFIG).replace(os.path.expanduser('~'), '~', 1)} or ${CONFIG_VARIABLE} "
+        "(maxk-lab list profiles).",
+    ),
+]
 RESULTS = Path("results")
 
 
 def run_command(
-    spec: Path,
-    overrides: Sequence[str] | None,
-    *more: str,
-    shift_seeds: int = 0,
-    results: Path = RESULTS,
+    spec: Path, overrides: Sequence[str] | None, results: Path, **chosen: str | float | None
 ) -> str:
-    """Return the command line that runs a sweep."""
-    said = [word for item in overrides or [] for word in ("--set", item)]
-    said += ["--shift-seeds", str(shift_seeds)] if shift_seeds else []
-    return shlex.join(["maxk-lab", "run", str(spec), *said, *more]) + results_option(results)
+    """Return the command line that runs a sweep, with the options that are set."""
+    words = ["maxk-lab", "run", str(spec)]
+    words += [word for item in overrides or () for word in ("--set", item)]
+    for name, value in chosen.items():
+        option = f"--{name.replace('_', '-')}"
+        words += [option] if value is True else [option, str(value)] if value else []
+    return shlex.join(words) + results_option(results)
 
 
 def report_command(run: str, results: Path) -> str:
@@ -77,17 +69,10 @@ def results_option(results: Path) -> str:
     return "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
 
 
-def mending(run: RunDirectory, them: str = "them") -> str:
-    """Return what to do about damaged records of a run."""
-    if run.place != run.root:
-        return "have the bundle sent again, or made anew"
-    return f"to measure {them} again: maxk-lab run {shlex.quote(str(run.spec_path))} --force"
-
-
 def jobs_commands(run: str, results: Path) -> list[str]:
     """Return what shows and what ends the jobs that a run has on a cluster, a line each."""
     where = f"{shlex.quote(run)}{results_option(results)}"
     return [
         f"What its jobs are doing: maxk-lab status {where}",
-        f"To end its jobs: maxk-lab cancel {where}",
+        f"To end its jobs: maxk-lab status {where} --cancel",
     ]

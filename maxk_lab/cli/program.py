@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -19,28 +20,40 @@ def main() -> None:
     function that a sweep names by a dotted path.
     """
     try:
-        _run()
-    except KeyboardInterrupt:  # while the application is imported, before any verb
+        _open_closed_streams()
+        from maxk_lab.installed import close_current_folder
+
+        close_current_folder()
+        from maxk_lab.cli.application import app
+
+        warnings.showwarning = _show_warning
+        sys.unraisablehook = _interrupt_again
+        app(prog_name="maxk-lab")
+    except KeyboardInterrupt:  # before any verb
         print("Interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError:  # as was said before: Python would say it again at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _run() -> None:
-    from maxk_lab.installed import close_current_folder
+def _open_closed_streams() -> None:
+    """Let streams that are closed lead nowhere: the next file that is opened has their number.
 
-    close_current_folder()
-    from maxk_lab.cli.application import MISTAKE, app
-    from maxk_lab.cli.console import complain
-    from maxk_lab.cli.streams import OutputError, open_streams
-
-    open_streams()
-    warnings.showwarning = _show_warning
-    sys.unraisablehook = _interrupt_again
-    try:
-        app(prog_name="maxk-lab")
-    except OutputError as error:  # printed by typer itself, outside of any verb
-        complain(error)
-        sys.exit(MISTAKE)
+    Letters that the terminal's encoding lacks are spelled out.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdin, sys.stdout, sys.stderr = (
+        os.fdopen(one, "w" if one else "r", closefd=False) if stream is None else stream
+        for one, stream in enumerate((sys.stdin, sys.stdout, sys.stderr))
+    )
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:

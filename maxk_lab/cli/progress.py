@@ -1,142 +1,171 @@
-"""Progress of a run: a rich bar on a terminal, throttled plain lines elsewhere; both on stderr."""
+"""Progress of a run on stderr: a rich bar on a terminal, now and then a plain line elsewhere."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from itertools import takewhile
+from typing import Any, Self
 
-from maxk_lab.cli.console import console, say, warn
-from maxk_lab.cli.tracker import Tracker
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from maxk_lab.cli.console import console, estimate, say, warn
+from maxk_lab.sweeps.plan.changes import stale_lines
+from maxk_lab.sweeps.plan.plan import Plan
 
 # Plain lines: at most one about a unit's phase in this many seconds.
 QUIET_SECONDS = 5.0
+# No time is told before this share of the work is done: the first guesses are wild.
+LEAST_SHARE = 0.02
+Event = Mapping[str, Any]
 
 
-class Lines:
-    """Plain lines: one for each finished unit, and now and then one about the phase of a unit."""
+class Display:
+    """The progress of a run, in units of work rather than cells, shown as its events come in.
 
-    def __init__(self, tracker: Tracker, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tracker = tracker
-        self._clock = clock
-        self._last = clock()
-        # Why jobs wait, and whether some run, when a line last said so.
-        self._queue: tuple[set[str], bool] = (set(), False)
+    Lines that are printed meanwhile, through stderr, stay above the bar.
+    """
 
-    def __enter__(self) -> Lines:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-    def __call__(self, name: str, payload: dict[str, Any]) -> None:
-        """Take in one event of the execution and show it."""
-        self._tracker.event(name, payload)
-        if name == "reused":
-            self.remark(reused(payload))
-        for note in notes(name, payload):
-            self.note(note)
-        self.show(name, payload)
-
-    def note(self, text: str) -> None:
-        """Print a line that stays."""
-        warn(text)
-
-    def remark(self, text: str) -> None:
-        """Print a line that stays, and warns of nothing."""
-        say(text)
-
-    def show(self, name: str, payload: dict[str, Any]) -> None:
-        """Print a line, if it is time for one."""
-        if name == "unit_finished":
-            say(f"{self._tracker.line()}; finished {payload['unit']}")
-        elif name == "progress" and self._clock() - self._last >= QUIET_SECONDS:
-            say(f"{self._tracker.line()}; {self._tracker.current}")
-        elif name == "jobs" and self._queue_changes(payload):
-            say(f"{self._tracker.line()}; {self._tracker.jobs}")
-        else:
-            return
-        self._last = self._clock()
-
-    def _queue_changes(self, payload: dict[str, Any]) -> bool:
-        """Take note of why jobs wait, and return whether that is news; their number is none."""
-        before, self._queue = self._queue, (set(payload["queued"]), bool(payload["running"]))
-        return self._queue != before
-
-
-class Bar(Lines):
-    """A rich progress bar."""
-
-    _bar: Progress
-
-    def __enter__(self) -> Bar:
-        from rich.progress import BarColumn, Progress, TextColumn
-
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
+        self._plan, self._clock, self._said = plan, clock, clock()
         self._bar = Progress(
-            TextColumn("{task.fields[line]}", markup=False),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f} %"),
+            TaskProgressColumn(),
             TextColumn("{task.fields[current]}", style="dim", markup=False),
             console=console(stderr=True),
             transient=True,
+            disable=not sys.stderr.isatty(),
         )
+        self._task = self._bar.add_task("", total=1.0, current="starting the workers")
+        # The work of each unit by its phases, and what is done of it; then that of all.
+        self._work: dict[str, Mapping[str, float]] = {}
+        self._done: dict[str, float] = {}
+        self._total = self._worked = 0.0
+        # When the first unit began: starting the workers is not timed.
+        self._begun: float | None = None
+        self._cells = self._finished = self._failed = 0
+        # Why jobs wait, and whether some run.
+        self._queue: tuple[set[str], bool] | None = None
+
+    def __enter__(self) -> Self:
         self._bar.start()
-        self._task = self._bar.add_task("", total=1.0, line="", current="starting the workers")
         return self
 
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def note(self, text: str) -> None:
-        """Print a line that stays, above the bar."""
-        self._bar.console.print(f"warning: {text}")
+    def __call__(self, name: str, event: Event) -> None:
+        """Take in one event of a run and show it."""
+        current, due = "", False
+        if name == "run_started":
+            self._start(set(event["cell_ids"]))
+        elif name == "unit_started" and self._begun is None:
+            self._begun = self._clock()
+        elif name in ("cell_done", "cell_failed"):
+            self._finished += 1
+            self._failed += name == "cell_failed"
+        elif name == "measured_elsewhere":
+            self._finished += len(event["cells"])
+        elif name == "progress":
+            current, due = self._reach(event), self._clock() - self._said >= QUIET_SECONDS
+        elif name == "unit_finished":
+            self._advance(event["unit"], sum(self._work[event["unit"]].values()))
+            current, due = f"finished {event['unit']}", True
+        elif name == "jobs":
+            queue = set(event["queued"]), bool(event["running"])
+            current, due, self._queue = _jobs(event), queue != self._queue, queue
+        for line in notes(name, event):
+            warn(line)
+        if name == "reused":
+            count = f"{len(event['cell_ids'])} of {event['cells']} cells"
+            say(f"{count} reused from run {event['run']}{event['measured']}")
+        if not self._bar.disable:
+            current = current or self._bar.tasks[0].fields["current"]
+            line, share = self.line(), self.share
+            self._bar.update(self._task, description=line, completed=share, current=current)
+        elif due:
+            say(f"{self.line()}; {current}")
+            self._said = self._clock()
 
-    def remark(self, text: str) -> None:
-        """Print a line that stays, above the bar."""
-        self._bar.console.print(text, markup=False)
+    def line(self) -> str:
+        """Return the cells that are done and failed, and the time left."""
+        failed = f", {self._failed} failed" if self._failed else ""
+        share = self.share
+        if self._begun is None or not LEAST_SHARE <= share < 1.0:
+            return f"{self._finished}/{self._cells} cells{failed}"
+        left = (self._clock() - self._begun) * (1.0 - share) / share
+        return f"{self._finished}/{self._cells} cells{failed}, {estimate(left)} left"
 
-    def show(self, name: str, payload: dict[str, Any]) -> None:
-        """Bring the bar up to date."""
-        tracker = self._tracker
-        current = tracker.current or tracker.jobs or "starting the workers"
-        self._bar.update(self._task, completed=tracker.share, line=tracker.line(), current=current)
+    @property
+    def share(self) -> float:
+        """The share of the work that is done, in [0, 1]."""
+        # Of many small parts the sum may lack a rounding of the whole.
+        return min(1.0, round(self._worked / self._total, 9)) if self._total else 0.0
+
+    def _start(self, cells: set[str]) -> None:
+        self._cells = len(cells)
+        self._work = {
+            unit.label: unit.work()
+            for unit in self._plan.units
+            if any(cell.id in cells for cell in unit.cells)
+        }
+        self._total = sum(sum(work.values()) for work in self._work.values())
+
+    def _reach(self, event: Event) -> str:
+        """Take note of how far a unit is in a phase of its work, and return it in words."""
+        unit, phase = event["unit"], event["phase"]
+        done = event.get("step", event.get("done", 0))
+        of = event.get("steps", event.get("of", 1))
+        self._advance(unit, work_done(self._work[unit], phase, done / max(of, 1)))
+        return f"{unit}: {'warm-up' if phase == 'warmup' else phase} {done}/{of}"
+
+    def _advance(self, unit: str, done: float) -> None:
+        self._worked += done - self._done.get(unit, 0.0)
+        self._done[unit] = done
 
 
-def reused(payload: dict[str, Any]) -> str:
-    """Return the sentence about cells that another run had measured."""
-    return (
-        f"{len(payload['cell_ids'])} of {payload['cells']} cells reused from run {payload['run']}"
-        f"{payload['measured']}"
-    )
+def work_done(work: Mapping[str, float], phase: str, share: float) -> float:
+    """Return the work of a unit that is done at a share of a phase: all of the earlier ones is.
+
+    Cells are measured when all the work that counts is done.
+    """
+    if phase not in work:
+        return sum(work.values())
+    earlier = takewhile(lambda name: name != phase, work)
+    return sum(work[name] for name in earlier) + share * work[phase]
 
 
-def notes(name: str, payload: dict[str, Any]) -> list[str]:
-    """Return the warnings that an event brings, whatever the display."""
+def _jobs(event: Event) -> str:
+    """Return how many jobs of a cluster wait, why, and how many run."""
+    counts = [
+        f"{count} queued{f' ({why})' if why else ''}" for why, count in event["queued"].items()
+    ]
+    counts += [f"{event['running']} running"] if event["running"] else []
+    return f"jobs: {', '.join(counts)}"
+
+
+def notes(name: str, event: Event) -> list[str]:
+    """Return the warnings that an event brings."""
     if name == "damaged":
-        return list(map(str, payload["problems"]))
+        return list(map(str, event["problems"]))
     if name == "stale":
-        from maxk_lab.sweeps.plan.changes import stale_lines
-
-        return stale_lines(payload["because"])
+        return stale_lines(event["because"])
     if name == "worker_died":
-        again = f"{payload['unit']} is begun again"
-        if "alone" in payload:
-            again = f"the {payload['alone']} cells left of {payload['unit']} are tried one by one"
-        return [f"a worker process died or was ended ({payload['ending']}): {again}"]
+        again = f"{event['unit']} is begun again"
+        if "alone" in event:
+            again = f"the {event['alone']} cells left of {event['unit']} are tried one by one"
+        return [f"a worker process died or was ended ({event['ending']}): {again}"]
     if name == "jobs":
-        return [
-            f"jobs wait for a reason that does not pass by itself ({reason}): {advice}"
-            for reason, advice in payload["stuck"].items()
-        ]
+        words = "jobs wait for a reason that does not pass by itself"
+        return [f"{words} ({reason}): {advice}" for reason, advice in event["stuck"].items()]
     if name == "waiting":
-        units, drivers = payload["units"], "; ".join(payload["drivers"])
+        units, drivers = event["units"], "; ".join(event["drivers"])
         count = "a unit" if len(units) == 1 else f"{len(units)} units"
         return [f"waiting for {count} that another run measures ({drivers}): {'; '.join(units)}"]
-    if name in ("lost", "left") and "why" in payload:
-        return [f"{payload['unit']}: {payload['why']}"]
+    if name in ("lost", "left") and "why" in event:
+        return [f"{event['unit']}: {event['why']}"]
     if name == "cell_failed":
-        return [f"cell {payload['cell']} failed: {payload['error']}"]
+        return [f"cell {event['cell']} failed: {event['error']}"]
     return []

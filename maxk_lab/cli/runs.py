@@ -1,29 +1,64 @@
-"""The plan of a sweep, which several verbs print."""
+"""The plan of a sweep under the configuration of the user, and the folder of its run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxk_lab.cli import options
-from maxk_lab.errors import Problem, SpecError
+from maxk_lab.errors import SpecError
+from maxk_lab.sweeps.plan.grid import Skipped
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.quantities import spelled, spelled_size
+from maxk_lab.sweeps.run.bundle import Bundle, is_bundle, unpack
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.layers import NO_CHOICE, Choice
+from maxk_lab.sweeps.spec.layers import profiles as profiles_in
+from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.sweeps.spec.schema import SweepSpec
 
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan.grid import Skipped
-    from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.sweeps.spec.layers import Choice
-    from maxk_lab.sweeps.spec.schema import SweepSpec
+_SPELLED: dict[str, Callable[[Any], str]] = {
+    "timeout": spelled,
+    "reward_timeout": spelled,
+    "memory": spelled_size,
+}
+
+
+def config_path() -> Path | None:
+    """Return the configuration, which the environment may name; None where there is none."""
+    named = os.environ.get(options.CONFIG_VARIABLE)
+    if named is not None:
+        return Path(named) if named else None
+    return options.CONFIG if os.path.lexists(options.CONFIG) else None
+
+
+def choice(backend: str | None, profile: str | None) -> Choice:
+    """Return what the command line and the configuration say of the execution."""
+    return Choice(config_path(), profile, backend)
+
+
+def profiles() -> list[dict[str, Any]]:
+    """Return the profiles of the configuration with what each of them sets.
+
+    Raises `LabError` for a configuration that cannot be read, or with anything wrong.
+    """
+    path = config_path()
+    return [
+        {"name": name, **{k: _SPELLED[k](v) if k in _SPELLED else v for k, v in settings.items()}}
+        for name, settings in (profiles_in(path) if path is not None else {}).items()
+    ]
 
 
 def planned(
     spec: Path | Mapping[str, Any] | SweepSpec,
-    overrides: options.Set,
-    results: options.Results,
-    shift_seeds: options.ShiftSeeds = 0,
-    choice: Choice | None = None,
+    overrides: Sequence[str] | None,
+    results: Path,
+    shift_seeds: int = 0,
+    choice: Choice = NO_CHOICE,
     *,
     unpacked: bool = False,
 ) -> tuple[Plan, RunDirectory]:
@@ -32,42 +67,26 @@ def planned(
     `choice` is what the command line and the user's configuration say of the execution. The sweep
     may be that in a bundle: it is `unpacked` into `results`, or else only looked at.
     """
-    from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.bundle import Bundle, is_bundle, unpack
-    from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.sweeps.spec.layers import NO_CHOICE
-    from maxk_lab.sweeps.spec.load import load_spec
 
-    def plan_of(given: Path | Mapping[str, Any] | SweepSpec) -> Plan:
+    def plan_of(sweep: Path | Mapping[str, Any] | SweepSpec) -> Plan:
         return make_plan(
-            load_spec(
-                given, overrides or [], seeds_shifted_by=shift_seeds, choice=choice or NO_CHOICE
-            )
+            load_spec(sweep, overrides or [], seeds_shifted_by=shift_seeds, choice=choice)
         )
 
     if not isinstance(spec, Path) or not is_bundle(spec):
         plan = plan_of(spec)
         return plan, RunDirectory(results / plan.spec.name)
     bundle = Bundle(spec)
-    if unpacked:
-        run = unpack(bundle, results)
+    if not unpacked:
         try:
-            plan = plan_of(run.spec_path)
-        except SpecError as error:
-            there = (
-                f"the records of {spec} lie here now, and are kept; once all else is mended, go on "
-                f"with: maxk-lab run {run.spec_path}"
-            )
-            told = Problem(str(run.root), 0, 0, "unpacked", there)
-            raise SpecError([*error.problems, told]) from None
-        return plan, RunDirectory(results / plan.spec.name)
-    try:
-        return plan_of(bundle.spec_path), bundle
-    except SpecError as error:  # of a file that is gone by the time that this is read
-        places = {str(bundle.spec_path): f"{bundle.place}/{bundle.spec_path.name}"}
-        raise SpecError(
-            [replace(one, file=places.get(one.file, one.file)) for one in error.problems]
-        ) from None
+            return plan_of(bundle.spec_path), bundle
+        except SpecError as error:  # of a file that is gone by the time that this is read
+            places = {str(bundle.spec_path): f"{bundle.place}/{bundle.spec_path.name}"}
+            raise SpecError(
+                [replace(one, file=places.get(one.file, one.file)) for one in error.problems]
+            ) from None
+    plan = plan_of(unpack(bundle, results).spec_path)
+    return plan, RunDirectory(results / plan.spec.name)
 
 
 def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:
@@ -75,3 +94,15 @@ def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:
     return [
         {"study": skip.study, "point": dict(skip.point), "reason": skip.reason} for skip in skipped
     ]
+
+
+def mending(run: RunDirectory, problems: Sequence[str], them: str = "them") -> str:
+    """Return what to do about damaged records of a run.
+
+    A line whose checksum is wrong counts as missing; one that is whole has to be measured anew.
+    """
+    if run.place != run.root:
+        return "have the bundle sent again, or made anew"
+    missing = {why for why, _ in run.store.damaged}
+    force = " --force" * any(problem not in missing for problem in problems)
+    return f"to measure {them} again: maxk-lab run {shlex.quote(str(run.spec_path))}{force}"

@@ -6,15 +6,13 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from maxk_lab.cli.console import duration, say, warn
+from maxk_lab.cli.console import estimate, say, warn
 from maxk_lab.errors import first_line
-
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.tracking.live import Live
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.tracking import wandb_tracker
+from maxk_lab.tracking.live import Live
 
 NOTHING_TRACKED = "nothing was tracked (the warning says why)"
 # Seconds between two lines about how far the sending is.
@@ -38,7 +36,7 @@ class Lines:
             say(f"{done} of {of} {self._done}; the last has the report and the bundle")
         elif now - self._said >= _QUIET and done < of:
             left = (now - self._start) / done * (of - done)
-            say(f"{done} of {of} {self._done}, about {duration(left)} left")
+            say(f"{done} of {of} {self._done}, {estimate(left)} left")
         else:
             return
         self._said = now
@@ -50,29 +48,24 @@ def sync_command(places: Sequence[str]) -> str:
     return f"wandb sync {shlex.quote(str(Path(places[0]).parent))}/offline-run-*"
 
 
-def live_of(plan: Plan, directory: RunDirectory) -> Live | None:
-    """Return who sends while the sweep is measured; None where it does not ask for that."""
-    if plan.spec.tracking.wandb != "online":
-        return None
-    from maxk_lab.tracking.live import Live
-
-    return Live(directory, plan)
-
-
 def send_all(
-    plan: Plan, directory: RunDirectory, live: Live | None, *, last: bool
+    plan: Plan, directory: RunDirectory, live: Live | None, *, news: bool, last: bool
 ) -> tuple[list[str], str]:
     """Send the records to W&B as the sweep says. Nothing that goes wrong there fails the sweep.
 
     Return the places that were written, and what the last words on the run are to say was lost.
-    Where several processes work in a run, the last one does it.
+    Only what brings `news` is sent; where several processes work in a run, the last one does it.
     """
-    tracking = plan.spec.tracking
+    mode = plan.spec.tracking.wandb
     again = f"maxk-lab track {shlex.quote(str(directory.root))}"
-    if tracking.wandb == "disabled":
-        say(f"Nothing was sent to W&B, as the sweep does not ask for it; to send it: {again}")
+    if mode == "disabled":
+        if news:
+            say(f"Nothing was sent to W&B, as the sweep does not ask for it; to send it: {again}")
         return [], ""
-    again = f"{again} --mode {tracking.wandb}"
+    again += f" --mode {mode}"
+    if not news:
+        say(f"Nothing new to send to W&B; to send what is there: {again}")
+        return [], ""
     sent = live.end(_LAST_RUN if last else 0.0) if live else {}
     if not last:
         say(
@@ -80,18 +73,14 @@ def send_all(
             f"or do so with: {again}"
         )
         return list(sent.values()), ""
-    from maxk_lab.tracking.wandb_tracker import TrackingError, track
-
-    online = tracking.wandb == "online"
     what = "the records, the report and the bundle"
-    say(f"Sending {what} to W&B" if online else f"Writing {what} for W&B")
-    progress = Lines(tracking.wandb)
+    say(f"Sending {what} to W&B" if mode == "online" else f"Writing {what} for W&B")
     try:
-        places = track(directory, tracking.wandb, plan=plan, sent=sent, progress=progress)
-        if places and not online:
+        places = wandb_tracker.track(directory, mode, plan=plan, sent=sent, progress=Lines(mode))
+        if places and mode == "offline":
             say(f"Send them with: {sync_command(places)}")
         return places, ""
-    except TrackingError as error:
+    except wandb_tracker.TrackingError as error:
         warn(f"not tracked: {error}")
         return error.sent, "tracked in part only" if error.sent else NOTHING_TRACKED
     except Exception as error:

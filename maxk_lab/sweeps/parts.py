@@ -80,7 +80,7 @@ class Kept(Protocol):
 
     @property
     def SHAPES(self) -> Sequence[str]:  # noqa: N802
-        """The patterns of what it keeps of any unit: `prune` removes what no unit of a plan has."""
+        """The patterns of what it keeps of any unit: pruning removes what no unit of a plan has."""
 
     def kept(self, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         """Return the patterns of all files of the cache that the unit can use.
@@ -97,7 +97,7 @@ class Kept(Protocol):
         """
 
     def spent(self, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> Iterable[str]:
-        """Return those of the patterns that only spare time: `prune` removes them once all of the
+        """Return those of the patterns that only spare time: pruning removes them once all of the
         unit is done.
         """
 

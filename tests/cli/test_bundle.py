@@ -85,7 +85,7 @@ def test_what_was_unpacked_goes_on_with_other_settings(there: Path, lab: Lab) ->
     assert lab("run", "results/tiny/spec.yaml", "--dry-run").exit_code == 0
 
 
-@pytest.mark.parametrize("verb", ["status", "cancel", "track", "bundle"])
+@pytest.mark.parametrize("verb", ["status", "status --cancel", "track", "bundle", "show --prune"])
 def test_verbs_that_need_the_run_say_so(verb: str, there: Path, lab: Lab) -> None:
     name, *options = verb.split()
     refused = lab(name, "tiny.zip", *options)

@@ -48,14 +48,3 @@ def test_a_plan_names_the_sweep_in_the_bundle(bundle: Path) -> None:
         planned(bundle, None, Path("results"))
     assert str(caught.value).startswith("own.zip/spec.yaml:")
     assert not Path("results").exists()
-
-
-def test_what_was_unpacked_before_a_refusal_is_told(bundle: Path) -> None:
-    with pytest.raises(SpecError, match="rewards_of_mine") as caught:
-        planned(bundle, None, Path("results"), unpacked=True)
-    first, *_, last = str(caught.value).splitlines()
-    assert first.startswith("results/own/spec.yaml:")
-    assert last == (
-        "results/own: unpacked: the records of own.zip lie here now, and are kept; once all else "
-        "is mended, go on with: maxk-lab run results/own/spec.yaml"
-    )

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from maxk_lab.cli import options, runs
+
 Lab = Callable[..., Result]
 CONFIG = """\
 execution: {timeout: 90min}
@@ -47,7 +49,7 @@ def test_a_profile_with_options_is_listed(lab: Lab, config: Path) -> None:
     listed = lab("list", "profiles")
     assert listed.exit_code == 0, listed.output
     said = [line.split() for line in listed.stdout.splitlines()]
-    assert said == [["a"], ["backend", "slurm"], ["options", "reservation:", "x"], ["nice:", "1"]]
+    assert said == [["a"], ["backend", "slurm"], ["options"], ["reservation", "x"], ["nice", "1"]]
 
 
 def test_where_profiles_would_be_is_told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,13 +68,11 @@ def test_all_that_is_wrong_with_a_configuration_is_listed(lab: Lab, config: Path
 
 
 def test_the_usual_place(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from maxk_lab.cli import configuration
-
-    assert configuration.USUAL.name == "config.yaml"
-    assert "maxk-lab" in configuration.USUAL.parts[-2]
+    assert options.CONFIG.name == "config.yaml"
+    assert "maxk-lab" in options.CONFIG.parts[-2]
     monkeypatch.delenv("MAXK_LAB_CONFIG")
-    monkeypatch.setattr(configuration, "USUAL", tmp_path / "none.yaml")
-    assert configuration.config_path() is None
+    monkeypatch.setattr(options, "CONFIG", tmp_path / "none.yaml")
+    assert runs.config_path() is None
     (tmp_path / "none.yaml").symlink_to(tmp_path / "gone")
     assert lab("list", "profiles").exit_code == 2
 

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 import maxk_lab.cli
 from maxk_lab.cli.console import (
-    PIPE_WIDTH,
     complain,
     console,
     duration,
     emit_json,
+    estimate,
+    print_fields,
     print_table,
+    refusal,
     say,
     tell,
     warn,
 )
-
-ROWS = [
-    ["bandit arms=8", "0", "·", "affine[0.5]"],
-    ["日本 ĝ", "", "12", "[bold]no markup[/bold]"],
-    ["a", "200", "3", "see https://example.org/x"],
-]
-HEADINGS = ["environment", "stage", "cells", "status [of all]"]
 
 
 @pytest.mark.parametrize(
@@ -49,19 +42,60 @@ def test_a_duration_has_its_two_largest_units(seconds: float, words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("rows", "width"),
-    [(ROWS, PIPE_WIDTH), ([], PIPE_WIDTH), (ROWS, 40), ([["x" * 300, "", "", ""]], PIPE_WIDTH)],
+    ("seconds", "words"),
+    [
+        (0, "less than a minute"),
+        (59.9, "less than a minute"),
+        (200, "about 3 min"),
+        (3590, "about 1 h 00 min"),
+    ],
 )
-def test_a_table_is_written_as_rich_writes_it(rows, width, capsys, monkeypatch):
-    monkeypatch.setattr("maxk_lab.cli.console.PIPE_WIDTH", width)
-    print_table(HEADINGS, rows)
-    table = Table(*map(escape, HEADINGS), box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(escape, row))
-    rich = Console(width=width, highlight=False, soft_wrap=True)
-    with rich.capture() as written:
-        rich.print(table)
-    assert capsys.readouterr().out == written.get()
+def test_an_estimate_is_no_finer_than_a_minute(seconds: float, words: str) -> None:
+    assert estimate(seconds) == words
+
+
+def test_a_table_cuts_nothing_and_keeps_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [["日本 ĝ", "[bold]x[/bold]", "1"], ["a", "y" * 300, "2"], ["", "z\nz", "3"]]
+    print_table(["one", "two", "three"], rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == f"日本 ĝ  [bold]x[/bold]{' ' * 288}1"
+    assert lines[2] == f"a       {'y' * 300}  2"
+    assert [lines[0].index("three"), lines[3].index("3")] == [310, 310]
+    assert "z z" in lines[3]
+
+
+def test_fields_that_say_nothing_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    inner = {"b": [], "words": ["one line", "another"], "longer": True, "list": [1, 2]}
+    print_fields({"a": None, "text": "two\nlines", "inner": inner, "none": {}})
+    assert capsys.readouterr().out.splitlines() == [
+        "text  two",
+        "      lines",
+        "inner",
+        "  words   one line",
+        "          another",
+        "  longer  yes",
+        "  list    1 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            PermissionError(errno.EACCES, "Permission denied", "results/x"),
+            "results/x: Permission denied",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (MemoryError(), "out of memory"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "x"), None),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), None),
+        (OSError("of a library's own"), None),
+    ],
+)
+def test_a_refusal_is_a_line_and_what_may_be_a_bug_is_none(
+    error: OSError | MemoryError, told: str | None
+) -> None:
+    assert refusal(error) == told
 
 
 def test_all_that_is_printed_goes_through_the_console() -> None:
@@ -80,14 +114,15 @@ def test_no_text_acts_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     shown = "[/b][red]:smile: \\x1b[2J \\u202e"
     console().print(Text(text))
     console().print(text)
-    print_table(["one"], [[text], ["x" * 300]])
+    print_table(["one"], [[text]])
+    print_fields({text: text})
     tell(text)
     say(text)
     warn(text)
     complain(text)
     emit_json([text])
     told = capsys.readouterr()
-    assert told.out.count(shown) == 4
+    assert told.out.count(shown) == 6
     assert told.err.count(shown) == 3
     assert "\\u001b[2J \\u202e" in told.out
     assert not {"\x1b", "\u202e"} & set(told.out + told.err)

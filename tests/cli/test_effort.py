@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sweep_files import plan_of
 
-from maxk_lab.cli.effort import Effort, effort_left
-from maxk_lab.cli.tracker import Tracker, UnitState
+from maxk_lab.cli.progress import Display, work_done
+from maxk_lab.cli.verbs.plan import Effort, effort_left
 from maxk_lab.studies.training.plan import EVALUATION_COST
 from maxk_lab.sweeps.plan.needs import SECONDS
 from maxk_lab.sweeps.plan.plan import Plan
@@ -27,36 +27,44 @@ def last_work(plan: Plan) -> float:
 
 
 @pytest.mark.parametrize(
-    ("shares", "done"),
-    [
-        ({}, 0.0),
-        ({"warmup": 0.5}, 1.0),
-        ({"scores": 0.25}, 4.0),
-        ({"warmup": 0.5, "scores": 0.25}, 4.0),
-        ({"warmup": 1.0, "scores": 1.0, "cells": 0.1}, 10.0),
-        ({"cells": 0.1}, 10.0),
-    ],
+    ("phase", "share", "done"),
+    [("warmup", 0.5, 1.0), ("scores", 0.0, 2.0), ("scores", 0.25, 4.0), ("cells", 0.1, 10.0)],
 )
 def test_a_later_phase_means_that_the_earlier_ones_are_done(
-    shares: dict[str, float], done: float
+    phase: str, share: float, done: float
 ) -> None:
-    assert UnitState({"warmup": 2.0, "scores": 8.0}, dict(shares)).done == done
+    assert work_done({"warmup": 2.0, "scores": 8.0}, phase, share) == done
 
 
 def test_the_share_of_a_run_grows_with_the_steps_of_its_trainings(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     units = [unit for unit in plan.units if unit.study == "training"]
-    tracker = Tracker(plan)
-    tracker.event("run_started", {"cell_ids": [cell.id for unit in units for cell in unit.cells]})
+    seconds = iter(range(100))
+    display = Display(plan, lambda: float(next(seconds)))
+    display("run_started", {"cell_ids": [cell.id for unit in units for cell in unit.cells]})
     shares = []
     for unit in units:
         for step in (2, 4):
-            tracker.event(
-                "progress", {"unit": unit.label, "phase": "training", "step": step, "steps": 4}
-            )
-            shares.append(tracker.share)
+            display("progress", {"unit": unit.label, "phase": "training", "step": step, "steps": 4})
+            shares.append(display.share)
     assert shares == pytest.approx([n / 8 for n in range(1, 9)])
-    assert tracker.current == f"{units[-1].label}: training 4/4"
+
+
+def test_the_time_left_is_that_of_the_work_and_not_of_the_start(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    (unit, *_) = units = [unit for unit in plan.units if unit.study == "training"]
+    now = [0.0]
+    display = Display(plan, lambda: now[0])
+    display("run_started", {"cell_ids": [cell.id for unit in units for cell in unit.cells]})
+    now[0] = 1000.0
+    display("unit_started", {"unit": unit.label})
+    assert display.line() == "0/4 cells"
+    now[0] = 1240.0
+    display("progress", {"unit": unit.label, "phase": "training", "step": 2, "steps": 4})
+    assert display.line() == "0/4 cells, about 28 min left"
+    for one in units:
+        display("unit_finished", {"unit": one.label})
+    assert (display.share, display.line()) == (1.0, "0/4 cells")
 
 
 @pytest.mark.parametrize(
@@ -106,15 +114,11 @@ def effort(folder: Path, *overrides: str, jobs: int = 1) -> Effort:
 
 def test_effort_here_is_that_of_the_processes(tmp_path: Path) -> None:
     one, three = effort(tmp_path), effort(tmp_path, jobs=3)
-    assert one.seconds == one.work == pytest.approx(3 * three.seconds)
+    assert one.seconds == pytest.approx(3 * three.seconds)
     assert one.node_hours * 3600 == pytest.approx(one.seconds)
-    assert three.sentence().startswith(
-        "about 0 s with 3 processes of this machine; less than 0.01 "
-    )
-    assert " with 1 process of this machine; " in one.sentence()
-    assert one.sentence().endswith(
-        "less than 0.01 node hours (a rough guess: nothing has been timed yet)"
-    )
+    words = "less than a minute with {} here (nothing has been timed yet)"
+    assert three.sentence() == words.format("3 processes")
+    assert one.sentence() == words.format("1 process")
 
 
 def test_effort_on_a_cluster_tells_how_units_are_packed(tmp_path: Path) -> None:
@@ -123,19 +127,15 @@ def test_effort_on_a_cluster_tells_how_units_are_packed(tmp_path: Path) -> None:
     found = effort(tmp_path, long, *slurm)
     # Two gradient units and four trainings, which are as long as each other.
     assert found.packs == (1,) * 6
-    assert found.work > 4 * 3600
-    assert found.seconds == pytest.approx(found.work / 4, rel=0.01)
-    assert found.node_hours == pytest.approx(found.work / 3600)
-    assert "on slurm once its jobs run: 6 jobs of 1 unit, each on 2 cores and 0.5 GPU; " in (
-        found.sentence()
-    )
+    assert found.node_hours > 4
+    assert found.seconds == pytest.approx(found.node_hours * 3600 / 4, rel=0.01)
+    hours = f"{found.node_hours:,.2f} node hours"
+    assert f" on slurm with 6 jobs, once they run; {hours} " in found.sentence()
     found = effort(tmp_path, long, *slurm, "execution.pack=5", "execution.array=1")
     assert found.packs == (3, 3)
-    assert found.seconds == pytest.approx(found.work)
-    assert "2 jobs of 3 units, each on 2 cores and 0.5 GPU, at most 1 at once; " in found.sentence()
+    assert found.seconds == pytest.approx(found.node_hours * 3600)
     found = effort(tmp_path, *slurm, "execution.array=4")
     assert found.packs == (6,)
-    assert found.as_json()["packs"] == [6]
 
 
 def test_many_tiny_cells_take_what_units_cost(tmp_path: Path) -> None:
@@ -149,15 +149,15 @@ def test_every_job_has_its_start(tmp_path: Path) -> None:
     slurm = ("execution.backend=slurm", "execution.pack=1", "execution.array=2")
     found = effort(tmp_path, *slurm)
     assert found.packs == (1,) * 6
-    assert found.work > 6 * 3
-    assert found.seconds == pytest.approx(found.work / 2)
+    assert found.node_hours * 3600 > 6 * 3
+    assert found.seconds == pytest.approx(found.node_hours * 3600 / 2)
 
 
 def test_effort_on_ray_is_that_of_its_slots(tmp_path: Path) -> None:
     ray = ("execution.backend=ray", "execution.slots=3")
     found = effort(tmp_path, *ray, jobs=2)
     assert (found.workers, found.packs) == (3, None)
-    assert "on ray with 3 units at once, each on 1 core; " in found.sentence()
+    assert "on ray with 3 units at once; " in found.sentence()
 
 
 # Seconds of processor time of one cell, without the start of the program.

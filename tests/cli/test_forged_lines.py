@@ -16,8 +16,6 @@ def test_a_description_is_one_line(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "results" / "tiny")
     run.write_spec(load_spec(tmp_path / "sweep.yaml", [forged]))
     for verb in (["list", "runs"], ["show", "tiny"]):
-        told = program(verb, tmp_path).stdout.splitlines()
-        assert [line for line in told if "999" in line or "forged" in line] == [
-            line for line in told if "words   done  999  forged" in line
-        ]
-        assert any("forged" in line for line in told)
+        told = [" ".join(line.split()) for line in program(verb, tmp_path).stdout.splitlines()]
+        (line,) = (line for line in told if "999" in line or "forged" in line)
+        assert "words done 999 forged" in line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -61,12 +60,12 @@ def test_jobs_are_spoken_of_only_where_there_are_any(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("maxk_lab.sweeps.run.execute.execute", stop)
+    monkeypatch.setattr("maxk_lab.cli.execution.execute", stop)
     monkeypatch.setenv("PATH", "/nowhere")
     nothing = lab("run", sweep, "--backend", "slurm")
     assert nothing.exit_code == 130
     assert "maxk-lab status" not in nothing.stderr
-    assert "maxk-lab cancel" not in nothing.stderr
+    assert "--cancel" not in nothing.stderr
     run = RunDirectory(Path("results/tiny"))
     plan = plan_of(sweep)
     run.write_spec(plan.spec)
@@ -74,19 +73,7 @@ def test_jobs_are_spoken_of_only_where_there_are_any(
     Submission.write_new(run, [tasks], Execution())
     there = lab("run", sweep, "--backend", "slurm")
     assert "maxk-lab status tiny" in there.stderr
-    assert "maxk-lab cancel tiny" in there.stderr
-
-
-@pytest.mark.slow
-def test_the_status_of_a_run_here_needs_no_cluster(finished: Path) -> None:
-    told = program(["status", "tiny"], finished)
-    assert told.returncode == 0
-    assert told.stdout == "tiny: 20 cells: 20 done, 0 failed, 0 running, 0 queued, 0 waiting\n"
-    view = json.loads(program(["status", "tiny", "--json"], finished).stdout)
-    assert view["cells"] == {"done": 20, "failed": 0, "running": 0, "queued": 0, "waiting": 0}
-    assert (view["jobs"], view["drivers"], view["trouble"]) == ([], [], "")
-    ended = program(["cancel", "tiny"], finished)
-    assert "tiny: 0 jobs cancelled" in ended.stderr
+    assert "maxk-lab status tiny --cancel" in there.stderr
 
 
 @pytest.mark.slow
@@ -111,14 +98,14 @@ def test_a_detached_run_is_shown_joined_interrupted_and_cancelled(
     joined.send(signal.SIGINT)
     assert joined.wait() == 130
     assert "The jobs that were submitted wait and run on." in joined.err
-    assert "To end its jobs: maxk-lab cancel tiny" in joined.err
+    assert "To end its jobs: maxk-lab status tiny --cancel" in joined.err
     assert len(cluster.jobs()) == 2
 
     waiting = launch(*run)
     assert waiting.wait_for(
         lambda: "at work: process" in program(["status", "tiny"], tmp_path).stdout
     )
-    cancelled = program(["cancel", "tiny"], tmp_path)
+    cancelled = program(["status", "tiny", "--cancel"], tmp_path)
     assert "tiny: 2 jobs cancelled; every finished cell is kept" in cancelled.stderr
     assert waiting.wait() == 1
     assert "was cancelled" in waiting.err

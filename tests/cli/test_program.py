@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from click.testing import Result
 
-from maxk_lab.cli import main
+from maxk_lab.cli import main, verbs
+from maxk_lab.cli.application import PANELS
 
 
 def test_ctrl_c_before_the_application_is_there_leaves_no_traceback(
@@ -24,43 +28,55 @@ def test_ctrl_c_before_the_application_is_there_leaves_no_traceback(
 
 
 INTERRUPTED_BY_AN_ENDING_OBJECT = """\
-import signal
-import maxk_lab.cli.application as application
+import signal, sys, time, types
 
 class Ending:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
 
-def verb():
+def main():
     Ending()
-    import time
     time.sleep(60)
 
-application.app.command("verb")(verb)
-from maxk_lab.cli import main
-main()
-"""
-INTERRUPTED_AT_THE_COMMAND_LINE = """\
-import typer.core
-
-def parse(*arguments):
-    raise KeyboardInterrupt
-
-typer.core.TyperGroup.parse_args = parse
+sys.modules["maxk_lab.cli.verbs.plan"] = types.SimpleNamespace(main=main)
 from maxk_lab.cli import main
 main()
 """
 
 
-@pytest.mark.parametrize(
-    "script", [INTERRUPTED_BY_AN_ENDING_OBJECT, INTERRUPTED_AT_THE_COMMAND_LINE]
-)
-def test_ctrl_c_is_told_wherever_it_comes(script: str) -> None:
+def test_ctrl_c_is_told_wherever_it_comes() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", script, "verb"],
+        [sys.executable, "-c", INTERRUPTED_BY_AN_ENDING_OBJECT, "plan"],
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["rnu", "x.yaml"], 2, "No such command 'rnu'. Did you mean 'run'?"),
+        (["nonsense"], 2, "No such command 'nonsense'."),
+        ([], 2, "╭─ Measure"),
+        (["run", "-h"], 0, "run [OPTIONS] {SPEC}"),
+    ],
+)
+def test_verbs_are_looked_up_before_they_are_imported(
+    lab: Callable[..., Result], words: list[str], code: int, said: str
+) -> None:
+    done = lab(*words)
+    assert (done.exit_code, said in done.output) == (code, True)
+
+
+def test_the_help_has_every_verb_in_its_panel_with_a_line_of_its_own(
+    lab: Callable[..., Result],
+) -> None:
+    said = lab("--help").stdout
+    places = [said.index(f"─ {panel} ─") for panel in PANELS]
+    assert places == sorted(places)
+    files = {path.stem for path in (Path(verbs.__file__).parent).glob("[!_]*.py")}
+    assert {name for lines in PANELS.values() for name in lines} == files
+    assert all(f"│ {name} " in said for name in files)

@@ -6,19 +6,18 @@ from typing import Any
 
 import pytest
 
-from maxk_lab.cli.progress import Bar, Lines
-from maxk_lab.cli.tracker import Tracker
-from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.cli.progress import Display
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.spec.load import load_spec
 
 from .conftest import SWEEP
 
 
 @pytest.fixture
-def tracker(tmp_path: Any) -> Tracker:
+def plan(tmp_path: Any) -> Plan:
     path = tmp_path / "tiny.yaml"
     path.write_text(SWEEP, encoding="utf-8")
-    return Tracker(make_plan(load_spec(path)))
+    return make_plan(load_spec(path))
 
 
 def jobs(queued: dict[str, int], running: int = 0, **stuck: str) -> dict[str, Any]:
@@ -26,9 +25,9 @@ def jobs(queued: dict[str, int], running: int = 0, **stuck: str) -> dict[str, An
 
 
 def test_lines_say_why_jobs_wait_when_that_changes(
-    tracker: Tracker, capsys: pytest.CaptureFixture[str]
+    plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Lines(tracker) as lines:
+    with Display(plan) as lines:
         lines("jobs", jobs({"": 3}))
         lines("jobs", jobs({"Priority": 3}))
         lines("jobs", jobs({"Priority": 2}))
@@ -45,17 +44,20 @@ def test_lines_say_why_jobs_wait_when_that_changes(
     assert "(JobHeldUser): let it go on" in warning
 
 
-def test_a_bar_says_what_jobs_wait_for_until_they_are_at_work(tracker: Tracker) -> None:
-    def current() -> str:
-        return str(bar._bar.tasks[0].fields["current"])
+def test_a_bar_says_what_jobs_wait_for_until_they_are_at_work(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    label = plan.units[0].label
 
-    with Bar(tracker) as bar:
-        bar("run_started", {"cell_ids": []})
-        assert current() == "starting the workers"
+    def shown() -> str:
+        task = bar._bar.tasks[0]
+        return f"{task.description}; {task.fields['current']}"
+
+    with Display(plan) as bar:
+        bar("run_started", {"cell_ids": [cell.id for cell in plan.cells]})
+        assert shown() == "0/20 cells; starting the workers"
         bar("jobs", jobs({"Priority": 2}))
-        assert current() == "jobs: 2 queued (Priority)"
-        tracker.current = "a unit: cells 1/2"
-        bar("jobs", jobs({"Priority": 1}, running=1))
-        assert current() == "a unit: cells 1/2"
-        bar("jobs", jobs({"BeginTime": 2}))
-        assert current() == "jobs: 2 queued (BeginTime)"
+        assert shown() == "0/20 cells; jobs: 2 queued (Priority)"
+        bar("progress", {"unit": label, "phase": "cells", "done": 1, "of": 2})
+        assert shown() == f"0/20 cells; {label}: cells 1/2"

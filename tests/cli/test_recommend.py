@@ -80,6 +80,7 @@ def test_it_measures_what_is_missing_once_and_ranks_by_snr_per_rollout(
     assert records == {cell for one in answer["candidates"] for cell in one["cells"].values()}
     again = lab(*budget_12("budget.yaml"), "--json")
     assert json.loads(again.stdout) == [answer]
+    assert json.loads(lab(*budget_12("budget"), "--json").stdout) == [answer], "by the run's name"
     assert "0/0 cells" in again.stderr or "finished" not in again.stderr
 
 

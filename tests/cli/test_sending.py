@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from maxk_lab.cli import execution, sending
-from maxk_lab.sweeps.run import execute
+from maxk_lab.cli.progress import Display
 from maxk_lab.tracking import wandb_tracker
 from maxk_lab.tracking.wandb_tracker import TrackingError
 
@@ -39,15 +39,13 @@ def test_now_and_then_it_is_said_how_long_it_takes(said: list[str]) -> None:
     for done in (1, 60, 61, 120, 121):
         tell(done, 121)
     assert said == [
-        "60 of 121 runs sent to W&B, about 6 s left",
+        "60 of 121 runs sent to W&B, less than a minute left",
         "120 of 121 runs sent to W&B; the last has the report and the bundle",
     ]
 
 
 def test_a_sweep_that_does_not_ask_for_it_starts_nothing(said: list[str]) -> None:
-    assert sending.live_of(plan("disabled"), RUN) is None
-    assert sending.live_of(plan("offline"), RUN) is None
-    assert sending.send_all(plan("disabled"), RUN, None, last=True) == ([], "")
+    assert sending.send_all(plan("disabled"), RUN, None, news=True, last=True) == ([], "")
     assert said == [
         "Nothing was sent to W&B, as the sweep does not ask for it; to send it: "
         "maxk-lab track 'results/a b'"
@@ -65,11 +63,11 @@ def test_what_was_sent_meanwhile_is_handed_on_and_what_failed_is_told(
         raise TrackingError("no network", ["https://there"])
 
     monkeypatch.setattr(wandb_tracker, "track", track)
-    sent = sending.send_all(plan("online"), RUN, live, last=True)
+    sent = sending.send_all(plan("online"), RUN, live, news=True, last=True)
     assert sent == (["https://there"], "tracked in part only")
     assert asked["sent"] == {"id": "https://there"}
     assert said[-1] == "warning: not tracked: no network"
-    others = sending.send_all(plan("online"), RUN, live, last=False)
+    others = sending.send_all(plan("online"), RUN, live, news=True, last=False)
     assert others == (["https://there"], "")
     assert said[-1].startswith("Not sent to W&B: another process still works in this run")
 
@@ -83,11 +81,22 @@ def test_what_goes_wrong_meanwhile_is_said_while_the_sweep_runs(
         on_event("cell_done", {"cell": "x"})
         return outcome
 
-    monkeypatch.setattr(execute, "execute", measured)
+    monkeypatch.setattr(execution, "execute", measured)
+    monkeypatch.setattr(Display, "__call__", lambda *_: None)
     live: Any = SimpleNamespace(event=lambda name, payload: [f"no key ({name})"])
     found = execution.execute_plan(plan("online"), RUN, resume="", live=live)
     assert found is outcome
     assert "warning: no key (cell_done)" in capsys.readouterr().err
+
+
+def test_what_is_there_is_sent_by_another_command(said: list[str]) -> None:
+    for mode, more in (("offline", " --mode offline"), ("online", " --mode online")):
+        assert sending.send_all(plan(mode), RUN, None, news=False, last=True) == ([], "")
+        assert said.pop() == (
+            f"Nothing new to send to W&B; to send what is there: maxk-lab track 'results/a b'{more}"
+        )
+    assert sending.send_all(plan("disabled"), RUN, None, news=False, last=True) == ([], "")
+    assert said == []
 
 
 def test_offline_runs_are_sent_by_a_command_that_a_shell_takes(
@@ -95,7 +104,7 @@ def test_offline_runs_are_sent_by_a_command_that_a_shell_takes(
 ) -> None:
     places = ["results/a b/wandb/offline-run-1-x", "results/a b/wandb/offline-run-2-y"]
     monkeypatch.setattr(wandb_tracker, "track", lambda *_, **__: places)
-    assert sending.send_all(plan("offline"), RUN, None, last=True) == (places, "")
+    assert sending.send_all(plan("offline"), RUN, None, news=True, last=True) == (places, "")
     assert said == [
         "Writing the records, the report and the bundle for W&B",
         "Send them with: wandb sync 'results/a b/wandb'/offline-run-*",

@@ -6,51 +6,43 @@ import os
 import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, say, tell, warn
 from maxk_lab.errors import LabError, first_line
-
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.run.bundle import Written
-    from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.report.summarise import summarise
+from maxk_lab.report.write import report_files, write_report
+from maxk_lab.sweeps.run.bundle import BUNDLE, has_manifest, write_bundle
+from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.records import RunDirectory
 
 _OF_REPORT = ("markdown", "csv")
+# The parts of a run that go into a bundle only if they are asked for.
+More = StrEnum("More", ["figures", "checkpoints"])
 
 
-class More(StrEnum):
-    """The parts of a run that go into a bundle only if they are asked for."""
-
-    figures = "figures"
-    checkpoints = "checkpoints"
-
-
-def bundle(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Name or folder of the run.")],
+def main(
+    run: options.Run,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The file to write, or a folder; NAME.zip by default."),
     ] = None,
     more: Annotated[
         list[More] | None,
-        typer.Option(
-            "--with",
-            help="figures: the report in every format, with its figures. checkpoints: trained "
-            "policies and all else that the run has kept to go on from. Repeatable.",
-        ),
+        typer.Option("--with", help="The figures of the report, or trained policies. Repeatable."),
     ] = None,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
     """Write a run into one file: records, sweep, evaluation data, and the report as text.
 
-    report, show and plan read it as it is, on any machine; run unpacks it and goes on. \
-Nothing \
+    report, show and plan read it as it is, on any machine; run unpacks it and goes on. Nothing \
 that runs is in it: your own rewards and plugins have to be installed where it goes on. Equal runs \
-give equal files.
+give equal files. --with figures adds the report in every format, with its figures; --with \
+checkpoints trained policies and all else that the run has kept to go on from.
 
     \b
     [bold]maxk-lab bundle tsp_training[/bold]                       writes tsp_training.zip
@@ -58,31 +50,15 @@ give equal files.
     [bold]maxk-lab report tsp_training.zip[/bold]
     [bold]maxk-lab run tsp_training.zip[/bold]                      goes on where it stopped
     """
-    from maxk_lab.sweeps.run.bundle import write_bundle
-    from maxk_lab.sweeps.run.find import find_run
-
     directory = find_run(run, results).for_writing("a new bundle")
-    wanted = set(more or ())
+    parts = set(more or ())
     path = _path(directory, out)
-    report = _report(directory, figures=More.figures in wanted)
-    written = write_bundle(directory, path, report=report, checkpoints=More.checkpoints in wanted)
+    report = _report(directory, figures="figures" in parts)
+    written = write_bundle(directory, path, report=report, checkpoints="checkpoints" in parts)
     if json:
-        emit_json(
-            {
-                "name": directory.name,
-                "file": str(path),
-                "bytes": written.size,
-                "records": written.records,
-                "missing": written.missing,
-                "stale": written.stale,
-                "absent": list(written.absent),
-            }
-        )
-    else:
-        _tell(written)
-
-
-def _tell(written: Written) -> None:
+        numbers = {key: getattr(written, key) for key in ("records", "missing", "stale", "absent")}
+        emit_json({"name": directory.name, "file": str(path), "bytes": written.size, **numbers})
+        return
     planned = written.records + written.missing
     tell(f"{written.path}  {written.size / 1e6:.2f} MB, {written.records} of {planned} records")
     if written.stale:
@@ -96,8 +72,6 @@ def _tell(written: Written) -> None:
 
 def _path(run: RunDirectory, out: Path | None) -> Path:
     """Return where the bundle is written. Raises `LabError` where something else lies there."""
-    from maxk_lab.sweeps.run.bundle import BUNDLE, has_manifest
-
     path = Path(f"{run.name}{BUNDLE}") if out is None else out
     if path.is_dir():
         path = path / f"{run.name}{BUNDLE}"
@@ -110,9 +84,6 @@ def _path(run: RunDirectory, out: Path | None) -> Path:
 
 def _report(run: RunDirectory, *, figures: bool) -> dict[str, bytes]:
     """Return the files of the report by their names: as text, or all with `figures`."""
-    from maxk_lab.report.summarise import summarise
-    from maxk_lab.report.write import report_files, write_report
-
     summary = summarise(run)
     try:
         if not figures:

@@ -1,19 +1,18 @@
-"""`maxk-lab check`: every formula against its brute-force twin and its identities."""
+"""`maxk-lab check`: every formula against its brute force and its identities."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json, say
 
-if TYPE_CHECKING:
-    from maxk_lab.estimators.check.run import CheckResult
 
-
-def check(
+def main(
     estimator: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this estimator.")
     ] = None,
@@ -30,6 +29,7 @@ def check(
     [bold]maxk-lab check[/bold]
     [bold]maxk-lab check --estimator maxk --baseline subloo[/bold]
     """
+    # It imports torch, which takes a second: `--help` does without.
     from maxk_lab.estimators.check.run import run_checks
 
     results = run_checks(estimator, baseline)
@@ -38,25 +38,12 @@ def check(
         keys = ("name", "row", "detail", "error", "tolerance", "ok")
         emit_json([{key: getattr(result, key) for key in keys} for result in results])
     else:
-        _print(results)
+        table = Table("", "row", "check", "detail", "error", "tolerance", box=None, pad_edge=False)
+        for result in results:
+            mark = Text("ok", "green") if result.ok else Text("FAIL", "bold red")
+            numbers = f"{result.error:.1e}", f"{result.tolerance:.0e}"
+            table.add_row(mark, result.row, result.name, result.detail, *numbers)
+        console().print(table)
         say(f"{len(results) - len(failed)} of {len(results)} checks passed")
     if failed:
         raise typer.Exit(1)
-
-
-def _print(results: list[CheckResult]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("", "row", "check", "detail", "error", "tolerance", box=None, pad_edge=False)
-    for result in results:
-        mark = Text("ok", "green") if result.ok else Text("FAIL", "bold red")
-        table.add_row(
-            mark,
-            Text(result.row),
-            Text(result.name),
-            Text(result.detail),
-            f"{result.error:.1e}",
-            f"{result.tolerance:.0e}",
-        )
-    console().print(table)

@@ -5,27 +5,21 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say
-from maxk_lab.results.compare.formats import FORMATS
+from maxk_lab.files import write_atomically
+from maxk_lab.results.compare import comparison
+from maxk_lab.results.compare.document import Document
+from maxk_lab.results.compare.formats import FORMATS, rendered
 
-if TYPE_CHECKING:
-    from maxk_lab.results.compare.document import Document
-
-
-class FailOn(StrEnum):
-    """The findings that make the program exit with 1."""
-
-    worse = "worse"
-    changed = "changed"
-    missing = "missing"
+FailOn = StrEnum("FailOn", ["worse", "changed", "missing"])
 
 
-def compare(
+def main(
     a: Annotated[str, typer.Argument(metavar="A", help="A run: its name, folder or bundle.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The run that is judged by A.")],
     format: Annotated[
@@ -34,35 +28,19 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write every format into this folder.")
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AXIS=VALUE,...",
-            help="Compare these rows only, as in 'k=8,baseline=centred': axes must all hold, "
-            "values of one axis are alternatives.",
-        ),
-    ] = None,
+    where: options.Where = None,
     measures: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure",
-            metavar="NAME",
-            help="Compare this number only, e.g. variance or max@8. Repeatable.",
+            "--measure", metavar="NAME", help="Only this number, e.g. variance. Repeatable."
         ),
     ] = None,
     tie: Annotated[
-        float,
-        typer.Option(
-            min=0, max=0.99, metavar="SHARE", help="A difference surely below it is a tie."
-        ),
+        float, typer.Option(min=0, max=0.99, metavar="SHARE", help="Smaller differences are ties.")
     ] = 0.01,
     fail_on: Annotated[
         list[FailOn] | None,
-        typer.Option(
-            "--fail-on",
-            help="Exit with 1 where a number or the verdict on a claim is worse, anything is "
-            "changed, or results or supported claims of A are missing in B. Repeatable.",
-        ),
+        typer.Option("--fail-on", help="Exit with 1 where anything of B is that. Repeatable."),
     ] = None,
     results: options.Results = options.RESULTS,
 ) -> None:
@@ -71,37 +49,31 @@ def compare(
     Rows stand for each other by their axes. A row whose cells have the same ids and numbers to the
     last digit is identical. Else its numbers are set against each other: paired by seed and
     instance where both runs have the same ones, and with verdicts that are corrected for all that
-    are compared. The fewer (--where, --measure), the smaller the differences that are told apart.
+    are compared. The fewer (--where, --measure), the smaller the differences that are significant.
+
+    --fail-on worse: a number, or the verdict on a claim; changed: anything; missing: results or
+    supported claims of A. Of --where all axes must hold, values of one axis are alternatives.
 
     \b
     [bold]maxk-lab compare tsp_sweep before/tsp_sweep[/bold]
     [bold]maxk-lab compare golden.zip tsp_sweep --fail-on worse --fail-on missing[/bold]   in CI
     [bold]maxk-lab compare A B --measure variance --where k=8 --format markdown[/bold]
     """
-    from maxk_lab.results.compare.comparison import compare as compared
-    from maxk_lab.results.compare.document import Document
-    from maxk_lab.results.compare.formats import rendered
-
     FORMATS.get(format)
-    found = compared(a, b, where=where, measures=measures or (), tie=tie, results=results)
+    compared = comparison.compare(
+        a, b, where=where, measures=measures or (), tie=tie, results=results
+    )
     terminal = sys.stdout.isatty()
-    document = Document(found, colour=terminal, width=console().width if terminal else 120)
+    document = Document(compared, colour=terminal, width=console().width if terminal else 120)
     if out is not None:
-        _write(document, out)
+        files = [(row.name, out / row.file) for row in FORMATS if row.file is not None]
+        for name, path in files:
+            write_atomically(path, rendered(document, name).encode())
+        say(f"Wrote {', '.join(str(path) for _, path in files)}")
     emit(rendered(document, format))
-    failed = [asked for asked in fail_on or () if getattr(found, asked)]
-    if fail_on and not found.rows:
+    failed = [one for one in fail_on or () if getattr(compared, one)]
+    if fail_on and not compared.rows:
         say("No row has all of its results in both runs: nothing could be compared, or be worse")
     if failed:
         say(f"B is not as A: {', '.join(failed)}")
         raise typer.Exit(1)
-
-
-def _write(document: Document, out: Path) -> None:
-    from maxk_lab.files import write_atomically
-    from maxk_lab.results.compare.formats import rendered
-
-    files = [(row.name, out / row.file) for row in FORMATS if row.file is not None]
-    for name, path in files:
-        write_atomically(path, rendered(document, name).encode())
-    say(f"Wrote {', '.join(str(path) for _, path in files)}")

@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Callable
+from dataclasses import fields
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from maxk_lab.catalogue import Catalogue, Parameter
-from maxk_lab.cli import configuration, options
-from maxk_lab.cli.console import emit_json, say
-from maxk_lab.cli.rows import print_rows
-from maxk_lab.cli.verbs.upkeep import table
+from maxk_lab.cli import options
+from maxk_lab.cli.console import emit_json, print_fields, say, tell
+from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWARDS, TASKS
 from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, BaselineRow
 from maxk_lab.installed import package_of
+from maxk_lab.policies.catalogue import POLICIES
+from maxk_lab.sweeps.backends import BACKENDS
+from maxk_lab.visible import visible_line
 
-if TYPE_CHECKING:
-    from maxk_lab.estimators.catalogue import MethodRow
+What = Literal[
+    "estimators", "baselines", "environments", "policies", "tasks", "rewards", "gaussian_rewards",
+    "backends", "profiles", "runs",
+]  # fmt: skip
+Sort = Literal["changed", "name", "size", "done", "failed", "stale", "missing"]
+_CATALOGUES: dict[str, Catalogue[Any]] = {
+    "estimators": ESTIMATORS,
+    "baselines": BASELINES,
+    "environments": ENVIRONMENTS,
+    "policies": POLICIES,
+    "tasks": TASKS,
+    "rewards": REWARDS,
+    "gaussian_rewards": GAUSSIAN_REWARDS,
+    "backends": BACKENDS,
+}
+# The fields of rows that are listed, where not all are, and those with another name in the list.
+_METHOD = "name meaning formula objective unbiased condition shift_invariant constraint"
+_FIELDS = {
+    "estimators": _METHOD,
+    "baselines": _METHOD,
+    "environments": "name meaning reward parameters policy_parameters exact_when",
+    "policies": "name meaning parameters",
+    "backends": "name meaning parameters",
+}
+_RENAMED = {"policy_parameters": "policy", "exact_when": "exact"}
 
 
-class What(StrEnum):
-    """Everything that can be listed."""
-
-    estimators = "estimators"
-    baselines = "baselines"
-    environments = "environments"
-    policies = "policies"
-    tasks = "tasks"
-    rewards = "rewards"
-    gaussian_rewards = "gaussian_rewards"
-    backends = "backends"
-    profiles = "profiles"
-    runs = "runs"
-
-
-def list_(
+def main(
     what: Annotated[What, typer.Argument(help="What to list.")],
     pattern: Annotated[
         str | None, typer.Argument(help="Only those of such a name, e.g. 'tsp_*'.")
     ] = None,
-    sort: Annotated[
-        str | None, typer.Option(metavar="|".join(table.SORTS), help="The order of runs.")
-    ] = None,
+    sort: Annotated[Sort | None, typer.Option(help="The order of runs.")] = None,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
@@ -57,178 +67,110 @@ are stale, the verdicts of their last report unless records are newer, and their
     [bold]maxk-lab list runs[/bold]
     [bold]maxk-lab list runs 'tsp_*' --sort size[/bold]
     """
-    if what is What.runs:
-        table.list_runs(results, pattern, sort, json=json)
+    # What reads sweeps and runs takes longer to import than all else takes that is listed.
+    if what == "runs":
+        from maxk_lab.cli.overviews import list_runs
+
+        list_runs(results, pattern, sort, json=json)
         return
     if sort is not None:
         raise LabError(f"--sort is for runs: {what} stand in the order of their catalogue")
-    if what is What.profiles:
-        rows = configuration.profiles()
-    elif what is What.backends:
-        rows = _backends()
-    elif what is What.environments:
-        rows = _environments()
-    elif what is What.policies:
-        rows = _policies()
-    elif what in (What.tasks, What.rewards, What.gaussian_rewards):
-        rows = _plain(what)
+    nothing = f"no {what} are named {pattern}"
+    if what == "profiles":
+        from maxk_lab.cli.runs import config_path, profiles
+
+        rows = profiles()
+        nothing = (
+            f"no profiles in {config_path() or options.CONFIG}; there one would be: "
+            "profiles: {cluster: {backend: slurm, partition: gpu, time: 4h}}"
+        )
     else:
-        rows = _estimators(what)
-    if (catalogue := _catalogues().get(what)) is not None:
-        rows = [row | {"package": _package(catalogue, row["name"])} for row in rows]
+        spell = _as_json if json else _as_line
+        rows = [_as_dict(what, row, spell) for row in _CATALOGUES[what]]
     rows = [row for row in rows if pattern is None or fnmatchcase(str(row["name"]), pattern)]
     if json:
         emit_json(rows)
     elif rows:
-        print_rows(rows)
-    elif what is What.profiles:
-        say(configuration.no_profiles())
+        _print(rows)
     else:
-        say(f"no {what} are named {pattern}")
+        say(nothing)
 
 
-def _estimators(what: What) -> list[dict[str, Any]]:
-    from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
+def _as_dict(what: str, row: Any, spell: Callable[[Parameter], Any]) -> dict[str, Any]:
+    """Return the fields of a row of a catalogue, with its parameters as they are spelt."""
 
-    rows: list[MethodRow] = [*(ESTIMATORS if what is What.estimators else BASELINES)]
-    return [
-        {
-            "name": row.name,
-            "meaning": row.meaning,
-            "formula": row.formula,
-            "objective": row.objective,
-            "unbiased": row.unbiased,
-            "condition": row.condition,
-            "shift invariant": row.shift_invariant,
-            "constraint": row.constraint,
-            "binary rewards": row.binary_rewards or None,
-            **_of_a_baseline(row),
-            "parameter": _parameter(row.parameter) if row.parameter else None,
-            "computed by": row.implementation,
-            "citation": row.citation,
-        }
-        for row in rows
-    ]
+    def plain_of(value: Any) -> Any:
+        if isinstance(value, Parameter):
+            return spell(value)
+        if isinstance(value, tuple) and value and isinstance(value[0], Parameter):
+            return [spell(one) for one in value]
+        return value
+
+    listed = _FIELDS[what].split() if what in _FIELDS else [field.name for field in fields(row)]
+    plain = {
+        _RENAMED.get(name, name.replace("_", " ")): plain_of(getattr(row, name))
+        for name in listed
+        if name not in ("implementation", "citation")
+    }
+    if what in ("estimators", "baselines"):
+        plain |= _needs(row) | {"parameter": plain_of(row.parameter)}
+        plain["binary rewards"] = row.binary_rewards or None
+    if what == "policies":
+        plain["acts in"] = tuple(
+            place.name for place in ENVIRONMENTS if row.name in place.accepted_policies
+        )
+    if what == "backends":
+        plain["needs"] = f"pip install 'maxk-lab[{row.extra}]'" if row.extra else None
+    plain["computed by"] = row.implementation
+    if what != "backends":
+        point = _CATALOGUES[what].origin(row.name)
+        plain["citation"] = getattr(row, "citation", None)
+        plain["package"] = None if point is None else package_of(point)
+    return plain
 
 
-def _of_a_baseline(row: MethodRow) -> dict[str, Any]:
+def _needs(row: Any) -> dict[str, Any]:
     """Return the needs of a baseline besides the rewards: which weight of each trajectory."""
-    from maxk_lab.estimators.catalogue import BaselineRow
-
     if not isinstance(row, BaselineRow):
         return {}
-    kind = (
-        row.parameter.name
-        if row.trajectory_weight is None and row.needs() is not None and row.parameter
-        else None
-    )
+    needs = row.needs()
+    if row.trajectory_weight is None and needs is not None and row.parameter:
+        needs = f"as {row.parameter.name} says"
     return {
-        "needs g": f"as {kind} says" if kind else row.needs(),
+        "needs g": needs,
         "token level": "one weight per token: training studies only" if row.token_level else None,
         "any objective": row.any_objective or None,
         "importance ratios": row.off_policy or None,
     }
 
 
-def _catalogues() -> dict[What, Catalogue[Any]]:
-    """Return the catalogues that packages add rows to."""
-    from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWARDS, TASKS
-    from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
-    from maxk_lab.policies.catalogue import POLICIES
-
-    return {
-        What.estimators: ESTIMATORS,
-        What.baselines: BASELINES,
-        What.environments: ENVIRONMENTS,
-        What.policies: POLICIES,
-        What.tasks: TASKS,
-        What.rewards: REWARDS,
-        What.gaussian_rewards: GAUSSIAN_REWARDS,
-    }
+def _as_json(parameter: Parameter) -> dict[str, Any]:
+    plain = {name: getattr(parameter, name) for name in ("name", "low", "high", "meaning")}
+    default, choices = parameter.default, list(parameter.choices)
+    default = list(default) if isinstance(default, tuple) else default
+    return {**plain, "type": parameter.type_name, "default": default, "choices": choices}
 
 
-def _package(catalogue: Catalogue[Any], name: str) -> str | None:
-    """Return the package that a row is from, with its version; None for our own."""
-    point = catalogue.origin(name)
-    return None if point is None else package_of(point)
+def _as_line(parameter: Parameter) -> str:
+    """Return a parameter in a line, e.g. `num_loc: int = 20, at least 3; number of cities`."""
+    default = parameter.default
+    text = f"{parameter.name}: {parameter.type_name}"
+    text += (
+        f" = {list(default) if isinstance(default, tuple) else default}" if default != "" else ""
+    )
+    if parameter.choices:
+        text += f", one of {', '.join(map(str, parameter.choices))}"
+    each = "each " if isinstance(default, list | tuple) else ""
+    for bound, word in ((parameter.low, "least"), (parameter.high, "most")):
+        if bound is not None:
+            text += f", {each}at {word} {bound}"
+    return f"{text}; {parameter.meaning}" if parameter.meaning else text
 
 
-def _plain(what: What) -> list[dict[str, Any]]:
-    """Return every field of the rows of tasks or reward functions."""
-    from dataclasses import fields
-
-    return [
-        {
-            {"implementation": "computed by"}.get(
-                field.name, field.name.replace("_", " ")
-            ): getattr(row, field.name)
-            for field in fields(row)
-        }
-        for row in _catalogues()[what]
-    ]
-
-
-def _environments() -> list[dict[str, Any]]:
-    from maxk_lab.environments.catalogue import ENVIRONMENTS
-
-    return [
-        {
-            "name": row.name,
-            "meaning": row.meaning,
-            "reward": row.reward,
-            "parameters": [_parameter(parameter) for parameter in row.parameters],
-            "policy": [_parameter(parameter) for parameter in row.policy_parameters],
-            "exact": row.exact_when,
-            "computed by": row.implementation,
-            "citation": row.citation,
-        }
-        for row in ENVIRONMENTS
-    ]
-
-
-def _policies() -> list[dict[str, Any]]:
-    from maxk_lab.environments.catalogue import ENVIRONMENTS
-    from maxk_lab.policies.catalogue import POLICIES
-
-    return [
-        {
-            "name": row.name,
-            "meaning": row.meaning,
-            "parameters": [_parameter(parameter) for parameter in row.parameters],
-            "acts in": tuple(
-                place.name for place in ENVIRONMENTS if row.name in place.accepted_policies
-            ),
-            "computed by": row.implementation,
-            "citation": row.citation,
-        }
-        for row in POLICIES
-    ]
-
-
-def _backends() -> list[dict[str, Any]]:
-    from maxk_lab.sweeps.backends import BACKENDS
-
-    return [
-        {
-            "name": row.name,
-            "meaning": row.meaning,
-            "parameters": [_parameter(parameter) for parameter in row.parameters],
-            "needs": f"pip install 'maxk-lab[{row.extra}]'" if row.extra else None,
-            "computed by": row.implementation,
-        }
-        for row in BACKENDS
-    ]
-
-
-def _parameter(parameter: Parameter) -> dict[str, Any]:
-    return {
-        "name": parameter.name,
-        "type": parameter.type_name,
-        "default": list(parameter.default)
-        if isinstance(parameter.default, tuple)
-        else parameter.default,
-        "low": parameter.low,
-        "high": parameter.high,
-        "choices": list(parameter.choices),
-        "meaning": parameter.meaning,
-    }
+def _print(rows: list[dict[str, Any]]) -> None:
+    """Print a block per row: the name, then every field that says something."""
+    for number, row in enumerate(rows):
+        if number:
+            tell("")
+        tell(f"{row['name']} {visible_line(row.get('meaning', ''))}".rstrip(), bold=True)
+        print_fields({key: row[key] for key in row if key not in ("name", "meaning")}, indent=1)

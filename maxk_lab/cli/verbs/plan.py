@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 import typer
 
-from maxk_lab.cli import configuration, options, runs
-from maxk_lab.cli.console import console, emit_json, print_table, say, warn
-from maxk_lab.cli.effort import Effort, effort_left
+from maxk_lab.cli import options
+from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, warn
+from maxk_lab.cli.runs import choice, planned, skipped_as_json
 from maxk_lab.memory import kept_to_the_end
-
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan.cells import Cell, Unit
-    from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.plan.cells import Cell, Unit
+from maxk_lab.sweeps.plan.changes import stale_lines
+from maxk_lab.sweeps.plan.needs import short_of_memory
+from maxk_lab.sweeps.plan.packing import MOST_JOBS, packs
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
 
 STATUSES = ("done", "failed", "missing")
-MOST_SEEDS_TOLD = 12
+MOST_SEEDS = 12
+# A job starts a worker of its own, which takes so long.
+START_SECONDS = 3.0
 
 
-def plan(
+def main(
     spec: options.Spec,
     overrides: options.Set = None,
     shift_seeds: options.ShiftSeeds = 0,
@@ -32,8 +38,8 @@ def plan(
     jobs: Annotated[
         int, typer.Option(min=1, metavar="N", help="Processes the estimate of time is for.")
     ] = 1,
-    backend: configuration.Backend = None,
-    profile: configuration.Profile = None,
+    backend: options.Backend = None,
+    profile: options.Profile = None,
     no_reuse: options.NoReuse = False,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
@@ -47,75 +53,77 @@ time.
     [bold]maxk-lab plan experiments/papers/ordergrad_bandit.yaml[/bold]   every setting that it \
 varies
     """
-    from maxk_lab.sweeps.plan.needs import short_of_memory
-    from maxk_lab.sweeps.run.progress import statuses
-    from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
-
-    choice = configuration.choice(backend, profile)
-    planned, directory = runs.planned(spec, overrides, results, shift_seeds, choice)
+    plan, directory = planned(spec, overrides, results, shift_seeds, choice(backend, profile))
     with kept_to_the_end():  # the process ends with the plan
-        state: dict[str, str] = dict(statuses(planned, directory))
-        found = done_elsewhere(state, state, directory, None if no_reuse else results)
-    elsewhere = names_of(found)
-    effort = effort_left(planned, directory, state | dict.fromkeys(elsewhere, "done"), jobs)
+        state: dict[str, str] = dict(statuses(plan, directory))
+        elsewhere = done_elsewhere(state, state, directory, None if no_reuse else results)
+    runs = names_of(elsewhere)
+    effort = effort_left(plan, directory, state | dict.fromkeys(runs, "done"), jobs)
     if json:
-        emit_json(_as_json(planned, state, elsewhere, directory, effort))
+        emit_json(_as_json(plan, state, runs, directory, effort))
         return
-    _print_units(planned, state)
+    _print_units(plan, state)
     if cells:
-        _print_cells(planned, state)
-    _print_skipped(planned)
-    _print_totals(planned, state, elsewhere, directory, effort, measured_with(found))
-    for kind, study in planned.spec.studies.items():
+        _print_cells(plan, state)
+    _print_skipped(plan)
+    _print_totals(plan, state, directory)
+    others = measured_with(elsewhere)
+    for name, count in Counter(runs.values()).items():
+        tell(f"{count} of the missing cells are done in run {name}{others[name]}, and reused")
+    if _count(state, "missing", plan.cells) > len(runs):
+        tell(effort.sentence())
+    for kind, study in plan.spec.studies.items():
         for sentence in study.advice():
             say(f"{kind}: {sentence}")
-    for problem in directory.problems:
-        warn(problem)
-    if (lacking := short_of_memory(planned.units)) is not None:
-        warn(lacking)
-    if set(state.values()) == {"done"}:
-        say(f"Next: {options.report_command(directory.name, results)}")
-    else:
-        chosen = [*configuration.choosing(backend, profile)]
-        chosen += ["--jobs", str(jobs)] if jobs > 1 else []
-        chosen += ["--no-reuse"] * no_reuse
+    for problem in (*directory.problems, short_of_memory(plan.units)):
+        if problem:
+            warn(problem)
+    again = options.report_command(directory.name, results)
+    if set(state.values()) != {"done"}:
         again = options.run_command(
-            spec, overrides, *chosen, shift_seeds=shift_seeds, results=results
+            spec,
+            overrides,
+            results,
+            shift_seeds=shift_seeds,
+            backend=backend,
+            profile=profile,
+            jobs=jobs if jobs > 1 else None,
+            no_reuse=no_reuse,
         )
-        say(f"Next: {again}")
+    say(f"Next: {again}")
 
 
-def _count(state: dict[str, str], status: str, cells: Iterable[Cell]) -> int:
+def _count(state: Mapping[str, str], status: str, cells: Iterable[Cell]) -> int:
     return sum(state[cell.id] == status for cell in cells)
 
 
 def _as_json(
-    planned: Plan,
-    state: dict[str, str],
-    elsewhere: dict[str, str],
+    plan: Plan,
+    state: Mapping[str, str],
+    elsewhere: Mapping[str, str],
     directory: RunDirectory,
     effort: Effort,
 ) -> dict[str, Any]:
     return {
         "name": directory.name,
-        "seeds": list(planned.spec.seeds),
-        "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in planned.cells],
-        "skipped": runs.skipped_as_json(planned.skipped),
+        "seeds": list(plan.spec.seeds),
+        "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in plan.cells],
+        "skipped": skipped_as_json(plan.skipped),
         "reusable": elsewhere,
-        "stale": directory.stale(planned),
-        "stale_because": directory.stale_because(planned),
-        "advice": {kind: list(study.advice()) for kind, study in planned.spec.studies.items()},
-        "counts": {status: _count(state, status, planned.cells) for status in STATUSES},
+        "stale": directory.stale(plan),
+        "stale_because": directory.stale_because(plan),
+        "advice": {kind: list(study.advice()) for kind, study in plan.spec.studies.items()},
+        "counts": {status: _count(state, status, plan.cells) for status in STATUSES},
         "seconds_left": effort.seconds,
         "seconds_left_from": "units of this run" if effort.measured else "a rough guess",
-        "execution": effort.as_json(),
+        "execution": asdict(effort),
     }
 
 
-def _print_units(planned: Plan, state: dict[str, str]) -> None:
+def _print_units(plan: Plan, state: Mapping[str, str]) -> None:
     # Units of one seed share a line, where each cell is a unit of its own.
     lines: dict[tuple[str, str, str], list[Unit]] = {}
-    for unit in planned.units:
+    for unit in plan.units:
         stage = unit.study if unit.stage is None else str(unit.stage)
         lines.setdefault((_describe(unit), stage, str(unit.seed)), []).append(unit)
     rows = []
@@ -126,81 +134,93 @@ def _print_units(planned: Plan, state: dict[str, str]) -> None:
     print_table(["environment", "stage", "seed", "cells", *STATUSES], rows)
 
 
-def _print_cells(planned: Plan, state: dict[str, str]) -> None:
-    varied = list(dict.fromkeys(key for unit in planned.units for key in unit.setting))
-    columns = ["cell", *varied, "stage", "seed", "estimator", "baseline", "n", "k", "status"]
+def _print_cells(plan: Plan, state: Mapping[str, str]) -> None:
+    varied = list(dict.fromkeys(key for unit in plan.units for key in unit.setting))
     rows = []
-    for cell in planned.cells:
-        place = [
-            *(str(cell.setting.get(key, "")) for key in varied),
-            cell.study if cell.stage is None else str(cell.stage),
-            str(cell.seed),
-        ]
-        point = [cell.estimator, cell.baseline, str(cell.n), str(cell.k)]
-        rows.append([cell.id, *place, *point, state[cell.id]])
-    console().print()
-    print_table(columns, rows)
+    for cell in plan.cells:
+        setting = [cell.setting.get(key, "") for key in varied]
+        stage = cell.study if cell.stage is None else cell.stage
+        point = (stage, cell.seed, cell.estimator, cell.baseline, cell.n, cell.k)
+        rows.append([str(one) for one in (cell.id, *setting, *point, state[cell.id])])
+    tell("")
+    headings = ("stage", "seed", "estimator", "baseline", "n", "k", "status")
+    print_table(["cell", *varied, *headings], rows)
 
 
-def _print_skipped(planned: Plan) -> None:
-    if not planned.skipped:
+def _print_skipped(plan: Plan) -> None:
+    if not plan.skipped:
         return
-    out = console()
-    out.print(f"\nskipped: {len(planned.skipped)} grid points that make no sense or repeat another")
-    for reason, count in Counter(s.reason for s in planned.skipped if s.repeats is None).items():
-        out.print(f"  {count} ×  {reason}")
+    tell(f"\nskipped: {len(plan.skipped)} grid points that make no sense or repeat another")
     # One line per estimator: a grid of many baselines repeats those that take none at every one.
-    for estimator, count in Counter(
-        s.point["estimator"] for s in planned.skipped if s.repeats
-    ).items():
-        out.print(
-            f"  {count} ×  repeats a point of {estimator} that is measured once "
-            "(--json lists them)",
-        )
+    reasons = Counter(
+        f"repeats a point of {one.point['estimator']} that is measured once (--json lists them)"
+        if one.repeats
+        else one.reason
+        for one in plan.skipped
+    )
+    for reason, count in reasons.items():
+        tell(f"  {count} ×  {reason}")
 
 
-def _print_totals(
-    planned: Plan,
-    state: dict[str, str],
-    elsewhere: dict[str, str],
-    directory: RunDirectory,
-    effort: Effort,
-    others: Mapping[str, str],
-) -> None:
-    from maxk_lab.sweeps.plan.changes import stale_lines
-
-    out = console()
-    counts = ", ".join(f"{_count(state, status, planned.cells)} {status}" for status in STATUSES)
-    out.print(f"\n{len(state)} cells in {len(planned.units)} units: {counts}")
-    out.print(_seeds(planned.spec.seeds))
-    for line in stale_lines(directory.stale_because(planned)):
-        out.print(line)
-    for name, count in Counter(elsewhere.values()).items():
-        where = f"run {name}{others[name]}"
-        out.print(f"{count} of the missing cells are done in {where}, and reused from there")
-    if _count(state, "missing", planned.cells) > len(elsewhere):
-        out.print(effort.sentence())
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    """Return a text such as `seeds 0, 1, 2`; of very many the first and the last."""
-    told = [str(seed) for seed in seeds]
-    if len(told) > MOST_SEEDS_TOLD:
-        told[MOST_SEEDS_TOLD - 1 : -1] = ["…"]
-        told.append(f"{len(seeds):,} of them")
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(told)}"
+def _print_totals(plan: Plan, state: Mapping[str, str], directory: RunDirectory) -> None:
+    counts = ", ".join(f"{_count(state, status, plan.cells)} {status}" for status in STATUSES)
+    tell(f"\n{len(state)} cells in {len(plan.units)} units: {counts}")
+    seeds = [str(seed) for seed in plan.spec.seeds]
+    if len(seeds) > MOST_SEEDS:
+        seeds = [*seeds[: MOST_SEEDS - 1], "…", seeds[-1], f"{len(seeds):,} of them"]
+    tell(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
+    for line in stale_lines(directory.stale_because(plan)):
+        tell(line)
 
 
 def _describe(unit: Unit) -> str:
     """Return a text such as `tsp num_loc=20`, with what is varied of the policy."""
-    settings = [
-        f"{key}={value}"
-        for key, value in unit.environment.items()
-        if key != "name" and value not in ([], "")
-    ]
-    varied = [
-        f"{key}={value}"
-        for key, value in unit.setting.items()
-        if key.partition(".")[0] != "environment"
-    ]
-    return " ".join([unit.environment["name"], *settings, *varied])
+    pairs = [pair for pair in unit.environment.items() if pair[0] != "name"]
+    pairs += [pair for pair in unit.setting.items() if not pair[0].startswith("environment.")]
+    words = [f"{key}={value}" for key, value in pairs if value not in ([], "")]
+    return " ".join([unit.environment["name"], *words])
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The rest of a run: seconds by the clock, and the hours that nodes are taken.
+
+    `workers` units or jobs are at work at once. `packs` counts the units of each job, where the
+    backend packs them; `measured` says whether units of this run were timed.
+    """
+
+    backend: str
+    workers: int
+    seconds: float
+    node_hours: float
+    measured: bool
+    packs: tuple[int, ...] | None = None
+
+    def sentence(self) -> str:
+        """Return the time and the hours as `plan` prints them."""
+        how = f"with {self.workers} {'process' if self.workers == 1 else 'processes'} here"
+        if self.backend != "local":
+            count = len(self.packs) if self.packs else self.workers
+            what = "jobs, once they run" if self.packs else "units at once"
+            how = f"on {self.backend} with {count} {what}; {self.node_hours:,.2f} node hours"
+        source = "from units of this run" if self.measured else "nothing has been timed yet"
+        return f"{estimate(self.seconds)} {how} ({source})"
+
+
+def effort_left(plan: Plan, run: RunDirectory, state: Mapping[str, str], jobs: int) -> Effort:
+    """Return the effort for the cells that are missing, with `jobs` processes where that counts."""
+    times, measured = seconds_of_units(plan, run, state)
+    backend, parameters = plan.spec.execution.backend, plan.spec.execution.parameters
+    most = {"slurm": parameters.get("array"), "ray": parameters.get("slots")}.get(backend) or jobs
+    workers = max(1, min(most, len(times)))
+    work = sum(times.values())
+    if backend == "local" or "pack" not in parameters or not times:
+        hours = (work / workers if backend == "local" else work) / 3600
+        return Effort(backend, workers, work / workers, hours, measured)
+    each = None if parameters["pack"] == "auto" else parameters["pack"]
+    packed = packs([*times], [*times.values()], MOST_JOBS, at_once=workers, each=each)
+    workers = min(workers, len(packed))
+    work += START_SECONDS * len(packed)
+    longest = START_SECONDS + max(sum(times[unit] for unit in pack) for pack in packed)
+    seconds, sizes = max(work / workers, longest), tuple(map(len, packed))
+    return Effort(backend, workers, seconds, work / 3600, measured, sizes)

@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections import defaultdict
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, say
+from maxk_lab.cli.console import console, emit_json, say, tell
 from maxk_lab.cli.execution import execute_plan
-from maxk_lab.cli.recommendation import as_json, print_recommendation
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS
+from maxk_lab.estimators.method import Method
+from maxk_lab.report.document import marked
+from maxk_lab.report.parts import RecommendPart
+from maxk_lab.report.recommendation import Candidate, Recommendation
+from maxk_lab.report.summarise import summarise
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.studies import STUDIES
 
-if TYPE_CHECKING:
-    from maxk_lab.report.parts import RecommendPart
-    from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.sweeps.studies import StudyRow
+_SHOWN = 12
+_HEADINGS = ("estimator", "baseline", "n", "groups a step", "SNR of a step", "against the best")
+_CAVEAT = (
+    "Ranked by SNR per rollout, over every n; a report ranks the variance of a group, at one n and "
+    "K at a time. How much instances differ from each other does not enter it, although fewer, "
+    "larger groups see fewer of them."
+)
+_FITTED = "Its coefficients are fitted on other instances, which the training study does."
 
 
-def recommend(
-    spec: options.Spec,
+def main(
+    spec: Annotated[
+        Path, typer.Argument(metavar="SPEC|RUN", help="The sweep file, a bundle, or a run's name.")
+    ],
     budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="B", help="Rollouts per step; by default `batch` of the training study."
-        ),
+        int | None, typer.Option(min=1, metavar="B", help="Rollouts per step; or that of training.")
     ] = None,
     objective: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME@K",
-            help="What is to be optimised, e.g. max@8; needed if the sweep has several.",
-        ),
+        str | None, typer.Option(metavar="NAME@K", help="E.g. max@8; needed if there are several.")
     ] = None,
     stage: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="STEPS", help="Stage of the policy; the latest by default."),
+        int | None, typer.Option(min=0, metavar="STEPS", help="Of the policy; the latest if none.")
     ] = None,
     biased: Annotated[
-        bool,
-        typer.Option(
-            "--biased", help="Let biased estimators compete: their signal points elsewhere."
-        ),
+        bool, typer.Option("--biased", help="Let biased estimators compete, which point elsewhere.")
     ] = False,
     overrides: options.Set = None,
     jobs: options.Jobs = 1,
@@ -57,61 +63,190 @@ def recommend(
     objective and whose n divides the budget. Those that the sweep's run has not measured yet are
     measured first. Ranked is the SNR per rollout: of B rollouts a step makes B/n estimates, whose
     mean has B/n times the SNR of one. How much instances differ from each other does not enter,
-    although fewer, larger groups see fewer of them.
+    although fewer, larger groups see fewer of them. The budget is by default the batch of the
+    sweep's training study.
 
     \b
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --budget 64 --objective max@8[/bold]
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --objective max@8 --stage 0 --json[/bold]
     """
-    from maxk_lab.report.summarise import summarise
-
+    if not spec.suffix:
+        run = find_run(spec, results)
+        spec = run.spec_path if run.place == run.root else run.place
     plan, directory = planned(spec, overrides, results, unpacked=True)
-    kind = _kind(plan)
+    kinds = [kind for kind in STUDIES if kind.recommends]
+    kind = next((kind for kind in kinds if kind.name in plan.spec.studies), kinds[0])
     part: RecommendPart = kind.part("recommend")
     question = part.ask(
         plan, budget=_budget(plan, budget), objective=objective, stage=stage, biased=biased
     )
-    _measure(plan, directory, question.only, jobs=jobs)
+    resume = "The same command goes on from there."
+    outcome = execute_plan(plan, directory, resume=resume, jobs=jobs, only=question.only)
+    if outcome.failed:  # the best may be among them
+        show = f"maxk-lab show {outcome.failed[0]}{options.results_option(results)}"
+        say(f"{len(outcome.failed)} candidates failed. Why: {show}")
+        raise typer.Exit(1)
     answers = part.answers(summarise(directory, plan).studies[kind.name], question)
     if json:
         emit_json([as_json(answer) for answer in answers])
     else:
         for answer in answers:
-            print_recommendation(answer)
+            _print(answer)
     if not all(answer.candidates for answer in answers):
         raise typer.Exit(1)
 
 
-def _kind(plan: Plan) -> StudyRow:
-    """Return the kind of study that answers: one of the sweep, else the first that could."""
-    from maxk_lab.sweeps.studies import STUDIES
-
-    kinds = [kind for kind in STUDIES if kind.recommends]
-    return next((kind for kind in kinds if kind.name in plan.spec.studies), kinds[0])
-
-
-def _budget(plan: Plan, given: int | None) -> int:
-    """Return the budget: as given, else the batch of the study that trains with one."""
+def _budget(plan: Plan, budget: int | None) -> int:
+    """Return the budget, by default the batch of the study that trains with one."""
     batches = (getattr(study, "batch", None) for study in plan.spec.studies.values())
-    found = given if given is not None else next(filter(None, batches), None)
-    if found is None:
+    budget = budget if budget is not None else next(filter(None, batches), None)
+    if budget is None:
         raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
-    return found
+    return budget
 
 
-def _measure(plan: Plan, directory: RunDirectory, only: str, *, jobs: int) -> None:
-    """Measure what the run lacks of these cells.
+def _print(answer: Recommendation) -> None:
+    """Print the ranking, the rows left out of it, and the lines to paste."""
+    if not answer.candidates:
+        say(f"No candidate for {answer.objective}: every row was left out.")
+        _say_left_out(answer)
+        return
+    assert answer.use is not None
+    console().print(_table(answer))
+    if len(answer.candidates) > _SHOWN:
+        say(f"and {len(answer.candidates) - _SHOWN} more (--json lists all)")
+    _say_reasons(answer)
+    _say_left_out(answer)
+    tell(_verdict(answer, answer.use))
+    tell(_CAVEAT)
+    line = _paste(answer.use)
+    tell(f"Paste: {line}" if line else _FITTED)
+    key = answer.use.row.key
+    grid = f'estimator: "{key.estimator}", baseline: "{key.baseline}", n: {key.n}, k: {key.k}'
+    tell(f"In a sweep's training study: {{batch: {answer.budget}, grid: {{{grid}}}}}")
 
-    Exits with 1 when one failed: the best may be among them.
-    """
-    import shlex
 
-    outcome = execute_plan(
-        plan, directory, resume="The same command goes on from there.", jobs=jobs, only=only
+def _table(answer: Recommendation) -> Table:
+    key = answer.best.row.key
+    where = ", ".join([key.environment, *(f"{name} = {value}" for name, value in key.setting)])
+    # Estimates of one mean differ in SNR by their variance.
+    unbiased = all(one.row.catalogued_unbiased for one in answer.candidates)
+    table = Table(
+        title=f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}",
+        title_justify="left",
+        caption="SNR of a step: of the mean of budget/n estimates, "
+        f"{answer.best.step_snr.level:.0%} intervals about new instances, with † about these alone."
+        f" Against the best: paired{', by the variance: all have one mean' if unbiased else ''}, "
+        f"Bonferroni over {len(answer.candidates) - 1} comparisons. "
+        "The interval of the best is not corrected for its having been picked.",
+        caption_justify="left",
     )
-    if outcome.failed:
-        say(
-            f"{len(outcome.failed)} candidates failed. Why: maxk-lab show {outcome.failed[0]} "
-            f"--results {shlex.quote(str(directory.root.parent))}"
+    for number, heading in enumerate(_HEADINGS):
+        table.add_column(heading, justify="left" if number < 2 else "right")
+    for one in answer.candidates[:_SHOWN]:
+        key, against = one.row.key, "best"
+        if one.against_best is not None:
+            against = f"{marked(one.against_best)}{'*' * _unpaired(one.against_best)}"
+        step = marked(one.step_snr)
+        table.add_row(key.estimator, key.baseline, str(key.n), str(one.groups), step, against)
+    return table
+
+
+def _unpaired(interval: Any) -> bool:
+    return bool(interval.known) and str(interval.reason).startswith("unpaired")
+
+
+def _say_reasons(answer: Recommendation) -> None:
+    """Say why some intervals are about these instances, not paired, or not there at all."""
+    both = [one for each in answer.candidates for one in (each.step_snr, each.against_best)]
+    reasons = {
+        f"{'*' if _unpaired(one) else '†' if one.known else '—'}: {one.reason}": None
+        for one in both
+        if one is not None and one.reason
+    }
+    for line in reasons:
+        say(line)
+
+
+def _say_left_out(answer: Recommendation) -> None:
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for row, reason in answer.left_out:
+        reasons[reason].append(_named(row.key))
+    for reason, names in reasons.items():
+        say(f"left out, {reason}: {_some(names, 3)}")
+
+
+def _named(key: Any) -> str:
+    return f"{key.estimator}/{key.baseline} n={key.n}"
+
+
+def _some(names: list[str], most: int) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def _verdict(answer: Recommendation, use: Candidate) -> str:
+    key = use.row.key
+    what = f"{key.estimator} with {key.baseline}, n = {key.n}"
+    if use is not answer.best:
+        return (
+            f"Recommended: {what}. It ties with {_named(answer.best.row.key)}, which has the "
+            "highest SNR per rollout, and is the simplest that needs rewards alone."
         )
-        raise typer.Exit(1)
+    if not answer.ties:
+        return f"Recommended: {what}; its SNR per rollout is significantly above all others."
+    ties = _some([_named(tie.row.key) for tie in answer.ties], 4)
+    return f"Recommended: {what}; not significantly different from it: {ties}."
+
+
+def _paste(best: Candidate) -> str | None:
+    """Return the line of a training loop; None for a baseline whose coefficients are fitted.
+
+    No candidate gives weights to tokens: a gradient study refuses these.
+    """
+    key = best.row.key
+    arguments = f'estimator="{key.estimator}", baseline="{key.baseline}", k={key.k}'
+    method = Method.parse(key.estimator, key.baseline, key.k)
+    needed, notes = method.needed_weight, ""
+    if method.fit is not None:
+        return None
+    if method.needs_ratios:
+        arguments += ", ratios=ratios"
+        notes = (
+            ", ratios the same: probability under the policy over that under the one that drew it"
+        )
+    if needed is not None:
+        arguments += f', trajectory_weights={{"{needed}": g}}'
+        notes = f", g the same: {TRAJECTORY_WEIGHTS[needed]}"
+    return (
+        f"weights = advantages(rewards, {arguments})  # rewards [{best.groups}, {key.n}]{notes}; "
+        "loss = -(weights * log_probs).sum(-1).mean()"
+    )
+
+
+def as_json(answer: Recommendation) -> dict[str, Any]:
+    """Return a recommendation as plain JSON."""
+
+    def of(one: Candidate) -> dict[str, Any]:
+        key = one.row.key
+        return {
+            **{name: getattr(key, name) for name in ("estimator", "baseline", "n", "k")},
+            "groups": one.groups,
+            "step_snr": asdict(one.step_snr),
+            "against_best": None if one.against_best is None else asdict(one.against_best),
+            "told_apart": one.told_apart,
+            "cells": dict(one.row.cells),
+        }
+
+    place = answer.candidates[0].row.key if answer.candidates else None
+    return {
+        "objective": answer.objective,
+        "budget": answer.budget,
+        "environment": place and place.environment,
+        "setting": dict(place.setting) if place else {},
+        "stage": place and place.stage,
+        "candidates": [of(one) for one in answer.candidates],
+        "left_out": [{"row": row.key.path, "reason": reason} for row, reason in answer.left_out],
+        "use": of(answer.use) if answer.use else None,
+        "paste": _paste(answer.use) if answer.use else None,
+    }

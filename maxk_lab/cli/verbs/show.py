@@ -3,106 +3,184 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 
 from maxk_lab.catalogue import did_you_mean
-from maxk_lab.cli import options
-from maxk_lab.cli.console import console, emit_json
-from maxk_lab.cli.verbs.upkeep import table
+from maxk_lab.cli import options, overviews
+from maxk_lab.cli.console import emit_json, print_fields, say, tell
+from maxk_lab.cli.runs import mending
 from maxk_lab.errors import LabError, error_line
+from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
+from maxk_lab.report.formats.last import outdated_files
+from maxk_lab.sweeps.run.bundle import BUNDLE, is_bundle
+from maxk_lab.sweeps.run.find import find_run, find_runs
+from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.upkeep import pruning
 from maxk_lab.visible import visible_line
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-    from maxk_lab.sweeps.run.records import Record, RunDirectory
-
-
-def show(
+def main(
     target: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|CELL", help="A run's name or folder, or a cell id or unique prefix of one."
-        ),
+        str, typer.Argument(metavar="RUN|CELL", help="A run, or a cell id or its beginning.")
     ],
+    check: Annotated[bool, typer.Option("--check", help="Look for damaged records.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what is of no more use.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Prune without asking.")] = False,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
     """Show a run, or trace one cell: settings, numbers, formula, seed, versions, commit, timings.
 
+    --check reads all records of a run, and exits with 1 where one is damaged.
+
+    --prune removes stale records, the cache of what is finished, and a report of other records. \
+Done and failed cells of the run's own sweep stay, and of the cache trained policies, held-out \
+instances and their optima, and all that unfinished cells use. Without its pools, a baseline that \
+is added to the sweep later draws them anew.
+
     \b
     [bold]maxk-lab show tsp_sweep[/bold]
     [bold]maxk-lab show 3f2a[/bold]        a cell id, as plan --cells and the reports print it
     [bold]maxk-lab show 3f2a --results tsp_sweep.zip[/bold]   of a bundle
+    [bold]maxk-lab show tsp_sweep --check[/bold]
+    [bold]maxk-lab show tsp_sweep --prune --dry-run[/bold]
     """
-    from maxk_lab.sweeps.run.bundle import BUNDLE, is_bundle
-    from maxk_lab.sweeps.run.find import find_run, find_runs
-
+    if check or prune:
+        run = find_run(target, results)
+        _check(run, json=json) if check else _prune(run, dry_run=dry_run, yes=yes, json=json)
+        return
     runs = find_runs(results)
     names = [run.name for run in runs]
-    known = target in names or f"{target}{BUNDLE}" in names or is_bundle(target)
-    if known or os.path.lexists(Path(target) / "spec.yaml"):
-        directory = find_run(target, results)
-        view = table.view(directory) | {
-            "provenance": _latest_provenance(directory),
-            "errors": _errors(directory),
-            "damaged": directory.problems,
-        }
+    named = target in names or f"{target}{BUNDLE}" in names or is_bundle(target)
+    if named or os.path.lexists(Path(target) / "spec.yaml"):
+        view = _run_view(find_run(target, results))
     else:
-        directory, record = _find_cell(runs, target, results)
-        view = _cell_view(directory, record) | ({"metrics": _as_reported(record)} if json else {})
-    if not json and "meaning" in view:  # somebody's own words, not to be taken for fields
-        view["meaning"] = visible_line(view["meaning"])
-    emit_json(view) if json else _print_item(console(), "", view, indent=0)
+        run, record = _find_cell(runs, target, results)
+        view = _cell_view(run, record)
+        if json:
+            view["metrics"] = _as_reported(record)
+    if json:
+        emit_json(view)
+    else:
+        print_fields(view)
+
+
+def _check(run: RunDirectory, *, json: bool) -> None:
+    """Read every record of a run. Exits with 1 where one is damaged."""
+    sound, odd = 0, []
+    for cell in run.ids():
+        try:
+            sound += _read(run, cell) is not None
+        except ValueError as error:
+            odd.append(f"the record of cell {cell}: {error}")
+    problems = [*run.problems, *odd]
+    if json:
+        emit_json({"name": run.name, "sound": sound, "damaged": problems})
+    else:
+        for problem in problems:
+            tell(problem)
+        tell(f"{run.name}: {sound} sound records, {len(problems)} damaged")
+    if problems:
+        say(f"Damaged records are not used; {mending(run, problems)}")
+        raise typer.Exit(1)
+
+
+def _read(run: RunDirectory, cell: str) -> Record | None:
+    """Return a record, None for a damaged one. Raises `ValueError` where its numbers are odd."""
+    record = run.read(cell)
+    if record is not None and record.content is not None:
+        record.content.check_points()
+    return record
+
+
+def _prune(run: RunDirectory, *, dry_run: bool, yes: bool, json: bool) -> None:
+    run = run.for_writing("prune")
+    reports = outdated_files(run)
+    prunable = pruning.prunable(run, reports)
+    files = [str(path) for path in (*prunable.cache, *prunable.others)]
+    if json:
+        stale = list(prunable.stale)
+        emit_json({"name": run.name, "stale": stale, "files": files, "bytes": prunable.size})
+    else:
+        parts: dict[str, Mapping[Any, int]] = {
+            "stale records": prunable.stale,
+            "files of the cache": prunable.cache,
+            "files of an old report": prunable.others,
+        }
+        for what, part in parts.items():
+            if part:
+                tell(f"{len(part)} {what} ({decimal(sum(part.values()))})")
+    if dry_run or not prunable:
+        say(f"{decimal(prunable.size)} in {run.name} can go; nothing was removed")
+        return
+    if not yes and not sys.stdin.isatty():
+        raise LabError("nobody can be asked here, and nothing was removed; to do it: --yes")
+    if not yes and not typer.confirm(f"Remove {decimal(prunable.size)}?", err=True):
+        say("Nothing was removed")
+        raise typer.Exit(1)
+    say(f"{decimal(pruning.prune(run, reports).size)} removed")
+
+
+def _run_view(run: RunDirectory) -> dict[str, Any]:
+    latest = max(run.heads.values(), key=lambda head: head.rank[2:], default=None)
+    record = None if latest is None else run.read(latest.id)
+    view = overviews.view(run)
+    return view | {
+        # Somebody's own words, not to be taken for fields.
+        "meaning": visible_line(view["meaning"]),
+        "provenance": {} if record is None else record.provenance,
+        "errors": {one.cell["id"]: error_line(one.error) for one in run.failed()},
+        "damaged": run.problems,
+    }
 
 
 def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[RunDirectory, Record]:
-    found = [(run, cell) for run in runs for cell in _ids(run) if cell.startswith(prefix)]
-    if not found:
-        known = ", ".join(run.name for run in runs) or "none"
-        also = did_you_mean(prefix, [run.name for run in runs])
-        raise LabError(f"no run and no cell {prefix!r} under {results}{also}; runs: {known}")
-    cells = sorted({cell for _, cell in found})
-    if len(cells) > 1:
-        some = ", ".join(cells[:5]) + (", ..." if len(cells) > 5 else "")
-        raise LabError(f"{prefix!r} begins {len(cells)} cell ids ({some}); give more of it")
-    run, cell = found[0]
-    record = run.read(cell)
-    if record is None:
-        why = "; ".join(run.problems)
-        raise LabError(_unusable(run, cell, why))
+    places = {cell: run for run in reversed(runs) for cell in run.ids() if cell.startswith(prefix)}
+    if not places:
+        names = [run.name for run in runs]
+        also = did_you_mean(prefix, names)
+        listed = ", ".join(names) or "none"
+        raise LabError(f"no run and no cell {prefix!r} under {results}{also}; runs: {listed}")
+    if len(places) > 1:
+        some = ", ".join(sorted(places)[:5]) + (", ..." if len(places) > 5 else "")
+        raise LabError(f"{prefix!r} begins {len(places)} cell ids ({some}); give more of it")
+    ((cell, run),) = places.items()
     try:
-        if record.content is not None:
-            record.content.check_points()
+        record = _read(run, cell)
+        problems = run.problems
     except ValueError as error:
-        raise LabError(_unusable(run, cell, f"damaged: {error}")) from None
+        record, problems = None, [f"damaged: {error}"]
+    if record is None:
+        why, mend = "; ".join(problems), mending(run, problems, "it")
+        raise LabError(f"the record of cell {cell} cannot be used: {why}; {mend}")
     return run, record
 
 
-def _ids(run: RunDirectory) -> list[str]:
-    try:
-        return run.ids()
-    except LabError:  # of one run among many, which `show` of it tells
-        return []
-
-
-def _unusable(run: RunDirectory, cell: str, why: str) -> str:
-    return f"the record of cell {cell} cannot be used: {why}; {options.mending(run, 'it')}"
-
-
-def _cell_view(directory: RunDirectory, record: Record) -> dict[str, Any]:
-    found = record.content
-    metrics = dict(record.metrics or {}) | dict(found.shown if found else {})
+def _cell_view(run: RunDirectory, record: Record) -> dict[str, Any]:
+    content = record.content
+    rows = {
+        "estimator": choose_estimator(record.cell["estimator"]).row,
+        "baseline": choose_baseline(record.cell["baseline"]).row,
+    }
+    formulas = {
+        kind: {"formula": row.formula, "computed by": row.implementation, "citation": row.citation}
+        for kind, row in rows.items()
+    }
+    metrics = dict(record.metrics or {}) | dict(content.shown if content else {})
     return {
         "name": record.cell["id"],
-        "run": str(directory.place),
+        "run": str(run.place),
         "status": record.status,
         "cell": record.cell,
-        "files": _files(directory, record.cell["id"]),
-        "formulas": _formulas(record.cell) | dict(found.formulas if found else {}),
+        "files": _files(run, record.cell["id"]),
+        "formulas": formulas | dict(content.formulas if content else {}),
         "metrics": _short(metrics),
         "error": record.error,
         "timings": record.timings,
@@ -121,11 +199,13 @@ def _as_reported(record: Record) -> dict[str, Any] | None:
     }
 
 
-def _files(directory: RunDirectory, cell_id: str) -> dict[str, Any]:
+def _files(run: RunDirectory, cell: str) -> dict[str, Any]:
     """Return the files of a trained policy: the last one and, by step, the snapshots on the way."""
-    found = directory.cache_path.glob(f"policy-{cell_id}-*.pt")
-    snapshots = {int(path.stem.rsplit("-", 1)[1]): str(path) for path in found}
-    checkpoint = directory.cache_path / f"training-{cell_id}.pt"
+    snapshots = {
+        int(path.stem.rsplit("-", 1)[1]): str(path)
+        for path in run.cache_path.glob(f"policy-{cell}-*.pt")
+    }
+    checkpoint = run.cache_path / f"training-{cell}.pt"
     files: dict[str, Any] = {"checkpoint": str(checkpoint)} if checkpoint.is_file() else {}
     if snapshots:
         files["snapshots"] = {f"step {step}": snapshots[step] for step in sorted(snapshots)}
@@ -136,58 +216,10 @@ def _short(value: Any) -> Any:
     """Return a value without the lists in it, which --json has; an interval in one line."""
     if not isinstance(value, dict):
         return value
-    kept = {key: item for key, item in value.items() if not isinstance(item, list)}
-    if {"value", "low", "high"} <= set(kept):
-        value, *ends = (kept[end] for end in ("value", "low", "high"))
+    some = {key: item for key, item in value.items() if not isinstance(item, list)}
+    if {"value", "low", "high"} <= set(some):
+        value, *ends = (some[end] for end in ("value", "low", "high"))
         if value is None:
             return "undefined"
         return f"{value:.4g} " + ("[—]" if None in ends else "[{:.4g}, {:.4g}]".format(*ends))
-    return {key: _short(item) for key, item in kept.items()}
-
-
-def _formulas(cell: dict[str, Any]) -> dict[str, Any]:
-    """Return formula, function and source of the estimator and the baseline of a cell."""
-    from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-
-    rows = {
-        "estimator": choose_estimator(cell["estimator"]).row,
-        "baseline": choose_baseline(cell["baseline"]).row,
-    }
-    return {
-        kind: {"formula": row.formula, "computed by": row.implementation, "citation": row.citation}
-        for kind, row in rows.items()
-    }
-
-
-def _latest_provenance(run: RunDirectory) -> dict[str, Any]:
-    latest = max(run.heads.values(), key=lambda head: head.rank[2:], default=None)
-    record = None if latest is None else run.read(latest.id)
-    return {} if record is None else record.provenance
-
-
-def _errors(run: RunDirectory) -> dict[str, str]:
-    """Return the line of the error of each failed cell, by id."""
-    return {record.cell["id"]: error_line(record.error) for record in run.failed()}
-
-
-def _print_item(out: Console, key: str, value: Any, indent: int) -> None:
-    """Print nested dicts as indented `key  value` lines, several lines of text as a block."""
-    from rich.text import Text
-
-    pad = "  " * indent
-    if value in (None, "", [], {}):
-        return
-    if isinstance(value, dict):
-        if key:
-            out.print(Text(f"{pad}{key}", "bold"))
-        for name, item in value.items():
-            _print_item(out, str(name), item, indent + (1 if key else 0))
-    elif isinstance(value, list) and any(" " in str(item) for item in value):
-        _print_item(out, key, "\n".join(map(str, ["", *value])), indent)
-    elif isinstance(value, str) and "\n" in value:
-        out.print(Text(f"{pad}{key}", "bold"))
-        for line in value.strip("\n").splitlines():
-            out.print(Text(f"{pad}  {line}"))
-    else:
-        shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-        out.print(Text(f"{pad}{key}  ", "dim") + Text(shown))
+    return {key: _short(item) for key, item in some.items()}

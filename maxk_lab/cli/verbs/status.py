@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_table, say, tell, warn
-
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.run.backends.jobs import JobState
-    from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.sweeps.run.status import Status
+from maxk_lab.sweeps.run.backends.jobs import JobState, queues
+from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.status import Status, status_of
 
 # The lines of a list; --json has all of them.
 MOST_LINES = 20
 _HEADINGS = ("job", "state", "host", "units", "cells", "reason", "log")
 
 
-def status(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Name or folder of the run.")],
+def main(
+    run: options.Run,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="End its jobs in the queue of a cluster.")
+    ] = False,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
@@ -30,46 +33,53 @@ and who works on it.
     It looks at the files of the run, and asks the queue of the cluster where the run has jobs \
 there. It works from any machine that sees the folder of the run, and changes nothing.
 
+    With --cancel the jobs of the run end, waiting or running: finished cells are kept, trainings \
+write a checkpoint first, and the same maxk-lab run goes on. What measures here ends with Ctrl-C.
+
     \b
     [bold]maxk-lab status tsp_sweep[/bold]
+    [bold]maxk-lab status tsp_sweep --cancel[/bold]
     """
-    from maxk_lab.sweeps.run.find import find_run
-    from maxk_lab.sweeps.run.status import status_of
-
     directory = find_run(run, results).for_writing("status")
-    found = status_of(directory)
+    if cancel:
+        _cancel(directory, json=json)
+        return
+    status = status_of(directory)
     if json:
-        emit_json(_as_json(directory, found))
+        emit_json({"name": directory.name, "folder": str(directory.root), **asdict(status)})
     else:
-        _print(directory, found)
-    if found.trouble:
-        warn(f"what the jobs are doing is not known: {found.trouble}")
+        _print(directory, status)
+    if status.trouble:
+        warn(f"what the jobs are doing is not known: {status.trouble}")
 
 
-def _print(directory: RunDirectory, found: Status) -> None:
-    counts = ", ".join(f"{count} {state}" for state, count in found.cells.items())
-    tell(f"{directory.name}: {sum(found.cells.values())} cells: {counts}")
-    _tell_some([f"at work: {one}" for one in found.drivers])
+def _cancel(directory: RunDirectory, *, json: bool) -> None:
+    ended = [job for queue in queues() for job in queue.cancel(directory)]
+    if json:
+        emit_json({"name": directory.name, "folder": str(directory.root), "cancelled": ended})
+    else:
+        for job in ended:
+            tell(f"cancelled   {job}")
+    say(f"{directory.name}: {len(ended)} jobs cancelled; every finished cell is kept")
+
+
+def _print(directory: RunDirectory, status: Status) -> None:
+    counts = ", ".join(f"{count} {state}" for state, count in status.cells.items())
+    tell(f"{directory.name}: {sum(status.cells.values())} cells: {counts}")
+    _tell_some([f"at work: {one}" for one in status.drivers])
     _tell_some(
-        [f"running: {one.label}, {one.cells} cells left ({one.driver})" for one in found.running]
+        [f"running: {one.label}, {one.cells} cells left ({one.driver})" for one in status.running]
     )
-    if found.jobs:
-        states = [job.state for job in found.jobs]
-        told = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-        tell(f"{len(states)} jobs: {told}")
-        # Those that have finished are of no interest any more.
-        rows = [_row(job) for job in found.jobs if job.state != "finished"]
-        if rows:
-            print_table(_HEADINGS, rows[:MOST_LINES])
-        if len(rows) > MOST_LINES:
-            say(f"and {len(rows) - MOST_LINES} more jobs; --json has all")
-
-
-def _tell_some(lines: list[str]) -> None:
-    for line in lines[:MOST_LINES]:
-        tell(line)
-    if len(lines) > MOST_LINES:
-        tell(f"and {len(lines) - MOST_LINES} more; --json has all")
+    if not status.jobs:
+        return
+    states = [job.state for job in status.jobs]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    tell(f"{len(states)} jobs: {counts}")
+    rows = [_row(job) for job in status.jobs if job.state != "finished"]
+    if rows:
+        print_table(_HEADINGS, rows[:MOST_LINES])
+    if len(rows) > MOST_LINES:
+        say(f"and {len(rows) - MOST_LINES} more jobs; --json has all")
 
 
 def _row(job: JobState) -> list[str]:
@@ -77,18 +87,8 @@ def _row(job: JobState) -> list[str]:
     return [job.id, job.state, job.host, str(len(job.units)), cells, job.reason, job.log]
 
 
-def _as_json(directory: RunDirectory, found: Status) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "name": directory.name,
-        "folder": str(directory.root),
-        "cells": dict(found.cells),
-        "drivers": [
-            {"id": one.id, "host": one.host, "pid": one.pid, "since": one.since}
-            for one in found.drivers
-        ],
-        "running": [asdict(unit) for unit in found.running],
-        "jobs": [asdict(job) for job in found.jobs],
-        "trouble": found.trouble,
-    }
+def _tell_some(lines: list[str]) -> None:
+    for line in lines[:MOST_LINES]:
+        tell(line)
+    if len(lines) > MOST_LINES:
+        tell(f"and {len(lines) - MOST_LINES} more; --json has all")

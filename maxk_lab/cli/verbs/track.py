@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import complain, emit_json, say, tell
 from maxk_lab.cli.sending import Lines, sync_command
-
-# The most places that are told one by one.
-_TOLD = 10
-
-
-class Mode(StrEnum):
-    """The place where Weights & Biases keeps its data."""
-
-    offline = "offline"
-    online = "online"
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.tracking import wandb_tracker
 
 
-def track(
+def main(
     run: Annotated[
         str | None, typer.Argument(metavar="[RUN]", help="Name or folder; the latest if left out.")
     ] = None,
     mode: Annotated[
-        Mode, typer.Option(help="offline writes files to sync later; online sends now.")
-    ] = Mode.offline,
+        Literal["offline", "online"],
+        typer.Option(help="offline writes files to sync later; online sends now."),
+    ] = "offline",
     project: Annotated[
         str | None, typer.Option(help="That of W&B; the one of the sweep file if left out.")
     ] = None,
@@ -51,35 +44,24 @@ replaced. It needs no block [bold]tracking[/bold] in the sweep file.
     \b
     [bold]maxk-lab track tsp_sweep --mode online[/bold]
     """
-    from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.find import find_run
-    from maxk_lab.tracking.wandb_tracker import TrackingError
-    from maxk_lab.tracking.wandb_tracker import track as send
-
     directory = find_run(run, results).for_writing("tracking")
-    plan = make_plan(directory.spec())
+    plan, progress = make_plan(directory.spec()), Lines(mode)
+    failed = False
     try:
-        places = send(
-            directory, mode.value, project, entity=entity, plan=plan, progress=Lines(mode.value)
+        places = wandb_tracker.track(
+            directory, mode, project, entity=entity, plan=plan, progress=progress
         )
-    except TrackingError as error:
+    except wandb_tracker.TrackingError as error:
         complain(error)
-        emit_json(error.sent) if json else _say_where(error.sent, mode)
-        raise typer.Exit(1) from None
+        places, failed = error.sent, True
     if json:
         emit_json(places)
-    elif places:
-        _say_where(places, mode)
     else:
+        for place in places:
+            tell(place)
+        if places and mode == "offline":
+            say(f"send them later with: {sync_command(places)}")
+    if failed:
+        raise typer.Exit(1)
+    if not places:
         say("nothing was tracked: no cell has a record yet")
-
-
-def _say_where(places: list[str], mode: Mode) -> None:
-    """Say where the runs are; of very many, where some are."""
-    left_out = len(places) - _TOLD
-    for place in places if left_out < 2 else places[-_TOLD:]:
-        tell(place)
-    if left_out > 1:
-        say(f"and {left_out} runs more (--json lists all)")
-    if places and mode is Mode.offline:
-        say(f"send them later with: {sync_command(places)}")

@@ -32,13 +32,13 @@ def find_run(
     Raises `LabError` where there is none.
     """
     if name_or_path is not None:
-        in_results = Path(results) / name_or_path
-        for root in (in_results, Path(name_or_path)):
+        for root in (Path(results) / name_or_path, Path(name_or_path)):
             if os.path.lexists(root / "spec.yaml"):
                 return RunDirectory(root)
-        for path in (f"{in_results}{BUNDLE}", in_results, name_or_path):
-            if os.path.isfile(path):
-                return Bundle(path)
+            # A bundle may also lie beside the report that was made of it.
+            for path in (f"{root}{BUNDLE}", root, root / f"{root.name}{BUNDLE}"):
+                if os.path.isfile(path):
+                    return Bundle(path)
         if os.path.isdir(name_or_path):
             raise LabError(f"{name_or_path} is no run: there is no spec.yaml in it")
     runs = find_runs(results)

@@ -198,8 +198,9 @@ class RunDirectory:
         try:
             return Record.from_line(self.store.read(head), planned)
         except (ValueError, OSError) as error:
-            place = self.records_path / head.segment
-            return f"{place}: the record of cell {head.id} is damaged and not used: {error}"
+            path = self.records_path / head.segment
+            line = path.read_bytes()[: head.offset].count(b"\n") + 1
+            return f"{path}:{line}: the record of cell {head.id} is damaged and not used: {error}"
 
     @property
     def damaged(self) -> Mapping[str, str]:

@@ -58,7 +58,6 @@ def overview(run: RunDirectory) -> Overview:
     except LabError as error:
         wrong.append(str(error))
         states = {}
-    damaged = len(run.problems)
     known = Counter(state for cell, state in states.items() if planned is None or cell in planned)
     return Overview(
         name=run.name,
@@ -70,7 +69,7 @@ def overview(run: RunDirectory) -> Overview:
         failed=known["failed"],
         missing=None if planned is None else len(planned - states.keys()),
         stale=len(states) - known["done"] - known["failed"],
-        damaged=damaged,
+        damaged=len(run.problems),
         size=size_of(run.place),
         claims=claims,
         changed_since=tuple(changed),

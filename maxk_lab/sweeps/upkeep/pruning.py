@@ -82,7 +82,7 @@ def _check_idle(run: RunDirectory) -> None:
     if (run.root / "jobs").is_dir() and any_may_run(run):
         raise LabError(
             f"{run.root} has jobs that wait or run on a cluster; end them first: "
-            f"maxk-lab cancel {run.root}"
+            f"maxk-lab status {run.root} --cancel"
         )
 
 

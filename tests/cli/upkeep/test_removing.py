@@ -1,4 +1,4 @@
-"""`prune` on the command line: what it asks, says and leaves alone."""
+"""`show --prune` on the command line: what it asks, says and leaves alone."""
 
 from __future__ import annotations
 
@@ -6,21 +6,26 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import Result
+from stored import change_line, damage
 from typer.testing import CliRunner
 from written_runs import WriteRun
 
 from maxk_lab.cli import app
-from maxk_lab.cli.verbs.upkeep import asking
 from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view.view import View
 from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.store import line_of
 from maxk_lab.sweeps.spec.load import load_spec
 
 Lab = Callable[..., Result]
+PRUNE = ("show", "small", "--prune")
 
 
 @pytest.fixture
@@ -28,10 +33,15 @@ def lab() -> Lab:
     return lambda *words, **more: CliRunner().invoke(app, list(words), **more)
 
 
+def head_of(line: bytes) -> dict[str, Any]:
+    head: dict[str, Any] = json.loads(line[9:].partition(b"\t")[0])
+    return head
+
+
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody sits there, and can be asked."""
-    monkeypatch.setattr(asking, "is_asked", lambda: True)
+    monkeypatch.setattr("maxk_lab.cli.verbs.show.sys", SimpleNamespace(stdin=Mock()))
 
 
 @pytest.fixture
@@ -46,15 +56,9 @@ def outdated(write_run: WriteRun) -> RunDirectory:
 
 
 def test_prune_takes_no_for_an_answer(outdated: RunDirectory, lab: Lab, terminal: None) -> None:
-    refused = lab("prune", "small", input="n\n")
+    refused = lab(*PRUNE, input="n\n")
     assert refused.exit_code == 1
     assert "Nothing was removed" in refused.stderr
-    assert len(outdated.ids()) == 8
-
-
-def test_nothing_is_removed_where_nobody_can_be_asked(outdated: RunDirectory, lab: Lab) -> None:
-    refused = lab("prune", "small")
-    assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
     assert len(outdated.ids()) == 8
 
 
@@ -66,28 +70,47 @@ def test_a_copied_folder_has_a_title_of_its_own(write_run: WriteRun, lab: Lab) -
 
 
 def test_prune_says_what_would_go(outdated: RunDirectory, lab: Lab) -> None:
-    told = lab("prune", "--dry-run")
-    assert "small: 4 stale records (" in told.stdout
+    told = lab(*PRUNE, "--dry-run")
+    assert "4 stale records (" in told.stdout
     assert "3 files of an old report (" in told.stdout
     assert "nothing was removed" in told.stderr
-    (view,) = json.loads(lab("prune", "--dry-run", "--json").stdout)
-    assert len(view["stale"]) == 4
+    view = json.loads(lab(*PRUNE, "--dry-run", "--json").stdout)
+    assert (len(view["stale"]), len(view["files"])) == (4, 3)
     assert len(outdated.ids()) == 8
 
 
 def test_prune_removes_that_and_leaves_notes_alone(outdated: RunDirectory, lab: Lab) -> None:
-    assert lab("prune", "--yes").exit_code == 0
+    assert lab(*PRUNE, "--yes").exit_code == 0
     assert len(outdated.ids()) == 4
     assert [path.name for path in outdated.report_path.iterdir()] == ["notes.txt"]
-    again = lab("prune", "--dry-run")
-    assert (again.stdout, "0 bytes in 0 runs" in again.stderr) == ("", True)
+    again = lab(*PRUNE)
+    assert (again.stdout, "0 bytes in small can go" in again.stderr) == ("", True)
 
 
-def test_prune_passes_over_what_it_cannot_judge(outdated: RunDirectory, lab: Lab) -> None:
-    (odd := Path("results") / "odd").mkdir()
-    (odd / "spec.yaml").write_text("[")
-    told = lab("prune", "--yes")
-    assert told.exit_code == 0
-    assert "odd stays as it is" in told.stderr
-    assert len(outdated.ids()) == 4
-    assert lab("prune", "odd", "--yes").exit_code == 2
+def test_check_names_every_damaged_record_by_file_and_line(write_run: WriteRun, lab: Lab) -> None:
+    run, _ = write_run()
+    sound = lab("show", "small", "--check")
+    assert (sound.exit_code, sound.stdout) == (0, "small: 8 sound records, 0 damaged\n")
+    cell = run.ids()[2]
+    path = damage(run.root, cell)
+    line = [cell in text for text in path.read_text().splitlines()].index(True) + 1
+    bad = lab("show", "small", "--check")
+    assert bad.exit_code == 1
+    first, last = bad.stdout.splitlines()
+    assert first.startswith(f"{path}:{line}: a damaged record, which counts as missing")
+    assert last == "small: 7 sound records, 1 damaged"
+    assert bad.stderr.endswith("to measure them again: maxk-lab run results/small/spec.yaml\n")
+    view = json.loads(lab("show", "small", "--check", "--json").stdout)
+    assert (view["sound"], view["damaged"]) == (7, [first])
+
+
+def test_check_reads_the_content_of_records_too(write_run: WriteRun, lab: Lab) -> None:
+    """A line whose checksum is right may still be no record."""
+    run, _ = write_run()
+    cell = run.ids()[2]
+    path = change_line(run.root, cell, lambda line: line_of(head_of(line), {"nonsense": 1}))
+    line = [cell in text for text in path.read_text().splitlines()].index(True) + 1
+    bad = lab("show", "small", "--check")
+    assert bad.exit_code == 1
+    assert f"{path}:{line}: the record of cell {cell} is damaged" in bad.stdout
+    assert bad.stderr.endswith("again: maxk-lab run results/small/spec.yaml --force\n")

@@ -90,6 +90,13 @@ def test_bundles_are_found_by_name_and_listed_beside_runs(run: RunDirectory, fil
     assert [one.name for one in find_runs("results/sent.zip")] == ["sent.zip"]
 
 
+def test_a_bundle_is_found_by_the_folder_of_its_report(file: Path) -> None:
+    (folder := Path("golden/small")).mkdir(parents=True)
+    for place in (Path("golden/small.zip"), folder / "small.zip"):
+        file = file.rename(place)
+        assert find_run("golden/small").place == find_run("golden/small/").place == place
+
+
 def test_nothing_is_written_into_a_bundle(file: Path, plan: Plan) -> None:
     before, bundle = file.read_bytes(), Bundle(file)
     for write in (lambda: bundle.append(b""), lambda: bundle.write_spec(plan.spec)):

@@ -31,7 +31,7 @@ class SlurmBackend:
 
     Nothing is submitted that a job has already that waits or runs, whoever has submitted it: a
     driver goes on where another one was detached, interrupted or killed. The jobs go on without
-    their driver, also when it is interrupted; `maxk-lab cancel` ends them.
+    their driver, also when it is interrupted; `maxk-lab status --cancel` ends them.
     """
 
     here: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""The jobs of a run, as `maxk-lab status` shows and `maxk-lab cancel` ends them."""
+"""The jobs of a run, as `maxk-lab status` shows and `maxk-lab status --cancel` ends them."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _check_same(run: RunDirectory, found: Mapping[str, Place], tasks: Sequence[T
 
 def cancel_command(run: RunDirectory) -> str:
     """Return the command that ends the jobs of a run."""
-    return f"maxk-lab cancel {shlex.quote(str(run.root))}"
+    return f"maxk-lab status {shlex.quote(str(run.root))} --cancel"
 
 
 @contextmanager
