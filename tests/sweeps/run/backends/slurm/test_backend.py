@@ -89,7 +89,9 @@ def test_jobs_that_would_keep_the_records_are_not_waited_for(
 ) -> None:
     execute(plan, run, detach=True)
     fail(run, plan)
-    with pytest.raises(LabError, match=r"job 1_0 and 2 more .* maxk-lab status .*small --cancel; or wait"):
+    with pytest.raises(
+        LabError, match=r"job 1_0 and 2 more .* maxk-lab status .*small --cancel; or wait"
+    ):
         execute(plan, run, detach=True, **{option: True})
     assert len(made_up.arrays) == 1
 
@@ -245,6 +247,8 @@ def test_a_refusal_says_what_was_taken_before_it(
 
     monkeypatch.setattr(queue, "limits", lambda: queue.Limits(2, 1000))
     monkeypatch.setattr(sbatch, "submit", submit_one)
-    wanted = "too many; 2 of 3 jobs were taken .* maxk-lab status .* maxk-lab status .*--cancel.*pack"
+    wanted = (
+        "too many; 2 of 3 jobs were taken .* maxk-lab status .* maxk-lab status .*--cancel.*pack"
+    )
     with pytest.raises(RefusedError, match=wanted):
         execute(plan, run, detach=True)
