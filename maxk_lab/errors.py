@@ -102,17 +102,19 @@ def first_line(error: BaseException) -> str:
 
 # Where a traceback says in which file it is.
 _FRAME = re.compile(r'^ +File ".*", line \d+')
+# The kind of an error that is for the user, whose text says all.
+_OURS = re.compile(r"^maxk_lab\.errors\.\w+: ")
 
 
 def error_line(told: str | None) -> str:
     """Return the line of a traceback, as a record keeps it, that names the error and says what.
 
     It is the first below the last frame: a message may have lines of advice below its first. Of a
-    text that is no traceback it is the first line.
+    text that is no traceback it is the first line. Of an error of ours it is the text alone.
     """
     lines = (told or "").strip().split("\n")
     frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
     below = lines[frames[-1] + 1 :] if frames else lines
     words = (line for line in below if line.strip() and not line.startswith((" ", "Traceback")))
     found = next(words, "")
-    return found.strip() or lines[-1].strip() or "no error text"
+    return _OURS.sub("", found.strip()) or lines[-1].strip() or "no error text"

@@ -42,6 +42,7 @@ FRAMES = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g
         (f"{FRAMES}RuntimeError: CUDA error\nset this\nor that.\n", "RuntimeError: CUDA error"),
         (f"{FRAMES}KeyError: 1\n\nDuring …\n\n{FRAMES}TypeError: 2", "TypeError: 2"),
         (f"{FRAMES}ValueError: one\u2028line", "ValueError: one\u2028line"),
+        (f"{FRAMES}maxk_lab.errors.MistakeError: reward raised", "reward raised"),
         ("the metrics cannot be kept: full", "the metrics cannot be kept: full"),
         ("  only this", "only this"),
         (FRAMES, "^^^"),

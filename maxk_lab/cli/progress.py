@@ -46,6 +46,8 @@ class Display:
         # When the first unit began: starting the workers is not timed.
         self._begun: float | None = None
         self._cells = self._finished = self._failed = 0
+        # The cells that failed with an error, by its text: the first of them is told.
+        self._errors: dict[str, list[str]] = {}
         # Why jobs wait, and whether some run.
         self._queue: tuple[set[str], bool] | None = None
 
@@ -55,6 +57,10 @@ class Display:
 
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
+        for first, *others in self._errors.values():
+            if others:
+                count = "1 more cell" if len(others) == 1 else f"{len(others)} more cells"
+                warn(f"{count} failed as cell {first} did")
 
     def __call__(self, name: str, event: Event) -> None:
         """Take in one event of a run and show it."""
@@ -76,7 +82,11 @@ class Display:
         elif name == "jobs":
             queue = set(event["queued"]), bool(event["running"])
             current, due, self._queue = _jobs(event), queue != self._queue, queue
-        for line in notes(name, event):
+        told: list[str] = []
+        if name == "cell_failed":
+            told = self._errors.setdefault(event["error"], [])
+            told.append(event["cell"])
+        for line in notes(name, event) if len(told) < 2 else ():
             warn(line)
         if name == "reused":
             count = f"{len(event['cell_ids'])} of {event['cells']} cells"

@@ -61,3 +61,17 @@ def test_a_bar_says_what_jobs_wait_for_until_they_are_at_work(
         assert shown() == "0/20 cells; jobs: 2 queued (Priority)"
         bar("progress", {"unit": label, "phase": "cells", "done": 1, "of": 2})
         assert shown() == f"0/20 cells; {label}: cells 1/2"
+
+
+def test_an_error_that_cells_repeat_is_said_once_and_counted(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Display(plan) as lines:
+        lines("run_started", {"cell_ids": [cell.id for cell in plan.cells]})
+        for cell, error in [("a", "one"), ("b", "one"), ("c", "another"), ("d", "one")]:
+            lines("cell_failed", {"cell": cell, "error": error})
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: cell a failed: one",
+        "warning: cell c failed: another",
+        "warning: 2 more cells failed as cell a did",
+    ]
