@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass
-from multiprocessing import parent_process
 from typing import Self
 
 # The letters of a value that a message quotes.
@@ -87,9 +86,8 @@ class SpecError(MistakeError):
 
 
 def warn(text: str) -> None:
-    """Warn of a mistake that nothing stops for; in workers silently, since their parent warns."""
-    if parent_process() is None:
-        warnings.warn(text, LabWarning, stacklevel=3)
+    """Warn of a mistake that nothing stops for."""
+    warnings.warn(text, LabWarning, stacklevel=3)
 
 
 def first_line(error: BaseException) -> str:

@@ -119,7 +119,7 @@ def test_a_row_whose_function_breaks_fails_its_own_cells_only(lab: Lab, tmp_path
     done = lab("run", "small.yaml")
     assert done.returncode == 1
     assert "1 measured, 0 already done, 1 failed" in done.stderr
-    assert "MistakeError: cannot load 'leaving:function': importing leaving raised" in done.stderr
+    assert "failed: cannot load 'leaving:function': importing leaving raised" in done.stderr
 
 
 @pytest.mark.slow

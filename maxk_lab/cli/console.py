@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -88,7 +89,8 @@ def emit(text: str) -> None:
 
 def say(text: str = "") -> None:
     """Print a line of progress or advice on stderr; `typer.echo` would print it over a bar."""
-    print(visible(text), file=sys.stderr)
+    with suppress(OSError):  # where nobody can read it, as on a full disk, the work goes on
+        print(visible(text), file=sys.stderr)
 
 
 def complain(error: Exception | str) -> None:
@@ -109,7 +111,8 @@ def warn(text: str) -> None:
 
 def _say_marked(mark: str, colour: str, text: str) -> None:
     mark = typer.style(mark, fg=colour, bold=True) if sys.stderr.isatty() else mark
-    print(mark, visible(text), file=sys.stderr)
+    with suppress(OSError):
+        print(mark, visible(text), file=sys.stderr)
 
 
 def emit_json(value: Any) -> None:

@@ -33,10 +33,11 @@ def main() -> None:
         print("Interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     finally:
-        try:
-            sys.stdout.flush()
-        except OSError:  # as was said before: Python would say it again at its end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+            try:
+                stream.flush()
+            except OSError:  # as was said before: Python would say it again at its end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def _open_closed_streams() -> None:

@@ -167,9 +167,6 @@ def notes(name: str, event: Event) -> list[str]:
         if "alone" in event:
             again = f"the {event['alone']} cells left of {event['unit']} are tried one by one"
         return [f"a worker process died or was ended ({event['ending']}): {again}"]
-    if name == "jobs":
-        words = "jobs wait for a reason that does not pass by itself"
-        return [f"{words} ({reason}): {advice}" for reason, advice in event["stuck"].items()]
     if name == "waiting":
         units, drivers = event["units"], "; ".join(event["drivers"])
         count = "a unit" if len(units) == 1 else f"{len(units)} units"

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from maxk_lab.environments.language.reward_rows import check_reward, load_reward_object
 from maxk_lab.errors import LabError
@@ -48,9 +47,7 @@ def test_the_folder_is_open_from_the_first_load_on(folder: Path) -> None:
     assert sys.path[-1] == str(folder)
 
 
-def test_an_import_is_a_call_that_changes_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_is_a_call(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever watches the calls can end an import that hangs."""
 
     class Told(list[str]):
@@ -59,13 +56,8 @@ def test_an_import_is_a_call_that_changes_nothing(
         def ends(self) -> None:
             self.append("ended")
 
-    told, before = Told(), torch.get_default_dtype()
-    (folder / "doubles.py").write_text(
-        "import torch\ntorch.set_default_dtype(torch.float64)\n"
-        "torch.set_float32_matmul_precision('medium')\ndef reward(): ...\n"
-    )
+    told = Told()
+    (folder / "watched.py").write_text("def reward(): ...\n")
     monkeypatch.setattr("maxk_lab.calls._watchers", [told])
-    load_reward_object("doubles:reward")
-    assert told == ["the import of reward function 'doubles:reward'", "ended"]
-    assert torch.get_default_dtype() == before
-    assert torch.get_float32_matmul_precision() == "highest"
+    load_reward_object("watched:reward")
+    assert told == ["the import of reward function 'watched:reward'", "ended"]

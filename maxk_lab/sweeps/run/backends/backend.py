@@ -77,8 +77,8 @@ class Told(NamedTuple):
     | `elsewhere`      | nothing: another driver has the unit, where units are leased on nodes    |
 
     The last four end a task: it is told nothing more of. With an empty key, of all tasks together,
-    `jobs` tells that jobs wait in a queue: how many for which reason (`queued`), how many are
-    `running`, and what to do where a reason will not pass by itself (`stuck`).
+    `jobs` tells that jobs wait in a queue: how many for which reason (`queued`), and how many are
+    `running`.
     """
 
     key: str

@@ -22,12 +22,14 @@ import subprocess
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import wait
 from typing import Any
 
+from maxk_lab.errors import LabWarning
 from maxk_lab.installed import open_project_folders
 from maxk_lab.seeds import seed_generators
 from maxk_lab.sweeps.run.backends.backend import Task
@@ -212,6 +214,7 @@ def _started(module: str, line: socket.socket, argument: Any) -> subprocess.Pope
 def main(number: int, argument: str) -> None:
     """Import what is asked for, start children until the line ends, and kill what is left."""
     line, asked = socket.socket(fileno=number), json.loads(argument)
+    warnings.simplefilter("ignore", LabWarning)  # the driver warns
     for one in SIGNALS:
         signal.signal(one, signal.SIG_IGN)
     if not _import(line, asked["lab"], asked["own"]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
@@ -10,7 +11,6 @@ from maxk_lab.errors import RefusedError, error_line, warn
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task, Told
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.placing import Place, cancel_command, place
-from maxk_lab.sweeps.run.backends.slurm.waiting import stuck, waiting
 from maxk_lab.sweeps.run.backends.slurm.watched import Open, Watched
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -47,9 +47,8 @@ class SlurmBackend:
         self._jobs: dict[tuple[str, int], Watched] = {}
         self._every, self._asked, self._listened = ASK_FIRST, 0.0, 0.0
         self._leaving = False
-        # What was told of the queue last, and the reasons to wait that were warned of.
+        # What was told of the queue last.
         self._waiting: dict[str, Any] = {}
-        self._warned: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -183,14 +182,20 @@ class SlurmBackend:
                 yield from self._conclude(job, found)
 
     def _tell_of_queue(self, there: list[queue.Job], watched: list[Watched]) -> Iterator[Told]:
-        """Tell how many jobs wait and run, where that has changed, and which wait in vain."""
+        """Tell how many jobs wait for each reason, and how many run, where that has changed."""
         ours = {job.place.job for job in watched}
-        found = waiting(job for job in there if job.index is None or (job.name, job.index) in ours)
-        if found != self._waiting and (found["queued"] or found["running"]):
+        queued, running = Counter[str](), 0
+        for job in there:
+            if job.index is not None and (job.name, job.index) not in ours:
+                continue
+            if job.state in queue.QUEUED:
+                queued["" if job.reason == "None" else job.reason] += 1
+            else:
+                running += not job.has_ended
+        found = {"queued": dict(sorted(queued.items())), "running": running}
+        if found != self._waiting and (queued or running):
             self._waiting = found
-            new = stuck(found["queued"].keys() - self._warned)
-            self._warned |= new.keys()
-            yield Told("", "jobs", found | {"stuck": new})
+            yield Told("", "jobs", found)
 
     def _conclude(self, job: Watched, ended: queue.Job | None) -> Iterator[Told]:
         """Tell what became of the tasks of a job that has ended."""

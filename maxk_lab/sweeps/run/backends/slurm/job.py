@@ -15,8 +15,8 @@ from maxk_lab.errors import LabError, first_line
 from maxk_lab.installed import close_current_folder
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task
 from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.events import Teller
 from maxk_lab.sweeps.run.backends.slurm.history import History
+from maxk_lab.sweeps.run.backends.slurm.log import Log
 from maxk_lab.sweeps.run.backends.slurm.sbatch import workers_of
 from maxk_lab.sweeps.run.backends.slurm.submission import Submission
 from maxk_lab.sweeps.run.drive import drive
@@ -65,7 +65,7 @@ class _Job:
         self._submission, self._execution = submission, submission.limits()
         self._run = RunDirectory(submission.root)
         self._events = submission.events(index)
-        self._tell = Teller(self._events)
+        self._tell = Log(self._events).tell
         provenance = collect_provenance()
         tasks = submission.tasks(index)
         self._tasks = [replace(task, provenance=provenance) for task in tasks]

@@ -1,51 +1,42 @@
-"""The log of a job's events, read while the job, on another machine, goes on writing it."""
+"""The events of a job: a line of JSON each, read while the job, on another machine, writes them."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.files import open_regular
-
-# The bytes that are read at once.
-_PART = 2**20
 # The last bytes of what a job has printed that are looked at, and the most lines that are told.
 _TAIL, _LINES = 2**12, 5
 
 
 class Log:
-    """The events of a job, each read once."""
+    """The events of a job: the job tells them, and others read each of them once."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._at = path, 0
 
+    def tell(self, name: str, **payload: Any) -> None:
+        """Tell one event. The log is for people: where it cannot be written, the run goes on."""
+        event = {"time": round(time.time(), 3), "event": name, **payload}
+        with suppress(OSError), self._path.open("ab", buffering=0) as file:
+            file.write(json.dumps(event, default=str).encode() + b"\n")
+
     def new(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the events since the last call; lines that are none are left out."""
-        while lines := self._lines():
-            for line in lines:
-                try:
+        with suppress(OSError), self._path.open("rb") as file:
+            file.seek(self._at)
+            part = file.read()
+            # One that is still being written is not whole.
+            lines = part[: part.rfind(b"\n") + 1]
+            self._at += len(lines)
+            for line in lines.splitlines():
+                with suppress(ValueError, TypeError, AttributeError, KeyError):
                     event = json.loads(line)
-                    name = event.pop("event")
-                except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-                    continue
-                if isinstance(name, str):
-                    yield name, event
-
-    def _lines(self) -> list[bytes]:
-        """Return some whole lines more; one that is still being written is not whole."""
-        try:
-            with open_regular(self._path) as file:
-                file.seek(self._at)
-                part = file.read(_PART)
-        except (OSError, ValueError):
-            return []
-        *lines, rest = part.split(b"\n")
-        if not lines and len(rest) == _PART:  # no line of ours is as long
-            lines, rest = [b""], b""
-        self._at += len(part) - len(rest)
-        return lines
+                    yield str(event.pop("event")), event
 
 
 def last_words(path: Path | None) -> str:
@@ -53,10 +44,8 @@ def last_words(path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        with open_regular(path) as file:
-            file.seek(max(0, path.stat().st_size - _TAIL))
-            text = file.read(_TAIL).decode(errors="replace")
-    except (OSError, ValueError):
+        text = path.read_bytes()[-_TAIL:].decode(errors="replace")
+    except OSError:
         return ""
     lines = ["".join(filter(str.isprintable, line)).strip() for line in text.splitlines()]
     return "; ".join([line for line in lines if line][-_LINES:])

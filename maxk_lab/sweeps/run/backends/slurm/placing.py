@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from maxk_lab.errors import LabError, RefusedError
+from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.needs import guessed_seconds
 from maxk_lab.sweeps.plan.packing import MOST_JOBS, packs
 from maxk_lab.sweeps.plan.plan import make_plan
@@ -41,51 +42,29 @@ class Place:
         """The name and the index by which Slurm knows the job."""
         return self.submission.name, self.index
 
-    def measures(self, tasks: Mapping[str, Task]) -> bool:
-        """Whether the job measures those of these tasks, by their keys, that it has as well."""
-        try:
-            own = self.submission.tasks(self.index)
-        except (OSError, ValueError):
-            return False
-        return all(one.attempt >= tasks[one.key].attempt for one in own if one.key in tasks)
-
 
 def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dict[str, Place]:
     """Return the job of every task, by its key; what no job has that may run is submitted.
 
     Of several processes that do so in a run at once each sees what the one before has done. Raises
-    `LabError` where a job has a task that would not replace its records, and `RefusedError` where
-    Slurm does not answer or does not take the jobs; those that it has taken stay.
+    `RefusedError` where Slurm does not answer or does not take the jobs; those that it has taken
+    stay.
     """
+    attempts = {task.key: task.attempt for task in tasks}
     with alone(run):
+        # A job that would keep a record that is to be replaced is no place for its unit.
         found = {
-            key: Place(submission, index)
+            task.key: Place(submission, index)
             for submission, indices in living(run)
             for index in indices
-            for key in submission.packs[index]
+            for task in submission.tasks(index)
+            if task.attempt >= attempts.get(task.key, math.inf)
         }
-        _check_same(run, found, tasks)
         new = [task for task in tasks if task.key not in found]
         for submission in _submitted(run, execution, new):
             for index, keys in enumerate(submission.packs):
                 found |= dict.fromkeys(keys, Place(submission, index))
     return {task.key: found[task.key] for task in tasks}
-
-
-def _check_same(run: RunDirectory, found: Mapping[str, Place], tasks: Sequence[Task]) -> None:
-    """Raise `LabError` where a job would keep a record that is to be replaced, or has done so."""
-    wanted = {task.key: task for task in tasks}
-    places = {found[key].job: found[key] for key in wanted if key in found}
-    others = [
-        where.submission.id(where.index) for where in places.values() if not where.measures(wanted)
-    ]
-    if others:
-        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        raise LabError(
-            f"job {others[0]}{more} of this run, which waits or runs, was submitted when other "
-            "records were there, and would not measure these cells again. To end it first: "
-            f"{cancel_command(run)}; or wait until it has ended"
-        )
 
 
 def cancel_command(run: RunDirectory) -> str:

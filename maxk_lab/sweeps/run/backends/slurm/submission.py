@@ -125,8 +125,11 @@ class Submission(BaseModel):
         return Execution.model_validate(self.execution)
 
     def tasks(self, index: int) -> list[Task]:
-        """Return the tasks of a job. Raises `OSError` or `ValueError` where they cannot be read."""
-        content = json.loads(read_regular(self.of(index) / _TASKS, _MOST))
+        """Return the tasks of a job; none where they cannot be read."""
+        try:
+            content = json.loads(read_regular(self.of(index) / _TASKS, _MOST))
+        except (OSError, ValueError):
+            return []
         lists = ("cells", "lab", "own")
         return [Task(**task | {name: tuple(task[name]) for name in lists}) for task in content]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from maxk_lab.errors import LabError, LabWarning, RefusedError
+from maxk_lab.errors import LabWarning, RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.slurm import backend as backend_module
@@ -21,7 +21,6 @@ from maxk_lab.sweeps.run.backends.slurm import placing, queue, sbatch
 from maxk_lab.sweeps.run.backends.slurm.backend import SlurmBackend
 from maxk_lab.sweeps.run.backends.slurm.jobs import cancel
 from maxk_lab.sweeps.run.backends.slurm.submission import submissions
-from maxk_lab.sweeps.run.backends.slurm.waiting import stuck
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -84,16 +83,16 @@ def fail(run: RunDirectory, plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("option", ["force", "retry_failed"])
-def test_jobs_that_would_keep_the_records_are_not_waited_for(
+def test_jobs_that_would_keep_the_records_are_joined_by_others(
     made_up: Queue, plan: Plan, run: RunDirectory, option: str
 ) -> None:
     execute(plan, run, detach=True)
     fail(run, plan)
-    with pytest.raises(
-        LabError, match=r"job 1_0 and 2 more .* maxk-lab status .*small --cancel; or wait"
-    ):
-        execute(plan, run, detach=True, **{option: True})
-    assert len(made_up.arrays) == 1
+    execute(plan, run, detach=True, **{option: True})
+    assert len(made_up.arrays) == 2
+    before, after = submissions(run)
+    assert before.packs == after.packs
+    assert {task.attempt for task in after.tasks(0)} == {2}
 
 
 def test_jobs_that_are_to_replace_the_same_records_are_joined(
@@ -102,12 +101,11 @@ def test_jobs_that_are_to_replace_the_same_records_are_joined(
     fail(run, plan)
     for _ in range(2):
         execute(plan, run, detach=True, retry_failed=True)
-    assert len(made_up.arrays) == 1
     (submission,) = submissions(run)
     assert {task.attempt for task in submission.tasks(0)} == {2}
     submission.of(0).joinpath("tasks.json").write_text("torn")
-    with pytest.raises(LabError, match="job 1_0 of this run"):
-        execute(plan, run, detach=True, retry_failed=True)
+    execute(plan, run, detach=True, retry_failed=True)
+    assert submissions(run)[1].packs == submission.packs[:1]
 
 
 def tell(run: RunDirectory, name: str, **payload: Any) -> None:
@@ -180,7 +178,7 @@ def test_ctrl_c_is_heard_while_another_process_submits(
     assert not made_up.arrays
 
 
-def test_the_queue_is_told_when_it_changes_and_reasons_that_stay_once(
+def test_the_queue_is_told_when_it_changes(
     made_up: Queue, tasks: list[Task], run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend_module, "ASK_FIRST", 0.0)
@@ -195,34 +193,9 @@ def test_the_queue_is_told_when_it_changes_and_reasons_that_stay_once(
     assert backend._waiting == {"queued": {"Priority": 3}, "running": 0}
     assert look() == []
     made_up.reason = "PartitionTimeLimit"
-    (told,) = look()
-    assert told["queued"] == {"PartitionTimeLimit": 3}
-    assert "execution" in told["stuck"]["PartitionTimeLimit"]
+    assert look() == [{"queued": {"PartitionTimeLimit": 3}, "running": 0}]
     made_up.state, made_up.reason = "RUNNING", "None"
-    assert look() == [{"queued": {}, "running": 3, "stuck": {}}]
-    made_up.state, made_up.reason = "PENDING", "PartitionTimeLimit"
-    assert [told["stuck"] for told in look()] == [{}]
-
-
-@pytest.mark.parametrize(
-    ("reason", "stays"),
-    [
-        ("PartitionTimeLimit", True),
-        ("JobHeldUser", True),
-        ("launch failed requeued held", True),
-        ("BadConstraints", True),
-        ("AssocMaxSubmitJobLimit", True),
-        ("QOSMaxWallDurationPerJobLimit", True),
-        ("Priority", False),
-        ("Resources", False),
-        ("BeginTime", False),
-        ("JobArrayTaskLimit", False),
-        ("QOSMaxJobsPerUserLimit", False),
-        ("", False),
-    ],
-)
-def test_reasons_that_pass_are_told_from_those_that_do_not(reason: str, stays: bool) -> None:
-    assert bool(stuck([reason])) is stays
+    assert look() == [{"queued": {}, "running": 3}]
 
 
 def test_jobs_that_keep_their_earlier_options_are_warned_of(
@@ -230,7 +203,7 @@ def test_jobs_that_keep_their_earlier_options_are_warned_of(
 ) -> None:
     execute(planned("execution.backend=slurm"), run, detach=True)
     other = planned("execution.backend=slurm", "execution.partition=big")
-    with pytest.warns(LabWarning, match="3 jobs .* keep the execution options .* cancel .* first"):
+    with pytest.warns(LabWarning, match="3 jobs .* keep the execution options .* --cancel first"):
         execute(other, run, detach=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

