@@ -96,9 +96,12 @@ def test_a_comparison_tells_why_a_claim_lost_its_support(
     compared = told(lab, "compare", clean.root, alarmed.root)
     change = "centring is unbiased: supported -> undecided. In B: " + f"{ROW}: alarm ({ALARM})"
     assert change in compared
-    (claim,) = json.loads(
+    assert f"Alarms - B: {ROW}: {ALARM}" in compared
+    found = json.loads(
         lab("compare", str(clean.root), str(alarmed.root), "--format", "json").output
-    )["claims"]
+    )
+    assert found["alarms"] == [f"B: {ROW}: {ALARM}"]
+    (claim,) = found["claims"]
     assert (claim["a"], claim["b"], claim["missing"]) == ("supported", "undecided", False)
 
 

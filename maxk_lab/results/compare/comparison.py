@@ -97,6 +97,7 @@ def compare(
         commits=(_commits(first), _commits(second)),
         rows=tuple(rows),
         absences=tuple(absences(found, mine, theirs)),
+        alarms=tuple(_alarms(found.pairs)),
         counts=counted(found, mine, theirs),
         settings=settings_changed(mine.plan.spec, theirs.plan.spec),
         origins=origins_changed(*map(_provenances, (mine, theirs))),
@@ -165,6 +166,16 @@ def _row(pair: Pair, told: tuple[Number, ...], *, is_same: bool = False) -> Comp
         same_cells=pair.same_cells,
         identical=is_same,
     )
+
+
+def _alarms(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Yield the rows of each run whose test of bias rejects what is unbiased by proof."""
+    for letter, rows in {"A": [one.a for one in pairs], "B": [one.b for one in pairs]}.items():
+        for row in rows:
+            # Studies without a test of bias have no such verdict.
+            bias = getattr(row, "bias", None)
+            if bias is not None and bias.verdict == "alarm":
+                yield f"{letter}: {row.key.path}: {bias.reason}"
 
 
 def _renamed(pairs: Sequence[Pair], a: ReadRun, b: ReadRun) -> Iterator[tuple[Cell, Cell]]:

@@ -58,6 +58,7 @@ class Document:
             "Code, versions and machines that were changed": found.origins,
             "Cells compared in spite of other ids differ in": found.meanings,
             "Claims with another verdict or definition": list(map(_of_claim, found.claims)),
+            "Alarms": found.alarms,
             "Not compared": [f"{one.state}: {one.path}. {one.reason}" for one in found.absences],
         }
         bullets = [Bullets(title, tuple(lines)) for title, lines in lists.items() if lines]
@@ -120,6 +121,7 @@ def as_json(document: Document) -> str:
         "meanings": found.meanings,
         "claims": [_claim_in_json(claim) for claim in found.claims],
         "absences": [asdict(one) for one in found.absences],
+        "alarms": found.alarms,
         **{section.name: section.records for section in document.sections},
     }
     return visible_json(told, indent=1) + "\n"

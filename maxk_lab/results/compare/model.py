@@ -114,6 +114,7 @@ class CellCounts:
 class Comparison:
     """Everything that `maxk-lab compare A B` tells.
 
+    `alarms` are lines on rows of either run whose test of bias rejects what is unbiased by proof.
     `settings`, `origins` and `meanings` are lines on what was changed: in the sweep file, in code,
     versions and machines, and in the cells that stand for each other. `tests` is how many
     comparisons the verdicts are corrected for, `tie` the share below which none matters.
@@ -123,6 +124,7 @@ class Comparison:
     commits: tuple[str, str]
     rows: tuple[ComparedRow, ...]
     absences: tuple[Absence, ...]
+    alarms: tuple[str, ...]
     counts: CellCounts
     settings: tuple[str, ...]
     origins: tuple[str, ...]
