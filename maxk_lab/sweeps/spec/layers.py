@@ -21,13 +21,11 @@ from pydantic import ValidationError
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LONGEST, LabError, Problem, SpecError, shown
-from maxk_lab.files import read_regular
 from maxk_lab.findings import unknown_key
 from maxk_lab.sweeps.backends import BACKENDS, LOCAL
 from maxk_lab.sweeps.spec.blocks import note_problems
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.source import (
-    MOST_BYTES,
     Mark,
     Source,
     TreePath,
@@ -201,10 +199,9 @@ def read_config(path: Path) -> Source:
     `LabError` where it cannot be read, and `SpecError` where it is no mapping in YAML.
     """
     try:
-        written = read_regular(path, MOST_BYTES)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise LabError(f"your configuration {path} cannot be read: {reason}") from None
+        written = path.read_bytes()
+    except OSError as error:
+        raise LabError(f"your configuration {path} cannot be read: {error.strerror}") from None
     config = Source(str(path))
     parse_text(config, decoded(written, path))
     config.tree = config.tree or {}

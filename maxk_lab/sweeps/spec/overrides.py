@@ -10,7 +10,6 @@ import yaml
 
 from maxk_lab.errors import Problem, shortened, shown
 from maxk_lab.sweeps.spec.source import (
-    MOST_LEVELS,
     Mark,
     Source,
     TreePath,
@@ -58,10 +57,6 @@ def _apply(source: Source, path: TreePath, text: str, number: int) -> None:
     if not equals or not path:
         reason = f"must read key=value, got {shown(text)}"
         source.problems.append(Problem(*key_at, place, reason))
-        return
-    if len(path) > MOST_LEVELS:
-        reason = f"its key has {len(path):,} parts, and at most {MOST_LEVELS} are read"
-        source.problems.append(Problem(*key_at, shown(key), reason))
         return
     option = Source(FILE)
     try:

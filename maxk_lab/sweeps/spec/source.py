@@ -14,13 +14,12 @@ import yaml
 
 from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
 
-# A sweep file has at most so many bytes, and values and levels with its aliases written out.
-MOST_BYTES, MOST_VALUES, MOST_LEVELS = 2**20, 40_000, 40
 # The letters of a message, which may list all that is allowed, and of a place.
 LONGEST_MESSAGE = 1200
 LONGEST_PLACE = 200
 # A place in the tree: keys, and indexes of lists as text, as in `--set gradient.stages.0=1`.
 TreePath = tuple[str, ...]
+_MOST_LEVELS = 40
 _FLOAT = "tag:yaml.org,2002:float"
 _NUMBER = re.compile(
     r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
@@ -29,17 +28,7 @@ _NUMBER = re.compile(
 
 
 class Loader(yaml.SafeLoader):
-    """YAML 1.1, but 1e-3 is a number, and a date is only text; no deeper than a sweep file is."""
-
-    _levels = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self._levels += 1
-        if self._levels > MOST_LEVELS:
-            raise WrittenError(_TOO_DEEP, self.peek_event().start_mark)  # type: ignore[no-untyped-call]
-        node = super().compose_node(parent, index)
-        self._levels -= 1
-        return node
+    """YAML 1.1, but 1e-3 is a number, and a date is only text."""
 
 
 Loader.yaml_implicit_resolvers = {
@@ -173,12 +162,14 @@ def parse_text(source: Source, text: str) -> None:
 def parse_value(source: Source, text: str) -> Any:
     """Return the value of a text, its marks and what is wrong inside noted in `source`.
 
-    Raises `yaml.YAMLError` where it is no YAML, or more of it than a sweep file may hold.
+    Raises `yaml.YAMLError` where it is no YAML, or no value of a sweep file.
     """
     loader = Loader(text)
     try:
         node = loader.get_single_node()
         return None if node is None else _built(loader, node, (), source)
+    except RecursionError:
+        raise WrittenError("is nested too deeply", None) from None
     finally:
         loader.dispose()
 
@@ -201,14 +192,11 @@ def _read_text(path: Path) -> str:
     if path.is_dir():
         raise LabError(f"{path} is a folder; give the sweep file itself")
     try:
-        with path.open("rb") as file:
-            written = file.read(MOST_BYTES + 1)
+        written = path.read_bytes()
     except FileNotFoundError:
         raise LabError(f"{path} does not exist") from None
     except OSError as error:
         raise LabError(f"{path} cannot be read: {error.strerror}") from None
-    if len(written) > MOST_BYTES:
-        raise LabError(f"{path} is no sweep file: it has more than {MOST_BYTES:,} bytes")
     return decoded(written, path)
 
 
@@ -224,16 +212,12 @@ _NO_INTERPOLATION = (
     "a text may not hold ${: a sweep file is read as it is written and means the same everywhere; "
     "write the value itself, or give it with --set"
 )
-_TOO_DEEP = f"is nested in more than {MOST_LEVELS} levels"
 
 
 def _built(loader: Loader, node: yaml.Node, path: TreePath, source: Source) -> Any:
     """The value of `node`, its marks and its repeated keys noted in `source`."""
-    if len(path) >= MOST_LEVELS:
-        raise WrittenError(_TOO_DEEP, node.start_mark)
-    if len(source.values) >= MOST_VALUES:
-        too_many = f"has more than {MOST_VALUES:,} values, aliases written out; split the sweep"
-        raise WrittenError(too_many, node.start_mark)
+    if len(path) >= _MOST_LEVELS:  # as where an alias names what it is in
+        raise WrittenError(f"is nested in more than {_MOST_LEVELS} levels", node.start_mark)
     source.values[path] = _mark(source, node)
     if isinstance(node, yaml.SequenceNode):
         items = enumerate(node.value)
