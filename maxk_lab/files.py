@@ -1,6 +1,5 @@
 """Files that are whole or absent: written beside, flushed to the disk, then renamed into place.
 
-What is read may have been put there by anybody: only regular files are opened, and of limited size.
 Archives (those of torch and NumPy are zip files) are checked against their checksums, which torch
 does not look at.
 """
@@ -10,21 +9,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
-import sys
 import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
 from maxk_lab.errors import LONGEST, LabError, RefusedError, shown
 
 PARTIAL = ".partial-"
-# Held while a file is being written, so that a worker told to stop does not stop in the middle.
+# Held while a file is being written: threads of a process would write to the same partial file.
 WRITING = threading.Lock()
 # The hashes of files as they were when they were read, by their paths.
 _hashes: dict[str, tuple[tuple[int, ...], str]] = {}
@@ -65,35 +61,12 @@ def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
             raise StorageError(f"{path} cannot be written: {refused}") from error
 
 
-def read_regular(path: str | Path, most: int) -> bytes:
-    """Return the content of a regular file of at most `most` bytes.
-
-    Raises `OSError` where there is none, or it cannot be read, and `ValueError` that says what lies
-    there instead: a pipe would never end, and a device is not even to be opened.
-    """
-    with open_regular(path, most) as file:
-        return file.read(most)
-
-
-def open_regular(path: str | Path, most: int = sys.maxsize) -> BufferedReader:
-    """Open a file for reading. Raises as `read_regular` does."""
-    check_regular(path, most)
-    # Should a pipe have taken the place of the file meanwhile, opening it does not wait.
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
-    try:
-        _check_regular(os.fstat(file.fileno()), most)
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
 def hash_of(path: str | Path) -> str:
-    """Return the SHA-256 of a regular file, 64 hex digits; it is read once until it is written.
+    """Return the SHA-256 of a file, 64 hex digits; it is read once until it is written.
 
-    Raises as `read_regular` does.
+    Raises `OSError`.
     """
-    with open_regular(path) as file:
+    with open(path, "rb") as file:
         status = os.fstat(file.fileno())
         stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         key = os.path.abspath(path)
@@ -118,20 +91,6 @@ def named_in_sweep(path: str | Path) -> Iterator[None]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise LabError(f"{name} cannot be read: {reason}") from None
-
-
-def check_regular(path: str | Path, most: int) -> None:
-    """Raise as `read_regular` does, without reading the file."""
-    _check_regular(os.stat(path), most)
-
-
-def _check_regular(status: os.stat_result, most: int) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-        raise ValueError(f"it is no file but {kinds.get(stat.S_IFMT(status.st_mode), 'a device')}")
-    if status.st_size > most:
-        size = f"{status.st_size / 2**20:,.0f} MiB"
-        raise ValueError(f"it has {size}, and at most {most / 2**20:,.0f} are read")
 
 
 def check_archive(path: Path) -> None:

@@ -48,15 +48,6 @@ def test_leftovers_are_removed_and_files_stay(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.bin"]
 
 
-@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder"])
-def test_only_a_file_is_hashed(tmp_path: Path, kind: str) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    path = {"a pipe": pipe, "a device": Path("/dev/zero"), "a folder": tmp_path}[kind]
-    with pytest.raises(LabError, match=f"{path} cannot be read: it is no file but {kind}"):
-        hash_of_file(path)
-
-
 @pytest.mark.parametrize("path", ["x" * 300, "x" * 5_000, "a\0b", "a/" * 3_000])
 def test_a_path_that_can_be_none_is_refused_in_a_line(path: str) -> None:
     for read in (hash_of_file, lambda path: hash_of_data(path, "tsp")):

@@ -9,20 +9,19 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from maxk_lab.files import StorageError, hash_of, read_regular, write_atomically
+from maxk_lab.files import StorageError, hash_of, write_atomically
 
 # Smaller files are read again: that takes less than a tenth of a second.
 LARGE = 64 * 2**20
 # A file that was written so many seconds ago may be written again without another time of change.
 SETTLED = 2.0
-_MOST = 1000
 
 
 def remembered_hash(path: Path) -> str:
     """Return the SHA-256 of a file, which is read only if it has changed since the last time.
 
     It has not where inode, size and both times are the same, of which the user sets only one.
-    Raises as `maxk_lab.files.read_regular`.
+    Raises `OSError`.
     """
     status = path.stat()
     changed = max(status.st_mtime, status.st_ctime)
@@ -31,7 +30,7 @@ def remembered_hash(path: Path) -> str:
     stamp = [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
     kept = _place(path)
     with suppress(OSError, ValueError, LookupError, TypeError):
-        known = json.loads(read_regular(kept, _MOST))
+        known = json.loads(kept.read_bytes())
         if known["stamp"] == stamp:
             return str(known["sha256"])
     begun = time.time()

@@ -16,14 +16,12 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from maxk_lab.errors import LabError, RefusedError
-from maxk_lab.files import hash_of, read_regular, write_atomically
+from maxk_lab.files import hash_of, write_atomically
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.sweeps.run.records import RunDirectory
 
 # The list of the files that reports have written beside it.
 FILE = ".made_of.json"
-# A report of more bytes is not read.
-_MOST_BYTES = 64 * 2**20
 _FIGURE = re.compile(r"figures/[^/\\]+\.(png|svg)")
 
 
@@ -78,7 +76,7 @@ def last_verdicts(run: RunDirectory) -> Counter[str] | None:
     if written.made_of != _digest(run):
         return None
     try:
-        claims = from_json(read_regular(run.report_path / name, _MOST_BYTES))["claims"]
+        claims = from_json((run.report_path / name).read_bytes())["claims"]
         return Counter(str(claim["verdict"]) for claim in claims)
     except (OSError, ValueError, LookupError, TypeError):
         return None
@@ -89,7 +87,7 @@ def _noted(run: RunDirectory) -> Mapping[str, _Written]:
     if run.report_path.is_symlink():
         return {}
     try:
-        content = from_json(read_regular(run.report_path / FILE, _MOST_BYTES))
+        content = from_json((run.report_path / FILE).read_bytes())
         found = {str(name): _Written(**one) for name, one in content.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

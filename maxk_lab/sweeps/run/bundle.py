@@ -23,13 +23,13 @@ import yaml
 
 import maxk_lab
 from maxk_lab.errors import LabError
-from maxk_lab.files import PARTIAL, read_regular, save_atomically, write_atomically
+from maxk_lab.files import PARTIAL, save_atomically, write_atomically
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.named import FILES, NamedFiles, named_files, relocated
 from maxk_lab.sweeps.run.records import RunDirectory, modified
-from maxk_lab.sweeps.run.store import MOST_BYTES, SUFFIX
+from maxk_lab.sweeps.run.store import SUFFIX
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import decoded, source_of
 from maxk_lab.sweeps.studies import STUDIES
@@ -173,7 +173,7 @@ def write_bundle(
     plan = make_plan(run.spec())
     named = named_files(plan.spec, checkpoints=checkpoints)
     lines = _lines(run, plan)
-    files = {_SPEC: read_regular(run.spec_path, MOST_BYTES), **named.files}
+    files = {_SPEC: run.spec_path.read_bytes(), **named.files}
     files |= {f"report/{name}": data for name, data in (report or {}).items()}
     files |= _of_cache(run, plan, checkpoints=checkpoints)
     save_atomically(path, lambda file: _write(file, plan.spec.name, lines, files, named))
@@ -251,7 +251,7 @@ def _of_cache(run: RunDirectory, plan: Plan, *, checkpoints: bool) -> dict[str, 
         for path in run.cache_path.glob(pattern)
         if path.is_file() and not path.name.startswith(PARTIAL)
     }
-    return {f"cache/{name}": read_regular(path, MOST_BYTES) for name, path in found.items()}
+    return {f"cache/{name}": path.read_bytes() for name, path in found.items()}
 
 
 def _patterns(unit: Unit, *, checkpoints: bool) -> Iterator[str]:

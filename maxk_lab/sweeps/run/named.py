@@ -10,9 +10,7 @@ from typing import Any
 
 from maxk_lab.catalogue import load
 from maxk_lab.errors import LabError
-from maxk_lab.files import read_regular
 from maxk_lab.sweeps.plan.identity import FILE_KEYS
-from maxk_lab.sweeps.run.store import MOST_BYTES
 from maxk_lab.sweeps.spec.named_files import hash_of_file, resolved_file
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.studies import STUDIES
@@ -99,5 +97,5 @@ def _take(found: NamedFiles, path: Path, known: str) -> None:
     place = f"{FILES}/{known[:16]}/{path.name}"
     inside = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else []
     files = {f"{place}/{one.name}": one for one in inside} if path.is_dir() else {place: path}
-    found.files |= {name: read_regular(one, MOST_BYTES) for name, one in files.items()}
+    found.files |= {name: one.read_bytes() for name, one in files.items()}
     found.places[known] = place

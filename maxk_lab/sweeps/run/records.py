@@ -10,14 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from maxk_lab.errors import LabError
-from maxk_lab.files import check_regular, read_regular, write_atomically
+from maxk_lab.files import write_atomically
 from maxk_lab.memory import collector_at_rest
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.changes import ELSE, changes
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.record import Record
-from maxk_lab.sweeps.run.store import MOST_BYTES, SUFFIX, Head, Segment, Status, Store
+from maxk_lab.sweeps.run.store import SUFFIX, Head, Segment, Status, Store
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
 __all__ = ["Record", "RunDirectory", "Status"]
@@ -100,12 +99,6 @@ class RunDirectory:
         """Return the resolved spec of the latest run. Raises `LabError` without a sound one."""
         from maxk_lab.sweeps.spec.load import read_spec
 
-        try:
-            check_regular(self.spec_path, MOST_BYTES)
-        except FileNotFoundError:
-            raise LabError(f"{self.spec_path} does not exist") from None
-        except (ValueError, OSError) as error:
-            raise LabError(f"{self.spec_path} cannot be read: {error}") from None
         return read_spec(self.spec_path)
 
     def write_spec(self, spec: SweepSpec) -> None:
@@ -117,7 +110,7 @@ class RunDirectory:
 
         data = spec_to_yaml(spec).encode()
         with suppress(OSError, ValueError):
-            if read_regular(self.spec_path, MOST_BYTES) == data:
+            if self.spec_path.read_bytes() == data:
                 return
         write_atomically(self.spec_path, data)
 

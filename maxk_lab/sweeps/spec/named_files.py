@@ -10,14 +10,14 @@ from typing import Any
 
 from maxk_lab.catalogue import load
 from maxk_lab.errors import LabError, shown
-from maxk_lab.files import named_in_sweep, open_regular
+from maxk_lab.files import named_in_sweep
 from maxk_lab.sweeps.spec.source import Source
 from maxk_lab.sweeps.studies import STUDIES
 
 
 def hash_of_file(path: str | Path) -> str:
     """Return the SHA-256 of a file, 64 hex digits. Raises `LabError` where it cannot be read."""
-    with named_in_sweep(path), open_regular(path) as file:
+    with named_in_sweep(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.files import PARTIAL, read_regular
+from maxk_lab.files import PARTIAL
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
 from maxk_lab.sweeps.plan.content import function_paths
 from maxk_lab.sweeps.plan.identity import FILE_KEYS
@@ -59,7 +59,7 @@ class Packer:
 
     def content(self, sha256: str) -> bytes:
         """Return the content of a packed file by its hash."""
-        return read_regular(self._paths[sha256], MOST_BYTES)
+        return self._paths[sha256].read_bytes()
 
     def _of_cache(self, task: Task) -> Iterator[Path]:
         """Yield the files of the cache that the kind of study says that it can use."""

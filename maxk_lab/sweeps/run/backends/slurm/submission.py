@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from maxk_lab.files import read_regular, write_atomically
+from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
@@ -24,8 +24,6 @@ from maxk_lab.sweeps.spec.execution import Execution
 FOLDER = "jobs"
 _PREFIX = "maxk-lab-"
 _FILE, _TASKS, _EVENTS, _LOGS = "submission.json", "tasks.json", "events.log", "slurm"
-# Files of more bytes are not ours.
-_MOST = 512 * 2**20
 
 
 class Submission(BaseModel):
@@ -73,7 +71,7 @@ class Submission(BaseModel):
     @classmethod
     def read(cls, root: Path, name: str) -> Submission:
         """Return the submission of this name. Raises `OSError` or `ValueError`."""
-        content = json.loads(read_regular(root / FOLDER / name / _FILE, _MOST))
+        content = json.loads((root / FOLDER / name / _FILE).read_bytes())
         if not isinstance(content, dict) or content.get("name") != name:
             raise ValueError("it is no submission")
         return cls.model_validate(content | {"root": root})
@@ -127,7 +125,7 @@ class Submission(BaseModel):
     def tasks(self, index: int) -> list[Task]:
         """Return the tasks of a job; none where they cannot be read."""
         try:
-            content = json.loads(read_regular(self.of(index) / _TASKS, _MOST))
+            content = json.loads((self.of(index) / _TASKS).read_bytes())
         except (OSError, ValueError):
             return []
         lists = ("cells", "lab", "own")
