@@ -35,8 +35,10 @@ class DriverInfo:
     host: str
     pid: int
     since: str
-    # Within it the number of its process is its own; empty where the system does not tell.
+    # Within it the number of its process is its own, and when that began; empty where the system
+    # does not tell.
     namespace: str = ""
+    born: str = ""
     tasks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -46,7 +48,8 @@ class DriverInfo:
     def of_this_process(cls) -> Self:
         """Return that of this process, with an id that no other has."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        return cls(secrets.token_hex(4), os.uname().nodename, os.getpid(), since, _namespace())
+        host, pid = os.uname().nodename, os.getpid()
+        return cls(secrets.token_hex(4), host, pid, since, _namespace(), _born(pid))
 
     @property
     def has_ended(self) -> bool:
@@ -59,7 +62,7 @@ class DriverInfo:
             return True
         except OSError:
             pass  # of another user
-        return False
+        return _born(self.pid) != self.born
 
 
 class Driver:
@@ -110,8 +113,15 @@ class Driver:
             self._folder.mkdir(parents=True, exist_ok=True)
             lease.acquire()
         except Timeout:
-            self._tried[key] = lease
-            return False
+            if self.others():
+                self._tried[key] = lease
+                return False
+            # Of somebody who was killed, whose number another process may have by now.
+            with suppress(OSError, Timeout):
+                (self._folder / key).unlink(missing_ok=True)
+                lease.acquire()
+            if not lease.is_locked:
+                return True
         except OSError:
             return True  # nothing can be written there; two may do the same work
         self._tried.pop(key, None)
@@ -173,6 +183,14 @@ def drivers(root: Path) -> list[DriverInfo]:
             with suppress(OSError):
                 path.unlink()
     return found
+
+
+def _born(pid: int) -> str:
+    """Return when a process began, by which it is told from a later one of the same number."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def _namespace() -> str:

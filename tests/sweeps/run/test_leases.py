@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import SoftFileLease
 from run_processes import wait_until
 
 from maxk_lab.sweeps.run import leases
@@ -66,6 +68,26 @@ def test_who_is_stopped_is_followed_in_time(tmp_path: Path, other: subprocess.Po
         wait_until(lambda: driver.take("task"))
         assert time.monotonic() - since > 1.5
         os.kill(other.pid, signal.SIGCONT)
+
+
+def test_a_lease_that_nobody_shows_holds_nobody_up(tmp_path: Path) -> None:
+    """As that of a driver that was killed, whose number a living process has by now."""
+    left = SoftFileLease(tmp_path / "leases" / "task", lease_duration=60.0, timeout=0)
+    (tmp_path / "leases").mkdir()
+    left.acquire()
+    with Driver(tmp_path) as one:
+        assert one.take("task")
+        with Driver(tmp_path) as two:
+            assert not two.take("task")
+    left.release(force=True)
+
+
+def test_a_sign_of_another_process_of_the_same_number_is_of_nobody(tmp_path: Path) -> None:
+    with Driver(tmp_path) as one:
+        (sign,) = (tmp_path / "drivers").iterdir()
+        earlier = json.loads(sign.read_text()) | {"id": "0" * 8, "born": "1"}
+        (tmp_path / "drivers" / "00000000.json").write_text(json.dumps(earlier))
+        assert one.others() == []
 
 
 def test_a_driver_shows_what_it_has(tmp_path: Path) -> None:
