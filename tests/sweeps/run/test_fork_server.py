@@ -170,6 +170,24 @@ def test_a_server_that_is_killed_takes_no_cell_with_it(
 
 
 @pytest.mark.slow
+def test_a_server_that_is_killed_while_it_begins_is_started_again(
+    run_of: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+
+    class Killed(ForkServer):
+        def __init__(self, *modules: Any) -> None:
+            super().__init__(*modules)
+            begun.append(self.pid)
+            if len(begun) < 3:
+                os.kill(self.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(local, "ForkServer", Killed)
+    outcome, _, _ = run_of(BANDIT)
+    assert (len(outcome.done), len(begun)) == (4, 3)
+
+
+@pytest.mark.slow
 def test_nothing_is_left_of_a_driver_that_is_killed_during_an_import(tmp_path: Path) -> None:
     (tmp_path / "endless.py").write_text("import time\ntime.sleep(600)\n")
     script = (

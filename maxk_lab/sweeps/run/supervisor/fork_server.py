@@ -305,7 +305,9 @@ def _child(
 ) -> int:
     """Start a child at the end of `line`, without what is ours, and return its number."""
     if not forks:
-        return _started("child", line, devices).pid
+        process = _started("child", line, devices)
+        process.returncode = 0  # or `subprocess` would collect it before us
+        return process.pid
     server = os.getpid()
     pid = os.fork()
     if pid:

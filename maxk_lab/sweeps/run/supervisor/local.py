@@ -22,6 +22,7 @@ from maxk_lab.sweeps.spec.execution import Execution
 
 # A process gets no other unit once it is so old: a start costs some hundredths of a second.
 SHARED_SECONDS = 1.0
+_STARTS = 3
 # Seconds that policies in training have to leave a checkpoint when the run ends.
 _ASKED, _TICK = 2.0, 0.05
 
@@ -83,6 +84,8 @@ class LocalBackend:
         sets = {task.own for task in tasks} if FORKS else set[tuple[str, ...]]()
         self._own = sets.pop() if len(sets) == 1 else ()
         self._server: ForkServer | None = None
+        # The starts that are left where somebody kills the server before it is ready.
+        self._starts = _STARTS
         self._waiting: deque[_Open] = deque()
         self._open: dict[Child, _Open] = {}
         self._idle: list[Child] = []
@@ -187,11 +190,14 @@ class LocalBackend:
         if server is not None and not server.ready:
             if not server.ended and not self._limits.too_slow(server):
                 return None
-            if server.own_since is None:
+            if server.own_since is not None:
+                self._own = ()
+            elif self._starts:
+                self._starts -= 1
+            else:
                 raise RefusedError(
                     "worker processes end before they begin to work; see the messages above"
                 )
-            self._own = ()
         if server is not None:
             server.close()
         try:
