@@ -170,6 +170,31 @@ def test_a_server_that_is_killed_takes_no_cell_with_it(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("number", "told"), [(9, "signal SIGKILL"), (40, "signal 40")])
+def test_the_end_of_a_process_is_seen_whatever_a_module_blocks(
+    run_of: Run, number: int, told: str
+) -> None:
+    Path("own_reward.py").write_text(
+        "import os, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})\n\n"
+        f"def reward(prompts, completions, **columns):\n    os.kill(os.getpid(), {number})\n"
+    )
+    outcome, errors, _ = run_of(REWARDED, "execution.retries=0")
+    assert len(outcome.failed) == 3
+    assert all(f"({told})" in error["error"] for error in errors)
+
+
+@pytest.mark.slow
+def test_what_a_module_starts_when_it_is_imported_ends_with_the_run(run_of: Run) -> None:
+    Path("own_reward.py").write_text(
+        "import subprocess\nbeside = subprocess.Popen(['sleep', '600'])\n"
+        f"open('beside', 'w').write(str(beside.pid))\n{REWARD}"
+    )
+    outcome, _, _ = run_of(REWARDED)
+    assert len(outcome.done) == 3
+    wait_until(lambda: not alive(int(Path("beside").read_text())), 5)
+
+
+@pytest.mark.slow
 def test_a_server_that_is_killed_while_it_begins_is_started_again(
     run_of: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

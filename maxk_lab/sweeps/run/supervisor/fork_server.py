@@ -70,7 +70,9 @@ class Child:
     def ending(self) -> str:
         """The way in which the process ended, e.g. `signal SIGKILL`, or `exit code 9`."""
         if self.code is not None and self.code < 0:
-            return f"signal {signal.Signals(-self.code).name}"
+            with suppress(ValueError):  # a real-time signal has no name
+                return f"signal {signal.Signals(-self.code).name}"
+            return f"signal {-self.code}"
         return f"exit code {self.code}"
 
     def begin(self, task: Task, *, calls: bool) -> None:
@@ -133,9 +135,11 @@ class ForkServer:
             socket.send_fds(self.line, [json.dumps(devices).encode()], [theirs.fileno()])
         pid = None
         while pid is None and not self.ended:
-            if not wait([self.line], _PATIENCE):
+            if wait([self.line], _PATIENCE):
+                pid = self._told()
+            else:
                 self._process.kill()
-            pid = self._told()
+                self._lose()
         if pid is None or pid < 0:
             ours.close()
             raise OSError(-(pid or -errno.ECHILD), os.strerror(-(pid or -errno.ECHILD)))
@@ -146,6 +150,9 @@ class ForkServer:
         """Take in, without waiting, what it has told: how far it is, and who has ended."""
         while not self.ended and wait([self.line], 0):
             self._told()
+        # What a module has forked may hold the other end of the line.
+        if not self.ended and self._process.poll() is not None:
+            self._lose()
 
     def close(self) -> None:
         """End the server and its children."""
@@ -217,12 +224,15 @@ def main(number: int, argument: str) -> None:
     warnings.simplefilter("ignore", LabWarning)  # the driver warns
     for one in SIGNALS:
         signal.signal(one, signal.SIG_IGN)
+    # Whoever started the driver may have blocked what the server rests on.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGIO,))
     if not _import(line, asked["lab"], asked["own"]):
-        return
+        kill_group(os.getpid())
     awake, wake = socket.socketpair()
     wake.setblocking(False)
     signal.set_wakeup_fd(wake.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
     running: set[int] = set()
     try:
         _tell(line, "ready")
@@ -236,7 +246,8 @@ def main(number: int, argument: str) -> None:
     finally:
         for pid in running:
             kill_group(pid)
-    os._exit(0)  # with nothing to tidy up
+    # With what the user's modules have started when they were imported.
+    kill_group(os.getpid())
 
 
 def _answered(
@@ -265,7 +276,7 @@ def _import(line: socket.socket, lab: Iterable[str], own: Iterable[str]) -> bool
     A unit that needs what cannot be imported meets the same error, in its record. The end of the
     driver ends the process meanwhile, by a signal, whatever an import is at.
     """
-    fcntl.fcntl(line, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(line, fcntl.F_SETOWN, -os.getpid())
     flags = fcntl.fcntl(line, fcntl.F_GETFL)
     fcntl.fcntl(line, fcntl.F_SETFL, flags | os.O_ASYNC)
     if select.select([line], [], [], 0)[0]:
