@@ -32,8 +32,8 @@ CEILINGS = {
     "AST nodes, package": (399_418, 240_000),
     "templates": (450, 450),
     "wide lines of templates": (0, 0),
-    "tests": (47_858, 24_000),
-    "AST nodes, tests": (368_844, 215_000),
+    "tests": (47_885, 24_000),
+    "AST nodes, tests": (369_024, 215_000),
     "benchmarks + docs + .ci": (5_074, 2_400),
 }
 # The rooms that share a ceiling.

@@ -21,6 +21,8 @@ from maxk_lab.sweeps.run.tasks import Work, keep_in_cache, remove
 
 # Seconds for which a backend waits for something to happen.
 POLL_SECONDS = 0.1
+# Seconds that units have to be left in after Ctrl-C, with their records and checkpoints.
+INTERRUPTED_SECONDS = 2.0
 # Seconds between two looks at what other drivers have.
 LOOK_SECONDS = 1.0
 # Events that every driver tells of a unit: which of them it was stands with them.
@@ -98,13 +100,15 @@ class _Driving:
     ) -> None:
         left = False
         while self.queue or self.open or self.elsewhere:
-            interruption.check()
+            if not self.backend.here:
+                interruption.check()  # what runs elsewhere is the backend's to end, or goes on
             while self.queue and self.backend.room > 0:
                 self._begin(self.queue.popleft())
             if detach and not self.queue:
                 self.backend.detach()
                 return
-            if not left and (seconds := leaving()) is not None:
+            seconds = INTERRUPTED_SECONDS if interruption.noted else leaving()
+            if not left and seconds is not None:
                 left = True
                 self.backend.leave(seconds)
             if left:
@@ -118,6 +122,8 @@ class _Driving:
             elif self.elsewhere:
                 self._tell_of_waiting()
                 time.sleep(POLL_SECONDS)
+        if left:
+            interruption.check()
 
     def _begin(self, task: Task) -> None:
         """Submit what nobody has measured of a task, unless another driver has it."""

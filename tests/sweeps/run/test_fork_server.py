@@ -17,6 +17,7 @@ import pytest
 import torch
 from run_processes import alive, wait_until
 
+from maxk_lab.errors import RefusedError
 from maxk_lab.seeds import seed_generators
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import Outcome, execute
@@ -181,6 +182,15 @@ def test_the_end_of_a_process_is_seen_whatever_a_module_blocks(
     outcome, errors, _ = run_of(REWARDED, "execution.retries=0")
     assert len(outcome.failed) == 3
     assert all(f"({told})" in error["error"] for error in errors)
+
+
+@pytest.mark.slow
+def test_servers_that_end_at_their_first_request_have_an_end(run_of: Run) -> None:
+    Path("own_reward.py").write_text(
+        f"import os\nos.register_at_fork(before=lambda: os._exit(1))\n{REWARD}"
+    )
+    with pytest.raises(RefusedError, match="end before they begin to work"):
+        run_of(REWARDED)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any, ClassVar, Self
@@ -22,9 +21,8 @@ from maxk_lab.sweeps.spec.execution import Execution
 
 # A process gets no other unit once it is so old: a start costs some hundredths of a second.
 SHARED_SECONDS = 1.0
+# So many servers in a row that end, and no record meanwhile, are no accident.
 _STARTS = 3
-# Seconds that policies in training have to leave a checkpoint when the run ends.
-_ASKED, _TICK = 2.0, 0.05
 
 
 @dataclass(eq=False)
@@ -84,7 +82,7 @@ class LocalBackend:
         sets = {task.own for task in tasks} if FORKS else set[tuple[str, ...]]()
         self._own = sets.pop() if len(sets) == 1 else ()
         self._server: ForkServer | None = None
-        # The starts that are left where somebody kills the server before it is ready.
+        # The starts that are left until there is a record.
         self._starts = _STARTS
         self._waiting: deque[_Open] = deque()
         self._open: dict[Child, _Open] = {}
@@ -98,17 +96,7 @@ class LocalBackend:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Have policies in training leave a checkpoint, and end every process within seconds."""
-        end = time.monotonic() + _ASKED
-        for child in (*self._open, *self._idle):
-            child.leave()
-        while self._open and time.monotonic() < end:
-            self._hear(_TICK)
-            for child in list(self._open):
-                with suppress(ValueError):
-                    deque(child.events(), maxlen=0)
-                if child.code is not None:
-                    del self._open[child]
+        """End every process that is left."""
         if self._server is not None:
             self._server.close()
 
@@ -187,10 +175,10 @@ class LocalBackend:
         server = self._server
         if server is not None and server.ready and not server.ended:
             return server
-        if server is not None and not server.ready:
-            if not server.ended and not self._limits.too_slow(server):
+        if server is not None:
+            if not (server.ready or server.ended or self._limits.too_slow(server)):
                 return None
-            if server.own_since is not None:
+            if not server.ready and server.own_since is not None:
                 self._own = ()
             elif self._starts:
                 self._starts -= 1
@@ -198,7 +186,6 @@ class LocalBackend:
                 raise RefusedError(
                     "worker processes end before they begin to work; see the messages above"
                 )
-        if server is not None:
             server.close()
         try:
             self._server = ForkServer(self._lab, self._own)
@@ -273,6 +260,7 @@ class LocalBackend:
         if name in ("cell_done", "cell_failed"):
             payload["record"] = payload["record"].encode()
             one.recorded(payload["cell"])
+            self._starts = _STARTS
         if name != "progress":
             child.since = time.monotonic()
         yield Told(one.task.key, name, payload)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sweep_files import Write
@@ -13,6 +16,7 @@ from sweep_files import Write
 from maxk_lab.studies.training.worker import measure as measure_training
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.backends.backend import Task, Told
+from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.local import LocalBackend
@@ -158,3 +162,16 @@ def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
     assert ours == theirs
     first = next(event.payload["step"] for event in again if event.name == "progress")
     assert first > next(event.payload["step"] for event in told if event.name == "progress") > 0
+
+
+def test_after_ctrl_c_what_was_measured_is_kept(small: str, run: RunDirectory) -> None:
+    def interrupt(name: str, payload: dict[str, Any]) -> None:
+        if name == "cell_done":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    plan = make_plan(load_spec(small))
+    with pytest.raises(KeyboardInterrupt):
+        execute(plan, run, jobs=2, measure="fake_measures:counted", on_event=interrupt)
+    begun = (run.cache_path / "begun").read_text().split()
+    assert 0 < len(begun) < len(plan.cells)
+    assert sorted(begun) == run.ids()
