@@ -122,17 +122,13 @@ class _Reporter:
         self._last: dict[str, float] = {}
 
     def tell(self, name: str, **payload: Any) -> None:
-        self.leave_copies()
+        if os.getpid() != self._process:
+            os._exit(0)  # a copy: a function of the user that forked came back twice
         try:
             self._line.sendall(json.dumps([name, payload], default=str).encode() + b"\n")
         except OSError:
             # The driver is gone, or a function of the user has closed the line: nobody listens.
             os._exit(1)
-
-    def leave_copies(self) -> None:
-        """End here in a copy of the process: a function of the user that forked came back twice."""
-        if os.getpid() != self._process:
-            os._exit(0)
 
     def progress(self, name: str, payload: dict[str, Any]) -> None:
         now = time.monotonic()
@@ -186,7 +182,6 @@ class _Measuring:
     def _write(
         self, cell_id: str, *, metrics: dict[str, Any] | None = None, error: str | None = None
     ) -> None:
-        self._reporter.leave_copies()
         now = time.monotonic()
         # The first cell of a unit carries the time of what all share: they add up to the unit.
         timings: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """A node's part: a unit measured by a supervised worker process, its events and files told.
 
-It runs in a process of Ray's, which keeps the worker warm for the next unit. Here are no limits and
+It runs in a process of Ray's, which keeps the fork server for the next unit. Here are no limits and
 no blame: all that is the local backend's, as on the driver's own machine.
 """
 
@@ -101,7 +101,7 @@ def _commit(provenance: Mapping[str, Any]) -> str:
 
 
 class _Desk:
-    """The warm worker of this process, and the folders that it works in."""
+    """The fork server of this process, and the folders that its workers work in."""
 
     def __init__(self, parcel: Parcel) -> None:
         self._about = _about(parcel)
@@ -118,7 +118,7 @@ class _Desk:
         self._folder = os.getcwd()
 
     def fits(self, parcel: Parcel) -> bool:
-        """Whether the unit may be measured by the same worker as the one before."""
+        """Whether the server of the unit before has what this one needs."""
         return self._about == _about(parcel)
 
     def sees_all(self, parcel: Parcel) -> bool:
@@ -145,7 +145,7 @@ class _Desk:
         if self._cache is not None and luggage is not None:
             self._cache.hold(luggage.cache, fetch)
         if str(folder) != self._folder:
-            # The worker has begun in another folder.
+            # The server has begun in another folder.
             self._backend.__exit__(None, None, None)
             self._backend = LocalBackend(self._run, parcel.execution, 1, [parcel.task])
             self._folder = str(folder)
@@ -175,14 +175,14 @@ class _Desk:
                 items = []
 
     def close(self) -> None:
-        """End the worker, and remove what it has written."""
+        """End the server, and remove what was written."""
         self._backend.__exit__(None, None, None)
         os.chdir("/")
         self._scratch.remove()
 
 
 def _about(parcel: Parcel) -> tuple[object, ...]:
-    """All that a worker was started with: one for another run or another device is no use."""
+    """All that a server was started with: one for another run or other modules is no use."""
     modules = parcel.task.lab, parcel.task.own
     return parcel.execution, parcel.token, os.environ.get("CUDA_VISIBLE_DEVICES"), modules
 
