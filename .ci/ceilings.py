@@ -25,15 +25,15 @@ CEILINGS = {
     "report": (5_766, 2_400),
     "page of a report": (989, 600),
     "results + tracking + api": (2_754, 1_400),
-    "cli": (2_662, 2_000),
+    "cli": (2_668, 2_000),
     "top level": (1_263, 550),
     "package": (59_046, 30_900),
     "files, package": (550, 300),
     "AST nodes, package": (399_418, 240_000),
     "templates": (450, 450),
     "wide lines of templates": (0, 0),
-    "tests": (47_885, 24_000),
-    "AST nodes, tests": (369_024, 215_000),
+    "tests": (47_892, 24_000),
+    "AST nodes, tests": (369_085, 215_000),
     "benchmarks + docs + .ci": (5_074, 2_400),
 }
 # The rooms that share a ceiling.

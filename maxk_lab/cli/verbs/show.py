@@ -52,9 +52,15 @@ is added to the sweep later draws them anew.
     [bold]maxk-lab show tsp_sweep --check[/bold]
     [bold]maxk-lab show tsp_sweep --prune --dry-run[/bold]
     """
-    if check or prune:
-        run = find_run(target, results)
-        _check(run, json=json) if check else _prune(run, dry_run=dry_run, yes=yes, json=json)
+    if check and prune:
+        raise LabError("--check and --prune are two steps: give one of them")
+    if (dry_run or yes) and not prune:
+        raise LabError("--dry-run and --yes are for --prune")
+    if check:
+        _check(find_run(target, results), json=json)
+        return
+    if prune:
+        _prune(find_run(target, results), dry_run=dry_run, yes=yes, json=json)
         return
     runs = find_runs(results)
     names = [run.name for run in runs]

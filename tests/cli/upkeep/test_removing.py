@@ -114,3 +114,10 @@ def test_check_reads_the_content_of_records_too(write_run: WriteRun, lab: Lab) -
     assert bad.exit_code == 1
     assert f"{path}:{line}: the record of cell {cell} is damaged" in bad.stdout
     assert bad.stderr.endswith("again: maxk-lab run results/small/spec.yaml --force\n")
+
+
+@pytest.mark.parametrize("words", [["--yes"], ["--dry-run"], ["--check", "--prune"]])
+def test_options_that_would_do_nothing_are_refused(lab: Lab, words: list[str]) -> None:
+    done = lab("show", "small", *words)
+    assert done.exit_code == 2
+    assert "--prune" in done.stderr
