@@ -62,7 +62,7 @@ class _Job:
     """One start of a job: it may be started several times, on several nodes."""
 
     def __init__(self, submission: Submission, index: int) -> None:
-        self._submission, self._execution = submission, submission.limits()
+        self._execution = submission.limits()
         self._run = RunDirectory(submission.root)
         self._events = submission.events(index)
         self._tell = Log(self._events).tell
