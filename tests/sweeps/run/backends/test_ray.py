@@ -62,7 +62,7 @@ def run(tmp_path: Path) -> RunDirectory:
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the folders of this machine from the nodes, which are on it."""
-    monkeypatch.setattr(backend, "write_atomically", lambda path, data: None)
+    monkeypatch.setattr(backend, "inode", lambda path: -1)
 
 
 def plan_on(nodes: Nodes, path: str, *overrides: str) -> Plan:
@@ -213,6 +213,53 @@ def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
     wait_until(lambda: not any(map(alive, workers)))
     assert [*statuses(plan, run).values()].count("done") == 2
     assert len(measured(plan, run, "quick").reused) == 2
+
+
+@pytest.mark.deep
+def test_a_run_whose_cluster_is_lost_ends_and_goes_on_elsewhere(
+    small: str, run: RunDirectory
+) -> None:
+    with ray_nodes(1) as nodes:
+        program = started(run, nodes.address, "stuck")
+        try:
+            wait_until(lambda: events(run, "cell_done"))
+            nodes.kill_head()
+            _, errors = program.communicate(timeout=150)
+        finally:
+            program.kill()
+        assert program.returncode != 0
+        assert errors
+    wait_until(lambda: not any(map(alive, workers_of(run))))
+    outcome = measured(make_plan(load_spec(small)), run, "quick")
+    assert (len(outcome.done) + len(outcome.reused), outcome.failed) == (8, ())
+    assert outcome.reused
+
+
+@pytest.mark.usefixtures("unseen")
+@pytest.mark.deep
+def test_a_training_whose_node_is_lost_goes_on_from_its_last_checkpoint(
+    nodes: Nodes, write: Write, run: RunDirectory
+) -> None:
+    text = TRAINING.replace("BASELINES", "none").replace("steps: 2", "steps: 100000")
+    plan = plan_on(nodes, write(text))
+    steps: list[int] = []
+    lost: list[int] = []
+    log = logged(run)
+
+    def kill(name: str, payload: dict[str, Any]) -> None:
+        log(name, payload)
+        if name == "progress" and "step" in payload:
+            steps.append(payload["step"])
+            if lost:
+                raise KeyboardInterrupt
+        if not lost and [*run.cache_path.glob("training-*.pt")]:
+            lost.append(steps[-1])
+            os.kill(_process_of_ray(max(filter(alive, workers_of(run)))), signal.SIGKILL)
+
+    with pytest.raises(KeyboardInterrupt):
+        measured(plan, run, on_event=kill)
+    assert events(run, "lost")
+    assert steps[0] < lost[0] / 2 < steps[-1]
 
 
 def test_a_process_of_ray_that_is_killed_takes_its_worker_with_it_and_no_record(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,52 +15,91 @@ from maxk_lab.errors import LabError, LabWarning, RefusedError
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.ray import backend as module
 from maxk_lab.sweeps.run.backends.ray.backend import RayBackend
-from maxk_lab.sweeps.run.backends.ray.cluster import Heard, Needs, Node
-from maxk_lab.sweeps.run.backends.ray.losses import reason
-from maxk_lab.sweeps.run.backends.ray.parcel import Parcel
+from maxk_lab.sweeps.run.backends.ray.cluster import Needs
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
 
 Make = Callable[..., RayBackend]
+TASK = Task(
+    key="a",
+    label="a unit",
+    work=1.0,
+    shares=True,
+    unit={},
+    cells=({"id": "c", "study": "weights"},),
+    root="",
+    measure="",
+    provenance={},
+)
+
+
+class RayError(Exception):
+    """Any trouble of Ray's."""
+
+
+class RayTaskError(RayError):
+    """An error in the function that ran on a node."""
+
+
+class NodeDiedError(RayError):
+    """The node is gone."""
+
+
+class OwnerDiedError(RayError):
+    """Whatever this is."""
 
 
 class Paper:
-    """A cluster of nodes that do nothing; what they tell is put into `heard`."""
+    """Stands in for Ray: nodes do nothing, and what they tell is put into `heard`."""
 
-    scratch = ""
+    exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
 
-    def __init__(self, *cores: int) -> None:
-        self.there = [Node(f"node{i}", f"host{i}", {"CPU": float(n)}) for i, n in enumerate(cores)]
-        self.started: list[tuple[int, Parcel, list[str]]] = []
-        self.kept: dict[str, bytes] = {}
-        self.given: list[Needs] = []
+    def __init__(self, *cores: int, gpus: int = 0) -> None:
+        self.hosts = [{"CPU": float(count), "GPU": float(gpus)} for count in cores]
+        self.started: list[tuple[dict[str, Any], Any]] = []
+        self.heard: dict[int, list[Any]] = {}
         self.cancelled: list[int] = []
-        self.heard: list[Heard] = []
 
-    def nodes(self) -> list[Node]:
-        return self.there
+    def remote(self, **options: Any) -> Callable[[object], Paper]:
+        return lambda function: self
 
-    def keep(self, sha256: str, data: bytes) -> None:
-        self.kept[sha256] = data
+    def options(self, **options: Any) -> Any:
+        def start(parcel: Any) -> int:
+            self.started.append((options, parcel))
+            return len(self.started) - 1
 
-    def forget(self, hashes: Collection[str]) -> None:
-        for sha256 in hashes:
-            del self.kept[sha256]
+        return SimpleNamespace(remote=lambda parcel: PaperTask(self, start(parcel)))
 
-    def start(self, number: int, parcel: Parcel, needs: Needs, without: Collection[str]) -> None:
-        assert parcel.hashes <= set(self.kept)
-        self.started.append((number, parcel, sorted(without)))
-        self.given.append(needs)
-
-    def poll(self, seconds: float) -> list[Heard]:
-        told, self.heard = self.heard, []
+    def get(self, told: Any) -> Any:
+        if isinstance(told, Exception):
+            raise told
         return told
 
-    def cancel(self, number: int) -> None:
-        self.cancelled.append(number)
+    def nodes(self) -> list[dict[str, Any]]:
+        return [
+            {"NodeID": f"node{i}", "Alive": True, "Resources": one}
+            for i, one in enumerate(self.hosts)
+        ]
 
-    def close(self) -> None:
-        pass
+    def wait(self, tasks: list[PaperTask], **options: Any) -> tuple[list[PaperTask], list[Any]]:
+        return [task for task in tasks if task.number in self.heard], []
+
+    def cancel(self, task: PaperTask, force: bool) -> None:
+        assert force
+        self.cancelled.append(task.number)
+
+
+class PaperTask:
+    """A handle of a task, whose news are taken one by one."""
+
+    def __init__(self, cluster: Paper, number: int) -> None:
+        self.cluster, self.number = cluster, number
+
+    def __next__(self) -> Any:
+        news = self.cluster.heard[self.number]
+        if not news:
+            raise StopIteration
+        return news.pop(0)
 
 
 @pytest.fixture
@@ -69,13 +109,13 @@ def make(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Make]:
 
     def make(cluster: Paper, **execution: Any) -> RayBackend:
         @contextmanager
-        def opened(address: str, cpus: int) -> Iterator[Paper]:
+        def joined(address: str, cpus: int) -> Iterator[Paper]:
             yield cluster
 
-        monkeypatch.setattr(module, "opened", opened)
+        monkeypatch.setattr(module, "joined", joined)
         run = RunDirectory("results/small")
         limits = Execution(**{"backend": "ray", "address": "here:1"} | execution)
-        entered.append(RayBackend(run, limits, 2, ()).__enter__())
+        entered.append(RayBackend(run, limits, 2, [TASK]).__enter__())
         return entered[-1]
 
     yield make
@@ -83,135 +123,86 @@ def make(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Make]:
         one.__exit__()
 
 
-def task(key: str = "a") -> Task:
-    return Task(
-        key=key,
-        label="a unit",
-        work=1.0,
-        shares=True,
-        unit={"policy": {"checkpoint": {"path": "trained.pt", "sha256": "0"}}},
-        cells=({"id": "c", "study": "weights"},),
-        root="",
-        measure="",
-        provenance={},
-    )
+def names(backend: RayBackend) -> list[str]:
+    return [told.name for told in backend.events(0)]
 
 
 def test_there_is_room_for_all_cores_and_a_few_units_ahead(make: Make) -> None:
-    cluster = Paper(0, 8, 8)
-    ray = make(cluster)
-    assert ray.room == 16 + 2
-    ray.submit(task())
-    assert ray.room == 17
+    backend = make(Paper(0, 8, 8))
+    assert backend.room == 16 + 2
+    backend.submit(TASK)
+    assert backend.room == 17
     assert make(Paper(1)).room == 2
     assert make(Paper(8, 8), slots=3).room == 3
     # A cluster may grow once something is asked of it.
     assert make(Paper(0)).room == 1
 
 
-def test_what_nodes_tell_is_passed_on_until_the_unit_ends(make: Make) -> None:
-    cluster = Paper(1)
-    ray = make(cluster)
-    ray.submit(task())
-    items = [("cell_done", {"cell": "c", "record": b"one"}), ("unit_finished", {})]
-    cluster.heard = [Heard(0, items), Heard(0, ended=True)]
-    told = [(one.key, one.name, one.payload) for one in ray.events(0)]
-    assert told == [
-        ("a", "cell_done", {"cell": "c", "record": b"one"}),
-        ("a", "unit_finished", {}),
-    ]
-    assert ray.room == 2
-
-
 @pytest.mark.parametrize(
-    ("heard", "why"),
+    ("news", "why", "warning"),
     [
-        (Heard(0, lost="its node is gone"), "its node is gone"),
-        (Heard(0, ended=True), "its node told no end"),
+        ([], "its node told no end", ""),
+        ([NodeDiedError("10.0.0.7 is gone")], "its node is gone", ""),
+        # What Ray says of it stays on this machine.
+        ([OwnerDiedError("10.0.0.7")], "Ray has lost it: OwnerDiedError", "a unit: .*10.0.0.7"),
     ],
 )
-def test_a_lost_unit_is_told_once(make: Make, heard: Heard, why: str) -> None:
-    cluster = Paper(1)
-    ray = make(cluster)
-    ray.submit(task())
-    cluster.heard = [heard, heard]
-    assert [(one.name, one.payload) for one in ray.events(0)] == [("lost", {"why": why})]
-
-
-def test_what_ray_says_of_a_loss_stays_on_this_machine(make: Make) -> None:
-    cluster = Paper(1)
-    ray = make(cluster)
-    ray.submit(task())
-    lost = "Ray has lost it: OwnerDiedError"
-    cluster.heard = [Heard(0, lost=lost, detail="of 10.0.0.7 at /home/me")]
-    with pytest.warns(LabWarning, match=r"a unit: Ray has lost it: .*: of 10\.0\.0\.7 at /home/me"):
-        (told,) = ray.events(0)
-    assert told.payload == {"why": lost}
-
-
-def test_the_reason_of_a_loss_is_its_kind_alone() -> None:
-    class OwnerDiedError(Exception):
-        pass
-
-    class NodeDiedError(Exception):
-        pass
-
-    text = "owner 10.0.0.7 is gone"
-    assert reason(OwnerDiedError(text)) == ("Ray has lost it: OwnerDiedError", text)
-    assert reason(NodeDiedError(text)) == ("its node is gone", "")
-
-
-def test_a_node_that_sees_nothing_gets_the_files_and_from_then_on_all_do(make: Make) -> None:
-    Path("trained.pt").write_bytes(b"policy")
-    cluster = Paper(1)
-    ray = make(cluster)
-    ray.submit(task())
-    assert cluster.started[0][1].luggage is None
-    cluster.heard = [Heard(0, [("blind", {})])]
-    assert list(ray.events(0)) == []
-    ray.submit(task("b"))
-    for _, parcel, _ in cluster.started[1:]:
-        assert parcel.luggage is not None
-        assert set(parcel.luggage.here) == {"trained.pt"}
-    assert list(cluster.kept.values()) == [b"policy"]
-    cluster.heard = [Heard(n, [("unit_finished", {})]) for n in (1, 2)]
-    assert len(list(ray.events(0))) == 2
-    assert not cluster.kept
-
-
-def test_a_node_that_refuses_is_passed_over_and_the_last_one_ends_the_run(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+def test_a_lost_unit_is_told_once(
+    make: Make, recwarn: pytest.WarningsRecorder, news: list[Any], why: str, warning: str
 ) -> None:
+    cluster = Paper(1)
+    backend = make(cluster)
+    backend.submit(TASK)
+    cluster.heard = {0: news}
+    if warning:
+        with pytest.warns(LabWarning, match=warning):
+            told = list(backend.events(0))
+    else:
+        told = list(backend.events(0))
+    assert [(one.name, one.payload) for one in told] == [("lost", {"why": why})]
+    assert names(backend) == []
+
+
+def test_a_node_without_the_lab_ends_the_run(make: Make) -> None:
+    cluster = Paper(1)
+    backend = make(cluster)
+    backend.submit(TASK)
+    cluster.heard = {0: [RayTaskError("Traceback:\nNo module named maxk_lab\n")]}
+    with pytest.raises(RefusedError, match=r"No module named maxk_lab; .* on every node"):
+        names(backend)
+
+
+def test_a_node_that_refuses_is_passed_over_and_the_last_one_ends_the_run(make: Make) -> None:
     cluster = Paper(1, 1, 0)
-    ray = make(cluster)
-    ray.submit(task())
-    cluster.heard = [Heard(0, [("refused", {"why": "host0 has no disk", "node": "node0"})])]
-    with pytest.warns(LabWarning, match="host0 has no disk"):
-        assert list(ray.events(0)) == []
-    assert cluster.started[1][2] == ["node0"]
-    cluster.heard = [Heard(1, [("refused", {"why": "host1 has no disk", "node": "node1"})])]
-    with pytest.warns(LabWarning, match="host1 has no disk"):
-        assert list(ray.events(0)) == []
-    # One that joins now may not be in the list of nodes yet.
-    assert list(ray.events(0)) == []
+    backend = make(cluster)
+    backend.submit(TASK)
+    for number in range(2):
+        why = f"host{number} has no disk"
+        cluster.heard = {number: [[("refused", {"why": why, "node": f"node{number}"})]]}
+        with pytest.warns(LabWarning, match=why):
+            assert names(backend) == []
+    selectors = [options.get("label_selector") for options, _ in cluster.started]
+    assert selectors == [
+        None,
+        {"ray.io/node-id": "!in(node0)"},
+        {"ray.io/node-id": "!in(node0,node1)"},
+    ]
     why = "no node of the cluster can measure: host0 has no disk; host1 has no disk"
-    monkeypatch.setattr(module, "_NODES_TOLD", -1.0)
     with pytest.raises(RefusedError, match=why):
-        list(ray.events(0))
-    monkeypatch.setattr(module, "_NODES_LAST", -1.0)
-    cluster.there.append(Node("node3", "host3", {"CPU": 1.0}))
-    assert list(ray.events(0)) == []
+        names(backend)
+    cluster.hosts.append({"CPU": 1.0})
+    assert names(backend) == []
 
 
 def test_left_units_are_cancelled_and_told_no_more(make: Make) -> None:
     cluster = Paper(4)
-    ray = make(cluster)
+    backend = make(cluster)
     for key in "abc":
-        ray.submit(task(key))
-    ray.leave()
-    assert [(one.key, one.name) for one in ray.events(0)] == [(key, "left") for key in "abc"]
+        backend.submit(replace(TASK, key=key))
+    backend.leave()
+    assert [(one.key, one.name) for one in backend.events(0)] == [(key, "left") for key in "abc"]
     assert cluster.cancelled == [0, 1, 2]
-    assert list(ray.events(0)) == []
+    assert names(backend) == []
 
 
 def test_a_run_on_ray_cannot_go_on_alone(make: Make) -> None:
@@ -220,17 +211,17 @@ def test_a_run_on_ray_cannot_go_on_alone(make: Make) -> None:
 
 
 def test_what_no_node_has_is_told_once_and_refused_where_none_can_join(make: Make) -> None:
-    ray = make(Paper(1), cpus=2)
+    backend = make(Paper(1), cpus=2)
     with pytest.warns(LabWarning, match=r"execution\.cpus 2, gpus 0"):
-        list(ray.events(0))
-    assert list(ray.events(0)) == []
+        names(backend)
+    assert names(backend) == []
     alone = make(Paper(1), cpus=2, address="")
     with pytest.raises(RefusedError, match="this machine has not what a unit asks for"):
-        list(alone.events(0))
+        names(alone)
 
 
 @pytest.mark.parametrize(
-    ("devices", "gpus", "uses", "given"),
+    ("devices", "gpus", "uses", "received"),
     [
         (2, None, True, 1),
         (2, None, False, 0),
@@ -240,16 +231,18 @@ def test_what_no_node_has_is_told_once_and_refused_where_none_can_join(make: Mak
     ],
 )
 def test_a_unit_that_can_use_a_device_gets_one_where_there_is_any(
-    make: Make, devices: int, gpus: float | None, uses: bool, given: float
+    make: Make, devices: int, gpus: float | None, uses: bool, received: float
 ) -> None:
-    cluster = Paper(4)
-    cluster.there = [Node("a", "a", {"CPU": 4.0, "GPU": float(devices)})]
-    make(cluster, gpus=gpus).submit(replace(task(), on_device=uses))
-    assert cluster.given == [Needs(1, given, 0)]
+    cluster = Paper(4, gpus=devices)
+    make(cluster, gpus=gpus).submit(replace(TASK, on_device=uses))
+    ((options, _),) = cluster.started
+    assert (options["num_cpus"], options["num_gpus"]) == (1, received)
 
 
-def test_nothing_of_the_backend_stays_in_the_cache(make: Make) -> None:
-    ray = make(Paper(1))
-    assert len(list(Path("results/small/cache").iterdir())) == 1
-    ray.__exit__()
-    assert not list(Path("results/small/cache").iterdir())
+def test_a_node_has_room_for_as_many_units_as_its_scarcest_resource() -> None:
+    node = {"CPU": 8.0, "GPU": 2.0, "memory": 10e9}
+    assert Needs(1, 0, 0).slots(node) == 8
+    assert Needs(1, 0.1, 0).slots(node) == 8
+    assert Needs(1, 0.5, 0).slots(node) == 4
+    assert Needs(2, 2, 6 * 10**9).slots(node) == 1
+    assert Needs(1, 1, 0).slots({"CPU": 8.0}) == 0

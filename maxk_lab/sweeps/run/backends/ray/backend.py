@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from itertools import count
+from contextlib import ExitStack, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import LabError, RefusedError, warn
-from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task, Told
-from maxk_lab.sweeps.run.backends.ray.cluster import Cluster, Heard, Needs, Node
-from maxk_lab.sweeps.run.backends.ray.joined import opened
-from maxk_lab.sweeps.run.backends.ray.luggage import Packer
-from maxk_lab.sweeps.run.backends.ray.parcel import Parcel
+from maxk_lab.sweeps.run.backends.ray.cluster import Needs, joined, measured_on_a_node
+from maxk_lab.sweeps.run.backends.ray.luggage import (
+    Luggage,
+    Parcel,
+    inode,
+    named_files,
+    patterns_of,
+)
+from maxk_lab.sweeps.run.backends.ray.node import Item
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
 
-# Seconds for which a list of the nodes is used, and after which one has the nodes that had joined.
-_NODES_LAST, _NODES_TOLD = 2.0, 5.0
-# A file in the cache by which a node tells it from others, and the seconds for which one is left.
-_TOKEN, _TOKEN_LASTS = ".seen-", 30 * 24 * 3600.0
 # One unit more than there is room for, for so many that are measured: none of them waits for the
 # driver, and the rest stays free for another driver of the run.
 _AHEAD = 8
-
-
-@dataclass
-class _Open:
-    """A task on its way."""
-
-    task: Task
-    parcel: Parcel
+# Batches of events that a task may be ahead of who reads them; beyond that it waits.
+_BATCHES_AHEAD = 16
+# Words for what Ray says of a loss.
+_LOSSES = {
+    "NodeDiedError": "its node is gone",
+    "WorkerCrashedError": "its process on the node has died",
+    "OutOfMemoryError": "Ray ended its process, for the node ran out of memory",
+    "ObjectLostError": "its node is gone with what it had measured",
+}
 
 
 class RayBackend:
@@ -52,37 +51,28 @@ class RayBackend:
     def __init__(
         self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
     ) -> None:
-        del tasks  # each travels by itself
-        self._run, self._execution, self._jobs = run, execution, jobs
+        self._execution, self._jobs, self._tasks = execution, jobs, tasks
         options = execution.parameters
         self._address, self._most = str(options["address"]), int(options["slots"])
         self._needs = Needs(execution.cpus, execution.gpus or 0.0, execution.memory or 0)
-        self._open: dict[int, _Open] = {}
-        self._numbers = count()
+        self._cache, self._driver = run.cache_path.absolute(), secrets.token_hex(8)
+        # The tasks that are on their way, by Ray's handles.
+        self._open: dict[Any, Task] = {}
         # Whether units take their files along, since some node does not see them.
         self._carrying = False
-        # Nodes that cannot measure anything, each with the reason, and when the last one said so.
+        # Nodes that cannot measure anything, each with the reason.
         self._refused: dict[str, str] = {}
-        self._refused_at = float("-inf")
-        self._nodes: tuple[float, list[Node]] = (float("-inf"), [])
         self._warned = self._leaving = False
 
     def __enter__(self) -> Self:
         """Join the cluster. Raises `RefusedError` where there is none."""
         with ExitStack() as stack:
-            self._cluster: Cluster = stack.enter_context(opened(self._address, self._jobs))
-            cache, folder = self._run.cache_path.absolute(), Path.cwd()
-            self._packer = Packer(folder, cache)
-            for left in cache.glob(f"{_TOKEN}*"):
-                # That of a driver that was killed, and that no node looks for any more.
-                if time.time() - left.stat().st_mtime > _TOKEN_LASTS:
-                    left.unlink(missing_ok=True)
-            # A node on which this file is to be found sees the cache of the run.
-            token = cache / f"{_TOKEN}{secrets.token_hex(16)}"
-            write_atomically(token, b"")
-            stack.callback(token.unlink, missing_ok=True)
-            self._token, self._cache, self._folder = token.name, cache, folder
+            self._ray = stack.enter_context(joined(self._address, self._jobs))
+            self._measured = self._ray.remote(max_retries=0, max_calls=0)(measured_on_a_node)
+            stack.callback(self._cancel_all)
             self._closing = stack.pop_all()
+        self._cache.mkdir(parents=True, exist_ok=True)
+        self._places = tuple((str(path), inode(path)) for path in (Path.cwd(), self._cache))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -92,56 +82,52 @@ class RayBackend:
     @property
     def room(self) -> int:
         """The units that the cluster has room for and has not, and a few ahead of them."""
-        slots = self._slots()
+        slots = self._slots(self._needs)
         if self._most and self._most <= slots:
             return self._most - len(self._open)
         # Also where there is no room at all: a cluster may grow when it is asked to.
         return slots + max(1, slots // _AHEAD) - len(self._open)
 
     def submit(self, task: Task) -> None:
-        """Hand a task to the cluster."""
-        parcel = Parcel(
-            task=task,
-            execution=self._execution,
-            folder=str(self._folder),
-            inode=os.stat(self._folder).st_ino,
-            cache=str(self._cache),
-            token=self._token,
-            provenance=task.provenance,
-            scratch=self._cluster.scratch,
-        )
-        self._start(parcel)
-
-    def _start(self, parcel: Parcel) -> None:
-        if self._carrying:
-            parcel = replace(parcel, luggage=self._packer.luggage(parcel.task))
-            for sha256 in parcel.hashes:
-                self._cluster.keep(sha256, self._packer.content(sha256))
-        number = next(self._numbers)
-        self._open[number] = _Open(parcel.task, parcel)
-        self._cluster.start(number, parcel, self._needs_of(parcel.task), self._refused.keys())
-
-    def _needs_of(self, task: Task) -> Needs:
-        """Return what a unit is given; where nothing is said of devices, one if it can use one."""
+        """Hand a task to the cluster, which never begins it again: the driver says when to."""
+        luggage = self._luggage(task) if self._carrying else None
+        parcel = Parcel(task, self._execution, self._driver, self._places, luggage)
+        needs = self._needs
         if self._execution.gpus is None and task.on_device:
-            with_device = self._needs._replace(gpus=1.0)
-            if any(with_device.slots(node.resources) for node in self._usable()):
-                return with_device
-        return self._needs
+            # Where nothing is said of devices, one for a unit that can use one, if there is any.
+            with_device = needs._replace(gpus=1.0)
+            needs = with_device if self._slots(with_device) else needs
+        options: dict[str, Any] = {"num_cpus": needs.cpus, "num_gpus": needs.gpus}
+        if needs.memory:
+            options["memory"] = needs.memory
+        if self._refused:
+            refused = ",".join(sorted(self._refused))
+            options["label_selector"] = {"ray.io/node-id": f"!in({refused})"}
+        handle = self._measured.options(
+            name=f"maxk-lab {task.label}",
+            num_returns="streaming",
+            _generator_backpressure_num_objects=_BATCHES_AHEAD,
+            **options,
+        ).remote(parcel)
+        self._open[handle] = task
 
-    def _ended(self, number: int) -> _Open:
-        """Take a task off the list, and the files that no other one needs off the cluster."""
-        found = self._open.pop(number)
-        others = (one.parcel.hashes for one in self._open.values())
-        if unused := found.parcel.hashes.difference(*others):
-            self._cluster.forget(unused)
-        return found
+    def _luggage(self, task: Task) -> Luggage:
+        """Put the files of a unit into the store of the cluster; those of the sweep stay there."""
+        patterns, (named, elsewhere) = patterns_of(task), self._named
+        cache = {}
+        for path in {path for pattern in patterns for path in self._cache.glob(pattern)}:
+            with suppress(FileNotFoundError):  # another driver has just removed it
+                cache[path.name] = self._put(path)
+        return Luggage(named, cache, patterns, elsewhere)
 
-    def _withdraw(self, key: str) -> None:
-        """End a task with the process that has it."""
-        for number in [one for one, found in self._open.items() if found.task.key == key]:
-            self._cluster.cancel(number)
-            self._ended(number)
+    @cached_property
+    def _named(self) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The files that the sweep names."""
+        files, elsewhere = named_files(self._tasks, Path.cwd())
+        return {name: self._put(path) for name, path in files.items()}, elsewhere
+
+    def _put(self, path: Path) -> Any:
+        return self._ray.put(path.read_bytes())
 
     def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """End every task at once; what is not finished goes on from the last checkpoint here."""
@@ -157,66 +143,85 @@ class RayBackend:
     def events(self, seconds: float) -> Iterator[Told]:
         """Yield what the nodes have told. Raises `RefusedError` where none of them can measure."""
         if self._leaving:
-            for key in [found.task.key for found in self._open.values()]:
-                self._withdraw(key)
-                yield Told(key, "left", {})
+            keys = [task.key for task in self._open.values()]
+            self._cancel_all()
+            yield from (Told(key, "left", {}) for key in keys)
             return
         self._tell_where_there_is_no_room()
-        for heard in self._cluster.poll(seconds):
-            if heard.number in self._open:
-                yield from self._passed_on(heard)
+        handles = list(self._open)
+        if not handles:
+            time.sleep(seconds)
+            return
+        ready, _ = self._ray.wait(handles, num_returns=1, timeout=seconds)
+        if ready and len(handles) > 1:
+            ready, _ = self._ray.wait(handles, num_returns=len(handles), timeout=0)
+        for handle in ready:
+            yield from self._next(handle)
 
-    def _passed_on(self, heard: Heard) -> Iterator[Told]:
-        found = self._open[heard.number]
-        key = found.task.key
-        for name, payload in heard.items:
+    def _next(self, handle: Any) -> Iterator[Told]:
+        """Yield what a task has told next; one that has ended without a word is lost."""
+        errors, task = self._ray.exceptions, self._open[handle]
+        try:
+            yield from self._passed_on(handle, self._ray.get(next(handle)))
+            return
+        except StopIteration:
+            why = "its node told no end"
+        except errors.RayTaskError as error:
+            why = str(error).strip().rpartition("\n")[2]
+            raise RefusedError(
+                f"a node cannot measure anything: {why}; maxk-lab must be installed on every node"
+            ) from error
+        except errors.RayError as error:
+            kinds = [kind.__name__ for kind in type(error).__mro__]
+            why = next((_LOSSES[kind] for kind in kinds if kind in _LOSSES), "")
+            if not why:
+                # Records are handed on: no addresses or paths of nodes stand in them.
+                why = f"Ray has lost it: {kinds[0]}"
+                warn(f"{task.label}: {why}: {error}")
+        del self._open[handle]
+        yield Told(task.key, "lost", {"why": why})
+
+    def _passed_on(self, handle: Any, items: Sequence[Item]) -> Iterator[Told]:
+        task = self._open[handle]
+        for name, payload in items:
             if name in ("blind", "refused"):
-                self._send_elsewhere(heard.number, name, payload)
+                del self._open[handle]
+                if name == "blind":
+                    self._carrying = True
+                else:
+                    self._refuse(payload["node"], payload["why"])
+                self.submit(task)
                 return
-            if name in ("unit_finished", "left"):
-                self._ended(heard.number)
-            yield Told(key, name, payload)
             if name == "unit_finished":
-                return
-        if heard.lost or heard.ended:
-            self._ended(heard.number)
-            if heard.detail:
-                warn(f"{found.task.label}: {heard.lost}: {heard.detail}")
-            yield Told(key, "lost", {"why": heard.lost or "its node told no end"})
+                del self._open[handle]
+            yield Told(task.key, name, payload)
 
-    def _send_elsewhere(self, number: int, name: str, payload: dict[str, Any]) -> None:
-        """Start a task again: with its files, or on another node than the one that refused it."""
-        if name == "blind":
-            self._carrying = True
-        else:
-            if payload["node"] not in self._refused:
-                warn(f"a node of the cluster is not used: {payload['why']}")
-            self._refused[payload["node"]] = payload["why"]
-            self._refused_at = time.monotonic()
-        self._start(replace(self._ended(number).parcel, luggage=None))
+    def _refuse(self, node: str, why: str) -> None:
+        if node not in self._refused:
+            warn(f"a node of the cluster is not used: {why}")
+        self._refused[node] = why
 
-    def _slots(self) -> int:
-        """How many units all nodes have room for."""
-        return sum(self._needs.slots(node.resources) for node in self._usable())
+    def _cancel_all(self) -> None:
+        """End every task with the process that has it; its workers end with that."""
+        for handle in self._open:
+            self._ray.cancel(handle, force=True)
+        self._open.clear()
 
-    def _usable(self) -> list[Node]:
-        """The nodes that are up and have not refused; new ones are among them soon."""
-        asked, nodes = self._nodes
-        if time.monotonic() - asked > _NODES_LAST:
-            nodes = self._cluster.nodes()
-            self._nodes = time.monotonic(), nodes
-        return [node for node in nodes if node.id not in self._refused]
+    def _slots(self, needs: Needs) -> int:
+        """How many such units the nodes have room for that are up and have not refused."""
+        return sum(
+            needs.slots(node["Resources"])
+            for node in self._ray.nodes()
+            if node["Alive"] and node["NodeID"] not in self._refused
+        )
 
     def _tell_where_there_is_no_room(self) -> None:
         """Say once that no node has what a unit needs. Raises `RefusedError` where none will."""
-        if self._slots():
+        if self._slots(self._needs):
             return
         if self._refused:
-            # A node that has just joined may not be in the list yet.
-            if time.monotonic() - self._refused_at > _NODES_TOLD:
-                why = "; ".join(sorted(set(self._refused.values())))
-                raise RefusedError(f"no node of the cluster can measure: {why}")
-            return
+            why = "; ".join(sorted(set(self._refused.values())))
+            raise RefusedError(f"no node of the cluster can measure: {why}")
         if self._warned:
             return
         self._warned = True
