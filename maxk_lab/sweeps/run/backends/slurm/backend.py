@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import RefusedError, error_line, warn
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task, Told
 from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.placing import Place, cancel_command, place
-from maxk_lab.sweeps.run.backends.slurm.watched import Open, Watched
-from maxk_lab.sweeps.run.record import Record
+from maxk_lab.sweeps.run.backends.slurm.jobs import Job, place
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.store import Store
 from maxk_lab.sweeps.spec.execution import Execution
 
 # More than any sweep has: which units share a job is decided when all of them are known.
 _ROOM = 10**9
 # Seconds between two questions to Slurm: the first, and the most, to which they grow.
 ASK_FIRST, ASK_MOST, ASK_GROWTH = 1.0, 30.0, 1.3
-# Seconds between two looks into the logs, for each job.
-LISTEN = 0.01
-# Seconds from the end of a job until its last records and events are here, through NFS.
+# Seconds between two looks at the progress of jobs, for each of them: it is a file to open.
+_LOOK = 0.02
+# Seconds from the end of a job until its last records are here, through NFS.
 SETTLE = 2.0
+# The last bytes of what a job has printed that are looked at, and the most lines that are told.
+_TAIL, _LINES = 2**12, 5
+
+
+@dataclass
+class _Open:
+    """A task in a job, its cells without a record, and what the job has shown of it last."""
+
+    task: Task
+    job: Job
+    cells: set[str]
+    shown: dict[str, Any] | None = None
 
 
 class SlurmBackend:
     """Jobs of a Slurm cluster, each with a pack of units, which it leases on its node.
 
     Nothing is submitted that a job has already that waits or runs, whoever has submitted it: a
-    driver goes on where another one was detached, interrupted or killed. The jobs go on without
-    their driver, also when it is interrupted; `maxk-lab status --cancel` ends them.
+    driver goes on where another one was detached, interrupted or killed. What is measured it reads
+    in the records. The jobs go on without their driver, also when it is interrupted;
+    `maxk-lab status --cancel` ends them.
     """
 
     here: ClassVar[bool] = False
@@ -41,11 +56,15 @@ class SlurmBackend:
         self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
     ) -> None:
         del jobs, tasks  # Slurm says how many run
-        queue.check_there()
         self._run, self._execution = run, execution
-        self._pending: list[Open] = []
-        self._jobs: dict[tuple[str, int], Watched] = {}
-        self._every, self._asked, self._listened = ASK_FIRST, 0.0, 0.0
+        self._store = Store(run.records_path)
+        self._pending: list[Task] = []
+        # Those in jobs by their keys, which the cells name that have no record.
+        self._open: dict[str, _Open] = {}
+        self._keys: dict[str, str] = {}
+        # Since when jobs are no more.
+        self._gone: dict[Job, float] = {}
+        self._every, self._asked, self._look_at = ASK_FIRST, 0.0, 0.0
         self._leaving = False
         # What was told of the queue last.
         self._waiting: dict[str, Any] = {}
@@ -61,9 +80,14 @@ class SlurmBackend:
         """Room for every task."""
         return _ROOM
 
+    @property
+    def _jobs(self) -> list[Job]:
+        """The jobs with tasks of this process."""
+        return list(dict.fromkeys(one.job for one in self._open.values()))
+
     def submit(self, task: Task) -> None:
         """Take a task, for which a job is found at the next call of `events`."""
-        self._pending.append(Open(task, {cell["id"] for cell in task.cells}))
+        self._pending.append(task)
 
     def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """Let the jobs go on, and tell their tasks as left."""
@@ -75,154 +99,140 @@ class SlurmBackend:
         self._place()
 
     def events(self, seconds: float) -> Iterator[Told]:
-        """Yield what the logs of the jobs tell, and what became of jobs that have ended.
+        """Yield what records and the progress of jobs tell, and what became of jobs that ended.
 
         Raises `RefusedError` where Slurm does not take jobs.
         """
         if self._leaving:
-            for job in self._jobs.values():
-                yield from (Told(key, "left", {}) for key in job.open)
-                job.open.clear()
+            tasks = [*self._pending, *(one.task for one in self._open.values())]
+            yield from (Told(task.key, "left", {}) for task in tasks)
+            self._pending, self._open = [], {}
             return
         self._place()
-        told = False
-        # Each log is a file to open, perhaps on another machine.
-        if time.monotonic() - self._listened >= LISTEN * len(self._jobs):
-            self._listened = time.monotonic()
-            for job in list(self._jobs.values()):
-                for event in self._listen(job):
-                    told = True
-                    yield event
+        yield from self._measured()
+        if time.monotonic() >= self._look_at:
+            yield from self._progress()
         if time.monotonic() - self._asked >= self._every:
-            yield from self._look()
-        elif not told:
+            yield from self._ask()
+        else:
             time.sleep(seconds)
 
     def _place(self) -> None:
         if not self._pending:
             return
         pending, self._pending = self._pending, []
-        places = place(self._run, self._execution, [found.rest for found in pending])
-        self._warn_of_others(places.values())
-        for found in pending:
-            where = places[found.task.key]
-            job = self._jobs.setdefault(where.job, Watched(where))
-            job.open[found.task.key] = found
-        self._every, self._asked = ASK_FIRST, time.monotonic()
-
-    def _warn_of_others(self, places: Iterable[Place]) -> None:
-        """Warn of jobs that an earlier command has submitted in another way."""
+        jobs = place(self._run, self._execution, pending)
+        # An earlier command may have submitted them in another way.
         mine = self._execution.model_dump(mode="json")
-        others = {place.job for place in places if place.submission.execution != mine}
+        others = {job for job in jobs.values() if job.execution != mine}
         if others:
             warn(
                 f"{len(others)} jobs that wait or run keep the execution options they were "
-                f"submitted with; {cancel_command(self._run)} first to change them"
+                f"submitted with; maxk-lab status {shlex.quote(str(self._run.root))} --cancel "
+                "first to change them"
             )
+        for task in pending:
+            cells = {cell["id"] for cell in task.cells}
+            self._open[task.key] = _Open(task, jobs[task.key], cells)
+            self._keys |= dict.fromkeys(cells, task.key)
+        self._every, self._asked = ASK_FIRST, time.monotonic()
 
-    def _listen(self, job: Watched) -> Iterator[Told]:
-        """Yield what a job has told of the tasks of this process."""
-        for name, payload in job.log.new():
-            if name in ("job_started", "job_failed"):
-                job.started = True
-                job.failure = str(payload.get("error", ""))
-                job.refused = payload.get("refused") is True
-            found = job.open.get(str(payload.pop("key", None)))
-            for word in ("time", "unit"):
-                payload.pop(word, None)
-            if found is not None:
-                yield from self._noted(job, found, name, payload)
+    def _measured(self) -> Iterator[Told]:
+        """Yield which cells have a record, whoever has measured them."""
+        for head in self._store.look():
+            key = self._keys.get(head.id, "")
+            one = self._open.get(key)
+            if one is None or head.id not in one.cells or head.attempt < one.task.attempt:
+                continue
+            one.cells.remove(head.id)
+            if head.status == "done":
+                yield Told(key, "cell_done", {"cell": head.id, "seconds": head.seconds})
+            else:
+                record = self._run.read(head.id)
+                error = error_line(record.error if record else "")
+                yield Told(key, "cell_failed", {"cell": head.id, "error": error})
+            if not one.cells:
+                del self._open[key]
+                yield Told(key, "unit_finished", {})
 
-    def _noted(
-        self, job: Watched, found: Open, name: str, payload: dict[str, Any]
-    ) -> Iterator[Told]:
-        key = found.task.key
-        if name in ("cell_done", "cell_failed"):
-            if payload.get("cell") in found.cells:
-                found.cells.remove(payload["cell"])
-                yield Told(key, name, payload)
-        elif name == "unit_started":
-            yield Told(key, name, payload | {"cell_ids": sorted(found.cells), "job": job.id})
-        elif name in ("progress", "worker_died"):
-            yield Told(key, name, payload)
-        elif name == "passed_over":
-            found.passed_over = True
-        elif name == "unit_finished":
-            yield from self._finish(job, found)
+    def _progress(self) -> Iterator[Told]:
+        """Yield what the jobs show of the tasks in hand."""
+        jobs = self._jobs
+        self._look_at = time.monotonic() + _LOOK * len(jobs)
+        for job in jobs:
+            for key, shown in job.progress().units.items():
+                one = self._open.get(key)
+                if one is None or one.shown == shown:
+                    continue
+                if one.shown is None:
+                    yield Told(key, "unit_started", {"cell_ids": sorted(one.cells), "job": job.id})
+                if shown:
+                    yield Told(key, "progress", shown)
+                one.shown = shown
 
-    def _finish(self, job: Watched, found: Open) -> Iterator[Told]:
-        """End a task whose job is done with it; what the job did not measure is placed again."""
-        del job.open[found.task.key]
-        if found.cells:
-            self._pending.append(Open(found.rest, found.cells))
-        else:
-            yield Told(found.task.key, "unit_finished", {})
-
-    def _look(self) -> Iterator[Told]:
+    def _ask(self) -> Iterator[Told]:
         """Ask Slurm which jobs are there, and tell what became of the others."""
-        watched = [job for job in self._jobs.values() if job.open]
+        jobs = self._jobs
         try:
-            there = queue.jobs({job.place.submission.name for job in watched})
+            listed = queue.jobs(job.name for job in jobs)
         except queue.QueueError:
             return  # it may be restarted at the moment; nothing is known, so nothing is lost
         finally:
             self._asked = time.monotonic()
             self._every = min(self._every * ASK_GROWTH, ASK_MOST)
-        yield from self._tell_of_queue(there, watched)
-        for job in watched:
-            submission = job.place.submission
-            known = queue.by_index(there, submission.name, len(submission.packs))
-            found = known.get(job.place.index)
-            if found is not None and not found.has_ended:
-                job.gone = None
-            elif job.gone is None:
-                job.gone, self._every = time.monotonic(), ASK_FIRST
-            elif time.monotonic() - job.gone >= SETTLE:
-                yield from self._listen(job)
-                yield from self._conclude(job, found)
+        known = {job: job.among(listed) for job in jobs}
+        queued = Counter(one.reason for one in known.values() if one and one.state in queue.QUEUED)
+        running = sum(one is not None and not one.has_ended for one in known.values())
+        waiting = {"queued": dict(sorted(queued.items())), "running": running - queued.total()}
+        if waiting != self._waiting and running:
+            self._waiting = waiting
+            yield Told("", "jobs", waiting)
+        for job, state in known.items():
+            if state is not None and not state.has_ended:
+                self._gone.pop(job, None)
+            elif job not in self._gone:
+                self._gone[job], self._every = time.monotonic(), ASK_FIRST
+            elif time.monotonic() - self._gone[job] >= SETTLE:
+                yield from self._measured()
+                yield from self._conclude(job, state)
 
-    def _tell_of_queue(self, there: list[queue.Job], watched: list[Watched]) -> Iterator[Told]:
-        """Tell how many jobs wait for each reason, and how many run, where that has changed."""
-        ours = {job.place.job for job in watched}
-        queued, running = Counter[str](), 0
-        for job in there:
-            if job.index is not None and (job.name, job.index) not in ours:
-                continue
-            if job.state in queue.QUEUED:
-                queued["" if job.reason == "None" else job.reason] += 1
-            else:
-                running += not job.has_ended
-        found = {"queued": dict(sorted(queued.items())), "running": running}
-        if found != self._waiting and (queued or running):
-            self._waiting = found
-            yield Told("", "jobs", found)
-
-    def _conclude(self, job: Watched, ended: queue.Job | None) -> Iterator[Told]:
+    def _conclude(self, job: Job, ended: queue.Listed | None) -> Iterator[Told]:
         """Tell what became of the tasks of a job that has ended."""
-        del self._jobs[job.place.job]
-        for found in list(job.open.values()):
-            key = found.task.key
-            left = found.task.unmeasured(self._run.heads)
-            for cell in sorted(found.cells - {cell["id"] for cell in left.cells}):
-                record = self._run.read(cell)
-                if record is not None:
-                    found.cells.remove(cell)
-                    yield _told_of(key, record)
-            if not found.cells:
-                yield from self._finish(job, found)
-            elif found.passed_over:
-                yield Told(key, "elsewhere", {})
-            elif job.was_cancelled(ended):
+        del self._gone[job]
+        progress = job.progress()
+        by_itself = ended is not None and ended.state in queue.BY_ITSELF
+        # Slurm forgets at once what had not begun.
+        cancelled = ended.state == "CANCELLED" if ended is not None else not progress.host
+        for key, one in [*self._open.items()]:
+            if one.job != job:
+                continue
+            del self._open[key]
+            if cancelled:
                 yield Told(key, "left", {"why": f"job {job.id} was cancelled"})
-            elif why := job.refusal(ended):
-                raise RefusedError(why)
+            elif progress.error:
+                raise RefusedError(f"job {job.id}: {progress.error}")
+            elif ended is not None and by_itself and not progress.host:
+                raise RefusedError(
+                    f"job {job.id} ended as {ended.state} on {ended.node or 'its node'} before it "
+                    "began: mend execution.setup, or what the node lacks. The last words of its "
+                    f"log, {job.log}: {_last_words(job.log) or 'none'}"
+                )
+            elif progress.left and progress.reached:
+                # Its time was up, and the site does not let jobs requeue themselves.
+                cells = tuple(cell for cell in one.task.cells if cell["id"] in one.cells)
+                self._pending.append(replace(one.task, cells=cells))
             else:
-                yield Told(key, "lost", {"why": job.ending(ended)})
+                why = f"ended as {ended.state}" if ended else "is no longer known to Slurm"
+                log = job.log.relative_to(self._run.root.absolute())
+                why = f"job {job.id} {why}; its log in the folder of the run: {log}"
+                yield Told(key, "lost", {"why": why})
 
 
-def _told_of(key: str, record: Record) -> Told:
-    """Return what a job would have told of a record, had it lived a moment longer."""
-    cell = record.cell["id"]
-    if record.status == "done":
-        return Told(key, "cell_done", {"cell": cell, "seconds": record.timings.get("seconds", 0.0)})
-    return Told(key, "cell_failed", {"cell": cell, "error": error_line(record.error)})
+def _last_words(path: Path) -> str:
+    """Return the last lines of what a job has printed, in one line; empty where there are none."""
+    try:
+        text = path.read_bytes()[-_TAIL:].decode(errors="replace")
+    except OSError:
+        return ""
+    lines = ["".join(filter(str.isprintable, line)).strip() for line in text.splitlines()]
+    return "; ".join([line for line in lines if line][-_LINES:])

@@ -1,24 +1,22 @@
-"""The work of a job on its node: the units of its pack, by worker processes of that node."""
+"""The work of a job on its node: the units of its pack, by the supervisor of every machine."""
 
 from __future__ import annotations
 
-import math
-import os
+import json
+import logging
 import signal
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
-from maxk_lab.errors import LabError, first_line
+from maxk_lab.errors import LabError
 from maxk_lab.installed import close_current_folder
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task
-from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.history import History
-from maxk_lab.sweeps.run.backends.slurm.log import Log
-from maxk_lab.sweeps.run.backends.slurm.sbatch import workers_of
-from maxk_lab.sweeps.run.backends.slurm.submission import Submission
+from maxk_lab.sweeps.run.backends.slurm.progress import Progress
+from maxk_lab.sweeps.run.backends.slurm.sbatch import delayed, workers_of
 from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.provenance import collect_provenance
@@ -26,201 +24,162 @@ from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.local import LocalBackend
 from maxk_lab.sweeps.run.tasks import Work
+from maxk_lab.sweeps.spec.execution import Execution
 
-# The time limit is near; scancel, preemption or a requeue by Slurm; Ctrl-C of an interactive job.
-_SIGNALS = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
-# Seconds in which what a lost node had leased becomes free, and between two looks whether it has.
-_PATIENCE, _TICK = 90.0, 0.1
+# It prints, with the time, what a job does.
+_log = logging.getLogger("submitit")
+# What Slurm sends to all of a job: that its time is nearly up (submitit may be told to use the
+# first); `scancel`, a preemption or a requeue by Slurm; and Ctrl-C of an interactive one.
+_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
 # Seconds that units have after SIGTERM: Slurm kills what is left after half a minute, most often.
 _KILLED_SOON = 20.0
-# Seconds between two tries to requeue, and what Slurm says where no other try would help.
-_AGAIN, _FINAL = 2.0, ("disabled", "denied", "Invalid")
+_TICK = 0.1
+# Seconds between two times that progress is written.
+_SHOWN_EVERY = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Pack:
-    """A job of a submission, which submitit calls on the node; nothing of it ever changes."""
+    """A job of a submission, which submitit calls at each start: there may be several of them.
 
-    root: str
-    name: str
+    Before its time limit Slurm sends SIGUSR2: submitit calls `checkpoint`, and requeues the job
+    with what that returns. SIGTERM, that of `scancel`, of a preemption or of a requeue by Slurm, it
+    passes over: here the job leaves as well, and whether it comes back is not for it to say.
+    """
+
+    folder: Path
     index: int
+    tasks: tuple[Task, ...]
+    execution: Execution
+    # The seconds that units have to leave in once a signal has come, and whether it is one of those
+    # after which the job does not come back by itself.
+    _seconds: float | None = field(default=None, init=False)
+    _ends: bool = field(default=False, init=False)
+    _begun: bool = field(default=False, init=False)
+    _over: bool = field(default=False, init=False)
+    _error: BaseException | None = field(default=None, init=False)
+    _shown: float = field(default=0.0, init=False)
 
     def __call__(self) -> None:
-        """Measure what has no record yet of the units; what was left before goes on.
-
-        Before its time limit Slurm sends SIGUSR2: the job leaves its units with checkpoints, and
-        requeues itself. SIGTERM is that of `scancel`, of a preemption, or of a requeue by Slurm:
-        it leaves as well, and whether it comes back is not for it to say.
-        """
+        """Measure what has no record yet of the units; what was left before goes on."""
         close_current_folder()
-        submission = Submission.read(Path(self.root), self.name)
-        if not submission.over:
-            _Job(submission, self.index).run()
-
-
-class _Job:
-    """One start of a job: it may be started several times, on several nodes."""
-
-    def __init__(self, submission: Submission, index: int) -> None:
-        self._execution = submission.limits()
-        self._run = RunDirectory(submission.root)
-        self._events = submission.events(index)
-        self._tell = Log(self._events).tell
-        provenance = collect_provenance()
-        tasks = submission.tasks(index)
-        self._tasks = [replace(task, provenance=provenance) for task in tasks]
-        self._noted: set[int] = set()
-        self._signalled = math.inf
-        self._told_of_signal = False
-        self._failures: list[BaseException] = []
-
-    def run(self) -> None:
-        """Measure, then leave as the signals that came ask."""
-        for number in _SIGNALS:
-            # In place of submitit's own, which would act in the middle of anything.
-            signal.signal(number, self._note)
-        before = History.read(self._events)
-        self._tell("job_started", job=job_id(), host=os.uname().nodename)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
         # In a thread, since in another one than the main one no signal interrupts what it is at.
-        work = threading.Thread(target=self._measure, args=(before,))
-        work.start()
-        while work.is_alive():
-            work.join(_TICK)
-        for error in self._failures:
-            refused = isinstance(error, LabError)
-            told = str(error) if refused else f"{type(error).__name__}: {first_line(error)}"
-            self._tell("job_failed", job=job_id(), error=told, refused=refused)
-            raise error
-        if not self._rest():
-            self._tell("job_finished", job=job_id())
-        elif signal.SIGUSR2 in self._noted and signal.SIGTERM not in self._noted:
-            self._requeue()
+        threading.Thread(target=self._work, daemon=True).start()
+        self._begun = True
+        self._wait()
 
-    def _requeue(self) -> None:
-        """Put the job back into the queue; where the site does not allow that, say what is left.
+    def checkpoint(self) -> Any:
+        """Leave the units with checkpoints; return what is to be requeued, if anything is.
 
-        A controller that is busy or restarts is asked until the job's time is up. A job that is
-        cancelled meanwhile does not come back.
+        It is called in the handler of a signal, in the middle of anything in the main thread.
         """
-        end = self._signalled + int(self._execution.parameters["signal"])
-        while signal.SIGTERM not in self._noted:
-            try:
-                queue.requeue(job_id())
-            except queue.QueueError as error:
-                final = any(word in str(error) for word in _FINAL)
-                if not final and time.monotonic() + _AGAIN < end:
-                    time.sleep(_AGAIN)
-                    continue
-                self._tell("job_failed", job=job_id(), error=str(error))
-                self._pass_over()
-            else:
-                self._tell("job_requeued", job=job_id())
-            return
+        if self._begun:
+            # Some of the time is for the records of what cannot go on, and for the requeue.
+            self._seconds = min(LEAVE_SECONDS, int(self.execution.parameters["signal"]) / 2)
+            self._wait()
+            if self._ends or not self._rest():
+                return None
+        return delayed(Pack(self.folder, self.index, self.tasks, self.execution))
 
-    def _pass_over(self) -> None:
-        """Say that what is left may be submitted again, and is not lost."""
+    def _end(self, number: int, frame: object) -> None:
+        self._seconds, self._ends = _KILLED_SOON, True
+
+    def _wait(self) -> None:
+        """Wait for the end of the work, and raise what it raised."""
+        while not self._over:
+            # Not for a lock: a handler that waits for the same one would never get it.
+            time.sleep(_TICK)
+        if self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        # What this thread starts does not hear the signals: workers leave when the job asks them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            self._measure()
+            self._progress.left = self._seconds is not None
+        except BaseException as error:
+            self._progress.error = str(error) if isinstance(error, LabError) else ""
+            self._error = error
+        finally:
+            self._show()
+            self._over = True
+
+    def _measure(self) -> None:
+        """Measure until all is done, or what is left has been left."""
+        progress, retries = self._progress, self.execution.retries
+        progress.begin()
+        self._show()
         for task in self._rest():
-            self._tell("passed_over", unit=task.label, key=task.key)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self._noted.add(number)
-        self._signalled = min(self._signalled, time.monotonic())
+            if (losses := progress.losses.get(task.key, 0)) > retries:
+                times = "" if losses == 1 else f", {losses} times in all"
+                self._fail(task, f"the node was lost while it measured this{times}")
+        provenance, workers = collect_provenance(), workers_of(self.execution)
+        rest = [replace(task, provenance=provenance) for task in self._rest()]
+        with (
+            Driver(self._run.root) as driver,
+            LocalBackend(self._run, self.execution, workers, rest) as backend,
+        ):
+            drive(
+                Work(rest),
+                self._run,
+                backend,
+                driver,
+                self._tell,
+                retries=retries,
+                leaving=self._leaving,
+            )
+        if self._seconds is not None and not self._ends:
+            for task in self._rest():
+                if progress.stands_still(task.key):
+                    self._fail(
+                        task,
+                        "it came no further in a whole job than in the one before: "
+                        "give execution.time more, or execution.signal less",
+                    )
 
     def _leaving(self) -> float | None:
-        """Return how long units may take to leave once a signal has come, and None before.
+        """Return how long units may take to leave once a signal has come, and None before."""
+        if self._seconds is not None and self._progress.units:
+            # What ends from now on is no loss.
+            self._progress.units = {}
+            self._show()
+        return self._seconds
 
-        The log keeps the signal: what ends now is no loss.
-        """
-        if not self._noted:
-            return None
-        if not self._told_of_signal:
-            self._told_of_signal = True
-            self._tell("job_signalled", job=job_id())
-        if signal.SIGTERM in self._noted:
-            return _KILLED_SOON
-        # Some of the time is for the records of what cannot go on, and for the requeue.
-        return min(LEAVE_SECONDS, int(self._execution.parameters["signal"]) / 2)
+    def _tell(self, name: str, **payload: Any) -> None:
+        """Take in an event, and show it where others look, or in what the job prints."""
+        if "key" in payload:
+            self._progress.take_in(name, payload["key"], payload)
+        if name != "progress":
+            shown = {key: payload[key] for key in payload if key not in ("key", "driver")}
+            _log.info("%s %s", name, json.dumps(shown, default=str))
+        at_once = name in ("unit_started", "unit_finished")
+        if at_once or time.monotonic() - self._shown > _SHOWN_EVERY:
+            self._show()
 
-    def _measure(self, before: History) -> None:
-        _have_children_deaf()
-        try:
-            with Driver(self._run.root) as driver:
-                self._fail_lost(driver, before)
-                self._drive(driver)
-                if self._leaving() is not None:
-                    self._fail_standing(driver, before)
-        except BaseException as error:
-            self._failures.append(error)
+    def _show(self) -> None:
+        self._shown = time.monotonic()
+        self._progress.write(self.folder, self.index)
 
-    def _drive(self, driver: Driver) -> None:
-        """Measure what nobody else is at; what a lost node had is soon nobody's."""
-        end = time.monotonic() + _PATIENCE
-        while (rest := self._rest()) and self._leaving() is None:
-            workers = workers_of(self._execution)
-            with LocalBackend(self._run, self._execution, workers, rest) as backend:
-                drive(
-                    Work(rest),
-                    self._run,
-                    backend,
-                    driver,
-                    self._tell,
-                    retries=self._execution.retries,
-                    leaving=self._leaving,
-                    waiting=False,
-                )
-            if time.monotonic() > end:
-                self._pass_over()
-                return
-            time.sleep(_TICK)
+    @cached_property
+    def _run(self) -> RunDirectory:
+        return RunDirectory(self.folder.parents[1])
+
+    @cached_property
+    def _progress(self) -> Progress:
+        return Progress.read(self.folder, self.index)
 
     def _rest(self) -> list[Task]:
         """Return the tasks with a cell that has no new record."""
         heads = self._run.heads
-        return [task for task in self._tasks if task.unmeasured(heads).cells]
+        return [task for task in self.tasks if task.unmeasured(heads).cells]
 
-    def _fail_lost(self, driver: Driver, before: History) -> None:
-        """Give failed records to units whose nodes were lost too often while they were measured."""
-        for task in self._rest():
-            losses = before.losses[task.key]
-            if losses > self._execution.retries:
-                times = "" if losses == 1 else f", {losses} times in all"
-                self._fail(driver, task, f"the node was lost while it measured this{times}")
-
-    def _fail_standing(self, driver: Driver, before: History) -> None:
-        """Give failed records to units for whose next step the time of a job is too short."""
-        now = History.read(self._events)
-        for task in self._rest():
-            if now.stands_still(before, task.key):
-                self._fail(
-                    driver,
-                    task,
-                    "it came no further in a whole job than in the one before: "
-                    "give execution.time more, or execution.signal less",
-                )
-
-    def _fail(self, driver: Driver, task: Task, why: str) -> None:
-        if not driver.take(task.key):
-            return
-        error = f"{why}. To try again: --retry-failed"
+    def _fail(self, task: Task, why: str) -> None:
+        """Give failed records to what has none of a unit."""
         for cell in task.unmeasured(self._run.heads).cells:
+            error = f"{why}. To try again: --retry-failed"
             record = Record(cell, "failed", None, error, task.provenance, {})
             self._run.write(record, task.attempt)
-            about = {"unit": task.label, "key": task.key, "cell": cell["id"]}
-            self._tell("cell_failed", **about, error=error)
-        self._tell("unit_finished", unit=task.label, key=task.key)
-        driver.release(task.key)
-
-
-def _have_children_deaf() -> None:
-    """Let what this thread starts not hear the signals that Slurm sends to all of a job.
-
-    Workers write their checkpoints when the job asks them to.
-    """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-
-
-def job_id() -> str:
-    """Return the id of the job that this process is of, as Slurm's commands take it."""
-    array = os.environ.get("SLURM_ARRAY_JOB_ID")
-    index = os.environ.get("SLURM_ARRAY_TASK_ID")
-    return f"{array}_{index}" if array and index else os.environ.get("SLURM_JOB_ID", "")
+            self._tell("cell_failed", unit=task.label, cell=cell["id"], error=error)

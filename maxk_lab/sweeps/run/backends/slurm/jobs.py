@@ -1,13 +1,180 @@
-"""The jobs of a run, as `maxk-lab status` shows and `maxk-lab status --cancel` ends them."""
+"""The jobs of a run: submitted as arrays, shown by `maxk-lab status`, ended by its `--cancel`.
+
+An array is a submission, in `<run>/jobs/<name>/`. What it consists of is written once Slurm has
+taken it. Of one whose process was killed in between nobody knows: what its jobs measure is measured
+twice, which does no harm.
+"""
 
 from __future__ import annotations
 
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from maxk_lab.files import write_atomically
+from maxk_lab.sweeps.plan.needs import guessed_seconds
+from maxk_lab.sweeps.plan.packing import MOST_JOBS, packs
+from maxk_lab.sweeps.plan.plan import make_plan
+from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.jobs import Jobs, JobState, State
 from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.history import History
-from maxk_lab.sweeps.run.backends.slurm.placing import alone, living
-from maxk_lab.sweeps.run.backends.slurm.submission import FOLDER, Submission, submissions
+from maxk_lab.sweeps.run.backends.slurm.job import Pack
+from maxk_lab.sweeps.run.backends.slurm.progress import Progress
+from maxk_lab.sweeps.run.backends.slurm.sbatch import parameters, sbatch
+from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.store import Head
+from maxk_lab.sweeps.run.supervisor.interruption import pause
+from maxk_lab.sweeps.spec.execution import Execution
+
+FOLDER = "jobs"
+_FILE, _ENDED = "submission.json", "ended.json"
+# The lease of whoever submits or cancels; no unit has such an id.
+_SUBMITTING, _TICK = "submitting", 0.2
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of an array, by its name and its index in it; `id` is what Slurm's commands take.
+
+    `units` has the cells of each unit with the attempts at them that it makes; `execution` is the
+    block of the sweep.
+    """
+
+    name: str
+    index: int
+    id: str = field(compare=False)
+    folder: Path = field(compare=False)
+    units: Mapping[str, Mapping[str, int]] = field(compare=False)
+    execution: Mapping[str, Any] = field(compare=False)
+
+    @property
+    def log(self) -> Path:
+        """The file of what it prints."""
+        return self.folder / f"{self.id}_0_log.out"
+
+    def progress(self) -> Progress:
+        """Return how far it says that it is."""
+        return Progress.read(self.folder, self.index)
+
+    def among(self, listed: queue.Queue) -> queue.Listed | None:
+        """Return what the queue says of it."""
+        return listed.get((self.name, self.index), listed.get((self.name, None)))
+
+    def measures(self, task: Task) -> bool:
+        """Whether it measures every cell of a task, by an attempt that counts for the task."""
+        attempts = self.units.get(task.key, {})
+        return all(attempts.get(cell["id"], 0) >= task.attempt for cell in task.cells)
+
+
+def submitted(run: RunDirectory) -> list[Job]:
+    """Return the jobs of a run, without those of arrays that were seen to have ended."""
+    jobs = []
+    for path in sorted((run.root.absolute() / FOLDER).glob(f"*/{_FILE}")):
+        with suppress(OSError, ValueError, TypeError, LookupError):  # of another version
+            jobs += _jobs_of(path.parent, **json.loads(path.read_bytes()))
+    return jobs
+
+
+def _jobs_of(
+    folder: Path, number: str, units: list[dict[str, dict[str, int]]], execution: dict[str, Any]
+) -> list[Job]:
+    """Return the jobs of an array, which has a number unless there is only one of them."""
+    ids = [number] if len(units) == 1 else [f"{number}_{index}" for index in range(len(units))]
+    return [
+        Job(folder.name, index, id_, folder, units[index], execution)
+        for index, id_ in enumerate(ids)
+    ]
+
+
+def living(run: RunDirectory) -> list[Job]:
+    """Return the jobs of a run that may run. Raises `QueueError`.
+
+    Arrays without any are put aside, for a process that is `alone`: nobody looks for them again.
+    """
+    jobs = submitted(run)
+    listed = queue.jobs(job.name for job in jobs)
+    known = ((job, job.among(listed)) for job in jobs)
+    some = [job for job, found in known if found is not None and not found.has_ended]
+    put_aside({job.folder for job in jobs} - {job.folder for job in some})
+    return some
+
+
+def put_aside(folders: set[Path]) -> None:
+    """Have nobody look for the jobs of these submissions any more."""
+    for folder in folders:
+        (folder / _FILE).replace(folder / _ENDED)
+
+
+@contextmanager
+def alone(run: RunDirectory) -> Iterator[None]:
+    """Wait until no other process submits or cancels jobs of this run, and keep others waiting.
+
+    Raises `KeyboardInterrupt` where a signal comes while it waits.
+    """
+    with Driver(run.root) as driver:
+        while not driver.take(_SUBMITTING):
+            pause(_TICK)
+        yield
+
+
+def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dict[str, Job]:
+    """Return the job of every task, by its key; what no job has that may run is submitted.
+
+    Raises `RefusedError` where Slurm does not answer or does not take the jobs.
+    """
+    wanted = {task.key: task for task in tasks}
+    with alone(run):
+        jobs = {
+            key: job
+            for job in living(run)
+            for key in job.units
+            if key in wanted and job.measures(wanted[key])
+        }
+        if new := [task for task in tasks if task.key not in jobs]:
+            array = packed(run, new, execution, queue.room())
+            jobs |= {key: job for job in _submit(run, array, execution) for key in job.units}
+    return jobs
+
+
+def packed(
+    run: RunDirectory, tasks: Sequence[Task], execution: Execution, most: int
+) -> list[list[Task]]:
+    """Return tasks in at most `most` packs, as `maxk-lab plan` shows them."""
+    plan = make_plan(run.spec())
+    times, _ = seconds_of_units(plan, run, statuses(plan, run))
+    pack = execution.parameters["pack"]
+    return packs(
+        tasks,
+        [times.get(task.key, guessed_seconds(task.work, len(task.cells))) for task in tasks],
+        min(most, MOST_JOBS),
+        at_once=execution.parameters["array"],
+        each=None if pack == "auto" else pack,
+    )
+
+
+def _submit(run: RunDirectory, array: Sequence[Sequence[Task]], execution: Execution) -> list[Job]:
+    name = f"maxk-lab-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
+    folder = run.root.absolute() / FOLDER / name
+    # Whoever cancels sees that there is something to wait for.
+    folder.mkdir(parents=True)
+    calls = [Pack(folder, index, tuple(pack), execution) for index, pack in enumerate(array)]
+    submission: dict[str, Any] = {
+        "number": sbatch(calls, folder, parameters(execution)),
+        "units": [
+            {task.key: {cell["id"]: task.attempt for cell in task.cells} for task in pack}
+            for pack in array
+        ],
+        "execution": execution.model_dump(mode="json"),
+    }
+    write_atomically(folder / _FILE, json.dumps(submission).encode())
+    return _jobs_of(folder, **submission)
 
 
 def jobs(run: RunDirectory) -> Jobs:
@@ -15,50 +182,41 @@ def jobs(run: RunDirectory) -> Jobs:
 
     Where Slurm does not answer, what they are doing is not known, and it says why.
     """
-    open_ = [one for one in submissions(run) if not one.over]
-    if not open_:
-        return Jobs(())
+    ours, trouble = submitted(run), ""
+    listed: queue.Queue | None = None
     try:
-        found, trouble = queue.jobs(one.name for one in open_), ""
+        listed = queue.jobs(job.name for job in ours)
     except queue.QueueError as error:
-        found, trouble = [], str(error)
-    states = []
-    for submission in open_:
-        count = len(submission.packs)
-        known = queue.by_index(found, submission.name, count)
-        states += [
-            _state(submission, index, known.get(index), known=not trouble) for index in range(count)
-        ]
-    return Jobs(tuple(states), trouble)
+        trouble = str(error)
+    heads = run.heads if ours else {}
+    return Jobs(tuple(_state(job, listed, heads) for job in ours), trouble)
 
 
-def _state(submission: Submission, index: int, job: queue.Job | None, *, known: bool) -> JobState:
-    """Return what a job is doing, by what Slurm says of it and by its own log."""
-    history = History.read(submission.events(index))
-    state, reason = _doing(job, history, known=known)
+def _state(job: Job, listed: queue.Queue | None, heads: Mapping[str, Head]) -> JobState:
+    """Return what a job is doing, by its records, by what Slurm says of it and by its own file."""
+    progress, found = job.progress(), None if listed is None else job.among(listed)
+    attempts = {cell: least for cells in job.units.values() for cell, least in cells.items()}
+    told = sum(cell in heads and heads[cell].attempt >= least for cell, least in attempts.items())
+    state: State = "not known"
+    reason = ""
+    if told == len(attempts):
+        state = "finished"
+    elif listed is not None and (found is None or found.has_ended):
+        state, reason = "ended", progress.error or ("" if found is None else found.state)
+    elif found is not None:
+        state = "queued" if found.state in queue.QUEUED else "running"
+        reason = found.reason
     return JobState(
-        id=submission.id(index) or submission.name,
+        id=job.id,
         state=state,
         reason=reason,
-        host=history.host if job is None or not job.node else job.node,
-        units=submission.packs[index],
-        cells=submission.cells[index],
-        told=len(history.told),
-        events=str(submission.events(index)),
-        log=str(submission.log(index) or ""),
+        host=progress.host if found is None or not found.node else found.node,
+        units=tuple(job.units),
+        cells=len(attempts),
+        told=told,
+        events=str(job.folder / f"{job.index}.json"),
+        log=str(job.log),
     )
-
-
-def _doing(job: queue.Job | None, history: History, *, known: bool) -> tuple[State, str]:
-    """Return what a job is doing, and why."""
-    if history.finished:
-        return "finished", ""
-    if not known:
-        return "not known", ""
-    if job is None or job.has_ended:
-        return "ended", history.failure or ("" if job is None else job.state)
-    reason = "" if job.reason == "None" else job.reason
-    return ("queued" if job.state in queue.QUEUED else "running"), reason
 
 
 def cancel(run: RunDirectory) -> list[str]:
@@ -69,11 +227,8 @@ def cancel(run: RunDirectory) -> list[str]:
     """
     if not (run.root / FOLDER).is_dir():
         return []
-    ended = []
     with alone(run):
-        for submission, indices in living(run):
-            queue.cancel([submission.id(index) for index in indices])
-            ended += [submission.id(index) for index in indices]
-            # A job that Slurm starts at this very moment leaves at once.
-            submission.changed(over=True)
-    return ended
+        ours = living(run)
+        queue.cancel([job.id for job in ours])
+        put_aside({job.folder for job in ours})
+    return [job.id for job in ours]

@@ -1,60 +1,50 @@
-"""The queue of Slurm: what it says of jobs and of the site's limits, cancelling and requeuing.
+"""Slurm's programs: what the queue says of jobs and of the site's limits, and cancelling.
 
-It is asked with `squeue` and `scontrol`, which every site has, and never with `sacct`, for which
-a site needs a database.
+It is asked with `squeue` and `scontrol`, which every site has, and never with `sacct`, as submitit
+does, for which a site needs a database.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from maxk_lab.errors import RefusedError
-from maxk_lab.sweeps.run.backends.slurm.environment import without_ours
 
-# States in which a job will never run again; it may be in any other one for a while.
-ENDED = {
-    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"),
-    *("PREEMPTED", "REVOKED", "TIMEOUT"),
-}
-# Those of them that a job has brought about by itself, and no node or person.
-BY_ITSELF = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
-# States in which a job has not begun.
+# States in which a job has not begun; in which it will never run again; and those of the latter
+# that it has brought about by itself. It may be in any other one for a while.
 QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD"}
-# Name, number of the array, index in it, state, nodes and the reason of the state. None of them
-# but the last can have a `|` in it.
-_FORMAT = "%j|%F|%K|%T|%N|%r"
+BY_ITSELF = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
+ENDED = {*BY_ITSELF, "BOOT_FAIL", "CANCELLED", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED"}
+# Name, index in the array, state, nodes and the reason of the state, which alone may have a `|`.
+_FORMAT = "%j|%K|%T|%N|%r"
 # The seconds after which a program of Slurm counts as not answering.
 _PATIENCE = 60.0
+# Variables that change what Slurm's programs are told: `SBATCH_JOB_NAME` counts for more than the
+# name in a script, `SQUEUE_PARTITION` hides jobs, and a job hands on which one it is.
+_OF_SLURM = ("SBATCH_", "SCANCEL_", "SCONTROL_", "SLURM_", "SQUEUE_", "SRUN_")
+# By these the programs find the cluster, and are let in.
+_KEPT = {"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_SACK_KEY", "SLURM_SACK_SOCKET"}
+# What a user may say of all jobs, and the option of sbatch by which a sweep says it.
+_BY_USERS = {
+    f"SBATCH_{option.upper()}": option
+    for option in ("account", "constraint", "exclusive", "partition", "qos", "reservation")
+} | {"SBATCH_TIMELIMIT": "time"}
 
 
 class QueueError(RefusedError):
     """A program of Slurm that is missing, refuses or does not answer; with what it said."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job in the queue.
+class Listed(NamedTuple):
+    """A job as the queue lists it; `reason` says why it waits, if there is any."""
 
-    One without an index is a job of its own, or stands for all jobs of an array that are not listed
-    by themselves: so Slurm tells of an array that was cancelled before it began.
-    """
-
-    name: str
-    number: str
-    index: int | None
     state: str
     node: str = ""
     reason: str = ""
-
-    @property
-    def id(self) -> str:
-        """The id that Slurm's commands take, e.g. `12_3`."""
-        return self.number if self.index is None else f"{self.number}_{self.index}"
 
     @property
     def has_ended(self) -> bool:
@@ -62,84 +52,67 @@ class Job:
         return self.state in ENDED
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The site's limits: the jobs of one array, and those of all users at a time."""
-
-    array: int
-    jobs: int
+# What the queue lists by the name of an array and the index in it. None stands for all jobs of the
+# array that have no line: of one that was cancelled before it began, and of one that is no array.
+Queue = dict[tuple[str, int | None], Listed]
 
 
-def jobs(names: Iterable[str]) -> list[Job]:
+def jobs(names: Iterable[str]) -> Queue:
     """Return the jobs of these names that Slurm knows: also, for some minutes, those that ended.
 
     Raises `QueueError` where it does not answer.
     """
-    wanted = ",".join(names)
+    wanted = {*names}
     if not wanted:
-        return []
-    text = _said(
-        "squeue", "--noheader", "--array", "--states=all", f"--name={wanted}", f"--format={_FORMAT}"
-    )
-    return [job for line in text.splitlines() if (job := _job(line)) is not None]
-
-
-def _job(line: str) -> Job | None:
-    """Return the job of a line; None for one that is no line of a job."""
-    parts = line.strip().split("|", 5)
-    if len(parts) < 6 or not parts[1].isdigit():
-        return None
-    name, number, index, state, node, reason = parts
-    return Job(name, number, int(index) if index.isdigit() else None, state, node, reason)
-
-
-def by_index(found: Iterable[Job], name: str, count: int) -> dict[int, Job]:
-    """Return those of the `count` jobs of an array, or the one job, of this name that are known."""
-    named = {job.index: job for job in found if job.name == name}
-    jobs = {index: named.get(index, named.get(None)) for index in range(count)}
-    return {index: job for index, job in jobs.items() if job is not None}
-
-
-def count() -> int:
-    """Return how many jobs of all users there are. Raises `QueueError`."""
-    return len(_said("squeue", "--noheader", "--array", "--format=%i").splitlines())
-
-
-def limits() -> Limits:
-    """Return the site's limits. Raises `QueueError`."""
-    text = _said("scontrol", "show", "config")
-    found = dict(re.findall(r"^(\w+)\s*=\s*(\d+)", text, re.MULTILINE))
-    # Slurm's own defaults.
-    return Limits(int(found.get("MaxArraySize", 1001)), int(found.get("MaxJobCount", 10_000)))
-
-
-def cancel(numbers: Sequence[str]) -> None:
-    """Cancel jobs, or arrays, by their numbers. Raises `QueueError`."""
-    if numbers:
-        _said("scancel", *numbers)
-
-
-def requeue(job: str) -> None:
-    """Put a running job back into the queue, which ends it here. Raises `QueueError`."""
-    _said("scontrol", "requeue", job)
-
-
-def check_there() -> None:
-    """Raise `QueueError` where this machine cannot submit jobs."""
-    missing = [one for one in ("sbatch", "squeue", "scontrol") if shutil.which(one) is None]
-    if missing:
-        raise QueueError(
-            f"no {', '.join(missing)} on this machine: backend slurm submits jobs where Slurm is "
-            "installed, such as a login node of the cluster; there the same command works"
+        return {}
+    asked = f"--name={','.join(sorted(wanted))}"
+    text = _output("squeue", "--noheader", "--array", "--states=all", asked, f"--format={_FORMAT}")
+    lines = [line.strip().split("|", 4) for line in text.splitlines()]
+    return {
+        (name, int(index) if index.isdigit() else None): Listed(
+            state, node, "" if reason == "None" else reason
         )
+        for name, index, state, node, reason in (line for line in lines if line[0] in wanted)
+    }
 
 
-def _said(*command: str) -> str:
+def room() -> int:
+    """Return how many jobs an array may have now. Raises `RefusedError` where the queue is full."""
+    text = _output("scontrol", "show", "config")
+    site = dict(re.findall(r"^(\w+)\s*=\s*(\d+)", text, re.MULTILINE))
+    # Slurm's own defaults.
+    array, most = int(site.get("MaxArraySize", 1001)), int(site.get("MaxJobCount", 10_000))
+    free = most - len(_output("squeue", "--noheader", "--array", "--format=%i").splitlines())
+    if free < 1:
+        raise RefusedError(f"the queue of Slurm is full ({most} jobs): try again later")
+    return min(array, free)
+
+
+def cancel(ids: Collection[str]) -> None:
+    """Cancel jobs. Raises `QueueError`."""
+    if ids:
+        _output("scancel", *ids)
+
+
+def environment(options: Collection[str] = tuple(_BY_USERS.values())) -> dict[str, str]:
+    """Return the environment without the variables that change what a program of Slurm is told.
+
+    Those that say for all jobs what a sweep leaves open stay: `options` are what it says itself.
+    """
+    kept = _KEPT | {name for name, option in _BY_USERS.items() if option not in options}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in kept or not name.startswith(_OF_SLURM)
+    }
+
+
+def _output(*command: str) -> str:
     """Return what a program of Slurm prints."""
     try:
         done = subprocess.run(
             command,
-            env=without_ours(os.environ),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -148,10 +121,13 @@ def _said(*command: str) -> str:
             # Ctrl-C is for the run.
             start_new_session=True,
         )
-    except FileNotFoundError:
-        raise QueueError(f"{command[0]} is not on this machine") from None
     except subprocess.TimeoutExpired:
         raise QueueError(f"{command[0]} does not answer within {_PATIENCE:.0f} s") from None
+    except FileNotFoundError:
+        raise QueueError(
+            f"no {command[0]} on this machine: backend slurm submits jobs where Slurm is, such as "
+            "on a login node of the cluster; there the same command works"
+        ) from None
     except OSError as error:
         raise QueueError(f"{command[0]} cannot be started: {error.strerror}") from error
     if done.returncode:

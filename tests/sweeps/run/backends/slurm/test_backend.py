@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -17,10 +16,11 @@ from maxk_lab.errors import LabWarning, RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.slurm import backend as backend_module
-from maxk_lab.sweeps.run.backends.slurm import placing, queue, sbatch
+from maxk_lab.sweeps.run.backends.slurm import jobs as jobs_module
+from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.backend import SlurmBackend
-from maxk_lab.sweeps.run.backends.slurm.jobs import cancel
-from maxk_lab.sweeps.run.backends.slurm.submission import submissions
+from maxk_lab.sweeps.run.backends.slurm.jobs import alone, cancel, jobs, submitted
+from maxk_lab.sweeps.run.backends.slurm.progress import Progress
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -29,40 +29,33 @@ from maxk_lab.sweeps.run.tasks import tasks_of
 MakePlan = Callable[..., Plan]
 
 
-class Queue:
+class MadeUp:
     """A queue where every job waits until a test says what becomes of it."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, int] = {}
-        self.state, self.reason = "PENDING", "Priority"
-        self.refuses = False
+        self.state: queue.Listed | None = queue.Listed("PENDING", "", "Priority")
         self.cancelled: list[str] = []
 
-    def submit(
-        self, name: str, calls: Sequence[Any], folder: Path, settings: Mapping[str, Any]
-    ) -> str:
-        self.arrays[name] = len(calls)
+    def sbatch(self, calls: Sequence[Any], folder: Path, settings: Mapping[str, Any]) -> str:
+        self.arrays[folder.name] = len(calls)
         return str(len(self.arrays))
 
-    def jobs(self, names: Iterable[str]) -> list[queue.Job]:
-        numbers = {name: str(at) for at, name in enumerate(self.arrays, 1)}
-        return [
-            queue.Job(name, numbers[name], index, self.state, "", self.reason)
-            for name in names
-            for index in range(self.arrays.get(name, 0))
-        ]
+    def jobs(self, names: Iterable[str]) -> queue.Queue:
+        indices = {(name, index) for name in names for index in range(self.arrays.get(name, 0))}
+        return {} if self.state is None else dict.fromkeys(indices, self.state)
 
 
 @pytest.fixture
-def made_up(monkeypatch: pytest.MonkeyPatch) -> Queue:
-    found = Queue()
-    monkeypatch.setattr(queue, "check_there", lambda: None)
-    monkeypatch.setattr(queue, "limits", lambda: queue.Limits(101, 1000))
-    monkeypatch.setattr(queue, "count", lambda: 0)
-    monkeypatch.setattr(queue, "jobs", found.jobs)
-    monkeypatch.setattr(queue, "cancel", found.cancelled.extend)
-    monkeypatch.setattr(sbatch, "submit", found.submit)
-    return found
+def made_up(monkeypatch: pytest.MonkeyPatch) -> MadeUp:
+    made_up = MadeUp()
+    monkeypatch.setattr(queue, "room", lambda: 101)
+    monkeypatch.setattr(queue, "jobs", made_up.jobs)
+    monkeypatch.setattr(queue, "cancel", made_up.cancelled.extend)
+    monkeypatch.setattr(jobs_module, "sbatch", made_up.sbatch)
+    for name in ("SETTLE", "ASK_FIRST", "_LOOK"):
+        monkeypatch.setattr(backend_module, name, 0.0)
+    return made_up
 
 
 @pytest.fixture
@@ -76,70 +69,160 @@ def tasks(plan: Plan, run: RunDirectory) -> list[Task]:
     return tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick", run.heads)
 
 
-def fail(run: RunDirectory, plan: Plan) -> None:
-    """Give every cell a failed record."""
-    for cell in plan.cells:
-        run.write(Record(cell.as_dict(), "failed", None, "no", {}, {}))
-
-
-@pytest.mark.parametrize("option", ["force", "retry_failed"])
-def test_jobs_that_would_keep_the_records_are_joined_by_others(
-    made_up: Queue, plan: Plan, run: RunDirectory, option: str
-) -> None:
-    execute(plan, run, detach=True)
-    fail(run, plan)
-    execute(plan, run, detach=True, **{option: True})
-    assert len(made_up.arrays) == 2
-    before, after = submissions(run)
-    assert before.packs == after.packs
-    assert {task.attempt for task in after.tasks(0)} == {2}
-
-
-def test_jobs_that_are_to_replace_the_same_records_are_joined(
-    made_up: Queue, plan: Plan, run: RunDirectory
-) -> None:
-    fail(run, plan)
-    for _ in range(2):
-        execute(plan, run, detach=True, retry_failed=True)
-    (submission,) = submissions(run)
-    assert {task.attempt for task in submission.tasks(0)} == {2}
-    submission.of(0).joinpath("tasks.json").write_text("torn")
-    execute(plan, run, detach=True, retry_failed=True)
-    assert submissions(run)[1].packs == submission.packs[:1]
-
-
-def tell(run: RunDirectory, name: str, **payload: Any) -> None:
-    """Put an event into the log of the first job."""
-    with submissions(run)[0].events(0).open("a") as log:
-        log.write(json.dumps({"event": name, **payload}) + "\n")
-
-
-def test_a_unit_that_a_job_could_not_have_is_elsewhere(
-    made_up: Queue, tasks: list[Task], run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backend_module, "SETTLE", 0.0)
-    monkeypatch.setattr(backend_module, "ASK_FIRST", 0.0)
+@pytest.fixture
+def backend(made_up: MadeUp, tasks: list[Task], run: RunDirectory) -> SlurmBackend:
+    """The backend with a unit, in the only job of an array."""
     backend = SlurmBackend(run, run.spec().execution, 1, ())
     backend.submit(tasks[0])
-    list(backend.events(0.0))
-    tell(run, "passed_over", key=tasks[0].key)
-    made_up.state = "COMPLETED"
-    found = [told for _ in range(4) for told in backend.events(0.0)]
-    assert [(told.key, told.name) for told in found if told.key] == [(tasks[0].key, "elsewhere")]
+    backend.detach()
+    return backend
+
+
+def look(backend: SlurmBackend, times: int = 3) -> list[tuple[str, dict[str, Any]]]:
+    """What it tells."""
+    return [(one.name, one.payload) for _ in range(times) for one in backend.events(0.0)]
+
+
+def test_jobs_that_would_keep_the_records_are_joined_by_others(
+    made_up: MadeUp, plan: Plan, run: RunDirectory
+) -> None:
+    execute(plan, run, detach=True)
+    for cell in plan.cells:
+        run.write(Record(cell.as_dict(), "failed", None, "no", {}, {}))
+    for _ in range(2):
+        execute(plan, run, detach=True, retry_failed=True)
+    assert len(made_up.arrays) == 2
+    attempts = [{*cells.values()} for job in submitted(run) for cells in job.units.values()]
+    assert sorted(map(max, attempts)) == [1, 1, 1, 2, 2, 2]
+
+
+def test_a_job_with_some_cells_of_a_unit_is_joined_by_one_with_all(
+    made_up: MadeUp, plan: Plan, run: RunDirectory
+) -> None:
+    for _ in range(2):
+        execute(plan, run, detach=True, only="baseline=none")
     assert len(made_up.arrays) == 1
+    execute(plan, run, detach=True)
+    assert len(made_up.arrays) == 2
+
+
+def test_records_end_a_task_whoever_has_measured_it(
+    backend: SlurmBackend, tasks: list[Task], run: RunDirectory
+) -> None:
+    cells = tasks[0].cells
+    look(backend)
+    for cell in cells[:-1]:
+        run.write(Record(cell, "failed", None, "ValueError: no", {}, {}))
+    failed = {"cell": cells[0]["id"], "error": "ValueError: no"}
+    told = look(backend)
+    assert [name for name, _ in told] == ["cell_failed"] * 3
+    assert ("cell_failed", failed) in told
+    run.write(Record(cells[-1], "failed", None, "ValueError: no", {}, {}))
+    assert [name for name, _ in look(backend)] == ["cell_failed", "unit_finished"]
+    assert tasks[0].key not in backend._open
+
+
+def test_progress_is_told_when_it_changes(backend: SlurmBackend, run: RunDirectory) -> None:
+    job, key = submitted(run)[0], next(iter(backend._open))
+    look(backend)
+    shown = {"phase": "pool", "done": 1, "of": 9}
+    Progress("n1", units={key: shown}).write(job.folder, job.index)
+    assert [name for name, _ in look(backend)] == ["unit_started", "progress"]
+    assert look(backend) == []
+    Progress("n1", units={key: shown | {"done": 2}}).write(job.folder, job.index)
+    assert look(backend) == [("progress", shown | {"done": 2})]
+
+
+def test_the_queue_is_told_when_it_changes(made_up: MadeUp, backend: SlurmBackend) -> None:
+    assert look(backend) == [("jobs", {"queued": {"Priority": 1}, "running": 0})]
+    made_up.state = queue.Listed("PENDING", "", "PartitionTimeLimit")
+    assert look(backend) == [("jobs", {"queued": {"PartitionTimeLimit": 1}, "running": 0})]
+    made_up.state = queue.Listed("RUNNING", "n1")
+    assert look(backend) == [("jobs", {"queued": {}, "running": 1})]
+
+
+BEGUN = Progress("n1", reached={"a": {}})
+
+
+@pytest.mark.parametrize(
+    ("state", "progress", "name", "why"),
+    [
+        ("NODE_FAIL", BEGUN, "lost", "job 1 ended as NODE_FAIL; its log in the folder of the"),
+        ("NODE_FAIL", Progress(), "lost", "job 1 ended as NODE_FAIL"),
+        ("PREEMPTED", Progress(), "lost", "job 1 ended as PREEMPTED"),
+        ("FAILED", BEGUN, "lost", "job 1 ended as FAILED"),
+        (None, BEGUN, "lost", "job 1 is no longer known to Slurm"),
+        (None, Progress(), "left", "job 1 was cancelled"),
+        ("CANCELLED", BEGUN, "left", "job 1 was cancelled"),
+    ],
+)
+def test_what_became_of_a_job_says_what_becomes_of_its_units(
+    made_up: MadeUp,
+    backend: SlurmBackend,
+    run: RunDirectory,
+    state: str | None,
+    progress: Progress,
+    name: str,
+    why: str,
+) -> None:
+    job = submitted(run)[0]
+    progress.write(job.folder, job.index)
+    made_up.state = None if state is None else queue.Listed(state, "n1")
+    ((told, payload),) = look(backend, 2)
+    assert told == name
+    assert payload["why"].startswith(why)
+    # Records travel: they have the place of the log in the run.
+    assert str(run.root) not in payload["why"]
+
+
+@pytest.mark.parametrize(
+    ("state", "progress", "message"),
+    [
+        (
+            "COMPLETED",
+            Progress(),
+            "job 1 ended as COMPLETED on n1 before it began: mend execution.*no such mod; bye$",
+        ),
+        ("FAILED", Progress("n1", error="the disk is full"), "^job 1: the disk is full$"),
+    ],
+)
+def test_what_a_job_was_refused_ends_the_run(
+    made_up: MadeUp,
+    backend: SlurmBackend,
+    run: RunDirectory,
+    state: str,
+    progress: Progress,
+    message: str,
+) -> None:
+    job = submitted(run)[0]
+    progress.write(job.folder, job.index)
+    job.log.write_text("no such mod\n\x1b\nbye\n")
+    made_up.state = queue.Listed(state, "n1")
+    with pytest.raises(RefusedError, match=message):
+        look(backend)
+
+
+def test_what_a_job_left_that_could_not_requeue_itself_is_submitted_again(
+    made_up: MadeUp, backend: SlurmBackend, run: RunDirectory
+) -> None:
+    (job,) = submitted(run)
+    Progress("n1", reached={"a": {}}, left=True).write(job.folder, job.index)
+    made_up.state = queue.Listed("FAILED", "n1")
+    assert look(backend) == []
+    assert list(made_up.arrays.values()) == [1, 1]
 
 
 def test_what_is_being_submitted_is_cancelled_when_it_is_there(
-    made_up: Queue, plan: Plan, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+    made_up: MadeUp, plan: Plan, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, goes_on = threading.Event(), threading.Event()
 
     def slowly(*arguments: Any) -> str:
         begun.set()
         assert goes_on.wait(10)
-        return made_up.submit(*arguments)
+        return made_up.sbatch(*arguments)
 
-    monkeypatch.setattr(sbatch, "submit", slowly)
+    monkeypatch.setattr(jobs_module, "sbatch", slowly)
     submits = threading.Thread(target=lambda: execute(plan, run, detach=True))
     submits.start()
     assert begun.wait(10)
@@ -149,16 +232,7 @@ def test_what_is_being_submitted_is_cancelled_when_it_is_there(
     submits.join(10)
     cancels.join(10)
     assert made_up.cancelled == ["1_0", "1_1", "1_2"]
-    assert [one.over for one in submissions(run)] == [True]
-
-
-def test_a_change_of_a_submission_keeps_those_of_others(
-    made_up: Queue, plan: Plan, run: RunDirectory
-) -> None:
-    execute(plan, run, detach=True)
-    (submission,) = submissions(run)
-    submission.changed(over=True)
-    assert submission.changed(number="9").over
+    assert submitted(run) == []
 
 
 def test_nothing_is_written_where_no_jobs_are_cancelled(run: RunDirectory) -> None:
@@ -168,9 +242,9 @@ def test_nothing_is_written_where_no_jobs_are_cancelled(run: RunDirectory) -> No
 
 
 def test_ctrl_c_is_heard_while_another_process_submits(
-    made_up: Queue, plan: Plan, run: RunDirectory
+    made_up: MadeUp, plan: Plan, run: RunDirectory
 ) -> None:
-    with placing.alone(run):
+    with alone(run):
         timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with pytest.raises(KeyboardInterrupt):
@@ -178,28 +252,8 @@ def test_ctrl_c_is_heard_while_another_process_submits(
     assert not made_up.arrays
 
 
-def test_the_queue_is_told_when_it_changes(
-    made_up: Queue, tasks: list[Task], run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backend_module, "ASK_FIRST", 0.0)
-    backend = SlurmBackend(run, run.spec().execution, 1, ())
-    for task in tasks:
-        backend.submit(task)
-
-    def look() -> list[Any]:
-        return [told.payload for told in backend.events(0.0) if told.name == "jobs"]
-
-    list(look())
-    assert backend._waiting == {"queued": {"Priority": 3}, "running": 0}
-    assert look() == []
-    made_up.reason = "PartitionTimeLimit"
-    assert look() == [{"queued": {"PartitionTimeLimit": 3}, "running": 0}]
-    made_up.state, made_up.reason = "RUNNING", "None"
-    assert look() == [{"queued": {}, "running": 3}]
-
-
 def test_jobs_that_keep_their_earlier_options_are_warned_of(
-    made_up: Queue, planned: MakePlan, run: RunDirectory
+    made_up: MadeUp, planned: MakePlan, run: RunDirectory
 ) -> None:
     execute(planned("execution.backend=slurm"), run, detach=True)
     other = planned("execution.backend=slurm", "execution.partition=big")
@@ -210,18 +264,21 @@ def test_jobs_that_keep_their_earlier_options_are_warned_of(
         execute(planned("execution.backend=slurm"), run, detach=True)
 
 
-def test_a_refusal_says_what_was_taken_before_it(
-    made_up: Queue, plan: Plan, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+def test_what_makes_no_sense_in_the_folder_of_jobs_is_left_out(
+    backend: SlurmBackend, run: RunDirectory
 ) -> None:
-    def submit_one(*arguments: Any) -> str:
-        if made_up.arrays:
-            raise RefusedError("sbatch does not take the jobs: too many")
-        return made_up.submit(*arguments)
+    (submitted(run)[0].folder / "submission.json").write_text('{"number": "1", "units": 7}')
+    assert submitted(run) == []
 
-    monkeypatch.setattr(queue, "limits", lambda: queue.Limits(2, 1000))
-    monkeypatch.setattr(sbatch, "submit", submit_one)
-    wanted = (
-        "too many; 2 of 3 jobs were taken .* maxk-lab status .* maxk-lab status .*--cancel.*pack"
-    )
-    with pytest.raises(RefusedError, match=wanted):
-        execute(plan, run, detach=True)
+
+def test_the_jobs_of_a_site_that_does_not_answer_are_not_known(
+    backend: SlurmBackend, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(names: object) -> queue.Queue:
+        raise queue.QueueError("squeue: Unable to contact slurm controller")
+
+    monkeypatch.setattr(queue, "jobs", asked)
+    assert jobs(run).trouble == "squeue: Unable to contact slurm controller"
+    assert [job.state for job in jobs(run).found] == ["not known"]
+    # A waiting driver goes on waiting.
+    assert look(backend) == []

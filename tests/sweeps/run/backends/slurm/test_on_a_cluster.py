@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +18,8 @@ from slurm.cluster import Cluster
 
 from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.backends.slurm import placing, sbatch
-from maxk_lab.sweeps.run.backends.slurm.history import History
-from maxk_lab.sweeps.run.backends.slurm.jobs import cancel
-from maxk_lab.sweeps.run.backends.slurm.submission import submissions
+from maxk_lab.sweeps.run.backends.slurm import jobs as jobs_module
+from maxk_lab.sweeps.run.backends.slurm.jobs import cancel, submitted
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.status import status_of
@@ -32,34 +31,34 @@ MakePlan = Callable[..., Plan]
 LATER = "execution.options={begin: now+1hour}"
 
 
-def told(run: RunDirectory, name: str) -> list[dict[str, Any]]:
-    """Every event of this name that any job of the run told."""
-    lines = [
-        json.loads(line)
-        for path in sorted(run.root.glob("jobs/*/*/events.log"))
-        for line in path.read_text().splitlines()
-    ]
-    return [line for line in lines if line["event"] == name]
+def printed(run: RunDirectory, name: str) -> list[dict[str, Any]]:
+    """Every event of this name that any job of the run has printed."""
+    logs = sorted((run.root / "jobs").glob("*/*_log.out"))
+    lines = [line for log in logs for line in log.read_text().splitlines()]
+    return [json.loads(line.split(name, 1)[1]) for line in lines if f" - {name} {{" in line]
 
 
 def measured_once(run: RunDirectory) -> bool:
     """Whether no unit was begun twice."""
-    return max(Counter(one["key"] for one in told(run, "unit_started")).values()) == 1
+    return max(Counter(one["unit"] for one in printed(run, "unit_started")).values()) == 1
+
+
+def arrays(run: RunDirectory) -> int:
+    """The arrays that were submitted, also of those that have ended."""
+    return len(list((run.root / "jobs").iterdir()))
 
 
 def test_a_detached_run_goes_on_and_the_same_command_joins_it(
     cluster: Cluster, go: Go, run: RunDirectory
 ) -> None:
-    outcome = go("slow", "seeds=[0,1]", detach=True)
-    assert len(outcome.missing) == 8
+    assert len(go("slow", "seeds=[0,1]", detach=True).missing) == 8
     assert len(cluster.jobs()) == 2
     joined = go("slow", "seeds=[0,1]")
     assert len(joined.done) + len(joined.reused) == 8
-    assert len(submissions(run)) == 1
     assert measured_once(run)
     # All is done: nothing is submitted, nor asked.
     assert len(go("slow", "seeds=[0,1]").reused) == 8
-    assert len(submissions(run)) == 1
+    assert arrays(run) == 1
 
 
 def test_two_drivers_at_once_share_their_jobs(cluster: Cluster, go: Go, run: RunDirectory) -> None:
@@ -73,59 +72,37 @@ def test_two_drivers_at_once_share_their_jobs(cluster: Cluster, go: Go, run: Run
     for one in both:
         one.join(60)
     assert [len(outcome.done) for outcome in outcomes] == [8, 8]
-    assert len(submissions(run)) == 1
+    assert arrays(run) == 1
     assert measured_once(run)
 
 
-def _killed_while_submitting(plan: Plan, run: RunDirectory, submit: bool) -> None:
-    """Submit, and die before the number of the array is written down, or before sbatch."""
-    number_of = sbatch.submit
+def _killed_while_submitting(plan: Plan, run: RunDirectory, *, late: bool) -> None:
+    """Submit, and die before sbatch or, `late`, before it is written what was submitted."""
+    sbatch = jobs_module.sbatch
 
     def die(*arguments: Any) -> str:
-        if submit:
-            number_of(*arguments)
-            for pickled in arguments[2].glob("*_submitted.pkl"):
-                pickled.unlink()
+        if late:
+            sbatch(*arguments)
         os._exit(9)
 
-    placing.sbatch.submit = die
+    jobs_module.sbatch = die
     execute(plan, run, measure="fake_measures:slow", detach=True)
 
 
-@pytest.mark.parametrize("submit", [True, False])
-def test_a_driver_killed_while_it_submits_has_submitted_once(
-    cluster: Cluster,
-    planned: MakePlan,
-    go: Go,
-    run: RunDirectory,
-    submit: bool,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("late", [True, False])
+def test_where_a_driver_was_killed_while_it_submits_another_one_goes_on(
+    cluster: Cluster, planned: MakePlan, go: Go, run: RunDirectory, late: bool
 ) -> None:
     process = multiprocessing.get_context("fork").Process(
-        target=_killed_while_submitting, args=(planned("seeds=[0,1]"), run, submit)
+        target=_killed_while_submitting, args=(planned("seeds=[0,1]"), run), kwargs={"late": late}
     )
     process.start()
     process.join(30)
     assert process.exitcode == 9
-    assert [one.number for one in submissions(run)] == [""]
-    assert len(cluster.jobs()) == (2 if submit else 0)
-    monkeypatch.setattr(placing, "LATE", 2.0)
-    outcome = go("slow", "seeds=[0,1]")
-    assert len(outcome.done) == 8
-    assert measured_once(run)
-    assert len(submissions(run)) == (1 if submit else 2)
-
-
-def test_a_job_that_comes_too_late_leaves_at_once(
-    cluster: Cluster, go: Go, run: RunDirectory
-) -> None:
-    go("slow", LATER, detach=True)
-    (submission,) = submissions(run)
-    submission.changed(over=True)
-    for job in cluster.jobs():
-        cluster.let_start(job)
-    wait_until(lambda: not cluster.jobs())
-    assert not told(run, "job_started")
+    assert len(cluster.jobs()) == (2 if late else 0)
+    # What jobs measure of which nobody knows is passed over, or measured twice.
+    assert len(go("slow", "seeds=[0,1]").done) == 8
+    assert len(run.heads) == 8
 
 
 def test_cancelled_jobs_leave_a_run_that_goes_on(
@@ -142,9 +119,7 @@ def test_cancelled_jobs_leave_a_run_that_goes_on(
     assert outcome.missing
     assert not outcome.failed
     assert not cluster.jobs()
-    again = go("slow", only="seed=0")
-    assert len(again.done) == len(outcome.missing)
-    assert not told(run, "job_requeued")
+    assert len(go("slow", only="seed=0").done) == len(outcome.missing)
 
 
 def test_status_tells_jobs_that_wait_and_run(
@@ -152,35 +127,35 @@ def test_status_tells_jobs_that_wait_and_run(
 ) -> None:
     go("slow", LATER, detach=True)
     wait_until(lambda: all(job.reason for job in status_of(run).jobs))
-    found = status_of(run)
-    assert dict(found.cells) == {"done": 0, "failed": 0, "running": 0, "queued": 12, "waiting": 0}
-    assert [(job.state, job.reason, job.cells) for job in found.jobs] == [
+    status = status_of(run)
+    assert dict(status.cells) == {"done": 0, "failed": 0, "running": 0, "queued": 12, "waiting": 0}
+    assert [(job.state, job.reason, job.cells) for job in status.jobs] == [
         ("queued", "BeginTime", 4)
     ] * 3
-    first = found.jobs[0]
+    first = status.jobs[0]
     cluster.let_start(first.id)
     wait_until(lambda: status_of(run).running)
-    found = status_of(run)
-    assert found.cells["running"] + found.cells["done"] == 4
-    assert found.jobs[0].state == "running"
-    assert found.jobs[0].host in ("n1", "n2", "n3")
-    assert Path(found.jobs[0].log).exists()
+    status = status_of(run)
+    assert status.cells["running"] + status.cells["done"] == 4
+    assert status.jobs[0].state == "running"
+    assert status.jobs[0].host in ("n1", "n2", "n3")
+    assert Path(status.jobs[0].log).exists()
     wait_until(lambda: status_of(run).jobs[0].state == "finished")
     monkeypatch.setenv("PATH", "/nowhere")
-    found = status_of(run)
-    assert "squeue is not on this machine" in found.trouble
-    assert [job.state for job in found.jobs] == ["finished", "not known", "not known"]
-    assert found.cells["done"] == 4
+    status = status_of(run)
+    assert "no squeue on this machine" in status.trouble
+    assert [job.state for job in status.jobs] == ["finished", "not known", "not known"]
+    assert status.cells["done"] == 4
 
 
-def test_more_jobs_than_an_array_may_have_are_several_arrays(
+def test_no_more_jobs_are_submitted_than_an_array_may_have(
     cluster: Cluster, planned: MakePlan, run: RunDirectory
 ) -> None:
     plan = planned("seeds=" + str(list(range(103))), "execution.pack=1", LATER)
     execute(plan, run, measure="fake_measures:quick", detach=True)
-    assert sorted(len(one.packs) for one in submissions(run)) == [2, 101]
-    assert len(cluster.jobs()) == 103
-    assert len(cancel(run)) == 103
+    assert len(cluster.jobs()) == len(submitted(run)) == 52
+    assert {len(job.units) for job in submitted(run)} == {1, 2}
+    assert len(cancel(run)) == 52
     assert not cluster.jobs()
 
 
@@ -206,8 +181,8 @@ def test_jobs_are_found_whatever_the_environment_says_of_slurm(
     go("slow", "seeds=[0]", detach=True)
     assert os.environ["SBATCH_JOB_NAME"] == "mine"
     assert len(go("slow", "seeds=[0]").done) == 4
-    (submission,) = submissions(run)
-    assert [one["job"] for one in told(run, "job_started")] == [submission.id(0)]
+    (job,) = submitted(run)
+    assert job.log.exists()
 
 
 def test_what_sbatch_refuses_is_told_in_its_words_and_leaves_nothing(
@@ -216,8 +191,7 @@ def test_what_sbatch_refuses_is_told_in_its_words_and_leaves_nothing(
     with pytest.raises(RefusedError, match=r"sbatch does not take the jobs: .*partition.*nowhere"):
         go("quick", "execution.partition=nowhere")
     assert not cluster.jobs()
-    assert all(one.over for one in submissions(run))
-    assert len(go("quick", only="seed=0").done) == 4
+    assert not submitted(run)
 
 
 def test_a_job_that_cannot_begin_leaves_no_records_and_says_why(
@@ -226,7 +200,7 @@ def test_a_job_that_cannot_begin_leaves_no_records_and_says_why(
     with pytest.raises(RefusedError, match=r"job \d+ ended as .*before it began.*no such module"):
         go("quick", "execution.setup=[echo no such module, exit 3]", only="seed=0")
     assert not run.ids()
-    assert len(submissions(run)) == 1
+    assert arrays(run) == 1
     assert len(go("quick", only="seed=0").done) == 4
 
 
@@ -236,7 +210,7 @@ seeds: [0]
 environment: {name: bandit, arms: 4}
 tracking: {wandb: disabled}
 training:
-  steps: 800
+  steps: 3000
   batch: 4
   checkpoint_every: 100000
   grid: {estimator: [maxk], baseline: [centred], n: [4], k: [2]}
@@ -244,32 +218,58 @@ training:
 """
 
 
-# Long enough that it is preempted before it ends, also on a fast machine.
-LONG = TRAINING.replace("steps: 800", "steps: 3000")
-
-
 def begun(run: RunDirectory) -> bool:
     """Whether the training is well under way."""
-    progress = told(run, "progress")
-    return bool(progress) and progress[-1].get("step", 0) > 150
+    units = submitted(run)[0].progress().units
+    return any(shown.get("step", 0) > 150 for shown in units.values())
 
 
-def test_a_job_whose_time_is_nearly_up_leaves_a_checkpoint_and_requeues_itself(
-    cluster: Cluster, planned: MakePlan, run: RunDirectory
+def asked_to_requeue(cluster: Cluster, job: str) -> None:
+    """Slurm counts in minutes: here the signal before the limit comes by a command."""
+    cluster.run("scancel", "--signal=USR2", job)
+
+
+def preempted(cluster: Cluster, job: str) -> None:
+    urgent = ["-purgent", f"-w{cluster.node_of(job)}", "--exclusive", "-o/dev/null"]
+    cluster.run("sbatch", *urgent, "--wrap", "sleep 1")
+
+
+@pytest.mark.parametrize(
+    "interrupt", [asked_to_requeue, pytest.param(preempted, marks=pytest.mark.deep)]
+)
+def test_a_training_goes_on_where_it_was_with_the_same_numbers(
+    cluster: Cluster,
+    planned: MakePlan,
+    run: RunDirectory,
+    tmp_path: Path,
+    interrupt: Callable[[Cluster, str], None],
 ) -> None:
-    """Slurm counts in minutes: here the signal that it is asked for comes by its own command."""
-    execute(planned("training.steps=200000", sweep=TRAINING), run, detach=True)
+    plan = planned(sweep=TRAINING)
+    execute(plan, run, detach=True)
     (job,) = cluster.jobs()
     wait_until(lambda: begun(run))
-    cluster.run("scancel", "--signal=USR2", job)
-    wait_until(lambda: told(run, "job_requeued"))
+    interrupt(cluster, job)
     wait_until(lambda: cluster.jobs().get(job) == "PENDING")
     assert any(run.cache_path.glob("training-*"))
-    assert told(run, "left")
-    assert not told(run, "worker_died")
     assert not run.ids()
-    (found,) = status_of(run).jobs
-    assert (found.state, found.id) == ("queued", job)
+    assert [(one.id, one.state) for one in status_of(run).jobs] == [(job, "queued")]
+    # Within the second a node refuses what it has just been told to end.
+    time.sleep(1.1)
+    cluster.let_start(job)
+    steps: list[int] = []
+
+    def note(name: str, payload: dict[str, Any]) -> None:
+        steps.extend(payload[key] for key in payload if name == "progress" and key == "step")
+
+    assert len(execute(plan, run, on_event=note).done) == 1
+    assert arrays(run) == 1
+    assert steps[0] > 150
+    assert len(printed(run, "unit_started")) == 2
+    assert not submitted(run)[0].progress().losses
+    assert not printed(run, "worker_died")
+    alone = RunDirectory(tmp_path / "alone")
+    execute(planned(sweep=TRAINING, here=True), alone)
+    assert [r.metrics for r in run.records(plan)] == [r.metrics for r in alone.records(plan)]
 
 
 def test_a_cancelled_training_has_a_checkpoint(
@@ -280,31 +280,5 @@ def test_a_cancelled_training_has_a_checkpoint(
     assert cancel(run)
     wait_until(lambda: not cluster.jobs())
     assert any(run.cache_path.glob("training-*"))
-    assert not told(run, "worker_died")
-    assert not told(run, "job_requeued")
-
-
-@pytest.mark.deep
-def test_a_preempted_training_goes_on_where_it_was_with_the_same_numbers(
-    cluster: Cluster, planned: MakePlan, run: RunDirectory, tmp_path: Path
-) -> None:
-    plan = planned(sweep=LONG)
-    execute(plan, run, detach=True)
-    (job,) = cluster.jobs()
-    wait_until(lambda: begun(run))
-    urgent = ["-purgent", f"-w{cluster.node_of(job)}", "--exclusive", "-o/dev/null"]
-    cluster.run("sbatch", *urgent, "--wrap", "sleep 1")
-    wait_until(lambda: cluster.jobs().get(job) == "PENDING")
-    cluster.let_start(job)
-    assert len(execute(plan, run).done) == 1
-    assert len(submissions(run)) == 1
-    log = submissions(run)[0].events(0)
-    history = History.read(log)
-    assert list(history.starts.values()) == [2]
-    assert not history.losses
-    lines = log.read_text().rpartition("job_started")[2].splitlines()[1:]
-    steps = [event["step"] for line in lines if "step" in (event := json.loads(line))]
-    assert steps[0] > 150
-    alone = RunDirectory(tmp_path / "alone")
-    execute(planned(sweep=LONG, here=True), alone)
-    assert [r.metrics for r in run.records(plan)] == [r.metrics for r in alone.records(plan)]
+    assert not printed(run, "worker_died")
+    assert not run.ids()

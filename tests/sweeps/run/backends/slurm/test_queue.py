@@ -1,14 +1,21 @@
-"""What Slurm's programs say, read from programs of these names that say what a test wants."""
+"""What Slurm's programs say, read from programs of these names, and what they are asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from maxk_lab.errors import RefusedError
+from maxk_lab.errors import LabError, RefusedError
+from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.queue import Job, Limits, QueueError
+from maxk_lab.sweeps.run.backends.slurm.jobs import Job, packed
+from maxk_lab.sweeps.run.backends.slurm.queue import Listed, QueueError
+from maxk_lab.sweeps.run.backends.slurm.sbatch import parameters, sbatch, workers_of
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.tasks import tasks_of
+from maxk_lab.sweeps.spec.execution import Execution
 
 
 @pytest.fixture
@@ -28,45 +35,40 @@ def put(folder: Path, name: str, script: str) -> None:
 
 def test_jobs_are_read_line_by_line(programs: Path) -> None:
     lines = [
-        "maxk-lab-a|12|3|RUNNING|n1|None",
-        "maxk-lab-a|12|4|PENDING||Resources",
-        "maxk-lab-b|13|N/A|COMPLETED|n2|a | in a reason",
+        "a|3|RUNNING|n1|None",
+        "a|N/A|CANCELLED|n2|a | in a reason",
         "slurm_load_jobs: a warning on the way",
         "",
     ]
     put(programs, "squeue", f"/bin/cat <<'END'\n{chr(10).join(lines)}\nEND")
-    found = queue.jobs(["maxk-lab-a", "maxk-lab-b"])
-    assert found == [
-        Job("maxk-lab-a", "12", 3, "RUNNING", "n1", "None"),
-        Job("maxk-lab-a", "12", 4, "PENDING", "", "Resources"),
-        Job("maxk-lab-b", "13", None, "COMPLETED", "n2", "a | in a reason"),
-    ]
-    assert [job.id for job in found] == ["12_3", "12_4", "13"]
-    assert [job.has_ended for job in found] == [False, False, True]
-
-
-def test_a_line_without_an_index_stands_for_all_jobs_that_have_none_of_their_own() -> None:
-    one, rest = Job("a", "12", 1, "RUNNING"), Job("a", "12", None, "CANCELLED")
-    assert queue.by_index([one, rest], "a", 3) == {0: rest, 1: one, 2: rest}
-    assert queue.by_index([one], "a", 3) == {1: one}
-    assert queue.by_index([one, rest], "b", 3) == {}
+    listed = queue.jobs(["a", "b"])
+    rest = Listed("CANCELLED", "n2", "a | in a reason")
+    assert listed == {("a", 3): Listed("RUNNING", "n1"), ("a", None): rest}
+    # A line without an index stands for all jobs that have none of their own.
+    array = [Job("a", index, f"12_{index}", programs, {}, {}) for index in range(5)]
+    assert [job.among(listed) for job in array] == [rest, rest, rest, Listed("RUNNING", "n1"), rest]
+    assert Job("b", 0, "13", programs, {}, {}).among(listed) is None
 
 
 def test_no_names_ask_nothing(programs: Path) -> None:
-    assert queue.jobs([]) == []
+    assert queue.jobs([]) == {}
 
 
-def test_limits_are_those_of_the_site_or_of_slurm_itself(programs: Path) -> None:
+def test_an_array_is_as_large_as_the_site_and_its_queue_allow(programs: Path) -> None:
+    put(programs, "squeue", "echo 7; echo 8")
     put(programs, "scontrol", "echo 'MaxArraySize            = 101'; echo 'MaxJobCount = 1000'")
-    assert queue.limits() == Limits(101, 1000)
-    put(programs, "scontrol", "echo 'ClusterName = lab'")
-    assert queue.limits() == Limits(1001, 10_000)
+    assert queue.room() == 101
+    put(programs, "scontrol", "echo 'ClusterName = lab'; echo 'MaxJobCount = 12'")
+    assert queue.room() == 10
+    put(programs, "scontrol", "echo 'MaxJobCount = 2'")
+    with pytest.raises(RefusedError, match=r"the queue of Slurm is full \(2 jobs\): try again"):
+        queue.room()
 
 
 def test_a_program_that_refuses_is_quoted(programs: Path) -> None:
     put(programs, "squeue", "echo 'Unable to contact slurm controller' >&2; exit 1")
     with pytest.raises(QueueError, match=r"^squeue: Unable to contact slurm controller$"):
-        queue.jobs(["maxk-lab-a"])
+        queue.jobs(["a"])
 
 
 def test_a_program_that_does_not_answer_is_given_up(
@@ -75,25 +77,106 @@ def test_a_program_that_does_not_answer_is_given_up(
     monkeypatch.setattr(queue, "_PATIENCE", 0.2)
     put(programs, "squeue", "exec /bin/sleep 60")
     with pytest.raises(QueueError, match="squeue does not answer within 0 s"):
-        queue.jobs(["maxk-lab-a"])
-
-
-def test_programs_are_asked_without_variables_that_change_the_question(
-    programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("SQUEUE_PARTITION", "SQUEUE_USERS", "SLURM_CLUSTERS", "SLURM_ARRAY_TASK_ID"):
-        monkeypatch.setenv(name, "other")
-    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
-    put(programs, "scontrol", 'echo "MaxJobCount=${SLURM_CONF:+7}"')
-    put(programs, "squeue", "/usr/bin/env | /bin/grep -c =other >&2; exit 3")
-    assert queue.limits() == Limits(1001, 7)
-    with pytest.raises(QueueError, match=r"^squeue: 0$"):
-        queue.count()
+        queue.jobs(["a"])
 
 
 def test_a_machine_without_slurm_is_told_from_a_login_node(programs: Path) -> None:
-    put(programs, "squeue", "true")
-    with pytest.raises(RefusedError, match=r"^no sbatch, scontrol on this machine: .*login node"):
-        queue.check_there()
-    with pytest.raises(QueueError, match=r"^scontrol is not on this machine$"):
-        queue.limits()
+    with pytest.raises(QueueError, match=r"^no scontrol on this machine: .*login node"):
+        queue.room()
+
+
+def test_what_a_sweep_leaves_open_a_user_may_say_for_all_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = {"SLURM_CONF": "/conf", "SBATCH_ACCOUNT": "lab", "SBATCH_QOS": "long"}
+    dropped = {"SBATCH_PARTITION": "gpu", "SBATCH_REQUEUE": "0", "SLURM_ARRAY_TASK_ID": "3"}
+    for name, value in (kept | dropped).items():
+        monkeypatch.setenv(name, value)
+
+    def left(*options: list[str]) -> set[str]:
+        return (kept | dropped).keys() & queue.environment(*options).keys()
+
+    assert left(["partition", "mem"]) == kept.keys()
+    assert left() == {"SLURM_CONF"}
+
+
+def execution(**settings: object) -> Execution:
+    return Execution.model_validate({"backend": "slurm", **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "most", "expected"),
+    [
+        ({}, 1000, [1, 1, 1]),
+        ({"array": 2}, 1000, [3]),
+        ({"pack": 2}, 1000, [1, 2]),
+        ({"pack": 1}, 2, [1, 2]),
+    ],
+)
+def test_units_are_packed_as_the_plan_says_within_the_limits_of_the_site(
+    planned: Callable[..., Plan],
+    run: RunDirectory,
+    settings: dict[str, object],
+    most: int,
+    expected: list[int],
+) -> None:
+    plan = planned()
+    run.write_spec(plan.spec)
+    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
+    found = packed(run, tasks, execution(**settings), most)
+    assert sorted(len(pack) for pack in found) == expected
+    assert sorted(one.key for pack in found for one in pack) == sorted(one.key for one in tasks)
+
+
+def test_the_keys_of_execution_are_the_parameters_of_the_jobs() -> None:
+    said = {"partition": "gpu", "account": "lab", "qos": "long", "constraint": "a100"}
+    more = {"reservation": "course", "mail-user": "me@there"}
+    setup = ["module load cuda"]
+    asked = parameters(
+        execution(
+            **said,
+            **{"time": "1-12:00:00", "cpus": 4, "gpus": 2, "memory": "4GB", "signal": 60},
+            **{"array": 7, "setup": setup, "options": more},
+        )
+    )
+    assert asked == {
+        **said,
+        "time": 36 * 60,
+        "cpus_per_task": 4,
+        "gpus_per_node": 2,
+        # That of the cells, and of the process that watches over them.
+        "mem": f"{-(-(4 * 10**9 + 2**30) // 2**20)}M",
+        "setup": setup,
+        "array_parallelism": 7,
+        "stderr_to_stdout": True,
+        "wckey": None,
+        "srun_args": ["--export=ALL"],
+        "signal_delay_s": 60,
+        "additional_parameters": {"requeue": True, **more},
+    }
+
+
+def test_what_is_not_said_is_left_to_the_site() -> None:
+    asked = parameters(execution())
+    unsaid = ("partition", "account", "qos", "constraint", "time", "gpus_per_node", "mem", "setup")
+    assert all(asked[name] is None for name in unsaid)
+    # Slurm counts in minutes.
+    assert parameters(execution(time="61s"))["time"] == 2
+
+
+def test_units_that_share_a_device_share_a_job() -> None:
+    asked = parameters(execution(gpus=0.25, cpus=2, memory="1GB"))
+    assert workers_of(execution(gpus=0.25)) == 4
+    assert (asked["gpus_per_node"], asked["cpus_per_task"]) == (1, 8)
+    assert asked["mem"] == f"{-(-(4 * 10**9 + 2**30) // 2**20)}M"
+
+
+def test_an_option_counts_for_more_than_the_key_that_says_the_same() -> None:
+    asked = parameters(execution(memory="1GB", options={"mem": "9G"}))
+    assert "mem" not in asked
+    assert asked["additional_parameters"]["mem"] == "9G"
+
+
+def test_no_logs_are_asked_for_in_a_folder_that_slurm_would_rename() -> None:
+    with pytest.raises(LabError, match="a folder with % in its name"):
+        sbatch([], Path("/runs/50%"), {})
