@@ -1,9 +1,8 @@
-"""Catalogues: a name, its meaning, its parameters and its code, once. Imports no torch."""
+"""Catalogues: a name, its meaning and its code, once. Imports no torch."""
 
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
 
-from maxk_lab.errors import LONGEST, LabError, first_line, shortened, shown, warn
+from maxk_lab.errors import LONGEST, LabError, first_line, shown, warn
 from maxk_lab.installed import entry_points, package_of
 
 # The largest number, and minus the smallest, that a setting may have where it says nothing else:
@@ -21,75 +20,6 @@ from maxk_lab.installed import entry_points, package_of
 MOST = 10**9
 # The letters from which on the beginning of a word stands for it: `env` for environment.
 SHORTEST_BEGINNING = 3
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A named parameter of a row: its type, default and allowed range or choices.
-
-    A number without `low` or `high` is within `MOST` of zero.
-
-    With `many` its value is a list of such values. An `optional` one came later than the identity
-    of cells: at its default a resolved sweep file leaves it out, so that older cells keep their
-    ids and seeds, and its reader falls back to the default.
-    """
-
-    name: str
-    kind: type
-    default: Any
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[Any, ...] = ()
-    meaning: str = ""
-    many: bool = False
-    optional: bool = False
-
-    @property
-    def type_name(self) -> str:
-        """Return the type as a sweep's writer knows it, e.g. `int` or `list of str`."""
-        return f"list of {self.kind.__name__}" if self.many else self.kind.__name__
-
-    def parse(self, value: Any) -> Any:
-        """Return `value` in this parameter's type. Raises `LabError` that names what is allowed."""
-        if not self.many:
-            return self._parse_one(value)
-        if not isinstance(value, list | tuple):
-            one = shortened(str(value), LONGEST)
-            hint = f"; write [{one}]" if isinstance(value, self.kind) else ""
-            raise LabError(f"{self.name} must be a {self.type_name}, got {shown(value)}{hint}")
-        return [self._parse_one(entry) for entry in value]
-
-    def _parse_one(self, value: Any) -> Any:
-        if self.kind is bool and not isinstance(value, bool):
-            raise LabError(f"{self.name} must be true or false, got {shown(value)}")
-        if isinstance(value, bool) and self.kind is not bool:
-            raise LabError(f"{self.name} must be of type {self.kind.__name__}, got {shown(value)}")
-        try:
-            parsed = self.kind(value)
-        except (TypeError, ValueError, OverflowError):
-            raise LabError(
-                f"{self.name} must be of type {self.kind.__name__}, got {shown(value)}"
-            ) from None
-        if self.kind is int and parsed != value and not isinstance(value, str):
-            raise LabError(f"{self.name} must be a whole number, got {shown(value)}")
-        if self.kind is str and not isinstance(value, str):
-            raise LabError(f"{self.name} must be a text, got {shown(value)}")
-        if self.kind is float and not math.isfinite(parsed):
-            raise LabError(f"{self.name} must be finite, got {shown(value)}")
-        if self.choices and parsed not in self.choices:
-            choices = [str(choice) for choice in self.choices]
-            also = did_you_mean(str(parsed), choices)
-            raise LabError(
-                f"{self.name} must be one of {', '.join(choices)}, got {shown(value)}{also}"
-            )
-        if self.kind in (int, float):
-            low = -MOST if self.low is None else self.low
-            high = MOST if self.high is None else self.high
-            if parsed < low:
-                raise LabError(f"{self.name} must be at least {low}, got {shown(value)}")
-            if parsed > high:
-                raise LabError(f"{self.name} must be at most {high}, got {shown(value)}")
-        return parsed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,9 @@ from maxk_lab.errors import shown
 _WORDS = {
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
     "float_type": "must be a number",
+    "float_parsing": "must be a number",
     "bool_type": "must be true or false",
     "finite_number": "must be a finite number",
     "string_type": "must be a text",

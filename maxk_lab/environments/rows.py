@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue, Parameter, Row, did_you_mean
+from maxk_lab.catalogue import Catalogue, Row, did_you_mean
 from maxk_lab.environments.footprint import Footprint
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, PolicyRow
 from maxk_lab.ranges import ANYWHERE, SHARES, Range
+from maxk_lab.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class EnvironmentRow(Row):
     """
 
     reward: str
-    parameters: tuple[Parameter, ...]
+    settings: type[Settings]
     # The policies of the catalogue that it takes; its own, which need not be named, first.
     policies: tuple[str, ...]
     exact_when: str
@@ -134,13 +135,13 @@ class EnvironmentRow(Row):
         return None
 
     @property
-    def policy_parameters(self) -> tuple[Parameter, ...]:
-        """The parameters of its own policy."""
-        return self.parameters_of({})
+    def policy_settings(self) -> type[Settings]:
+        """The settings of its own policy."""
+        return self.settings_of({})
 
-    def parameters_of(self, policy: Mapping[str, Any]) -> tuple[Parameter, ...]:
-        """The parameters of the policy that `policy` names. Raises `LabError` as `policy_row`."""
-        return self.policy_row(policy).parameters
+    def settings_of(self, policy: Mapping[str, Any]) -> type[Settings]:
+        """The settings of the policy that `policy` names. Raises `LabError` as `policy_row`."""
+        return self.policy_row(policy).settings
 
     def written(self, policy: Mapping[str, Any]) -> dict[str, Any]:
         """The one way to write a policy with all its parameters, for its identity.

@@ -68,7 +68,7 @@ def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
         return Choice(row, row.name)
     written = row.parameter.default if match["value"] is None else match["value"].strip()
     value = row.parameter.parse(written)
-    if value == 0 and row.parameter.kind is float:
+    if value == 0 and isinstance(value, float):
         value = 0.0  # not -0.0, which would be a second spelling
     return Choice(row, f"{row.name}[{spell(value)}]", {row.parameter.name: value})
 

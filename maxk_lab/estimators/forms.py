@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
-from maxk_lab.catalogue import Parameter
+from pydantic import Field
+
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.parameters import Between, Numbers
+from maxk_lab.estimators.parameters import number_or_word
+from maxk_lab.fields import AtLeastOne
+from maxk_lab.settings import Setting
 
 Weights = tuple[Fraction, ...]
 
@@ -22,7 +25,7 @@ class Form:
     """
 
     name: str
-    parameter: Parameter | None
+    parameter: Setting | None
     weights: Callable[[Any, int], Weights]
 
 
@@ -61,9 +64,9 @@ def _explicit(alpha: tuple[float, ...], k: int) -> Weights:
     return tuple(map(_exact, alpha))
 
 
-def _share_of(which: str) -> Parameter:
+def _share_of(which: str) -> Setting:
     meaning = f"the share of {which} rewards that count, more than 0"
-    return Between("q", float, 0.25, high=1.0, above=0.0, meaning=meaning)
+    return Setting("q", Annotated[float, Field(gt=0, le=1.0)], 0.25, meaning)
 
 
 FORMS: dict[str, Form] = {
@@ -72,7 +75,7 @@ FORMS: dict[str, Form] = {
         Form("max", None, lambda value, k: _top(1, k)),
         Form(
             "top_m",
-            Parameter("m", int, 2, low=1, meaning="how many of the best count, at most K"),
+            Setting("m", AtLeastOne, 2, "how many of the best count, at most K"),
             _top,
         ),
         Form(
@@ -88,23 +91,21 @@ FORMS: dict[str, Form] = {
         Form("median", None, lambda value, k: _median(k)),
         Form(
             "trimmed_mean",
-            Between(
+            Setting(
                 "p",
-                float,
+                Annotated[float, Field(ge=0.0, lt=0.5)],
                 0.1,
-                low=0.0,
-                below=0.5,
-                meaning="the share cut off at either end, less than 0.5",
+                "the share cut off at either end, less than 0.5",
             ),
             lambda p, k: _between(_exact(p), 1 - _exact(p), k),
         ),
         Form(
             "l_statistic",
-            Numbers(
+            number_or_word(
                 "alpha",
-                tuple,
                 (1.0,),
-                meaning="alpha_1 to alpha_K, worst reward first; K is their number",
+                "alpha_1 to alpha_K, worst reward first; K is their number",
+                several=True,
             ),
             _explicit,
         ),

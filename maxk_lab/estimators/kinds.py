@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.catalogue import Parameter, Row
+from maxk_lab.catalogue import Row
+from maxk_lab.settings import Setting
 
 # The positive numbers per trajectory that a baseline may weight by, and what each is.
 TRAJECTORY_WEIGHTS = {
@@ -37,7 +38,7 @@ class MethodRow(Row):
     condition: str = "the n samples are i.i.d."
     constraint: str = ""
     shift_invariant: bool = False
-    parameter: Parameter | None = None
+    parameter: Setting | None = None
     least_n: int = 1
     least_k: int = 1
     most_k: int | None = None

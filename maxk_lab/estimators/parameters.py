@@ -1,18 +1,19 @@
-"""Parameters of this room's rows beyond one number or one word.
-
-They have open bounds, take a number or a word, or several numbers.
+"""Parameters of this room's rows beyond one number or one word, and how a value is spelt.
 
 Imports no torch.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from maxk_lab.catalogue import Parameter, did_you_mean
-from maxk_lab.errors import LabError
+from pydantic import BeforeValidator, Field
+
+from maxk_lab.catalogue import MOST, did_you_mean
+from maxk_lab.errors import LabError, shown
+from maxk_lab.settings import Setting
+
+Number = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 
 def spell(value: Any) -> str:
@@ -20,71 +21,34 @@ def spell(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def finite(name: str, written: Any) -> float:
-    """`written` as a finite number. Raises `LabError`.
+def number_or_word(
+    name: str, default: Any, meaning: str, words: tuple[str, ...] = (), *, several: bool = False
+) -> Setting:
+    """A parameter that is a finite number, or one of `words`.
 
-    -0 becomes 0, or it would have a second spelling.
+    With `several` it is a tuple of such numbers; they are written with blanks or commas between.
     """
-    value = Parameter(name, float, 0.0).parse(written)
-    return 0.0 if value == 0 else float(value)
+    number = Setting("", Number, 0.0)
 
+    def read_one(written: Any) -> float:
+        value = number.parse(written)
+        return 0.0 if value == 0 else float(value)  # -0 would have a second spelling
 
-@dataclass(frozen=True)
-class Between(Parameter):
-    """A number between `above` and `below`, neither reached, beside the bounds that may be."""
+    def read_several(written: Any) -> tuple[float, ...]:
+        entries = written.replace(",", " ").split() if isinstance(written, str) else written
+        if not isinstance(entries, list | tuple) or not entries:
+            raise LabError(f"must be numbers, got {shown(written)}")
+        return tuple(map(read_one, entries))
 
-    above: float = -math.inf
-    below: float = math.inf
-
-    def parse(self, value: Any) -> Any:
-        parsed = super().parse(value)
-        if not parsed > self.above:
-            raise LabError(f"{self.name} must be greater than {self.above}, got {value!r}")
-        if not parsed < self.below:
-            raise LabError(f"{self.name} must be less than {self.below}, got {value!r}")
-        return parsed
-
-
-@dataclass(frozen=True)
-class NumberOrWord(Parameter):
-    """A finite number, or one of `words`."""
-
-    words: tuple[str, ...] = ()
-
-    @property
-    def type_name(self) -> str:
-        """The type as a sweep's writer knows it."""
-        return " or ".join([self._no_word, *self.words])
-
-    @property
-    def _no_word(self) -> str:
-        return "number"
-
-    def parse(self, value: Any) -> Any:
-        if value in self.words:
-            return value
+    def read(written: Any) -> Any:
+        if written in words:
+            return written
         try:
-            return self._parse_no_word(value)
+            return read_several(written) if several else read_one(written)
         except LabError as error:
-            if not self.words:
-                raise
-            also = f"; or one of {', '.join(self.words)}{did_you_mean(value, self.words)}"
-            raise LabError(f"{error}{also}") from None
+            also = f"; or one of {', '.join(words)}{did_you_mean(written, words)}" if words else ""
+            raise ValueError(f"{str(error).strip()}{also}") from None
 
-    def _parse_no_word(self, value: Any) -> Any:
-        return finite(self.name, value)
-
-
-@dataclass(frozen=True)
-class Numbers(NumberOrWord):
-    """Several finite numbers with blanks or commas between them, as a tuple; or one of `words`."""
-
-    @property
-    def _no_word(self) -> str:
-        return "numbers"
-
-    def _parse_no_word(self, value: Any) -> Any:
-        written = value.replace(",", " ").split() if isinstance(value, str) else value
-        if not isinstance(written, list | tuple) or not written:
-            raise LabError(f"{self.name} must be numbers, got {value!r}")
-        return tuple(finite(self.name, one) for one in written)
+    kinds = ["numbers" if several else "number", *words]
+    reader = Annotated[Any, BeforeValidator(read)]
+    return Setting(name, reader, default, meaning, spelling=" or ".join(kinds))

@@ -6,11 +6,12 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from maxk_lab.catalogue import Catalogue, Parameter, Row, load
+from maxk_lab.catalogue import Catalogue, Row, load
 from maxk_lab.errors import shown
 from maxk_lab.policies.model_folder import folder_problem
+from maxk_lab.settings import Settings, number, setting
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,12 +22,12 @@ class PolicyRow(Row):
     """A policy: what a sweep may set about it, and where it can act.
 
     `implementation` is a class or function that makes a fresh torch module. It is called with the
-    row's parameters and with what the environment says of its problem, all by keyword, while the
+    row's settings and with what the environment says of its problem, all by keyword, while the
     global random state is seeded. `environments` are those that the policy can act in besides the
     ones whose rows name it.
     """
 
-    parameters: tuple[Parameter, ...] = ()
+    settings: type[Settings] = Settings
     environments: tuple[str, ...] = ()
 
     def refusal(self, policy: Mapping[str, Any]) -> str | None:
@@ -91,93 +92,106 @@ class PretrainedRow(PolicyRow):
         return None
 
 
-def _dtype(default: str = "float32", of: str = "policy") -> Parameter:
-    meaning = f"floating-point type of the {of}"
-    return Parameter("dtype", str, default, choices=("float32", "float64"), meaning=meaning)
-
-
-PRETRAINED_FOLDER = Parameter(
-    "pretrained",
-    str,
+# The setting that names the folder of a language model.
+PRETRAINED_FOLDER = "pretrained"
+_FOLDER = setting(
     "",
-    meaning="folder of a causal language model, loaded with transformers in place of the small one "
+    "folder of a causal language model, loaded with transformers in place of the small one "
     "(extra llm)",
 )
+Dtype = Literal["float32", "float64"]
+
+
+def _dtype(default: str = "float32", of: str = "policy") -> Any:
+    return setting(default, f"floating-point type of the {of}")
+
+
+class AttentionSettings(Settings):
+    """The settings of the attention model."""
+
+    embed_dim: int = number(64, "width of the attention model", low=8)
+    num_encoder_layers: int = number(2, low=1, high=MOST_LAYERS)
+    num_heads: int = number(8, "embed_dim / num_heads must be a multiple of 8", low=1)
+    feedforward_hidden: int = number(128, low=1)
+    dtype: Dtype = _dtype()
+
+
+class TabularSettings(Settings):
+    """The settings of a table of logits."""
+
+    init_std: float = number(1.0, "standard deviation of the initial logits", low=0.0)
+    dtype: Dtype = _dtype("float64", "logits")
+    success_probability: float = number(
+        0.0,
+        "initial probability of the last arm, below 1; the others share the rest evenly; 0: random "
+        "logits",
+        low=0.0,
+        high=1.0,
+        later=True,
+    )
+
+
+class GaussianSettings(Settings):
+    """The settings of a diagonal Gaussian."""
+
+    mean: float = number(0.0, "initial mean of every coordinate")
+    scale: float = number(0.1, "initial standard deviation of every coordinate", low=1e-6)
+    learn_scale: bool = setting(False, "whether the logarithms of the scales are learned, too")
+
+
+class TransformerSettings(Settings):
+    """The settings of the causal transformer."""
+
+    embed_dim: int = number(32, "width of the transformer, a multiple of num_heads", low=2)
+    num_layers: int = number(2, low=1, high=MOST_LAYERS)
+    num_heads: int = number(4, low=1)
+    init_std: float = number(0.1, "standard deviation of the initial weights", low=0.0)
+    dtype: Dtype = _dtype()
+
+
+class OwnOrPretrainedSettings(TransformerSettings):
+    """The settings of the causal transformer, or the folder of a model that takes its place."""
+
+    pretrained: str = _FOLDER
+
+
+class PretrainedSettings(Settings):
+    """The settings of a saved language model."""
+
+    dtype: Dtype = _dtype()
+    pretrained: str = _FOLDER
+
 
 ATTENTION = AttentionRow(
     name="attention",
     meaning="attention model (RL4CO) with instance normalisation, one node at a time",
     implementation="maxk_lab.policies.attention:attention_model",
     citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
-    parameters=(
-        Parameter("embed_dim", int, 64, low=8, meaning="width of the attention model"),
-        Parameter("num_encoder_layers", int, 2, low=1, high=MOST_LAYERS),
-        Parameter(
-            "num_heads", int, 8, low=1, meaning="embed_dim / num_heads must be a multiple of 8"
-        ),
-        Parameter("feedforward_hidden", int, 128, low=1),
-        _dtype(),
-    ),
+    settings=AttentionSettings,
 )
 TABULAR = TabularRow(
     name="tabular",
     meaning="one logit per action, shared by all instances",
     implementation="maxk_lab.policies.tabular:softmax_table",
-    parameters=(
-        Parameter(
-            "init_std", float, 1.0, low=0.0, meaning="standard deviation of the initial logits"
-        ),
-        _dtype("float64", "logits"),
-        Parameter(
-            "success_probability",
-            float,
-            0.0,
-            low=0.0,
-            high=1.0,
-            optional=True,
-            meaning="initial probability of the last arm, below 1; the others share the rest "
-            "evenly; 0: random logits",
-        ),
-    ),
+    settings=TabularSettings,
 )
 GAUSSIAN = PolicyRow(
     name="gaussian",
     meaning="diagonal Gaussian with learnable mean, and learnable scale if wanted",
     implementation="maxk_lab.policies.gaussian:DiagonalGaussian",
-    parameters=(
-        Parameter("mean", float, 0.0, meaning="initial mean of every coordinate"),
-        Parameter(
-            "scale", float, 0.1, low=1e-6, meaning="initial standard deviation of every coordinate"
-        ),
-        Parameter(
-            "learn_scale",
-            bool,
-            False,
-            meaning="whether the logarithms of the scales are learned, too",
-        ),
-    ),
+    settings=GaussianSettings,
 )
 TRANSFORMER = TransformerRow(
     name="transformer",
     meaning="small causal transformer, one token at a time",
     implementation="maxk_lab.policies.transformer:fresh_transformer",
-    parameters=(
-        Parameter(
-            "embed_dim", int, 32, low=2, meaning="width of the transformer, a multiple of num_heads"
-        ),
-        Parameter("num_layers", int, 2, low=1, high=MOST_LAYERS),
-        Parameter("num_heads", int, 4, low=1),
-        Parameter(
-            "init_std", float, 0.1, low=0.0, meaning="standard deviation of the initial weights"
-        ),
-        _dtype(),
-    ),
+    settings=TransformerSettings,
 )
 PRETRAINED = PretrainedRow(
     name="pretrained",
     meaning="a causal language model of a local folder (extra llm), one token at a time",
     implementation="maxk_lab.policies.pretrained:pretrained_model",
-    parameters=(_dtype(), PRETRAINED_FOLDER),
+    settings=PretrainedSettings,
 )
 
 POLICIES: Catalogue[PolicyRow] = Catalogue(

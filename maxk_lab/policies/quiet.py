@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import tempfile
@@ -9,15 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
-from maxk_lab.memory import never_collected
-
 # RL4CO imports matplotlib, which complains on stderr when it cannot write its cache.
 os.environ.setdefault("MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), "maxk-lab-matplotlib"))
 
+import_module("rl4co.envs")
+import_module("rl4co.models.zoo.am.policy")
 # Four thousand modules: a tenth of a training step would go into looking through them for garbage.
-with never_collected():
-    import_module("rl4co.envs")
-    import_module("rl4co.models.zoo.am.policy")
+gc.freeze()
 
 
 @contextmanager

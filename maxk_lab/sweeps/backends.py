@@ -6,56 +6,25 @@ beside the other keys of `execution` in a sweep file, flat; `Execution.parameter
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from maxk_lab.catalogue import Catalogue, Parameter, Row
-from maxk_lab.errors import LabError
-from maxk_lab.sweeps.spellings import (
-    options,
-    pack,
-    ray_address,
-    shell_lines,
-    signal,
-    slurm_time,
-    time_to_work,
-    word,
-)
+from pydantic import BeforeValidator
+
+from maxk_lab.catalogue import Catalogue, Row
+from maxk_lab.errors import shown, warn
+from maxk_lab.settings import Settings, number, setting
+from maxk_lab.sweeps.quantities import seconds, spelled
 
 # The backend of a sweep that names none.
 LOCAL = "local"
 
 
-@dataclass(frozen=True)
-class SpelledParameter(Parameter):
-    """A parameter that people write in a way of its own, which `reads` turns into a plain value.
-
-    `spelling` names its type to them. `reads` raises `ValueError` with what is wrong; it reads what
-    it has returned as the same.
-    """
-
-    spelling: str = ""
-    reads: Callable[[Any], Any] = lambda value: value
-
-    @property
-    def type_name(self) -> str:
-        """Return the type as a sweep's writer knows it."""
-        return self.spelling
-
-    def parse(self, value: Any) -> Any:
-        """Return the plain value. Raises `LabError` that says what it may be."""
-        if value == self.default and type(value) is type(self.default):
-            return value
-        try:
-            return self.reads(value)
-        except ValueError as error:
-            raise LabError(f"{self.name} {error}") from None
-
-
 @dataclass(frozen=True, kw_only=True)
 class BackendRow(Row):
-    """A backend: its parameters in a sweep file, its class, and the extra of the package.
+    """A backend: its settings in a sweep file, its class, and the extra of the package.
 
     `implementation` is `module:Class`. `extra` is what `pip install 'maxk-lab[extra]'` adds for it;
     empty where nothing is needed. `queue` is the module that tells of its jobs and cancels them
@@ -64,18 +33,183 @@ class BackendRow(Row):
     are, and why.
     """
 
-    parameters: tuple[Parameter, ...] = ()
+    settings: type[Settings] = Settings
     extra: str = ""
     queue: str = ""
     clash: Callable[[Mapping[str, Any]], tuple[tuple[str, ...], str] | None] = lambda given: None
 
-    def parameter(self, name: str) -> Parameter | None:
-        """Return the parameter of this name; None where it has none."""
-        return next((one for one in self.parameters if one.name == name), None)
+
+def _check(sound: bool, allowed: str, value: Any) -> None:
+    if not sound:
+        raise ValueError(f"{allowed}, got {shown(value)}")
 
 
-def _text(name: str, meaning: str) -> SpelledParameter:
-    return SpelledParameter(name, str, "", meaning=meaning, spelling="text", reads=word)
+def _is_line(value: Any, longest: int) -> bool:
+    return isinstance(value, str) and value.isprintable() and len(value) <= longest
+
+
+def _ray_address(value: Any) -> str:
+    """Return the address of a cluster that this machine is part of."""
+    if str(value).startswith("ray://"):
+        raise ValueError(
+            "is for a machine of the cluster, auto or host:port: from outside of it "
+            "`ray job submit -- maxk-lab run ...` starts the run there"
+        )
+    if value == "":  # a cluster is started here
+        return ""
+    _check(_is_line(value, 500) and value.split() == [value], "must be a text of one word", value)
+    return str(value)
+
+
+# A time that Slurm reads, but for a bare number of minutes: [days-]hours[:minutes[:seconds]], or
+# minutes:seconds.
+_SLURM_TIME = re.compile(r"(?:(\d{1,3})-)?(\d{1,4})(?::([0-5]?\d))?(?::([0-5]?\d))?")
+
+
+def slurm_seconds(text: str) -> float:
+    """Return the seconds of a time as Slurm writes it, or as others of a sweep file are, e.g. 4h.
+
+    Raises `ValueError`.
+    """
+    match = _SLURM_TIME.fullmatch(text)
+    days, *rest = match.groups() if match else (None,)
+    if days is None and ":" not in text:
+        return seconds(text)
+    if match is None:
+        raise ValueError("no time")
+    numbers = [int(number) for number in rest if number is not None]
+    sizes = (60, 1) if days is None and len(numbers) == 2 else (3600, 60, 1)
+    return 86_400 * int(days or 0) + sum(map(int.__mul__, numbers, sizes))
+
+
+def _slurm_time(value: Any) -> str:
+    """Return a time for a job of Slurm, as it is written."""
+    if value == "":  # the partition's own
+        return ""
+    allowed = 'must be a time such as "4:00:00", "1-12:00:00" or 4h'
+    # YAML 1.1 reads 4:00:00 without quotes as the number 14400, and Slurm 30 as minutes.
+    _check(isinstance(value, str), f"{allowed}, with quotes where it has colons", value)
+    try:
+        count = slurm_seconds(value)
+    except ValueError:
+        raise ValueError(f"{allowed}, got {shown(value)}") from None
+    _check(60 <= count <= 365 * 86_400, "must be between a minute and a year", value)
+    return str(value)
+
+
+def _signal(value: Any) -> int:
+    """Return whole seconds before the end of a job."""
+    allowed = "must be a time of at most 65535 seconds, such as 120 or 2min"
+    try:
+        count = seconds(value) if isinstance(value, str) else value
+    except ValueError:
+        count = None
+    _check(not isinstance(count, bool) and count in range(65_536), allowed, value)
+    return int(count or 0)
+
+
+def _shell_lines(value: Any) -> list[str]:
+    """Return shell lines, one or several."""
+    lines = [value] if isinstance(value, str) else value
+    sound = isinstance(lines, list | tuple) and all(_is_line(line, 2000) for line in lines)
+    _check(sound, "must be a list of shell lines, each a text", value)
+    return list(lines)
+
+
+def _pack(value: Any) -> int | str:
+    """Return a number of units, or `auto`."""
+    sound = value == "auto" or (type(value) is int and 1 <= value <= 1_000_000)
+    _check(sound, "must be auto or a whole number of at least 1", value)
+    return value  # type: ignore[no-any-return]
+
+
+# Options of sbatch that a run cannot do with other values of.
+_OURS = re.compile(
+    "array|chdir|clusters|error|export|job.name|(no.)?requeue|nodes|ntasks|output"
+    "|ntasks.per.node|open.mode|parsable|signal|wait|wrap"
+)
+
+
+def _options(value: Any) -> dict[str, Any]:
+    """Return options of sbatch with their values."""
+    _check(isinstance(value, Mapping), "must be a mapping of options of sbatch to values", value)
+    for name, given in value.items():
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,60}", name):
+            raise ValueError(f"has {shown(name)}, which is no option of sbatch")
+        if _OURS.fullmatch(name):
+            raise ValueError(f"has {name}, which a run sets itself; leave it out")
+        sound = isinstance(given, bool | int | float) or _is_line(given, 2000)
+        _check(sound, f"needs a number, a text, true or false for {name}", given)
+    return dict(value)
+
+
+def _time_to_work(given: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
+    """Return what is wrong where a job of Slurm is to leave before it can do anything.
+
+    `given` are all parameters, as they are read. It warns where most of the time is for leaving.
+    """
+    if not given["time"] or "time" in given["options"]:
+        return None
+    time, signal = slurm_seconds(given["time"]), given["signal"]
+    early = f"signal ({spelled(signal)}) comes so long before the end of time ({spelled(time)})"
+    if signal >= time:
+        return ("signal", "time"), f"{early} that a job leaves at once: give it less, or time more"
+    if signal > time / 2:
+        warn(
+            f"execution: {early} that a job works for {spelled(time - signal)} only: "
+            "give it less, or time more"
+        )
+    return None
+
+
+class RaySettings(Settings):
+    """The settings of tasks on Ray."""
+
+    address: Annotated[str, BeforeValidator(_ray_address)] = setting(
+        "",
+        "where the cluster is: auto or host:port; without it a cluster of --jobs cores is started "
+        "on this machine",
+        spelling="text",
+    )
+    slots: int = number(
+        0,
+        "the most units at once; 0: as many as the cluster has room for",
+        low=0,
+        high=100_000,
+    )
+
+
+class SlurmSettings(Settings):
+    """The settings of jobs of Slurm."""
+
+    partition: str = setting("", "the partition of the jobs; without it the site's own")
+    time: Annotated[str, BeforeValidator(_slurm_time)] = setting(
+        "",
+        'the time limit of a job, such as "4:00:00" or 4h; without it the partition\'s own',
+        spelling="time",
+    )
+    account: str = setting("", "the account that pays")
+    qos: str = setting("", "the quality of service")
+    constraint: str = setting("", "features that a node must have")
+    array: int = number(100, "the most jobs at once", low=1, high=100_000)
+    signal: Annotated[int, BeforeValidator(_signal)] = setting(
+        120,
+        "how long before the time limit a job writes checkpoints and leaves",
+        spelling="seconds",
+    )
+    setup: Annotated[list[str], BeforeValidator(_shell_lines)] = setting(
+        [],
+        "shell lines that a job runs before it begins, such as module load cuda",
+        spelling="list of shell lines",
+    )
+    pack: Annotated[int | str, BeforeValidator(_pack)] = setting(
+        "auto",
+        "the units of a job; auto: as many as make it worth its start",
+        spelling="int or auto",
+    )
+    options: Annotated[dict[str, Any], BeforeValidator(_options)] = setting(
+        {}, "further options of sbatch, such as {reservation: course}", spelling="mapping"
+    )
 
 
 BACKENDS: Catalogue[BackendRow] = Catalogue(
@@ -91,25 +225,7 @@ BACKENDS: Catalogue[BackendRow] = Catalogue(
             meaning="tasks of a Ray cluster, or of one that is started here",
             implementation="maxk_lab.sweeps.run.backends.ray.backend:RayBackend",
             extra="ray",
-            parameters=(
-                SpelledParameter(
-                    "address",
-                    str,
-                    "",
-                    meaning="where the cluster is: auto or host:port; "
-                    "without it a cluster of --jobs cores is started on this machine",
-                    spelling="text",
-                    reads=ray_address,
-                ),
-                Parameter(
-                    "slots",
-                    int,
-                    0,
-                    low=0,
-                    high=100_000,
-                    meaning="the most units at once; 0: as many as the cluster has room for",
-                ),
-            ),
+            settings=RaySettings,
         ),
         BackendRow(
             name="slurm",
@@ -117,56 +233,8 @@ BACKENDS: Catalogue[BackendRow] = Catalogue(
             implementation="maxk_lab.sweeps.run.backends.slurm.backend:SlurmBackend",
             queue="maxk_lab.sweeps.run.backends.slurm.jobs",
             extra="slurm",
-            clash=time_to_work,
-            parameters=(
-                _text("partition", "the partition of the jobs; without it the site's own"),
-                SpelledParameter(
-                    "time",
-                    str,
-                    "",
-                    meaning='the time limit of a job, such as "4:00:00" or 4h; without it '
-                    "the partition's own",
-                    spelling="time",
-                    reads=slurm_time,
-                ),
-                _text("account", "the account that pays"),
-                _text("qos", "the quality of service"),
-                _text("constraint", "features that a node must have"),
-                Parameter("array", int, 100, low=1, high=100_000, meaning="the most jobs at once"),
-                SpelledParameter(
-                    "signal",
-                    int,
-                    120,
-                    meaning="how long before the time limit a job writes checkpoints and leaves",
-                    spelling="seconds",
-                    reads=signal,
-                ),
-                SpelledParameter(
-                    "setup",
-                    list,
-                    [],
-                    meaning="shell lines that a job runs before it begins, "
-                    "such as module load cuda",
-                    spelling="list of shell lines",
-                    reads=shell_lines,
-                ),
-                SpelledParameter(
-                    "pack",
-                    str,
-                    "auto",
-                    meaning="the units of a job; auto: as many as make it worth its start",
-                    spelling="int or auto",
-                    reads=pack,
-                ),
-                SpelledParameter(
-                    "options",
-                    dict,
-                    {},
-                    meaning="further options of sbatch, such as {reservation: course}",
-                    spelling="mapping",
-                    reads=options,
-                ),
-            ),
+            clash=_time_to_work,
+            settings=SlurmSettings,
         ),
     ],
     "maxk_lab.backends",

@@ -13,14 +13,14 @@ LLM = {"task": "edit", "rewards": [], "reward_weights": []}
 
 def parameters(row, **given):
     """Every parameter of a small setting of this environment."""
-    named = {p.name: p.parse(p.default) for p in row.parameters if not p.optional}
+    named = row.settings.defaults(later=False)
     return {"name": row.name, **named, **row.small, **given}
 
 
 @pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
 def test_no_reward_leaves_the_range(row):
     told = parameters(row)
-    policy = {p.name: p.parse(p.default) for p in row.policy_parameters if not p.optional}
+    policy = row.policy_settings.defaults(later=False)
     environment = make_environment(told, policy)
     instances = environment.instances(8, 0)
     rewards = environment.rollout(environment.policy(0), instances, 16, seed=1).rewards

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from maxk_lab.catalogue import Parameter
 from maxk_lab.environments.footprint import Footprint
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.ranges import ANYWHERE, Range
+from maxk_lab.settings import Settings, number, setting
 
 BANDIT_LIMIT = 2_000
 EXPONENTIAL_RATE = 5.0
@@ -26,6 +26,18 @@ REWARD_TABLES = {
     "evenly over [0, 1], by arm",
     "binary": "1 for the last arm, 0 for the others",
 }
+
+
+class BanditSettings(Settings):
+    """The settings of a bandit."""
+
+    arms: int = number(10, "number of arms", low=2)
+    reward_shift: float = number(0.0, "constant added to every reward")
+    rewards: Literal["gaussian", "linear", "exponential", "binary"] = setting(
+        "gaussian",
+        "; ".join(f"{name}: {meaning}" for name, meaning in REWARD_TABLES.items()),
+        later=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,18 +73,7 @@ BANDIT = BanditRow(
     reward="that of the table `rewards`, N(0, 1) per arm and instance unless another is chosen, "
     "plus reward_shift",
     implementation="maxk_lab.environments.bandit.environment:Bandit",
-    parameters=(
-        Parameter("arms", int, 10, low=2, meaning="number of arms"),
-        Parameter("reward_shift", float, 0.0, meaning="constant added to every reward"),
-        Parameter(
-            "rewards",
-            str,
-            "gaussian",
-            choices=tuple(REWARD_TABLES),
-            optional=True,
-            meaning="; ".join(f"{name}: {meaning}" for name, meaning in REWARD_TABLES.items()),
-        ),
-    ),
+    settings=BanditSettings,
     policies=("tabular",),
     exact_when=f"arms ≤ {BANDIT_LIMIT}",
     small={"arms": 6},

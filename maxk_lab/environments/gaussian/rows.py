@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue, Parameter, Row
+from maxk_lab.catalogue import Catalogue, Row
 from maxk_lab.environments.footprint import Footprint
 from maxk_lab.environments.named_functions import check_function, load_function
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError, shown
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
+from maxk_lab.settings import Settings, number, setting
 
 _TAKES = "of x [..., dim] → [...]"
 
@@ -100,6 +101,17 @@ def load_gaussian_reward(name: str) -> tuple[Any, tuple[float, ...]]:
         ) from None
 
 
+class GaussianSettings(Settings):
+    """The settings of draws from a Gaussian."""
+
+    dim: int = number(1, "number of coordinates", low=1)
+    reward: str = setting(
+        "square_on_unit",
+        "a name (see: maxk-lab list gaussian_rewards) or a dotted path package.module:name of a "
+        "function of x [..., dim] → [...]",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class GaussianRow(EnvironmentRow):
     """The Gaussian environment: its actions are real numbers, integrated over and never listed."""
@@ -150,16 +162,7 @@ GAUSSIAN = GaussianRow(
     reward="that of the function `reward` of the draw",
     implementation="maxk_lab.environments.gaussian.environment:Gaussian",
     citation="PKPO, arXiv 2505.15201",
-    parameters=(
-        Parameter("dim", int, 1, low=1, meaning="number of coordinates"),
-        Parameter(
-            "reward",
-            str,
-            "square_on_unit",
-            meaning="a name (see: maxk-lab list gaussian_rewards) or a dotted path "
-            "package.module:name of a function of x [..., dim] → [...]",
-        ),
-    ),
+    settings=GaussianSettings,
     policies=("gaussian",),
     plain=("Gaussian draws", "({reward})"),
     exact_when="dim = 1, by quadrature",

@@ -9,15 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue, Parameter
+from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.footprint import Footprint, of_transformer
 from maxk_lab.environments.language.reward_rows import REWARDS, check_reward
 from maxk_lab.environments.language.task_rows import TASKS
 from maxk_lab.environments.language.tasks import MAX_VOCABULARY, can_be_split, symbols_of
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError
-from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER, PolicyRow
+from maxk_lab.policies.catalogue import POLICIES, OwnOrPretrainedSettings, PolicyRow
 from maxk_lab.ranges import ANYWHERE, Range
+from maxk_lab.settings import Numbers, Settings, Texts, number, setting
 
 MAX_SEQUENCES = 20_000
 
@@ -30,6 +31,23 @@ def reward_names(parameters: Mapping[str, Any]) -> list[str]:
 def reward_weights(parameters: Mapping[str, Any]) -> list[float]:
     """One weight per reward function, all 1 unless given."""
     return list(parameters["reward_weights"]) or [1.0] * len(reward_names(parameters))
+
+
+class LanguageSettings(Settings):
+    """The settings of the toy language."""
+
+    task: str = setting("edit", "what the prompts ask for; see: maxk-lab list tasks")
+    vocab_size: int = number(16, "number of tokens, the end included", low=3, high=MAX_VOCABULARY)
+    max_length: int = number(16, "completions are cut after this many tokens", low=1)
+    prompt_length: int = number(8, "symbols of a prompt", low=1)
+    temperature: float = number(1.0, "divides the logits, everywhere", low=0.01)
+    top_p: float = number(1.0, "mass of the nucleus; 1 is off", low=0.01, high=1.0)
+    rewards: Texts = setting(
+        [],
+        "names (see: maxk-lab list rewards) or dotted paths package.module:name; none: the task's "
+        "own",
+    )
+    reward_weights: Numbers = setting([], "one per reward function; none: all 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,18 +119,16 @@ class LanguageRow(EnvironmentRow):
         of_policy = EnvironmentRow.refusal(self, parameters, policy)
         return "; ".join(filter(None, (*_problems(parameters), of_policy))) or None
 
-    def parameters_of(self, policy: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    def settings_of(self, policy: Mapping[str, Any]) -> type[Settings]:
         row, own = self.policy_row(policy), self.policies[0]
-        if policy.get("name", own) != own:
-            return row.parameters
-        return (*POLICIES.get(own).parameters, PRETRAINED_FOLDER)
+        return OwnOrPretrainedSettings if policy.get("name", own) == own else row.settings
 
     def written(self, policy: Mapping[str, Any]) -> dict[str, Any]:
         """A folder alone names the pretrained policy; its own policy's parameters are there too."""
         if policy.get("name") != "pretrained" or not policy.get("pretrained"):
             return EnvironmentRow.written(self, policy)
         given = {name: value for name, value in policy.items() if name != "name"}
-        return {p.name: p.parse(p.default) for p in self.policy_parameters} | given
+        return self.policy_settings.defaults() | given
 
     def policy_row(self, policy: Mapping[str, Any]) -> PolicyRow:
         """Its own policy gives way to the pretrained one where `pretrained` is given.
@@ -169,36 +185,7 @@ TOY_LLM = LanguageRow(
     exact_when=f"at most {MAX_SEQUENCES} completions ((vocab_size − 1)^l summed over l = "
     "0..max_length), top_p = 1, not pretrained",
     small={"vocab_size": 4, "max_length": 3, "prompt_length": 3},
-    parameters=(
-        Parameter(
-            "task", str, "edit", meaning="what the prompts ask for; see: maxk-lab list tasks"
-        ),
-        Parameter(
-            "vocab_size",
-            int,
-            16,
-            low=3,
-            high=MAX_VOCABULARY,
-            meaning="number of tokens, the end included",
-        ),
-        Parameter(
-            "max_length", int, 16, low=1, meaning="completions are cut after this many tokens"
-        ),
-        Parameter("prompt_length", int, 8, low=1, meaning="symbols of a prompt"),
-        Parameter("temperature", float, 1.0, low=0.01, meaning="divides the logits, everywhere"),
-        Parameter("top_p", float, 1.0, low=0.01, high=1.0, meaning="mass of the nucleus; 1 is off"),
-        Parameter(
-            "rewards",
-            str,
-            (),
-            many=True,
-            meaning="names (see: maxk-lab list rewards) or dotted paths package.module:name; none: "
-            "the task's own",
-        ),
-        Parameter(
-            "reward_weights", float, (), many=True, meaning="one per reward function; none: all 1"
-        ),
-    ),
+    settings=LanguageSettings,
     policies=("transformer", "pretrained"),
     plain=("language model", "({task} task)"),
 )

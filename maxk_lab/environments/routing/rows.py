@@ -9,12 +9,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
-from maxk_lab.catalogue import Parameter
+from pydantic import create_model
+
 from maxk_lab.environments.footprint import Footprint, of_attention
 from maxk_lab.environments.rows import EnvironmentRow, FileFormat
 from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE, Range
+from maxk_lab.settings import Settings, number, setting
 
 # The most trajectories that are ever listed.
 MAX_TRAJECTORIES = 50_000
@@ -31,11 +33,11 @@ NEEDS_PYVRP = "the reference pyvrp needs the optional extra: pip install 'maxk-l
 
 # The variants that RL4CO's multi-task VRP mixes: open routes (o), backhauls (b), length limits (l)
 # and time windows (tw).
-MTVRP_PRESETS = (
+MTVRP_PRESETS: Any = Literal[
     *("all", "single_feat", "single_feat_otw", "cvrp", "ovrp", "vrpb", "vrpl", "vrptw", "ovrptw"),
     *("ovrpb", "ovrpl", "vrpbl", "vrpbtw", "vrpltw", "ovrpbl", "ovrpbtw", "ovrpltw", "vrpbltw"),
     "ovrpbltw",
-)
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +108,21 @@ class PairedRow(RoutingRow):
         return RoutingRow.refusal(self, parameters, policy)
 
 
-def _count(name: str, default: int, meaning: str, low: int = 1) -> Parameter:
-    return Parameter(name, int, default, low=low, meaning=meaning)
+# A setting of a row: its type, and its default with its bounds and its meaning.
+Settable = tuple[Any, Any]
 
 
-def _size(meaning: str = "size of an instance", low: int = 2) -> Parameter:
-    return _count("num_loc", 20, meaning, low)
+def _count(default: int, meaning: str, low: int = 1) -> Settable:
+    return int, number(default, meaning, low=low)
+
+
+def _size(meaning: str = "size of an instance", low: int = 2) -> Settable:
+    return _count(20, meaning, low)
+
+
+def _model(settings: Mapping[str, Settable]) -> type[Settings]:
+    fields: dict[str, Any] = dict(settings)
+    return create_model("RoutingSettings", __base__=Settings, **fields)
 
 
 def _row(
@@ -121,23 +132,24 @@ def _row(
     *,
     plain: tuple[str, ...],
     up_to: int = 0,
-    parameters: tuple[Parameter, ...] = (_size(),),
+    settings: Mapping[str, Settable] | None = None,
     small: Mapping[str, Any] | None = None,
     kind: type[RoutingRow] = RoutingRow,
-    **settings: Any,
+    **others: Any,
 ) -> RoutingRow:
-    """A row of RL4CO's environment `name`; the first of its parameters is its size."""
-    size = parameters[0].name
+    """A row of RL4CO's environment `name`; the first of its settings is its size."""
+    settings = settings or {"num_loc": _size()}
+    size = next(iter(settings))
     return kind(
         name=name,
         meaning=f"{meaning} (RL4CO), attention model, i.i.d. sampling",
         reward=reward,
-        parameters=parameters,
+        settings=_model(settings),
         plain=plain,
         small={size: up_to} | dict(small or {}),
         size_parameter=size,
         enumerable_up_to=up_to,
-        **{"exact_when": f"{size} ≤ {up_to}"} | settings,
+        **{"exact_when": f"{size} ≤ {up_to}"} | others,
     )
 
 
@@ -146,18 +158,19 @@ def _choices(
     meaning: str,
     reward: str,
     chosen: str,
-    *parameters: Parameter,
+    settings: Mapping[str, Settable],
+    *,
     plain: tuple[str, ...],
     within: Range = NOT_POSITIVE,
     **small: int,
 ) -> RoutingRow:
     """A row whose trajectories choose `chosen` things in order, without a shared encoding."""
-    size = parameters[0].name
+    size = next(iter(settings))
     return _row(
         name,
         meaning,
         reward,
-        parameters=parameters,
+        settings=settings,
         plain=plain,
         small=small,
         kind=ChoiceRow,
@@ -173,7 +186,7 @@ ROUTING: tuple[RoutingRow, ...] = (
         "tsp",
         "travelling salesman on uniform random points",
         "minus the tour length",
-        parameters=(_size("number of cities", low=3),),
+        settings={"num_loc": _size("number of cities", low=3)},
         plain=("TSP", CITIES),
         citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
         up_to=8,
@@ -226,7 +239,7 @@ ROUTING: tuple[RoutingRow, ...] = (
         "smtwtp",
         "single-machine total weighted tardiness",
         "minus the weighted tardiness",
-        parameters=(_count("num_job", 10, "size of an instance", low=2),),
+        settings={"num_job": _count(10, "size of an instance", low=2)},
         plain=("weighted tardiness", "of {num_job} jobs"),
         up_to=6,
         multistart=False,
@@ -244,32 +257,30 @@ ROUTING: tuple[RoutingRow, ...] = (
         "cvrptw",
         "capacitated vehicle routing with time windows",
         plain=("vehicle routing with time windows", "and {num_loc} customers"),
-        parameters=(
-            _size("number of customers"),
-            Parameter(
-                "scale",
+        settings={
+            "num_loc": _size("number of customers"),
+            "scale": (
                 bool,
-                True,
-                meaning="coordinates and times within [0, 1] instead of 150 and 480",
+                setting(True, "coordinates and times within [0, 1] instead of 150 and 480"),
             ),
-        ),
+        },
         up_to=5,
         optima=("pyvrp",),
     ),
     _row(
         "mtvrp",
         "multi-task vehicle routing",
-        parameters=(
-            _size("number of customers"),
-            Parameter(
-                "variant_preset",
-                str,
-                "cvrp",
-                choices=MTVRP_PRESETS,
-                meaning="the variant of every instance; all, single_feat and single_feat_otw mix "
-                "several",
+        settings={
+            "num_loc": _size("number of customers"),
+            "variant_preset": (
+                MTVRP_PRESETS,
+                setting(
+                    "cvrp",
+                    "the variant of every instance; all, single_feat and single_feat_otw mix "
+                    "several",
+                ),
             ),
-        ),
+        },
         plain=("multi-task vehicle routing", "({variant_preset})", CUSTOMERS),
         citation="Berto et al. 2024 (RouteFinder), arXiv 2406.15007; RL4CO, arXiv 2306.17100",
         up_to=5,
@@ -279,10 +290,10 @@ ROUTING: tuple[RoutingRow, ...] = (
         "mtsp",
         "travelling salesmen from one depot, the longest tour counts",
         "minus the length of the longest tour",
-        parameters=(
-            _size("number of locations, the depot among them", low=3),
-            _count("num_agents", 5, "the most salesmen that may be sent"),
-        ),
+        settings={
+            "num_loc": _size("number of locations, the depot among them", low=3),
+            "num_agents": _count(5, "the most salesmen that may be sent"),
+        },
         plain=("TSP of several salesmen", CITIES),
         up_to=7,
         small={"num_loc": 5, "num_agents": 2},
@@ -293,8 +304,10 @@ ROUTING: tuple[RoutingRow, ...] = (
         "facility location",
         "minus the sum of the distances to the nearest facility",
         "to_choose",
-        _size("number of locations"),
-        _count("to_choose", 5, "facilities to open"),
+        {
+            "num_loc": _size("number of locations"),
+            "to_choose": _count(5, "facilities to open"),
+        },
         plain=("facility location", PLACES),
         num_loc=6,
         to_choose=3,
@@ -304,9 +317,11 @@ ROUTING: tuple[RoutingRow, ...] = (
         "maximum coverage",
         "the weight of the items covered",
         "n_sets_to_choose",
-        _count("num_sets", 20, "number of sets", low=2),
-        _count("num_items", 40, "items that the sets of 5 to 15 cover"),
-        _count("n_sets_to_choose", 5, "sets to choose"),
+        {
+            "num_sets": _count(20, "number of sets", low=2),
+            "num_items": _count(40, "items that the sets of 5 to 15 cover"),
+            "n_sets_to_choose": _count(5, "sets to choose"),
+        },
         plain=("maximum coverage", "with {num_sets} sets"),
         within=NOT_NEGATIVE,
         num_sets=6,

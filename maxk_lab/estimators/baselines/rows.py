@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
-from maxk_lab.catalogue import Parameter
 from maxk_lab.estimators.baselines.kinds import BaselineRow, WeightedRow
 from maxk_lab.estimators.baselines.rows_with_coefficients import FITTED_ROWS
 from maxk_lab.estimators.kinds import TRAJECTORY_WEIGHTS
 from maxk_lab.estimators.methods.rows import PKPO
+from maxk_lab.settings import Setting
 
 
 def _mean_pair(
@@ -178,13 +179,11 @@ BASELINE_ROWS: tuple[BaselineRow, ...] = (
         unbiased=True,
         shift_invariant=True,
         k_below_n=True,
-        parameter=Parameter(
+        parameter=Setting(
             "kind",
-            str,
+            Literal[tuple(TRAJECTORY_WEIGHTS)],
             "grad_norm",
-            choices=tuple(TRAJECTORY_WEIGHTS),
-            meaning="g: "
-            + "; ".join(f"{kind} is {what}" for kind, what in TRAJECTORY_WEIGHTS.items()),
+            "g: " + "; ".join(f"{kind} is {what}" for kind, what in TRAJECTORY_WEIGHTS.items()),
         ),
         examples=("optimal[uniform]", "optimal[length]", "optimal[logit_proxy]"),
         implementation="maxk_lab.estimators.baselines.weighted_means:optimal_weights",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maxk_lab.estimators.baselines.kinds import AffineRow, BaselineRow, FittedRow, LadderRow
-from maxk_lab.estimators.parameters import NumberOrWord, Numbers
+from maxk_lab.estimators.parameters import number_or_word
 
 _FITS = ("cross_fit", "same_batch", "oracle")
 _FITTED = (
@@ -22,9 +22,7 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
         shift_invariant=True,
         k_below_n=True,
         any_objective=True,
-        parameter=NumberOrWord(
-            "alpha", float, 0.5, words=_FITS, meaning=f"0 is centred, 1 is subloo; {_FITTED}"
-        ),
+        parameter=number_or_word("alpha", 0.5, f"0 is centred, 1 is subloo; {_FITTED}", _FITS),
         examples=(
             "affine[0.0]",
             "affine[1.0]",
@@ -47,12 +45,12 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
         shift_invariant=True,
         least_k=2,
         k_below_n=True,
-        parameter=Numbers(
+        parameter=number_or_word(
             "alpha",
-            tuple,
             "cross_fit",
-            words=_FITS,
-            meaning=f"alpha_1 to alpha_K, whose sum is 1; {_FITTED}",
+            f"alpha_1 to alpha_K, whose sum is 1; {_FITTED}",
+            _FITS,
+            several=True,
         ),
         examples=(
             "ladder[same_batch]",
@@ -72,15 +70,12 @@ FITTED_ROWS: tuple[BaselineRow, ...] = (
         formula="w_i = s_i - (K/n) c",
         unbiased=True,
         condition="the n samples are i.i.d. and c does not depend on them",
-        parameter=NumberOrWord(
+        parameter=number_or_word(
             "c",
-            float,
             "oracle",
-            words=("oracle",),
-            meaning=(
-                "in units of reward; oracle: of least variance under the policy, by complete "
-                "enumeration"
-            ),
+            "in units of reward; oracle: of least variance under the policy, by complete "
+            "enumeration",
+            ("oracle",),
         ),
         examples=("constant[0.0]", "constant[-5.0]"),
         implementation="maxk_lab.estimators.baselines.with_coefficients:fixed_constant_weights",

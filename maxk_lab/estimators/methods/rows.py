@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from maxk_lab.catalogue import Parameter
+from typing import Annotated, Literal
+
+from pydantic import Field
+
 from maxk_lab.estimators.methods.kinds import EstimatorRow, PartitionedRow, WholeGroupRow
 from maxk_lab.estimators.methods.rows_of_l_statistics import L_STATISTIC_ROWS
+from maxk_lab.fields import NotNegative
+from maxk_lab.settings import Setting
 
 PKPO = "Walder and Karkhanis 2025 (PKPO), arXiv 2505.15201"
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
@@ -45,9 +51,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         ),
         constraint="n >= 2, K counts as 1",
         shift_invariant=True,
-        parameter=Parameter(
-            "eps", float, 1e-4, low=0.0, meaning="added to the deviation; verl: 1e-6"
-        ),
+        parameter=Setting("eps", NotNegative, 1e-4, "added to the deviation; verl: 1e-6"),
         least_n=2,
         fixed_k=1,
         takes_baseline=False,
@@ -66,9 +70,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         unbiased=False,
         condition="biased for every J_K: the best sample is chosen by its own reward",
         shift_invariant=True,
-        parameter=Parameter(
-            "alpha", float, 1.0, low=0.0, meaning="extra weight of the best; 0 is the mean"
-        ),
+        parameter=Setting("alpha", NotNegative, 1.0, "extra weight of the best; 0 is the mean"),
         least_n=2,
         takes_baseline=False,
         examples=("leader_reward[0.0]", "leader_reward[8.0]"),
@@ -88,9 +90,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
             "gradient of J_1"
         ),
         shift_invariant=True,
-        parameter=Parameter(
-            "lambda_", float, 0.5, low=0.0, high=1.0, meaning="the share of subloo"
-        ),
+        parameter=Setting("lambda_", Share, 0.5, "the share of subloo"),
         least_k=2,
         takes_baseline=False,
         unbiased_settings=(1.0,),
@@ -133,9 +133,7 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         condition="biased with std; unbiased with none, which is subloo",
         constraint="K = n >= 2",
         shift_invariant=True,
-        parameter=Parameter(
-            "norm", str, "std", choices=("std", "none"), meaning="what divides the gap"
-        ),
+        parameter=Setting("norm", Literal["std", "none"], "std", "what divides the gap"),
         least_n=2,
         least_k=2,
         takes_baseline=False,
@@ -178,12 +176,11 @@ ESTIMATOR_ROWS: tuple[EstimatorRow, ...] = (
         condition="the n samples are i.i.d. and grouped in drawing order",
         constraint="K divides n; for loo also n >= 2 K",
         takes_baseline=False,
-        parameter=Parameter(
+        parameter=Setting(
             "baseline",
-            str,
+            Literal["none", "loo"],
             "none",
-            choices=("none", "loo"),
-            meaning="loo: minus the mean of the other groups' maxima",
+            "loo: minus the mean of the other groups' maxima",
         ),
         examples=("partitioned[loo]",),
         ordered=True,

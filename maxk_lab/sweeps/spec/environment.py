@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from maxk_lab.catalogue import Parameter
+from pydantic import ValidationError
+
 from maxk_lab.environments.catalogue import ENVIRONMENTS, EnvironmentRow
 from maxk_lab.errors import LabError, shown
-from maxk_lab.findings import unknown_key
+from maxk_lab.findings import message, unknown_key
 from maxk_lab.policies.catalogue import POLICIES
-from maxk_lab.sweeps.plan.identity import without_defaults
+from maxk_lab.settings import Setting, Settings
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
@@ -36,7 +37,7 @@ def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]]
         return None
     before = len(source.problems)
     given = {key: value for key, value in environment.items() if key != "name"}
-    parameters = _parse(given, row.parameters, ("environment",), source)
+    parameters = _read(row.settings, given, "environment", source)
     own = {key: value for key, value in policy.items() if key != "checkpoint"}
     policy_parameters = _policy(own, row, source)
     checkpoint = _checkpoint(policy, source)
@@ -73,12 +74,12 @@ def _row(name: Any, source: Source) -> EnvironmentRow | None:
 def _policy(given: Mapping[str, Any], row: EnvironmentRow, source: Source) -> dict[str, Any]:
     """Return the policy's parameters, parsed or defaulted, and its name if not the row's own."""
     try:
-        known = row.parameters_of(given)
+        settings = row.settings_of(given)
     except LabError as error:
         source.add(("policy", "name"), str(error))
         return {}
     own = {key: value for key, value in given.items() if key != "name"}
-    parsed = _parse(own, known, ("policy",), source, also=("name", "checkpoint"))
+    parsed = _read(settings, own, "policy", source, also=("name", "checkpoint"))
     name = {key: value for key, value in given.items() if key == "name"}
     return row.written(name | parsed)
 
@@ -110,51 +111,46 @@ def completed(
         return dict(environment), dict(policy)
     row = ENVIRONMENTS.get(environment["name"])
 
-    def filled(given: Mapping[str, Any], known: Sequence[Parameter]) -> dict[str, Any]:
-        parsed = {p.name: p.parse(given.get(p.name, p.default)) for p in known}
-        return dict(given) | without_defaults(parsed, later_defaults(known))
+    def filled(given: Mapping[str, Any], settings: type[Settings]) -> dict[str, Any]:
+        parsed = {one.name: one.parse(given.get(one.name, one.default)) for one in settings.each()}
+        return dict(given) | settings.without_later(parsed)
 
-    known = row.parameters_of(policy)
-    return filled(environment, row.parameters), row.written(filled(policy, known))
-
-
-def later_defaults(known: Iterable[Parameter]) -> dict[str, Any]:
-    """Return the defaults of the optional parameters, which came later than the first records."""
-    return {one.name: one.parse(one.default) for one in known if one.optional}
+    settings = row.settings_of(policy)
+    return filled(environment, row.settings), row.written(filled(policy, settings))
 
 
 def moved(
     environment: Mapping[str, Any], policy: Mapping[str, Any], key: str, value: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a resolved environment and policy with one parameter, by its key, at another value.
+    """Return a resolved environment and policy with one setting, by its key, at another value.
 
-    Raises `LabError` for a value that the parameter or the environment refuses, and for the default
-    of an optional parameter, which stands for a setting of another kind than its other values.
+    Raises `LabError` for a value that the setting or the environment refuses, and for the default
+    of one that came later, which stands for a setting of another kind than its other values.
     """
     block, _, name = key.partition(".")
     blocks = {"environment": dict(environment), "policy": dict(policy)}
-    parameter = parameters_of(environment["name"], policy).get(key)
-    if parameter is None:
+    setting = settings_by_key(environment["name"], policy).get(key)
+    if setting is None:
         raise LabError(f"{environment['name']} has no {key}")
-    parsed = parameter.parse(value)
-    if parameter.optional and parsed == parameter.parse(parameter.default):
-        raise LabError(f"{name} = {value} stands for none being given: {parameter.meaning}")
+    parsed = setting.parse(value)
+    if setting.later and parsed == setting.default:
+        raise LabError(f"{name} = {value} stands for none being given: {setting.meaning}")
     blocks[block][name] = parsed
     if (reason := refusal_of(**blocks)) is not None:
         raise LabError(reason)
     return blocks["environment"], blocks["policy"]
 
 
-def parameters_of(environment: str, policy: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Return the parameters of an environment and of the policy named, by keys as `policy.mean`.
+def settings_by_key(environment: str, policy: Mapping[str, Any]) -> dict[str, Setting]:
+    """Return the settings of an environment and of the policy named, by keys as `policy.mean`.
 
     There are none where either is unknown. Raises `LabError` for a policy that does not fit.
     """
     if not is_known(environment, policy):
         return {}
     row = ENVIRONMENTS.get(environment)
-    blocks = {"environment": row.parameters, "policy": row.parameters_of(policy)}
-    return {f"{block}.{p.name}": p for block, parameters in blocks.items() for p in parameters}
+    blocks = {"environment": row.settings, "policy": row.settings_of(policy)}
+    return {f"{block}.{one.name}": one for block, model in blocks.items() for one in model.each()}
 
 
 def refusal_of(environment: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
@@ -177,7 +173,7 @@ def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
     if environment["name"] not in ENVIRONMENTS:
         return filled
     row = ENVIRONMENTS.get(environment["name"])
-    defaults = {parameter.name: parameter.parse(parameter.default) for parameter in row.parameters}
+    defaults = row.settings.defaults()
     return {
         name: value
         for name, value in filled.items()
@@ -219,22 +215,21 @@ def _culprit(reason: str, parameters: Mapping[str, Any], policy: Mapping[str, An
     return ("environment",)
 
 
-def _parse(
+def _read(
+    settings: type[Settings],
     given: Mapping[str, Any],
-    known: Iterable[Parameter],
-    path: TreePath,
+    block: str,
     source: Source,
     also: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Return all parameters, parsed or defaulted; unknown keys are told with those known."""
-    parameters = {parameter.name: parameter for parameter in known}
-    for key in given:
-        if key not in parameters:
-            source.add((*path, key), unknown_key(key, [*parameters, *also]), key=True)
-    parsed: dict[str, Any] = {}
-    for name, parameter in parameters.items():
-        try:
-            parsed[name] = parameter.parse(given.get(name, parameter.default))
-        except LabError as error:
-            source.add((*path, name), str(error))
-    return without_defaults(parsed, later_defaults(parameters.values()))
+    """Return all settings of a block, read or defaulted; unknown keys are told with those known."""
+    try:
+        return settings.without_later(settings.model_validate(given).model_dump())
+    except ValidationError as error:
+        for finding in error.errors(include_url=False):
+            path = (block, *map(str, finding["loc"]))
+            if finding["type"] == "extra_forbidden":
+                source.add(path, unknown_key(path[1], [*settings.model_fields, *also]), key=True)
+            else:
+                source.add(path, message(finding))
+        return {}

@@ -75,6 +75,5 @@ class Execution(Model):
 
         Raises `LabError` for a backend that is not there.
         """
-        given = self.model_extra or {}
-        row = BACKENDS.get(self.backend)
-        return {one.name: one.parse(given.get(one.name, one.default)) for one in row.parameters}
+        settings = BACKENDS.get(self.backend).settings
+        return settings.from_mapping(self.model_extra or {}).model_dump()

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LONGEST, LabError, Problem, SpecError, shown
-from maxk_lab.findings import unknown_key
+from maxk_lab.findings import message, unknown_key
 from maxk_lab.sweeps.backends import BACKENDS, LOCAL
 from maxk_lab.sweeps.spec.blocks import note_problems
 from maxk_lab.sweeps.spec.execution import Execution
@@ -148,7 +148,7 @@ def _merged(layers: Sequence[_Layer], backend: str, source: Source) -> dict[str,
 def _is_read(key: str, layer: _Layer, backend: str, source: Source) -> bool:
     """Return whether a key of a layer counts for a backend; it is noted where nothing reads it."""
     common = tuple(Execution.model_fields)
-    readers = [row.name for row in BACKENDS if row.parameter(key) is not None]
+    readers = [row.name for row in BACKENDS if key in row.settings.model_fields]
     if key in common or backend in readers:
         return True
     if readers and (layer.anyone or layer.backend in readers):
@@ -156,8 +156,8 @@ def _is_read(key: str, layer: _Layer, backend: str, source: Source) -> bool:
     if readers:
         message = f"is of backend {' and '.join(readers)}, and this run's is {backend}"
     else:
-        near = [*common, *(one.name for one in BACKENDS.get(backend).parameters)]
-        others = [one.name for row in BACKENDS for one in row.parameters]
+        near = [*common, *BACKENDS.get(backend).settings.model_fields]
+        others = [name for row in BACKENDS for name in row.settings.model_fields]
         is_others = not did_you_mean(key, near) and bool(did_you_mean(key, others))
         message = unknown_key(key, others if is_others else near)
     at = layer.source.mark((*layer.path, key), key=True)
@@ -177,19 +177,18 @@ def _without_nulls(block: Mapping[str, Any]) -> Mapping[str, Any]:
 def _parsed(block: Mapping[str, Any], backend: str, source: Source) -> dict[str, Any]:
     """Return the block with the parameters of its backend parsed."""
     row = BACKENDS.get(backend)
-    parsed, read = dict(block), {one.name: one.default for one in row.parameters}
-    for parameter in row.parameters:
-        if parameter.name not in block:
-            continue
-        try:
-            parsed[parameter.name] = read[parameter.name] = parameter.parse(block[parameter.name])
-        except LabError as error:
-            source.add((BLOCK, parameter.name), str(error))
-            del parsed[parameter.name]
+    own = {key: value for key, value in block.items() if key in row.settings.model_fields}
+    common = {key: value for key, value in block.items() if key not in own}
+    try:
+        read = row.settings.model_validate(own).model_dump()
+    except ValidationError as error:
+        for finding in error.errors(include_url=False):
+            source.add((BLOCK, *map(str, finding["loc"])), message(finding))
+        return common
     if (clash := row.clash(read)) is not None:
-        keys, message = clash
-        source.add((BLOCK, next((key for key in keys if key in block), keys[0])), message)
-    return parsed
+        keys, reason = clash
+        source.add((BLOCK, next((key for key in keys if key in block), keys[0])), reason)
+    return common | {key: read[key] for key in own}
 
 
 def read_config(path: Path) -> Source:

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
-from maxk_lab.catalogue import Parameter, did_you_mean
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.fields import as_tuple
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
+from maxk_lab.settings import Setting
 from maxk_lab.sweeps.places import short_names
-from maxk_lab.sweeps.plan.identity import without_defaults
 from maxk_lab.sweeps.spec.environment import (
     NAME,
     POLICY_NAME,
     completed,
-    later_defaults,
-    parameters_of,
     refusal_of,
+    settings_by_key,
 )
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.sweeps.spec.source import Source, TreePath
@@ -30,7 +29,7 @@ Vary = Mapping[str, Sequence[Any]]
 # The key by which a sweep varies the origin of its policies; its values are paths.
 CHECKPOINT = "policy.checkpoint"
 # Those whose values are paths.
-PATHS = (CHECKPOINT, f"policy.{PRETRAINED_FOLDER.name}")
+PATHS = (CHECKPOINT, f"policy.{PRETRAINED_FOLDER}")
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,10 @@ def variants(
             )
         for key, value in chosen.items():
             block, _, name = key.partition(".")
-            known = parameters_of(blocks["environment"]["name"], blocks["policy"])
-            later = later_defaults([known[key]] if key in known else [])
-            blocks[block] = without_defaults({**blocks[block], name: value}, later)
+            one = settings_by_key(blocks["environment"]["name"], blocks["policy"]).get(key)
+            blocks[block] = {**blocks[block], name: value}
+            if one is not None and one.later and value == one.default:
+                del blocks[block][name]
         refused = refusal_of(**blocks) if vary else None
         # A checkpoint is known by its path; its hash is for the worker.
         setting = {
@@ -107,11 +107,11 @@ def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...
             keys = [NAME, *known, CHECKPOINT]
             also = did_you_mean(key, keys)
             lacking = next(
-                (name for name in names if key not in parameters_of(name, resolved[1])),
+                (name for name in names if key not in settings_by_key(name, resolved[1])),
                 resolved[0]["name"],
             )
             source.add(path, f"{lacking} has no {key}{also}; known: {', '.join(keys)}", key=True)
-        elif known[key][0].many:
+        elif known[key][0].type is list:
             source.add(
                 path, f"{known[key][0].name} is a list; a sweep varies single values", key=True
             )
@@ -129,36 +129,36 @@ def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...
     return parsed
 
 
-def _shared(names: Sequence[str], policy: Mapping[str, Any]) -> dict[str, list[Parameter]]:
-    """The parameters that environments of all these names have, as each of them declares it."""
-    rows = [parameters_of(name, policy) for name in names]
+def _shared(names: Sequence[str], policy: Mapping[str, Any]) -> dict[str, list[Setting]]:
+    """The settings that environments of all these names have, as each of them declares it."""
+    rows = [settings_by_key(name, policy) for name in names]
     return {key: [row[key] for row in rows] for key in rows[0] if all(key in row for row in rows)}
 
 
 def _names(values: Any, resolved: Resolved, source: Source) -> tuple[str, ...]:
     """The names of varied environments; what is given of their parameters must fit each of them."""
-    choice = Parameter(NAME, str, "", choices=ENVIRONMENTS.names())
+    choice = Setting(NAME, Literal[ENVIRONMENTS.names()], "")
     names = _parse([choice], values, ("vary", NAME), source)
     fitting = []
     for name in names:
         try:
-            known = parameters_of(name, resolved[1])
+            known = settings_by_key(name, resolved[1])
         except LabError as error:
             source.add(("policy", "name"), f"{error}, and {NAME} takes {name} too")
             continue
         fitting.append(name)
         for block, given in zip(("environment", "policy"), resolved, strict=True):
             for key, value in given.items():
-                parameter = known.get(f"{block}.{key}")
+                setting = known.get(f"{block}.{key}")
                 if f"{block}.{key}" in (NAME, POLICY_NAME, CHECKPOINT):
                     continue
-                if parameter is None:
+                if setting is None:
                     source.add(
                         (block, key), f"{name}, which {NAME} takes too, has no {key}", key=True
                     )
                     continue
                 try:
-                    parameter.parse(value)
+                    setting.parse(value)
                 except LabError as error:
                     source.add((block, key), f"{name}, which {NAME} takes too: {error}")
     return tuple(fitting) or (resolved[0]["name"],)
@@ -182,14 +182,14 @@ def _checkpoints(values: Any, source: Source) -> tuple[dict[str, str], ...]:
 
 
 def _parse(
-    parameters: Sequence[Parameter], values: Any, path: TreePath, source: Source
+    settings: Sequence[Setting], values: Any, path: TreePath, source: Source
 ) -> tuple[Any, ...]:
-    """Distinct values that all of the parameters take."""
+    """Distinct values that all of the settings take."""
     parsed: dict[Any, None] = {}
     for number, value in enumerate(as_tuple(values)):
         at = (*path, str(number)) if isinstance(values, list) else path
         try:
-            found, *_ = [parameter.parse(value) for parameter in parameters]
+            found, *_ = [setting.parse(value) for setting in settings]
         except LabError as error:
             source.add(at, str(error))
             continue

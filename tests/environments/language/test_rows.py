@@ -7,14 +7,13 @@ import sys
 import pytest
 from model_folders import stand_in_model
 
-from maxk_lab.catalogue import Parameter
 from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 
 ROW = ENVIRONMENTS.get("toy_llm")
-PARAMETERS = {p.name: p.parse(p.default) for p in ROW.parameters}
-POLICY = {p.name: p.parse(p.default) for p in ROW.policy_parameters}
+PARAMETERS = ROW.settings.defaults()
+POLICY = ROW.policy_settings.defaults()
 
 
 def test_the_defaults_run():
@@ -70,8 +69,7 @@ def test_the_catalogue_and_its_refusals_need_no_torch():
     code = (
         "import sys; from maxk_lab.environments.catalogue import ENVIRONMENTS; row = "
         "ENVIRONMENTS.get('toy_llm'); "
-        "row.refusal(*({p.name: p.parse(p.default) for p in kind} for kind in (row.parameters, "
-        "row.policy_parameters))); "
+        "row.refusal(row.settings.defaults(), row.policy_settings.defaults()); "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -124,25 +122,6 @@ def test_a_setting_is_enumerable_up_to_its_number_of_completions(changes, count)
     assert ROW.enumerable(parameters)
     assert not ROW.enumerable(parameters | {"top_p": 0.9})
     assert not ROW.enumerable(parameters | {"max_length": 12})
-
-
-def test_lists_of_values_are_checked_one_by_one():
-    names = Parameter("rewards", str, (), many=True)
-    weights = Parameter("weights", float, (), many=True, low=0.0)
-    assert names.parse(names.default) == []
-    assert names.parse(["a", "b"]) == ["a", "b"]
-    assert weights.parse((1, 2.5)) == [1.0, 2.5]
-    assert weights.type_name == "list of float"
-    with pytest.raises(
-        LabError, match=r"rewards must be a list of str, got 'edit'; write \[edit\]"
-    ):
-        names.parse("edit")
-    with pytest.raises(LabError, match=r"weights must be a list of float, got None$"):
-        weights.parse(None)
-    with pytest.raises(LabError, match=r"rewards must be a text, got 3"):
-        names.parse(["a", 3])
-    with pytest.raises(LabError, match=r"weights must be at least 0.0, got -1"):
-        weights.parse([1.0, -1])
 
 
 def test_tasks_and_rewards_say_what_they_are():

@@ -1,6 +1,7 @@
 """RL4CO's environments: their sizes, the repairs of their defects, forced starts, training."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
@@ -181,11 +182,11 @@ def test_both_floating_point_types_say_the_same(name):
     assert values.dtype == torch.float64
 
 
-@pytest.mark.parametrize("preset", MTVRP_PRESETS)
+@pytest.mark.parametrize("preset", get_args(MTVRP_PRESETS))
 def test_every_variant_of_the_multi_task_problem_runs(preset):
     from rl4co.envs.routing.mtvrp.generator import VARIANT_GENERATION_PRESETS
 
-    assert tuple(VARIANT_GENERATION_PRESETS) == MTVRP_PRESETS
+    assert tuple(VARIANT_GENERATION_PRESETS) == get_args(MTVRP_PRESETS)
     environment = make("mtvrp", num_loc=4, variant_preset=preset)
     policy, instances = environment.policy(0), environment.instances(5, 1)
     rollouts = environment.rollout(policy, instances, 3, seed=2)

@@ -49,7 +49,7 @@ def test_lists_are_parsed_and_filled_in(write: Write) -> None:
         ("[exact_match, brevity]", "[nowhere:reward, brevity]",
          "9:13: environment.rewards.0: cannot load"),
         ("[exact_match, brevity]", "brevity",
-         "9:12: environment.rewards: rewards must be a list of str"),
+         "9:12: environment.rewards: must be a list, got 'brevity'; write ['brevity']"),
         ("reward_weights: [1, 0.5]", "reward_weights: [1]",
          "10:19: environment.reward_weights: reward_weights must "
          "hold one weight for each of the 2 reward functions"),

@@ -71,7 +71,7 @@ def test_resolved_spec_reads_back_to_itself(write: Write) -> None:
     assert load_spec(write(spec_to_yaml(spec))) == spec
 
 
-BANDIT_KEYS = f"known: {', '.join(p.name for p in ENVIRONMENTS.get('bandit').parameters)}"
+BANDIT_KEYS = f"known: {', '.join(ENVIRONMENTS.get('bandit').settings.model_fields)}"
 KNOWN_BASELINES = f"known: {', '.join(BASELINES.names())}"
 KNOWN_ESTIMATORS = f"known: {', '.join(ESTIMATORS.names())}"
 KNOWN_ENVIRONMENTS = ", ".join(ENVIRONMENTS.names())
@@ -149,12 +149,12 @@ FOLDER = (
         (
             3,
             "environment: {name: bandit, arms: 1}",
-            "3:35: environment.arms: arms must be at least 2, got 1",
+            "3:35: environment.arms: must be at least 2, got 1",
         ),
         (
             3,
             "environment: {name: bandit, arms: x}",
-            "3:35: environment.arms: arms must be of type int, got 'x'",
+            "3:35: environment.arms: must be a whole number, got 'x'",
         ),
         (
             4,
@@ -181,7 +181,7 @@ FOLDER = (
         (
             4,
             "policy: {dtype: float46}",
-            "4:17: policy.dtype: dtype must be one of float32, float64, got 'float46' "
+            "4:17: policy.dtype: must be one of float32, float64, got 'float46' "
             "(did you mean float64?)",
         ),
         (4, "policy: [1]", "4:9: policy: must be a mapping of keys to values, got [1]"),
@@ -459,7 +459,7 @@ def test_seeds_that_cannot_be_shifted_are_told(write: Write, line: str, expected
     [
         ("gradient.pool=few", "1:15: gradient.pool: must be a whole number, got 'few'"),
         ("gradient.pol=64", "1:1: gradient.pol: unknown key 'pol' (did you mean pool?)"),
-        ("environment.arms=1", "1:18: environment.arms: arms must be at least 2, got 1"),
+        ("environment.arms=1", "1:18: environment.arms: must be at least 2, got 1"),
         ("seeds.7=1", "1:1: seeds.7: cannot be set: list index out of range"),
         ("gradient.grid.baseline=[a",
          "1:24: gradient.grid.baseline: not YAML: while parsing a flow sequence, "

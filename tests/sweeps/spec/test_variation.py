@@ -113,14 +113,17 @@ def test_a_resolved_spec_reads_back(write: Write) -> None:
             "{environment.arms: [4, 1]}",
             "4:30: vary.environment.arms.1: arms must be at least 2, got 1",
         ),
-        ("{environment.arms: x}", "4:26: vary.environment.arms: arms must be of type int, got 'x'"),
+        (
+            "{environment.arms: x}",
+            "4:26: vary.environment.arms: arms must be a whole number, got 'x'",
+        ),
         (
             "{environment.arms: [[4]]}",
-            "4:27: vary.environment.arms.0: arms must be of type int, got [4]",
+            "4:27: vary.environment.arms.0: arms must be a whole number, got [4]",
         ),
         ("{environment.arms: []}", "4:26: vary.environment.arms: must not be empty"),
         (
-            "{environment.arms: [4, 4.0]}",
+            "{environment.arms: [4, 4]}",
             "4:30: vary.environment.arms.1: must be distinct, got 4 more than once",
         ),
         ("4", "4:7: vary: must be a mapping of keys to values, got 4"),

@@ -1,0 +1,180 @@
+"""Settings of catalogue rows: fields of pydantic models that the lab checks, lists and varies.
+
+Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from maxk_lab.catalogue import MOST
+from maxk_lab.errors import LabError, shown
+from maxk_lab.fields import Model
+from maxk_lab.findings import message
+
+# No setting is infinite, and none is undefined.
+_FINITE = ConfigDict(allow_inf_nan=False)
+
+
+def setting(
+    default: Any, meaning: str = "", *, later: bool = False, spelling: str = "", **field: Any
+) -> Any:
+    """Return a field of a `Settings` model: its default, and its meaning in a line of `list`.
+
+    A setting that came `later` than the identity of cells is left out of a resolved sweep at its
+    default, so that older cells keep their ids and seeds. `spelling` names its type to who writes a
+    sweep, where Python's name would not say it. `field` is as in `pydantic.Field`.
+    """
+    extra: Any = {"later": later, "spelling": spelling}
+    return Field(default, description=meaning, json_schema_extra=extra, **field)
+
+
+def number(
+    default: float, meaning: str = "", *, low: float = -MOST, high: float = MOST, **said: Any
+) -> Any:
+    """Return a field that is a number from `low` to `high`; `said` is as in `setting`."""
+    return setting(default, meaning, ge=low, le=high, **said)
+
+
+def _a_list(value: Any) -> Any:
+    if isinstance(value, list):
+        return value
+    given = "nothing" if value is None else shown(value)
+    hint = f"; write [{given}]" if isinstance(value, str | int | float) else ""
+    raise ValueError(f"must be a list, got {given}{hint}")
+
+
+Texts = Annotated[list[str], BeforeValidator(_a_list)]
+Numbers = Annotated[list[Annotated[float, Field(ge=-MOST, le=MOST)]], BeforeValidator(_a_list)]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting, by itself: `kind` is its type as pydantic takes it, with its bounds.
+
+    Its values may be given as texts, as in `affine[0.5]`, unless it is `strict`.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    meaning: str = ""
+    later: bool = False
+    spelling: str = ""
+    strict: bool = False
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.kind, config=_FINITE)
+
+    def parse(self, value: Any) -> Any:
+        """Return `value` in the setting's type. Raises `LabError` that says what is allowed."""
+        # Python calls True a number.
+        strict = self.strict or not isinstance(value, str)
+        try:
+            return self._adapter.validate_python(value, strict=strict)
+        except ValidationError as error:
+            finding = error.errors(include_url=False)[0]
+            raise LabError(f"{self.name} {message(finding)}") from None
+
+    @property
+    def type(self) -> Any:
+        """Return the plain type, such as `float` or `list`."""
+        plain = _plain(self.kind)
+        return str if self.choices else get_origin(plain) or plain
+
+    @property
+    def type_name(self) -> str:
+        """Return the type as a sweep's writer knows it, e.g. `int` or `list of str`."""
+        if self.spelling:
+            return self.spelling
+        if self.type is list:
+            return f"list of {_plain(get_args(_plain(self.kind))[0]).__name__}"
+        return str(self.type.__name__)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Return the words that it may be; none where it may be any."""
+        plain = _plain(self.kind)
+        return get_args(plain) if get_origin(plain) is Literal else ()
+
+    @property
+    def low(self) -> float | None:
+        """Return the least that it may be; None where nothing says so."""
+        return self._bound("ge")
+
+    @property
+    def high(self) -> float | None:
+        """Return the most that it may be; None where nothing says so."""
+        return self._bound("le")
+
+    def _bound(self, name: str) -> float | None:
+        for part in getattr(self.kind, "__metadata__", ()):
+            # A bound in a `Field` stands one level further down.
+            for constraint in getattr(part, "metadata", [part]):
+                bound: float | None = getattr(constraint, name, None)
+                if bound is not None and abs(bound) != MOST:
+                    return bound
+        return None
+
+
+def _plain(kind: Any) -> Any:
+    """Return a type without what is annotated to it."""
+    return kind.__origin__ if hasattr(kind, "__metadata__") else kind
+
+
+class Settings(Model):
+    """The settings of a row, by their names in a sweep file; every one has a default.
+
+    What a sweep gives is read strictly: no text is a number, and nothing unknown is passed over.
+    """
+
+    model_config = ConfigDict(**_FINITE, validate_default=True)
+
+    @classmethod
+    def each(cls) -> tuple[Setting, ...]:
+        """Return the settings one by one, in the order in which they stand."""
+        return _each(cls)
+
+    @classmethod
+    def defaults(cls, *, later: bool = True) -> dict[str, Any]:
+        """Return every setting at its default; without those that came `later`, if so wanted."""
+        plain = cls().model_dump()
+        return {one.name: plain[one.name] for one in cls.each() if later or not one.later}
+
+    @classmethod
+    def without_later(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `settings` without those that came later than the first records, at defaults."""
+        defaults = {one.name: one.default for one in cls.each() if one.later}
+        return {
+            name: value
+            for name, value in settings.items()
+            if name not in defaults or value != defaults[name]
+        }
+
+
+@cache
+def _each(model: type[Settings]) -> tuple[Setting, ...]:
+    return tuple(_of_field(name, field) for name, field in model.model_fields.items())
+
+
+def _of_field(name: str, field: FieldInfo) -> Setting:
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    kind: Any = field.annotation
+    for part in field.metadata:
+        kind = Annotated[kind, part]
+    return Setting(
+        name,
+        kind,
+        field.get_default(),
+        meaning=field.description or "",
+        later=bool(extra.get("later")),
+        spelling=str(extra.get("spelling", "")),
+        strict=True,
+    )
