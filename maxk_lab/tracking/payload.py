@@ -43,7 +43,7 @@ class PayloadPart(Protocol):
 class Payload:
     """One W&B run. Its id depends on what was studied, not on when: sending again replaces it.
 
-    `cells` are the ids of its cells, `failed` says that it has none but a failed one.
+    `failed` says that it has no cell but a failed one.
     """
 
     run_id: str
@@ -55,21 +55,7 @@ class Payload:
     metrics: Metrics
     tables: Mapping[str, PayloadTable] = field(default_factory=dict)
     history: History = field(default_factory=History)
-    cells: tuple[str, ...] = ()
     failed: bool = False
-
-
-@dataclass(frozen=True)
-class Group:
-    """The records that make one run, and the kind of study that they are of."""
-
-    study: str
-    records: tuple[Record, ...]
-
-    @property
-    def key(self) -> str:
-        """The words that tell the run from the others of a sweep."""
-        return group_key(self.records[0].cell)
 
 
 def group_key(cell: Mapping[str, Any]) -> str:
@@ -78,26 +64,26 @@ def group_key(cell: Mapping[str, Any]) -> str:
     return canonical_json({axis: cell.get(axis) for axis in axes})
 
 
-def groups(records: Iterable[Record]) -> list[Group]:
-    """Return the records by the run that they belong to, by kind, seed and their own order."""
-    found: dict[str, list[Record]] = {}
-    for record in records:
-        found.setdefault(group_key(record.cell), []).append(record)
-    by_run = [Group(several[0].cell["study"], tuple(several)) for several in found.values()]
-    return sorted(by_run, key=lambda one: (one.study, one.records[0].cell["seed"]))
-
-
 def payloads(
     sweep: str, spec: Mapping[str, Any], records: Iterable[Record], tags: Sequence[str] = ()
 ) -> list[Payload]:
-    """Return one payload for each run that the records make, with these tags besides its own."""
-    return [payload(sweep, spec, group, tags) for group in groups(records)]
+    """Return a payload for each run that the records make, by kind, seed and their own order.
+
+    They have these tags besides their own.
+    """
+    by_run: dict[str, list[Record]] = {}
+    for record in records:
+        by_run.setdefault(group_key(record.cell), []).append(record)
+    order = sorted(by_run.values(), key=lambda run: (run[0].cell["study"], run[0].cell["seed"]))
+    return [_payload(sweep, spec, run, tags) for run in order]
 
 
-def payload(sweep: str, spec: Mapping[str, Any], group: Group, tags: Sequence[str] = ()) -> Payload:
-    """Return the run that these records make."""
-    records, cell = group.records, group.records[0].cell
-    part, single = STUDIES.get(group.study).part("payload"), _is_one_cell(group.study)
+def _payload(
+    sweep: str, spec: Mapping[str, Any], records: Sequence[Record], tags: Sequence[str]
+) -> Payload:
+    cell = records[0].cell
+    study = cell["study"]
+    part, single = STUDIES.get(study).part("payload"), _is_one_cell(study)
     # Not of the records themselves: more of them come as a sweep goes on.
     meaning = {block: spec.get(block) for block in ("environment", "policy")}
     failed = [record for record in records if record.status == "failed"]
@@ -108,16 +94,15 @@ def payload(sweep: str, spec: Mapping[str, Any], group: Group, tags: Sequence[st
     else:
         counted = {"cells_done": len(records) - len(failed), "cells_failed": len(failed)}
     return Payload(
-        run_id=content_hash({"sweep": sweep, "run": group.key, **meaning}),
+        run_id=content_hash({"sweep": sweep, "run": group_key(cell), **meaning}),
         name=_name(cell, single=single),
-        job_type=group.study,
+        job_type=study,
         tags=_tags(records, tags),
         notes=str(spec.get("description") or ""),
         config=_config(sweep, spec, records, single=single),
         metrics=counted | _summary(part, records),
         tables={} if single else part.tables(records),
         history=part.history(records) if hasattr(part, "history") else History(),
-        cells=tuple(record.cell["id"] for record in records),
         failed=single and bool(failed),
     )
 

@@ -1,44 +1,102 @@
-"""A payload written into its run at W&B: curves, summary, tables, and what else it is given."""
+"""Runs written at W&B: its start, the key, and a payload with all that belongs to its run."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-from collections.abc import Callable, Collection
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import chdir, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
-from maxk_lab.tracking.history import History
-from maxk_lab.tracking.payload import Payload
-from maxk_lab.tracking.session import Target, begin, copies_in
-from maxk_lab.tracking.table import PayloadTable
+from maxk_lab.errors import LabError
 
+if TYPE_CHECKING:
+    from maxk_lab.tracking.history import History
+    from maxk_lab.tracking.payload import Payload
+
+# Seconds: to reach the server at all, and to upload what was logged.
+INIT_TIMEOUT = 30.0
+FINISH_TIMEOUT = 300.0
+# Where W&B copies to what is to be uploaded, unless told otherwise: below the home of the user.
+_DATA_FOLDER = "WANDB_DATA_DIR"
 # The folder of an offline run with an id of the lab's.
 _OURS = re.compile(r"offline-run-\d{8}_\d{6}-([0-9a-f]{16})")
 # Fills a run with more than its payload has; of the folder, what lies there goes with the run.
 Fill = Callable[[Any, Path], None]
 
 
+class NoKeyError(LabError):
+    """There is no API key of W&B."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The place where runs go: `folder` is that of the run of maxk-lab that they tell of."""
+
+    mode: str
+    project: str
+    entity: str | None
+    group: str
+    folder: Path
+
+
+def set_up() -> None:
+    """Start wandb with the settings of the user, not of a folder that somebody else has filled.
+
+    It reads `wandb/settings` of the current folder, which may name another server for the key. For
+    the main thread: the current folder is another one meanwhile.
+    """
+    import wandb
+
+    with TemporaryDirectory() as empty, chdir(empty):
+        wandb.setup(settings=wandb.Settings(silent=True))
+
+
+def log_in() -> None:
+    """Find the API key and try it once. Raises, asking nobody, without one that works."""
+    import wandb
+
+    if not wandb.login(prompt=False, verify=True):
+        raise NoKeyError(
+            "online tracking needs an API key of W&B, and there is none: set WANDB_API_KEY or run: "
+            "wandb login; or track offline (--mode offline, or tracking: {wandb: offline} in a "
+            "sweep file), which needs no key and can be sent later"
+        )
+
+
 def send(payload: Payload, target: Target, fill: Fill | None = None) -> str:
-    """Send one run, and return its folder or, of one that is online, its address."""
-    run = begin(payload, target)
+    """Send one run; what is there under its id is replaced.
+
+    Return its folder or, of one that is online, its address.
+    """
+    import wandb
+
+    run = _begin(payload, target)
     written = Path(run.settings.sync_dir)
     try:
         # Online it removes them itself; nor is the environment changed where others may read it.
-        with copies_in(written) if target.mode == "offline" else nullcontext():
+        with _copies_in(written) if target.mode == "offline" else nullcontext():
             _log_curves(run, payload.history)
             run.summary.update(dict(payload.metrics))
             for name, table in payload.tables.items():
-                run.log({name: _table(table)})
+                lines: list[Iterable[Any]] = [list(line) for line in table.lines]
+                run.log({name: wandb.Table([*table.columns], lines, allow_mixed_types=True)})
             if fill is not None:
                 fill(run, written / "sent")
     finally:
         run.finish(exit_code=int(payload.failed))
     if target.mode == "online":
         return str(run.url)
-    below = target.folder / "wandb" / written.name
-    _remove_others(target.folder / "wandb", payload.run_id, written.name)
+    folder = target.folder / "wandb"
+    # `wandb sync` would send both.
+    for path in folder.glob(f"offline-run-*-{payload.run_id}"):
+        if path.name != written.name:
+            shutil.rmtree(path, ignore_errors=True)
+    below = folder / written.name
     return str(below if below.exists() else written)
 
 
@@ -48,9 +106,56 @@ def remove_earlier(folder: Path, kept: Collection[str]) -> None:
     A folder that W&B or somebody else has named stays.
     """
     for path in folder.glob("offline-run-*"):
-        found = _OURS.fullmatch(path.name)
-        if found is not None and found[1] not in kept:
+        ours = _OURS.fullmatch(path.name)
+        if ours is not None and ours[1] not in kept:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _begin(payload: Payload, target: Target) -> Any:
+    import wandb
+
+    return wandb.init(
+        entity=target.entity,
+        project=target.project,
+        group=target.group,
+        id=payload.run_id,
+        name=payload.name,
+        job_type=payload.job_type,
+        tags=list(payload.tags),
+        notes=payload.notes,
+        config=dict(payload.config),
+        dir=str(target.folder.absolute()),  # its service has a current folder of its own
+        mode=target.mode,  # type: ignore[arg-type]
+        reinit="create_new",
+        settings=wandb.Settings(
+            silent=True,
+            console="off",
+            disable_code=True,
+            # The records carry their own provenance; that of the sending process would mislead.
+            disable_git=True,
+            # Nor does anybody need to know on whose machine, and by what path.
+            x_disable_meta=True,
+            host="",
+            x_disable_stats=True,
+            x_save_requirements=False,
+            init_timeout=INIT_TIMEOUT,
+            finish_timeout=FINISH_TIMEOUT,
+        ),
+    )
+
+
+@contextmanager
+def _copies_in(folder: Path) -> Iterator[None]:
+    """Have W&B copy to `folder` what is to be uploaded, so that it goes when the run goes."""
+    before = os.environ.get(_DATA_FOLDER)
+    os.environ[_DATA_FOLDER] = str(folder.absolute())
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_DATA_FOLDER]
+        else:
+            os.environ[_DATA_FOLDER] = before
 
 
 def _log_curves(run: Any, history: History) -> None:
@@ -61,20 +166,3 @@ def _log_curves(run: Any, history: History) -> None:
         run.define_metric(name, step_metric=curve.against, summary=curve.summary, hidden=hidden)
     for line in history.lines:
         run.log(dict(line), step=int(line[history.axes[0]]))
-
-
-def _table(table: PayloadTable) -> Any:
-    import wandb
-
-    return wandb.Table(
-        columns=list(table.columns),
-        data=[list(line) for line in table.lines],
-        allow_mixed_types=True,
-    )
-
-
-def _remove_others(folder: Path, run_id: str, kept: str) -> None:
-    """Remove what was written offline before under this id: `wandb sync` would send both."""
-    for path in folder.glob(f"offline-run-*-{run_id}"):
-        if path.name != kept:
-            shutil.rmtree(path, ignore_errors=True)

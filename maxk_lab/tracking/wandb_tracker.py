@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, first_line, shown
 from maxk_lab.sweeps.spec.schema import WANDB_MODES
-from maxk_lab.tracking.session import NoKeyError as NoKeyError
-from maxk_lab.tracking.session import Target, log_in, set_up
+from maxk_lab.tracking.sending import NoKeyError as NoKeyError
+from maxk_lab.tracking.sending import Target, log_in, remove_earlier, send, set_up
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.run.records import RunDirectory
-    from maxk_lab.sweeps.spec.schema import SweepSpec, Tracking
+    from maxk_lab.sweeps.run.records import Record, RunDirectory
+    from maxk_lab.tracking.payload import Payload
 
 # Told after each run that is sent: how many are, and of how many.
 Progress = Callable[[int, int], None]
@@ -27,6 +27,49 @@ class TrackingError(LabError):
     def __init__(self, message: str, sent: Sequence[str]) -> None:
         self.sent = list(sent)
         super().__init__(message)
+
+
+class Sender:
+    """Sends what the records of a run say to the place that its sweep file names."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        plan: Plan,
+        mode: str,
+        project: str | None = None,
+        entity: str | None = None,
+    ) -> None:
+        settings = plan.spec.tracking
+        self.run, self.plan, self.tags = run, plan, settings.tags
+        self.title = run.title(plan.spec)
+        self.target = Target(
+            mode=mode,
+            project=project or settings.project,
+            entity=entity or settings.entity,
+            group=settings.group or self.title,
+            folder=run.root,
+        )
+        written, keys = plan.spec.model_dump(mode="json"), type(plan.spec).keys()
+        # By the keys of a sweep file, with a key for every kind of study.
+        self.spec: dict[str, Any] = {
+            key: written.get(key, written["studies"].get(key)) for key in keys
+        }
+
+    def payloads(self, records: Iterable[Record]) -> list[Payload]:
+        """Return the runs at W&B that these records make."""
+        from maxk_lab.tracking.payload import payloads
+
+        return payloads(self.title, self.spec, records, self.tags)
+
+    def send_key(self, key: str) -> dict[str, str]:
+        """Send the run with the `group_key`, from its records; return its address by its id."""
+        from maxk_lab.tracking.payload import group_key
+
+        cells = (cell for cell in self.plan.cells if group_key(cell.as_dict()) == key)
+        records = (self.run.read(cell.id, cell) for cell in cells)
+        payloads = self.payloads(record for record in records if record is not None)
+        return {payload.run_id: send(payload, self.target) for payload in payloads}
 
 
 def track(
@@ -56,31 +99,27 @@ def track(
         return []
     from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.tracking.of_sweep import of_sweep
-    from maxk_lab.tracking.payload import groups, payload
-    from maxk_lab.tracking.sending import remove_earlier, send
 
     plan = plan or make_plan(run.spec())
-    records, spec, tags = run.records(plan), as_written(plan.spec), plan.spec.tracking.tags
-    target = target_of(run, plan, mode, project=project, entity=entity)
-    title = run.title(plan.spec)
-    found, places, ids, known = groups(records), [], set(), sent or {}
-    number = len(found) + 1 if found else 0
+    records, sender = run.records(plan), Sender(run, plan, mode, project, entity)
+    places: dict[str, str] = {}
+    number = 0
     try:
-        if found or mode == "online":
+        payloads = sender.payloads(records)
+        number = len(payloads) + bool(payloads)
+        if records or mode == "online":
             set_up()
         if mode == "online":
             log_in()
-        for group in found:
-            one = payload(title, spec, group, tags)
-            ids.add(one.run_id)
-            places.append(known.get(one.run_id) or send(one, target))
+        for one in payloads:
+            places[one.run_id] = (sent or {}).get(one.run_id) or send(one, sender.target)
             progress(len(places), number)
-        if found:
-            whole, files = of_sweep(run, plan, spec, records, tags)
-            places.append(send(whole, target, files))
+        if records:
+            whole, files = of_sweep(run, plan, sender.spec, records, sender.tags)
+            places[whole.run_id] = send(whole, sender.target, files)
             progress(len(places), number)
             if mode == "offline":
-                remove_earlier(run.root / "wandb", {*ids, whole.run_id})
+                remove_earlier(run.root / "wandb", places)
     except NoKeyError:
         raise
     # SystemExit too: some of wandb's errors end the process.
@@ -90,32 +129,6 @@ def track(
             f"W&B ({mode}) failed with {len(places)} of {number} runs sent: {kind}"
             f"{first_line(error)}; the records are safe. Try again with: "
             f"maxk-lab track {shlex.quote(str(run.root))} --mode {mode}",
-            places,
+            [*places.values()],
         ) from error
-    return places
-
-
-def target_of(
-    run: RunDirectory,
-    plan: Plan,
-    mode: str,
-    *,
-    project: str | None = None,
-    entity: str | None = None,
-) -> Target:
-    """Return the place where the runs of a sweep go, as its file says."""
-    asked: Tracking = plan.spec.tracking
-    return Target(
-        mode=mode,
-        project=project or asked.project,
-        entity=entity or asked.entity,
-        group=asked.group or run.title(plan.spec),
-        folder=run.root,
-    )
-
-
-def as_written(spec: SweepSpec) -> dict[str, Any]:
-    """Return the spec by the keys of a sweep file, with a key for every kind of study."""
-    told = spec.model_dump(mode="json")
-    keys = type(spec).keys()
-    return {key: told.get(key, told["studies"].get(key)) for key in keys}
+    return [*places.values()]
