@@ -1,12 +1,13 @@
-"""The arguments of the Python functions: each is looked at before anything is done with it."""
+"""The door of the Python functions: their arguments, and what the system refuses them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from maxk_lab.errors import MistakeError, shown
+from maxk_lab.errors import MistakeError, RefusedError, shown
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,17 @@ OVERRIDES = Kind(
     'as {"gradient.pool": 64} or ["gradient.pool=64"]',
     lambda value: isinstance(value, Mapping) or (not _is_text(value) and _are_texts(value)),
 )
+
+
+@contextmanager
+def refusals_told() -> Iterator[None]:
+    """Turn what the system refuses into a `RefusedError`, in the words of the command line."""
+    from maxk_lab.cli.console import refusal
+
+    try:
+        yield
+    except OSError as error:
+        refused = refusal(error)
+        if refused is None:
+            raise
+        raise RefusedError(f"the system refuses it: {refused}") from error

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from maxk_lab.api.arguments import CELLS, COLUMN, COLUMNS, PATH, RUN, check
-from maxk_lab.api.refused import refusals_told
+from maxk_lab.api.arguments import CELLS, COLUMN, COLUMNS, PATH, RUN, check, refusals_told
 from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import ClaimVerdict
 from maxk_lab.report.report import Report

@@ -20,8 +20,8 @@ from maxk_lab.api.arguments import (
     TEXT,
     WHOLE,
     check,
+    refusals_told,
 )
-from maxk_lab.api.refused import refusals_told
 from maxk_lab.errors import LabError, error_line, warn
 from maxk_lab.sweeps.run.records import RunDirectory
 

@@ -95,13 +95,11 @@ def say(text: str = "") -> None:
 
 def complain(error: Exception | str) -> None:
     """Print a user's mistake on stderr, with a line for every problem of a sweep file."""
-    if isinstance(error, SpecError) and error.problems:
-        for problem in error.problems:
-            say(str(problem))
-        count = len(error.problems)
-        _say_marked("error:", "red", f"{count} problem{'' if count == 1 else 's'}; nothing was run")
-    else:
-        _say_marked("error:", "red", str(error))
+    problems = error.problems if isinstance(error, SpecError) else []
+    for problem in problems:
+        say(str(problem))
+    count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}; nothing was run"
+    _say_marked("error:", "red", count if problems else str(error))
 
 
 def warn(text: str) -> None:

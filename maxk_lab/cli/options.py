@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -47,16 +46,21 @@ Profile = Annotated[
 RESULTS = Path("results")
 
 
-def run_command(
-    spec: Path, overrides: Sequence[str] | None, results: Path, **chosen: str | float | None
-) -> str:
-    """Return the command line that runs a sweep, with the options that are set."""
+# The options by which the same cells are measured in the same way, in this order.
+_OF_A_RUN = ("overrides", "shift_seeds", "backend", "profile", "no_reuse", "jobs", "only")
+
+
+def run_command(context: typer.Context, spec: Path) -> str:
+    """Return the command line that runs a sweep, with the options that this one has set."""
     words = ["maxk-lab", "run", str(spec)]
-    words += [word for item in overrides or () for word in ("--set", item)]
-    for name, value in chosen.items():
-        option = f"--{name.replace('_', '-')}"
-        words += [option] if value is True else [option, str(value)] if value else []
-    return shlex.join(words) + results_option(results)
+    options = {option.name: option for option in context.command.params}
+    for name in (*_OF_A_RUN, "results"):
+        value = context.params.get(name)
+        if not value or value == options[name].default:
+            continue
+        for one in value if isinstance(value, list | tuple) else (value,):
+            words += [options[name].opts[0], *([] if one is True else [str(one)])]
+    return shlex.join(words)
 
 
 def report_command(run: str, results: Path) -> str:

@@ -16,7 +16,6 @@ from maxk_lab.cli.console import console, emit_json, print_table, say, warn
 from maxk_lab.report.formats.last import last_verdicts
 from maxk_lab.sweeps.run.bundle import is_bundle
 from maxk_lab.sweeps.run.find import find_runs
-from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.upkeep.overview import Overview, overview
 from maxk_lab.visible import visible_line
 
@@ -66,11 +65,6 @@ def list_runs(results: Path, pattern: str | None, sort: str | None, *, json: boo
             warn(
                 f"{one.name}: {one.damaged} records are damaged: maxk-lab show {one.folder} --check"
             )
-
-
-def view(run: RunDirectory) -> dict[str, Any]:
-    """Return the overview of one run as plain JSON."""
-    return as_json(overview(run), last_verdicts(run))
 
 
 def as_json(one: Overview, verdicts: Counter[str] | None) -> dict[str, Any]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
-import threading
 import warnings
 from typing import Any
 
@@ -27,7 +25,6 @@ def main() -> None:
         from maxk_lab.cli.application import app
 
         warnings.showwarning = _show_warning
-        sys.unraisablehook = _interrupt_again
         app(prog_name="maxk-lab")
     except KeyboardInterrupt:  # before any verb
         print("Interrupted", file=sys.stderr)
@@ -45,25 +42,14 @@ def _open_closed_streams() -> None:
 
     Letters that the terminal's encoding lacks are spelled out.
     """
-    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
-        os.set_inheritable(number, True)
-    os.close(number)
-    sys.stdin, sys.stdout, sys.stderr = (
-        os.fdopen(one, "w" if one else "r", closefd=False) if stream is None else stream
-        for one, stream in enumerate((sys.stdin, sys.stdout, sys.stderr))
-    )
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
-    """Let Ctrl-C come once more where nothing that is raised gets out, as while objects end."""
-    if isinstance(unraisable.exc_value, KeyboardInterrupt):
-        # A moment later, when that is over.
-        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
-    else:
-        sys.__unraisablehook__(unraisable)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

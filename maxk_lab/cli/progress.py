@@ -50,6 +50,18 @@ class Display:
         self._errors: dict[str, list[str]] = {}
         # Why jobs wait, and whether some run.
         self._queue: tuple[set[str], bool] | None = None
+        # Each returns what is going on, and whether it is to be said where there is no bar.
+        self._take: dict[str, Callable[[Event], tuple[str, bool]]] = {
+            "run_started": self._start,
+            "reused": self._reuse,
+            "unit_started": self._begin,
+            "cell_done": self._finish,
+            "cell_failed": self._finish,
+            "measured_elsewhere": self._finish,
+            "progress": self._reach,
+            "unit_finished": self._end,
+            "jobs": self._wait,
+        }
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -64,33 +76,11 @@ class Display:
 
     def __call__(self, name: str, event: Event) -> None:
         """Take in one event of a run and show it."""
-        current, due = "", False
-        if name == "run_started":
-            self._start(set(event["cell_ids"]))
-        elif name == "unit_started" and self._begun is None:
-            self._begun = self._clock()
-        elif name in ("cell_done", "cell_failed"):
-            self._finished += 1
-            self._failed += name == "cell_failed"
-        elif name == "measured_elsewhere":
-            self._finished += len(event["cells"])
-        elif name == "progress":
-            current, due = self._reach(event), self._clock() - self._said >= QUIET_SECONDS
-        elif name == "unit_finished":
-            self._advance(event["unit"], sum(self._work[event["unit"]].values()))
-            current, due = f"finished {event['unit']}", True
-        elif name == "jobs":
-            queue = set(event["queued"]), bool(event["running"])
-            current, due, self._queue = _jobs(event), queue != self._queue, queue
-        told: list[str] = []
-        if name == "cell_failed":
-            told = self._errors.setdefault(event["error"], [])
-            told.append(event["cell"])
-        for line in notes(name, event) if len(told) < 2 else ():
+        take = self._take.get(name)
+        current, due = take(event) if take else ("", False)
+        repeated = name == "cell_failed" and event["cell"] != self._errors[event["error"]][0]
+        for line in () if repeated else notes(name, event):
             warn(line)
-        if name == "reused":
-            count = f"{len(event['cell_ids'])} of {event['cells']} cells"
-            say(f"{count} reused from run {event['run']}{event['measured']}")
         if not self._bar.disable:
             current = current or self._bar.tasks[0].fields["current"]
             line, share = self.line(), self.share
@@ -114,7 +104,8 @@ class Display:
         # Of many small parts the sum may lack a rounding of the whole.
         return min(1.0, round(self._worked / self._total, 9)) if self._total else 0.0
 
-    def _start(self, cells: set[str]) -> None:
+    def _start(self, event: Event) -> tuple[str, bool]:
+        cells = set(event["cell_ids"])
         self._cells = len(cells)
         self._work = {
             unit.label: unit.work()
@@ -122,14 +113,45 @@ class Display:
             if any(cell.id in cells for cell in unit.cells)
         }
         self._total = sum(sum(work.values()) for work in self._work.values())
+        return "", False
 
-    def _reach(self, event: Event) -> str:
-        """Take note of how far a unit is in a phase of its work, and return it in words."""
+    def _reuse(self, event: Event) -> tuple[str, bool]:
+        count = f"{len(event['cell_ids'])} of {event['cells']} cells"
+        say(f"{count} reused from run {event['run']}{event['measured']}")
+        return "", False
+
+    def _begin(self, event: Event) -> tuple[str, bool]:
+        self._begun = self._clock() if self._begun is None else self._begun
+        return "", False
+
+    def _finish(self, event: Event) -> tuple[str, bool]:
+        self._finished += len(event.get("cells", ("one",)))
+        if "error" in event:
+            self._failed += 1
+            self._errors.setdefault(event["error"], []).append(event["cell"])
+        return "", False
+
+    def _reach(self, event: Event) -> tuple[str, bool]:
+        """Take note of how far a unit is in a phase of its work."""
         unit, phase = event["unit"], event["phase"]
         done = event.get("step", event.get("done", 0))
         of = event.get("steps", event.get("of", 1))
         self._advance(unit, work_done(self._work[unit], phase, done / max(of, 1)))
-        return f"{unit}: {'warm-up' if phase == 'warmup' else phase} {done}/{of}"
+        current = f"{unit}: {'warm-up' if phase == 'warmup' else phase} {done}/{of}"
+        return current, self._clock() - self._said >= QUIET_SECONDS
+
+    def _end(self, event: Event) -> tuple[str, bool]:
+        self._advance(event["unit"], sum(self._work[event["unit"]].values()))
+        return f"finished {event['unit']}", True
+
+    def _wait(self, event: Event) -> tuple[str, bool]:
+        """Take note of how many jobs of a cluster wait, why, and how many run."""
+        counts = [
+            f"{count} queued{f' ({why})' if why else ''}" for why, count in event["queued"].items()
+        ]
+        counts += [f"{event['running']} running"] if event["running"] else []
+        before, self._queue = self._queue, (set(event["queued"]), bool(event["running"]))
+        return f"jobs: {', '.join(counts)}", self._queue != before
 
     def _advance(self, unit: str, done: float) -> None:
         self._worked += done - self._done.get(unit, 0.0)
@@ -145,15 +167,6 @@ def work_done(work: Mapping[str, float], phase: str, share: float) -> float:
         return sum(work.values())
     earlier = takewhile(lambda name: name != phase, work)
     return sum(work[name] for name in earlier) + share * work[phase]
-
-
-def _jobs(event: Event) -> str:
-    """Return how many jobs of a cluster wait, why, and how many run."""
-    counts = [
-        f"{count} queued{f' ({why})' if why else ''}" for why, count in event["queued"].items()
-    ]
-    counts += [f"{event['running']} running"] if event["running"] else []
-    return f"jobs: {', '.join(counts)}"
 
 
 def notes(name: str, event: Event) -> list[str]:

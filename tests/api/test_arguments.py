@@ -11,8 +11,7 @@ import pytest
 from sweep_files import SMALL
 
 import maxk_lab
-from maxk_lab.api.arguments import COUNT, PATH, check
-from maxk_lab.api.refused import refusals_told
+from maxk_lab.api.arguments import COUNT, PATH, check, refusals_told
 from maxk_lab.api.reporting import RunReport
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.sweeps.run.records import RunDirectory

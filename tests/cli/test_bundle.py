@@ -85,45 +85,6 @@ def test_what_was_unpacked_goes_on_with_other_settings(there: Path, lab: Lab) ->
     assert lab("run", "results/tiny/spec.yaml", "--dry-run").exit_code == 0
 
 
-@pytest.mark.parametrize("verb", ["status", "status --cancel", "track", "bundle", "show --prune"])
-def test_verbs_that_need_the_run_say_so(verb: str, there: Path, lab: Lab) -> None:
-    name, *options = verb.split()
-    refused = lab(name, "tiny.zip", *options)
-    assert refused.exit_code == 2
-    assert "tiny.zip is a bundle, and" in refused.stderr
-    assert "maxk-lab run tiny.zip" in refused.stderr
-
-
-def test_a_damaged_bundle_exits_with_2_everywhere(there: Path, lab: Lab) -> None:
-    path = there / "tiny.zip"
-    path.write_bytes(path.read_bytes()[:-200])
-    for verb in ("report", "show", "plan", "run"):
-        refused = lab(verb, "tiny.zip")
-        assert refused.exit_code == 2, verb
-        assert "tiny.zip is no bundle of maxk-lab, or damaged" in refused.stderr
-    assert list(there.iterdir()) == [path]
-
-
-def test_wrong_names_of_a_new_bundle_are_refused(
-    finished: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(finished)
-    mine = tmp_path / "mine.zip"
-    mine.write_bytes(b"precious")
-    for out, said in [
-        (tmp_path / "run.tar", "the name of a bundle ends with .zip"),
-        (mine, "is there, and is no bundle"),
-    ]:
-        refused = lab("bundle", "tiny", "--out", str(out))
-        assert refused.exit_code == 2
-        assert said in refused.stderr
-    assert mine.read_bytes() == b"precious"
-    (tmp_path / "empty").mkdir()
-    refused = lab("bundle", str(tmp_path / "empty"))
-    assert refused.exit_code == 2
-    assert "is no run: there is no spec.yaml in it" in refused.stderr
-
-
 def test_figures_and_checkpoints_are_in_it_on_request(
     finished: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,37 +28,6 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_profiles_are_listed(lab: Lab, config: Path) -> None:
-    listed = json.loads(lab("list", "profiles", "--json").stdout)
-    assert listed == [
-        {
-            "name": "cluster",
-            "timeout": "1 h 30 min",
-            "backend": "slurm",
-            "partition": "gpu",
-            "time": "4:00:00",
-            "memory": "4 GB",
-        },
-        {"name": "careful", "timeout": "1 h 30 min", "retries": 5},
-    ]
-    assert "partition  gpu" in lab("list", "profiles").stdout
-
-
-def test_a_profile_with_options_is_listed(lab: Lab, config: Path) -> None:
-    config.write_text("profiles: {a: {backend: slurm, options: {reservation: x, nice: 1}}}\n")
-    listed = lab("list", "profiles")
-    assert listed.exit_code == 0, listed.output
-    said = [line.split() for line in listed.stdout.splitlines()]
-    assert said == [["a"], ["backend", "slurm"], ["options"], ["reservation", "x"], ["nice", "1"]]
-
-
-def test_where_profiles_would_be_is_told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lab("list", "profiles", "--json").stdout == "[]\n"
-    said = lab("list", "profiles").stderr
-    assert said.startswith("no profiles in ")
-    assert "config.yaml; there one would be: profiles: {cluster: {backend: slurm" in said
-
-
 def test_all_that_is_wrong_with_a_configuration_is_listed(lab: Lab, config: Path) -> None:
     config.write_text("execution: {retries: x}\nprofiles:\n  a: {memory: 1}\n  b: {partition: g}\n")
     refused = lab("list", "profiles")
@@ -75,29 +44,6 @@ def test_the_usual_place(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert runs.config_path() is None
     (tmp_path / "none.yaml").symlink_to(tmp_path / "gone")
     assert lab("list", "profiles").exit_code == 2
-
-
-def test_the_command_that_follows_says_the_same(lab: Lab, sweep: str, config: Path) -> None:
-    chosen = ("--profile", "careful", "--backend", "local")
-    said = lab("plan", sweep, *chosen).stderr
-    assert said.endswith("Next: maxk-lab run tiny.yaml --backend local --profile careful\n")
-    assert "--jobs 2" in lab("plan", sweep, "--jobs", "2").stderr.splitlines()[-1]
-    ran = lab("run", sweep, *chosen, "--only", "seed=7")
-    assert ran.exit_code == 2
-
-
-@pytest.mark.parametrize("verb", ["run", "plan"])
-def test_mistakes_of_the_command_line(lab: Lab, sweep: str, config: Path, verb: str) -> None:
-    refused = lab(verb, sweep, "--backend", "slrum")
-    assert refused.exit_code == 2
-    assert "--backend:1:1: execution.backend: unknown backend 'slrum' (did you mean slurm?)" in (
-        refused.stderr
-    )
-    refused = lab(verb, sweep, "--profile", "clutser")
-    assert refused.exit_code == 2
-    assert "has no profile 'clutser' (did you mean cluster?); known: cluster, careful" in (
-        refused.stderr.replace("\n", " ")
-    )
 
 
 def test_a_broken_configuration_stops_only_what_needs_it(

@@ -1,4 +1,4 @@
-"""Cells whose groups show no variance, as where the policy is nearly always right, end to end."""
+"""Runs in which nothing differs say so, and give no number and no best of equals, end to end."""
 
 from __future__ import annotations
 
@@ -36,6 +36,19 @@ MIXED = (
     .replace("0.999999", "0.7")
     .replace("[none, centred], n: 4, k: 2", "[none, subloo], n: 16, k: 16")
 )
+# Every method ends at the best there is.
+TRAINING = """\
+name: saturated
+seeds: [0, 1]
+environment: {name: bandit, arms: 2, rewards: binary}
+training:
+  steps: 40
+  batch: 8
+  learning_rate: 0.5
+  grid: {estimator: maxk, baseline: [centred, subloo], n: 8, k: [2, 4]}
+  evaluate: {instances: 8, samples: 16}
+tracking: {wandb: disabled}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +125,14 @@ def test_it_is_compared_recommended_shown_and_tracked_without_a_number(
         Path("results/saturated").rename(run.root)
     assert "No candidate for max@2: every row was left out." in told.output
     assert "no signal: every group had weight 0" in told.output
+
+
+def test_equal_methods_are_said_to_be_equal(lab: Lab, tmp_path: Path) -> None:
+    run = measured(tmp_path / "saturated", sweep=TRAINING)
+    done = lab("report", str(run.root))
+    assert done.exit_code == 0, done.output
+    answer = " ".join(done.output.split("In short")[0].split())
+    assert "All 4 methods end at pass@16 = 1.00" in answer
+    assert "nothing differs there. A smaller K or a harder task would show more." in answer
+    assert "best" not in answer
+    assert "Holm" not in answer, "nothing was tested"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,39 +25,9 @@ def test_ctrl_c_before_the_application_is_there_leaves_no_traceback(
     assert capsys.readouterr() == ("", "Interrupted\n")
 
 
-INTERRUPTED_BY_AN_ENDING_OBJECT = """\
-import signal, sys, time, types
-
-class Ending:
-    def __del__(self):
-        signal.raise_signal(signal.SIGINT)
-
-def main():
-    Ending()
-    time.sleep(60)
-
-sys.modules["maxk_lab.cli.verbs.plan"] = types.SimpleNamespace(main=main)
-from maxk_lab.cli import main
-main()
-"""
-
-
-def test_ctrl_c_is_told_wherever_it_comes() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_BY_AN_ENDING_OBJECT, "plan"],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted\n")
-
-
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["rnu", "x.yaml"], 2, "No such command 'rnu'. Did you mean 'run'?"),
-        (["nonsense"], 2, "No such command 'nonsense'."),
         ([], 2, "╭─ Measure"),
         (["run", "-h"], 0, "run [OPTIONS] {SPEC}"),
     ],

@@ -1,23 +1,184 @@
-"""The displays of a run: what they say of jobs that wait in the queue of a cluster."""
+"""How far a run is, what waits, and how long it takes."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sweep_files import plan_of
 
-from maxk_lab.cli.progress import Display
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.cli.progress import Display, work_done
+from maxk_lab.cli.verbs.plan import Effort, effort_left
+from maxk_lab.studies.training.plan import EVALUATION_COST
+from maxk_lab.sweeps.plan.needs import SECONDS
+from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.records import RunDirectory
 
-from .conftest import SWEEP
+from .conftest import SWEEP, TAUGHT
+
+
+def planned(folder: Path, *overrides: str, text: str = TAUGHT) -> Plan:
+    (folder / "taught.yaml").write_text(text, encoding="utf-8")
+    return plan_of(str(folder / "taught.yaml"), *overrides)
+
+
+def last_work(plan: Plan) -> float:
+    return sum(plan.units[-1].work().values())
+
+
+@pytest.mark.parametrize(
+    ("phase", "share", "done"),
+    [("warmup", 0.5, 1.0), ("scores", 0.0, 2.0), ("scores", 0.25, 4.0), ("cells", 0.1, 10.0)],
+)
+def test_a_later_phase_means_that_the_earlier_ones_are_done(
+    phase: str, share: float, done: float
+) -> None:
+    assert work_done({"warmup": 2.0, "scores": 8.0}, phase, share) == done
+
+
+def test_the_share_of_a_run_grows_with_the_steps_of_its_trainings(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    units = [unit for unit in plan.units if unit.study == "training"]
+    seconds = iter(range(100))
+    display = Display(plan, lambda: float(next(seconds)))
+    display("run_started", {"cell_ids": [cell.id for unit in units for cell in unit.cells]})
+    shares = []
+    for unit in units:
+        for step in (2, 4):
+            display("progress", {"unit": unit.label, "phase": "training", "step": step, "steps": 4})
+            shares.append(display.share)
+    assert shares == pytest.approx([n / 8 for n in range(1, 9)])
+
+
+def test_the_time_left_is_that_of_the_work_and_not_of_the_start(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    (unit, *_) = units = [unit for unit in plan.units if unit.study == "training"]
+    now = [0.0]
+    display = Display(plan, lambda: now[0])
+    display("run_started", {"cell_ids": [cell.id for unit in units for cell in unit.cells]})
+    now[0] = 1000.0
+    display("unit_started", {"unit": unit.label})
+    assert display.line() == "0/4 cells"
+    now[0] = 1240.0
+    display("progress", {"unit": unit.label, "phase": "training", "step": 2, "steps": 4})
+    assert display.line() == "0/4 cells, about 28 min left"
+    for one in units:
+        display("unit_finished", {"unit": one.label})
+    assert (display.share, display.line()) == (1.0, "0/4 cells")
+
+
+@pytest.mark.parametrize(
+    "more", ["steps=8", "batch=16", "inner_epochs=2", "evaluate.samples=8", "evaluate.every=1"]
+)
+def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:
+    before, after = (
+        last_work(planned(tmp_path, *overrides)) for overrides in ([], [f"training.{more}"])
+    )
+    assert 0 < before < after
+
+
+@pytest.mark.parametrize(
+    ("extras", "trajectories"),
+    [("greedy", 1), ("augmentation", 8), ("multistart", 6 + 4), ("multistart_augmentation", 48)],
+)
+def test_extras_are_decoded_once_for_every_instance(
+    tmp_path: Path, extras: str, trajectories: int
+) -> None:
+    text = TAUGHT.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}")
+    before, after = (
+        last_work(planned(tmp_path, *overrides, text=text))
+        for overrides in ([], [f"training.evaluate.extras={extras}"])
+    )
+    assert after - before == pytest.approx(EVALUATION_COST * 6 * 12 * trajectories)
+
+
+def test_ways_of_decoding_cost_samples_on_all_instances_at_each_of_the_last_evaluations(
+    tmp_path: Path,
+) -> None:
+    text = TAUGHT.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}")
+    evaluate = "training.evaluate={every: 2, instances: 4, samples: 4"
+    more = "temperatures: [1, 1.5, 2], extras: [greedy], tuning: 3, last: 2}"
+    before, after = (
+        last_work(planned(tmp_path, override, text=text))
+        for override in (f"{evaluate}}}", f"{evaluate}, {more}")
+    )
+    trajectories = 2 * (4 * (2 * 4 + 1) + 3 * (3 * 4 + 1))
+    assert after - before == pytest.approx(EVALUATION_COST * 6 * trajectories)
+
+
+def effort(folder: Path, *overrides: str, jobs: int = 1) -> Effort:
+    plan = planned(folder, *overrides)
+    run = RunDirectory(folder / "run")
+    return effort_left(plan, run, {cell.id: "missing" for cell in plan.cells}, jobs)
+
+
+def test_effort_here_is_that_of_the_processes(tmp_path: Path) -> None:
+    one, three = effort(tmp_path), effort(tmp_path, jobs=3)
+    assert one.seconds == pytest.approx(3 * three.seconds)
+    assert one.node_hours * 3600 == pytest.approx(one.seconds)
+    words = "less than a minute with {} here (nothing has been timed yet)"
+    assert three.sentence() == words.format("3 processes")
+    assert one.sentence() == words.format("1 process")
+
+
+def test_effort_on_a_cluster_tells_how_units_are_packed(tmp_path: Path) -> None:
+    long = "training.steps=40000000"
+    slurm = ("execution.backend=slurm", "execution.cpus=2", "execution.gpus=0.5")
+    found = effort(tmp_path, long, *slurm)
+    # Two gradient units and four trainings, which are as long as each other.
+    assert found.packs == (1,) * 6
+    assert found.node_hours > 4
+    assert found.seconds == pytest.approx(found.node_hours * 3600 / 4, rel=0.01)
+    hours = f"{found.node_hours:,.2f} node hours"
+    assert f" on slurm with 6 jobs, once they run; {hours} " in found.sentence()
+    found = effort(tmp_path, long, *slurm, "execution.pack=5", "execution.array=1")
+    assert found.packs == (3, 3)
+    assert found.seconds == pytest.approx(found.node_hours * 3600)
+    found = effort(tmp_path, *slurm, "execution.array=4")
+    assert found.packs == (6,)
+
+
+def test_effort_on_ray_is_that_of_its_slots(tmp_path: Path) -> None:
+    ray = ("execution.backend=ray", "execution.slots=3")
+    found = effort(tmp_path, *ray, jobs=2)
+    assert (found.workers, found.packs) == (3, None)
+    assert "on ray with 3 units at once; " in found.sentence()
+
+
+# Seconds of processor time of one cell, without the start of the program.
+MEASURED = {
+    45: (
+        "{name: tsp, num_loc: 20}",
+        "steps: 800, batch: 512",
+        "every: 100, instances: 128, samples: 64",
+    ),
+    8: (
+        "{name: tsp, num_loc: 12}",
+        "steps: 300, batch: 256",
+        "every: 100, instances: 64, samples: 64",
+    ),
+}
+
+
+@pytest.mark.parametrize("seconds", MEASURED)
+def test_the_first_guess_is_near_what_was_measured(tmp_path: Path, seconds: int) -> None:
+    environment, steps, evaluate = MEASURED[seconds]
+    grid = "{estimator: maxk, baseline: centred, n: 16, k: 8}"
+    extras = "extras: [greedy, augmentation, multistart]"
+    text = (
+        f"name: one\nseeds: [0]\nenvironment: {environment}\n"
+        f"training: {{{steps}, evaluate: {{{evaluate}, {extras}}}, grid: {grid}}}\n"
+    )
+    plan = planned(tmp_path, text=text)
+    assert len(plan.units) == 1
+    guess = SECONDS * last_work(plan)
+    assert 0.6 * seconds < guess < 1.6 * seconds
 
 
 @pytest.fixture
-def plan(tmp_path: Any) -> Plan:
-    path = tmp_path / "tiny.yaml"
-    path.write_text(SWEEP, encoding="utf-8")
-    return make_plan(load_spec(path))
+def plan(tmp_path: Path) -> Plan:
+    return planned(tmp_path, text=SWEEP)
 
 
 def jobs(queued: dict[str, int], running: int = 0) -> dict[str, Any]:

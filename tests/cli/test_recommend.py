@@ -140,39 +140,3 @@ def test_a_mark_says_what_an_interval_is_about_and_how_two_were_compared(
         assert (kind == "†") == (one["n"] == best["n"])
         assert line[6].strip().endswith(kind)
         assert compared["question"] == ("" if kind == "—" else "these instances")
-
-
-def test_the_objective_must_be_named_where_there_are_several(lab: Lab, budgeted: str) -> None:
-    done = lab("recommend", budgeted, "--budget", "12")
-    assert done.exit_code == 2
-    assert (
-        "--objective is missing: the sweep estimates the gradients of max@1, max@2" in done.stderr
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--objective", "max@2"], "--budget is missing"),
-        (
-            ["--objective", "max@3", "--budget", "12"],
-            "--objective max@3 is not in the sweep's gradient grid",
-        ),
-        (["--objective", "best", "--budget", "12"], "an objective must be form@K"),
-        (
-            ["--objective", "max@2", "--budget", "12", "--stage", "5"],
-            "--stage 5 is not in the sweep: it has 0",
-        ),
-        (
-            ["--objective", "max@2", "--budget", "7"],
-            "--budget 7 is divided by no n of the grid (3, 4)",
-        ),
-    ],
-)
-def test_what_cannot_be_answered_is_said_before_anything_runs(
-    lab: Lab, budgeted: str, arguments: list[str], message: str
-) -> None:
-    done = lab("recommend", budgeted, *arguments)
-    assert done.exit_code == 2
-    assert message in done.stderr
-    assert not Path("results").exists()

@@ -89,16 +89,6 @@ def test_what_goes_wrong_meanwhile_is_said_while_the_sweep_runs(
     assert "warning: no key (cell_done)" in capsys.readouterr().err
 
 
-def test_what_is_there_is_sent_by_another_command(said: list[str]) -> None:
-    for mode, more in (("offline", " --mode offline"), ("online", " --mode online")):
-        assert sending.send_all(plan(mode), RUN, None, news=False, last=True) == ([], "")
-        assert said.pop() == (
-            f"Nothing new to send to W&B; to send what is there: maxk-lab track 'results/a b'{more}"
-        )
-    assert sending.send_all(plan("disabled"), RUN, None, news=False, last=True) == ([], "")
-    assert said == []
-
-
 def test_offline_runs_are_sent_by_a_command_that_a_shell_takes(
     said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

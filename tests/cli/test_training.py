@@ -60,21 +60,6 @@ def test_the_clock_is_in_the_timings_of_a_training(taught: Path) -> None:
         assert seconds == sorted(seconds)
 
 
-def test_plan_gives_the_trainings_of_a_seed_one_line(there: Path, lab: Lab) -> None:
-    lines = lab("plan", "taught.yaml").stdout.splitlines()
-    (first, second) = [line.split() for line in lines if "training" in line]
-    assert first[-5:] == ["0", "2", "2", "·", "·"]
-    assert second[-5:] == ["1", "2", "2", "·", "·"]
-    assert any(line.startswith("10 cells in 6 units: 10 done") for line in lines)
-
-
-def test_a_dry_run_of_a_study_names_its_cells(there: Path, lab: Lab) -> None:
-    result = lab("run", "taught.yaml", "--dry-run", "--force", "--only", "study=training,k=2")
-    assert [line.split()[1:] for line in result.stdout.splitlines()] == [
-        ["training", "seed", seed, "maxk", "centred", "n=4", "k=2"] for seed in "01"
-    ]
-
-
 def test_show_gives_the_final_curve_with_intervals_and_formulas(there: Path, lab: Lab) -> None:
     record = trained(there)[0]
     final = record["metrics"]["final"]
@@ -120,28 +105,6 @@ def test_a_trained_policy_is_that_of_a_gradient_study(there: Path, lab: Lab) -> 
         broken.exit_code,
         "policy.checkpoint: taught.yaml is no checkpoint" in broken.stderr,
     ) == (2, True)
-
-
-def test_plan_shows_the_settings_of_an_entry(there: Path, lab: Lab) -> None:
-    entry = "{estimator: maxk, baseline: centred, n: 4, k: "
-    grid = f"training.grid=[{entry}2}}, {entry}"
-    both = [
-        "taught.yaml",
-        "--set",
-        f"{grid}[1, 2], with: {{reward_scale: 2.0}}}}, "
-        "{estimator: maxk, baseline: [rloo, none], n: 4, k: 2}]",
-    ]
-    text = lab("plan", *both).stdout
-    assert "bandit arms=4 reward_shift=0.0 reward_scale=2.0" in text
-    assert "cell              reward_scale  stage" in lab("plan", *both, "--cells").stdout
-    chosen = lab("run", *both, "--dry-run", "--only", "reward_scale=2").stdout.splitlines()
-    assert [line.split()[-1] for line in chosen] == ["k=1", "k=2"] * 2
-    (skipped,) = [
-        skip
-        for skip in json.loads(lab("plan", *both, "--json").stdout)["skipped"]
-        if skip["study"] == "training"
-    ]
-    assert skipped["point"] == {"estimator": "maxk", "baseline": "rloo", "n": 4, "k": 2}
 
 
 def test_measuring_again_gives_the_same_metrics(there: Path, lab: Lab) -> None:

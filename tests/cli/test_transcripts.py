@@ -15,6 +15,11 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from maxk_lab.sweeps.run.bundle import write_bundle
+from maxk_lab.sweeps.run.records import RunDirectory
+
+from .conftest import TAUGHT
+
 FILE = Path(__file__).with_name("transcripts.txt")
 COMMAND = "$ maxk-lab "
 BAD = """\
@@ -25,6 +30,25 @@ gradient:
   poool: 64
   grid: {estimator: maxk, baseline: [nonne], n: 4, k: 2}
 """
+ALONG = """\
+name: along
+seeds: [0]
+environment: {name: gaussian}
+objective: {parameter: policy.mean, from: 0, to: 1, grid: {estimator: maxk, k: [1, 2]}}
+weights: {grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
+"""
+CONFIG = """\
+profiles:
+  cluster: {backend: slurm, partition: gpu, time: 4h, memory: 4GB, options: {nice: 1}}
+  careful: {retries: 5, timeout: 90min}
+"""
+FILES = {
+    "bad.yaml": BAD,
+    "along.yaml": ALONG,
+    "taught.yaml": TAUGHT,
+    "config.yaml": CONFIG,
+    "mine.zip": "precious",
+}
 TRANSCRIPTS = dict(
     block.partition("\n")[::2] for block in FILE.read_text("utf-8").split(COMMAND) if block.strip()
 )
@@ -34,7 +58,10 @@ TRANSCRIPTS = dict(
 def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("transcripts") / "copy"
     shutil.copytree(finished, copy)
-    (copy / "bad.yaml").write_text(BAD, encoding="utf-8")
+    for name, text in FILES.items():
+        (copy / name).write_text(text, encoding="utf-8")
+    (copy / "empty").mkdir()
+    write_bundle(RunDirectory(copy / "results" / "tiny"), copy / "carried.zip")
     return copy
 
 
@@ -51,6 +78,7 @@ def test_a_command_prints_what_its_transcript_has(
     words: str, folder: Path, lab: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("MAXK_LAB_CONFIG", "config.yaml")
     said = re.sub(r"\n\n+", "\n\n", printed(lab(*shlex.split(words))))
     expected = TRANSCRIPTS[words].rstrip("\n") + "\n"
     same = doctest.OutputChecker().check_output(expected, said, doctest.ELLIPSIS)

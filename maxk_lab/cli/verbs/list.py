@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from maxk_lab.catalogue import Catalogue, Parameter
+from maxk_lab.catalogue import Catalogue
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_fields, say, tell
 from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWARDS, TASKS
@@ -17,6 +17,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, BaselineRow
 from maxk_lab.installed import package_of
 from maxk_lab.policies.catalogue import POLICIES
+from maxk_lab.settings import Setting, Settings
 from maxk_lab.sweeps.backends import BACKENDS
 from maxk_lab.visible import visible_line
 
@@ -40,11 +41,11 @@ _METHOD = "name meaning formula objective unbiased condition shift_invariant con
 _FIELDS = {
     "estimators": _METHOD,
     "baselines": _METHOD,
-    "environments": "name meaning reward parameters policy_parameters exact_when",
-    "policies": "name meaning parameters",
-    "backends": "name meaning parameters",
+    "environments": "name meaning reward settings policy_settings exact_when",
+    "policies": "name meaning settings",
+    "backends": "name meaning settings",
 }
-_RENAMED = {"policy_parameters": "policy", "exact_when": "exact"}
+_RENAMED = {"settings": "parameters", "policy_settings": "policy", "exact_when": "exact"}
 
 
 def main(
@@ -96,14 +97,14 @@ are stale, the verdicts of their last report unless records are newer, and their
         say(nothing)
 
 
-def _as_dict(what: str, row: Any, spell: Callable[[Parameter], Any]) -> dict[str, Any]:
+def _as_dict(what: str, row: Any, spell: Callable[[Setting], Any]) -> dict[str, Any]:
     """Return the fields of a row of a catalogue, with its parameters as they are spelt."""
 
     def plain_of(value: Any) -> Any:
-        if isinstance(value, Parameter):
+        if isinstance(value, Setting):
             return spell(value)
-        if isinstance(value, tuple) and value and isinstance(value[0], Parameter):
-            return [spell(one) for one in value]
+        if isinstance(value, type) and issubclass(value, Settings):
+            return [spell(one) for one in value.each()]
         return value
 
     listed = _FIELDS[what].split() if what in _FIELDS else [field.name for field in fields(row)]
@@ -144,14 +145,14 @@ def _needs(row: Any) -> dict[str, Any]:
     }
 
 
-def _as_json(parameter: Parameter) -> dict[str, Any]:
+def _as_json(parameter: Setting) -> dict[str, Any]:
     plain = {name: getattr(parameter, name) for name in ("name", "low", "high", "meaning")}
     default, choices = parameter.default, list(parameter.choices)
     default = list(default) if isinstance(default, tuple) else default
     return {**plain, "type": parameter.type_name, "default": default, "choices": choices}
 
 
-def _as_line(parameter: Parameter) -> str:
+def _as_line(parameter: Setting) -> str:
     """Return a parameter in a line, e.g. `num_loc: int = 20, at least 3; number of cities`."""
     default = parameter.default
     text = f"{parameter.name}: {parameter.type_name}"

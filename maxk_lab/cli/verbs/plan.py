@@ -12,7 +12,6 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, warn
 from maxk_lab.cli.runs import choice, planned, skipped_as_json
-from maxk_lab.memory import kept_to_the_end
 from maxk_lab.sweeps.plan.cells import Cell, Unit
 from maxk_lab.sweeps.plan.changes import stale_lines
 from maxk_lab.sweeps.plan.needs import short_of_memory
@@ -29,6 +28,7 @@ START_SECONDS = 3.0
 
 
 def main(
+    context: typer.Context,
     spec: options.Spec,
     overrides: options.Set = None,
     shift_seeds: options.ShiftSeeds = 0,
@@ -54,9 +54,8 @@ time.
 varies
     """
     plan, directory = planned(spec, overrides, results, shift_seeds, choice(backend, profile))
-    with kept_to_the_end():  # the process ends with the plan
-        state: dict[str, str] = dict(statuses(plan, directory))
-        elsewhere = done_elsewhere(state, state, directory, None if no_reuse else results)
+    state: dict[str, str] = dict(statuses(plan, directory))
+    elsewhere = done_elsewhere(state, state, directory, None if no_reuse else results)
     runs = names_of(elsewhere)
     effort = effort_left(plan, directory, state | dict.fromkeys(runs, "done"), jobs)
     if json:
@@ -80,16 +79,7 @@ varies
             warn(problem)
     again = options.report_command(directory.name, results)
     if set(state.values()) != {"done"}:
-        again = options.run_command(
-            spec,
-            overrides,
-            results,
-            shift_seeds=shift_seeds,
-            backend=backend,
-            profile=profile,
-            jobs=jobs if jobs > 1 else None,
-            no_reuse=no_reuse,
-        )
+        again = options.run_command(context, spec)
     say(f"Next: {again}")
 
 

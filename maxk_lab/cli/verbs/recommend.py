@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit_json, say, tell
@@ -32,6 +32,7 @@ _CAVEAT = (
     "K at a time. How much instances differ from each other does not enter it, although fewer, "
     "larger groups see fewer of them."
 )
+_RATIO = "probability under the policy over that under the one that drew it"
 _FITTED = "Its coefficients are fitted on other instances, which the training study does."
 
 
@@ -107,22 +108,28 @@ def _budget(plan: Plan, budget: int | None) -> int:
 
 def _print(answer: Recommendation) -> None:
     """Print the ranking, the rows left out of it, and the lines to paste."""
-    if not answer.candidates:
+    if answer.use is None:
         say(f"No candidate for {answer.objective}: every row was left out.")
         _say_left_out(answer)
         return
-    assert answer.use is not None
     console().print(_table(answer))
     if len(answer.candidates) > _SHOWN:
         say(f"and {len(answer.candidates) - _SHOWN} more (--json lists all)")
-    _say_reasons(answer)
+    # Why some intervals are about these instances, not paired, or not there at all.
+    both = [one for each in answer.candidates for one in (each.step_snr, each.against_best)]
+    marks = [
+        f"{'*' if _unpaired(one) else '†' if one.known else '—'}: {one.reason}"
+        for one in both
+        if one is not None and one.reason
+    ]
+    for line in dict.fromkeys(marks):
+        say(line)
     _say_left_out(answer)
+    to_paste, key = _paste(answer.use), answer.use.row.key
+    grid = f'estimator: "{key.estimator}", baseline: "{key.baseline}", n: {key.n}, k: {key.k}'
     tell(_verdict(answer, answer.use))
     tell(_CAVEAT)
-    line = _paste(answer.use)
-    tell(f"Paste: {line}" if line else _FITTED)
-    key = answer.use.row.key
-    grid = f'estimator: "{key.estimator}", baseline: "{key.baseline}", n: {key.n}, k: {key.k}'
+    tell(f"Paste: {to_paste}" if to_paste else _FITTED)
     tell(f"In a sweep's training study: {{batch: {answer.budget}, grid: {{{grid}}}}}")
 
 
@@ -132,6 +139,8 @@ def _table(answer: Recommendation) -> Table:
     # Estimates of one mean differ in SNR by their variance.
     unbiased = all(one.row.catalogued_unbiased for one in answer.candidates)
     table = Table(
+        *(Column(heading, justify="left") for heading in _HEADINGS[:2]),
+        *(Column(heading, justify="right") for heading in _HEADINGS[2:]),
         title=f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}",
         title_justify="left",
         caption="SNR of a step: of the mean of budget/n estimates, "
@@ -141,12 +150,9 @@ def _table(answer: Recommendation) -> Table:
         "The interval of the best is not corrected for its having been picked.",
         caption_justify="left",
     )
-    for number, heading in enumerate(_HEADINGS):
-        table.add_column(heading, justify="left" if number < 2 else "right")
     for one in answer.candidates[:_SHOWN]:
-        key, against = one.row.key, "best"
-        if one.against_best is not None:
-            against = f"{marked(one.against_best)}{'*' * _unpaired(one.against_best)}"
+        key, compared = one.row.key, one.against_best
+        against = "best" if compared is None else marked(compared) + "*" * _unpaired(compared)
         step = marked(one.step_snr)
         table.add_row(key.estimator, key.baseline, str(key.n), str(one.groups), step, against)
     return table
@@ -154,18 +160,6 @@ def _table(answer: Recommendation) -> Table:
 
 def _unpaired(interval: Any) -> bool:
     return bool(interval.known) and str(interval.reason).startswith("unpaired")
-
-
-def _say_reasons(answer: Recommendation) -> None:
-    """Say why some intervals are about these instances, not paired, or not there at all."""
-    both = [one for each in answer.candidates for one in (each.step_snr, each.against_best)]
-    reasons = {
-        f"{'*' if _unpaired(one) else '†' if one.known else '—'}: {one.reason}": None
-        for one in both
-        if one is not None and one.reason
-    }
-    for line in reasons:
-        say(line)
 
 
 def _say_left_out(answer: Recommendation) -> None:
@@ -187,16 +181,16 @@ def _some(names: list[str], most: int) -> str:
 
 def _verdict(answer: Recommendation, use: Candidate) -> str:
     key = use.row.key
-    what = f"{key.estimator} with {key.baseline}, n = {key.n}"
+    what = f"Recommended: {key.estimator} with {key.baseline}, n = {key.n}"
     if use is not answer.best:
         return (
-            f"Recommended: {what}. It ties with {_named(answer.best.row.key)}, which has the "
-            "highest SNR per rollout, and is the simplest that needs rewards alone."
+            f"{what}. It ties with {_named(answer.best.row.key)}, which has the highest SNR per "
+            "rollout, and is the simplest that needs rewards alone."
         )
     if not answer.ties:
-        return f"Recommended: {what}; its SNR per rollout is significantly above all others."
+        return f"{what}; its SNR per rollout is significantly above all others."
     ties = _some([_named(tie.row.key) for tie in answer.ties], 4)
-    return f"Recommended: {what}; not significantly different from it: {ties}."
+    return f"{what}; not significantly different from it: {ties}."
 
 
 def _paste(best: Candidate) -> str | None:
@@ -212,9 +206,7 @@ def _paste(best: Candidate) -> str | None:
         return None
     if method.needs_ratios:
         arguments += ", ratios=ratios"
-        notes = (
-            ", ratios the same: probability under the policy over that under the one that drew it"
-        )
+        notes = f", ratios the same: {_RATIO}"
     if needed is not None:
         arguments += f', trajectory_weights={{"{needed}": g}}'
         notes = f", g the same: {TRAJECTORY_WEIGHTS[needed]}"

@@ -13,7 +13,6 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say, tell, warn
 from maxk_lab.cli.runs import mending
 from maxk_lab.errors import LabError
-from maxk_lab.memory import kept_to_the_end
 from maxk_lab.report.absent import changed_line, failure_lines, standing_lines
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.formats.render import rendered_together
@@ -79,8 +78,7 @@ page of all.
         directory = find_run(name, results)
         plan = make_plan(directory.spec())
         view = asked_view(plan, where=where, sort=sort, columns=columns)
-        with kept_to_the_end():  # the process ends with the report
-            runs_shown.append((directory, summarise(directory, plan), view))
+        runs_shown.append((directory, summarise(directory, plan), view))
     undrawn = 0
     if out is None:
         _print(runs_shown, format, full=full)

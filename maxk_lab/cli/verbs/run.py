@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import duration, emit_json, say, tell, warn
@@ -24,33 +24,36 @@ from maxk_lab.sweeps.run.execute import Outcome
 from maxk_lab.sweeps.run.progress import statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
+from maxk_lab.sweeps.upkeep.pruning import prunable
 from maxk_lab.tracking.live import Live
 
-Only = Annotated[
-    str | None, typer.Option(metavar="AXIS=VALUE,...", help="Only these cells, e.g. 'k=8,n=16'.")
-]
-Force = Annotated[
-    bool, typer.Option("--force", help="Measure again what has a record, and what cells share.")
-]
-Detach = Annotated[
-    bool, typer.Option("--detach", help="End once all is submitted (slurm); the jobs go on.")
-]
+# So many bytes of the cache that can go are worth a line at the end of a run.
+_MOST_CACHE = 50 * 10**6
 
 
 def main(
+    context: typer.Context,
     spec: options.Spec,
     overrides: options.Set = None,
     shift_seeds: options.ShiftSeeds = 0,
     jobs: options.Jobs = 1,
     backend: options.Backend = None,
     profile: options.Profile = None,
-    only: Only = None,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="AXIS=VALUE,...", help="Only these cells, e.g. 'k=8,n=16'."),
+    ] = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run failed cells again.")
     ] = False,
-    force: Force = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Measure again what has a record, and what cells share."),
+    ] = False,
     no_reuse: options.NoReuse = False,
-    detach: Detach = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="End once all is submitted (slurm); the jobs go on.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run; write nothing.")
     ] = False,
@@ -85,38 +88,22 @@ baseline=subloo,k=8[/bold]
     if dry_run:
         _dry_run(plan, directory, reuse, chosen, json=json)
         return
-    if is_bundle(spec):
-        spec = directory.spec_path  # where it was unpacked, and may be changed since by `overrides`
-    # The command line of this run, without what must not be repeated.
-    again = options.run_command(
-        spec,
-        overrides,
-        results,
-        shift_seeds=shift_seeds,
-        backend=backend,
-        profile=profile,
-        no_reuse=no_reuse,
-        jobs=jobs if jobs > 1 else None,
-        only=only,
-    )
-    # With --force nothing is left out: it begins all over again.
-    resume = again + " --retry-failed" * retry_failed + " --force" * force
+    # The command line of this run, without what must not be repeated. Of a bundle it names what was
+    # unpacked, which may be changed since by `overrides`.
+    again = options.run_command(context, directory.spec_path if is_bundle(spec) else spec)
     queue = BACKENDS.get(plan.spec.execution.backend).queue
     if detach and not queue:
         able = ", ".join(row.name for row in BACKENDS if row.queue)
         raise LabError(f"--detach needs a backend whose jobs go on by themselves ({able})")
     live = Live(directory, plan) if plan.spec.tracking.wandb == "online" else None
-
-    def on_jobs() -> list[str]:
-        some = queue and any_may_run(directory)
-        return options.jobs_commands(directory.name, results) if some else []
-
+    jobs_lines = options.jobs_commands(directory.name, results)
     outcome = execute_plan(
         plan,
         directory,
         live=live,
-        resume=resume,
-        beside=on_jobs,
+        # With --force nothing is left out: it begins all over again.
+        resume=again + " --retry-failed" * retry_failed + " --force" * force,
+        beside=lambda: jobs_lines if queue and any_may_run(directory) else [],
         jobs=jobs,
         detach=detach,
         reuse=reuse,
@@ -129,34 +116,43 @@ baseline=subloo,k=8[/bold]
     if detach and outcome.missing:
         missing = len(outcome.missing)
         say(f"{directory.name}: jobs measure {missing} cells, and go on by themselves")
-        say("\n".join(options.jobs_commands(directory.name, results)))
-        say(f"To wait for them and see their progress: {again}")
+        say("\n".join([*jobs_lines, f"To wait for them and see their progress: {again}"]))
         return
     _say_summary(outcome, directory, lost)
-    if outcome.failed:
-        cell = f"{outcome.failed[0]}{options.results_option(results)}"
-        say(f"Why a cell failed: maxk-lab show {cell}\nNext: {again} --retry-failed")
-    elif outcome.missing:
-        say(f"Next: {again}")
-    else:
-        say(f"Next: {options.report_command(directory.name, results)}")
+    _say_cache(directory, results)
+    _say_next(outcome, directory, again, results)
     if outcome.failed or outcome.missing:
         raise typer.Exit(1)
+
+
+def _say_next(outcome: Outcome, directory: RunDirectory, again: str, results: Path) -> None:
+    if outcome.failed:
+        cell = f"{outcome.failed[0]}{options.results_option(results)}"
+        say(f"Why a cell failed: maxk-lab show {cell}")
+        again += " --retry-failed"
+    elif not outcome.missing:
+        again = options.report_command(directory.name, results)
+    say(f"Next: {again}")
 
 
 def _say_summary(outcome: Outcome, directory: RunDirectory, lost: str) -> None:
     """Say what was done; `lost` says what went wrong beside the measuring."""
     mine = len(set(outcome.done) - set(outcome.elsewhere))
-    counts = [f"{mine} measured"]
-    counts += [f"{count} reused from run {name}" for name, count in _by_run(outcome.copied)]
-    if outcome.elsewhere:
-        counts.append(f"{len(outcome.done) - mine} measured by another run meanwhile")
-    counts += [f"{len(outcome.reused)} already done", f"{len(outcome.failed)} failed"]
-    if outcome.skipped:
-        counts.append(f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)")
-    counts += [lost] if lost else []
+    others = len(outcome.done) - mine
+    copied = Counter(outcome.copied.values()).items()
+    counts = [
+        f"{mine} measured",
+        *(f"{count} reused from run {name}" for name, count in copied),
+        f"{others} measured by another run meanwhile" if outcome.elsewhere else "",
+        f"{len(outcome.reused)} already done",
+        f"{len(outcome.failed)} failed",
+        f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)"
+        if outcome.skipped
+        else "",
+        lost,
+    ]
     say(
-        f"{directory.name}: {', '.join(counts)}; {duration(outcome.seconds)}; "
+        f"{directory.name}: {', '.join(filter(None, counts))}; {duration(outcome.seconds)}; "
         f"records in {directory.root}"
     )
     if outcome.missing:
@@ -166,17 +162,22 @@ def _say_summary(outcome: Outcome, directory: RunDirectory, lost: str) -> None:
         warn(f"{len(outcome.missing)} cells have no record: {why or gone}")
 
 
-def _by_run(copied: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Return the runs that cells were taken from, and how many from each."""
-    return [*Counter(copied.values()).items()]
+def _say_cache(directory: RunDirectory, results: Path) -> None:
+    """Say how much of the cache is of no more use, where that is worth a line."""
+    size = sum(prunable(directory).cache.values())
+    if size > _MOST_CACHE:
+        where = f"{directory.name}{options.results_option(results)}"
+        say(
+            f"The cache holds {decimal(size)} that finished cells need no more; this frees them: "
+            f"maxk-lab show {where} --prune"
+        )
 
 
 def _dry_run(
     plan: Plan, directory: RunDirectory, reuse: Path | None, chosen: dict[str, Any], *, json: bool
 ) -> None:
-    force, retry_failed = chosen["force"], chosen["retry_failed"]
     states = statuses(plan, directory)
-    cells = to_measure(states, force=force, retry_failed=retry_failed)
+    cells = to_measure(states, force=chosen["force"], retry_failed=chosen["retry_failed"])
     unmeasured = select(plan, chosen["only"]) & cells
     elsewhere = done_elsewhere(unmeasured, states, directory, reuse)
     names, others = names_of(elsewhere), measured_with(elsewhere)
@@ -188,7 +189,7 @@ def _dry_run(
     for cell in to_do:
         point = f"{cell.estimator} {cell.baseline} n={cell.n} k={cell.k}"
         tell(f"{cell.id}  {cell.place}  seed {cell.seed}  {point}")
-    for name, count in _by_run(names):
+    for name, count in Counter(names.values()).items():
         say(f"{count} cells would be reused from run {name}{others[name]}")
     say(f"{len(to_do)} cells would run; nothing was written")
 

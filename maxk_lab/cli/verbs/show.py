@@ -12,16 +12,18 @@ import typer
 from rich.filesize import decimal
 
 from maxk_lab.catalogue import did_you_mean
-from maxk_lab.cli import options, overviews
+from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_fields, say, tell
+from maxk_lab.cli.overviews import as_json
 from maxk_lab.cli.runs import mending
 from maxk_lab.errors import LabError, error_line
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.report.formats.last import outdated_files
+from maxk_lab.report.formats.last import last_verdicts, outdated_files
 from maxk_lab.sweeps.run.bundle import BUNDLE, is_bundle
 from maxk_lab.sweeps.run.find import find_run, find_runs
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.upkeep import pruning
+from maxk_lab.sweeps.upkeep.overview import overview
 from maxk_lab.visible import visible_line
 
 
@@ -80,13 +82,8 @@ is added to the sweep later draws them anew.
 
 def _check(run: RunDirectory, *, json: bool) -> None:
     """Read every record of a run. Exits with 1 where one is damaged."""
-    sound, odd = 0, []
-    for cell in run.ids():
-        try:
-            sound += _read(run, cell) is not None
-        except ValueError as error:
-            odd.append(f"the record of cell {cell}: {error}")
-    problems = [*run.problems, *odd]
+    sound = sum(run.read(cell) is not None for cell in run.ids())
+    problems = run.problems
     if json:
         emit_json({"name": run.name, "sound": sound, "damaged": problems})
     else:
@@ -96,14 +93,6 @@ def _check(run: RunDirectory, *, json: bool) -> None:
     if problems:
         say(f"Damaged records are not used; {mending(run, problems)}")
         raise typer.Exit(1)
-
-
-def _read(run: RunDirectory, cell: str) -> Record | None:
-    """Return a record, None for a damaged one. Raises `ValueError` where its numbers are odd."""
-    record = run.read(cell)
-    if record is not None and record.content is not None:
-        record.content.check_points()
-    return record
 
 
 def _prune(run: RunDirectory, *, dry_run: bool, yes: bool, json: bool) -> None:
@@ -137,7 +126,7 @@ def _prune(run: RunDirectory, *, dry_run: bool, yes: bool, json: bool) -> None:
 def _run_view(run: RunDirectory) -> dict[str, Any]:
     latest = max(run.heads.values(), key=lambda head: head.rank[2:], default=None)
     record = None if latest is None else run.read(latest.id)
-    view = overviews.view(run)
+    view = as_json(overview(run), last_verdicts(run))
     return view | {
         # Somebody's own words, not to be taken for fields.
         "meaning": visible_line(view["meaning"]),
@@ -158,13 +147,9 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
         some = ", ".join(sorted(places)[:5]) + (", ..." if len(places) > 5 else "")
         raise LabError(f"{prefix!r} begins {len(places)} cell ids ({some}); give more of it")
     ((cell, run),) = places.items()
-    try:
-        record = _read(run, cell)
-        problems = run.problems
-    except ValueError as error:
-        record, problems = None, [f"damaged: {error}"]
+    record = run.read(cell)
     if record is None:
-        why, mend = "; ".join(problems), mending(run, problems, "it")
+        why, mend = "; ".join(run.problems), mending(run, run.problems, "it")
         raise LabError(f"the record of cell {cell} cannot be used: {why}; {mend}")
     return run, record
 

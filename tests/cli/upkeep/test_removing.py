@@ -116,8 +116,14 @@ def test_check_reads_the_content_of_records_too(write_run: WriteRun, lab: Lab) -
     assert bad.stderr.endswith("again: maxk-lab run results/small/spec.yaml --force\n")
 
 
-@pytest.mark.parametrize("words", [["--yes"], ["--dry-run"], ["--check", "--prune"]])
-def test_options_that_would_do_nothing_are_refused(lab: Lab, words: list[str]) -> None:
-    done = lab("show", "small", *words)
-    assert done.exit_code == 2
-    assert "--prune" in done.stderr
+def test_run_says_what_can_go_of_a_large_cache(
+    write_run: WriteRun, small: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = write_run()
+    run.cache_path.mkdir()
+    (run.cache_path / "pool-0123456789abcdef.npz").write_bytes(b"0" * 2000)
+    assert "--prune" not in lab("run", small).stderr
+    monkeypatch.setattr("maxk_lab.cli.verbs.run._MOST_CACHE", 1999)
+    said = lab("run", small).stderr
+    assert "The cache holds 2.0 kB that finished cells need no more; this frees them: " in said
+    assert "maxk-lab show small --prune\n" in said
