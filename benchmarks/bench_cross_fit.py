@@ -61,8 +61,8 @@ class Study:
         environment, policy, count, size = STUDIES[name]
         row = ENVIRONMENTS.get(name)
         made = make_environment(
-            {"name": name} | {p.name: p.default for p in row.parameters} | environment,
-            {p.name: p.default for p in row.policy_parameters} | policy,
+            {"name": name} | row.settings.defaults() | environment,
+            row.policy_settings.defaults() | policy,
         )
         instances, ks = made.instances(count, 0), sorted({k for _, k in PAIRS})
         draw_pool(made, made.policy(0), instances, 1, 16, objectives=ks, seed=0)  # fills caches

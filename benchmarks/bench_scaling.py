@@ -69,8 +69,8 @@ def made(name: str, **changes: Any) -> Any:
     """Return an environment with its defaults, but for parameters of its own or of its policy."""
     row = ENVIRONMENTS.get(name)
     own, policy = (
-        {p.name: changes.get(p.name, p.default) for p in parameters}
-        for parameters in (row.parameters, row.policy_parameters)
+        {name: changes.get(name, default) for name, default in settings.defaults().items()}
+        for settings in (row.settings, row.policy_settings)
     )
     return make_environment(own | {"name": name}, policy)
 

@@ -39,8 +39,8 @@ def made(name: str, parameters: dict[str, Any], policy: dict[str, Any]) -> Any:
     """Return an environment with its defaults but for these."""
     row = ENVIRONMENTS.get(name)
     return make_environment(
-        {p.name: p.default for p in row.parameters} | {"name": name} | parameters,
-        {p.name: p.default for p in row.policy_parameters} | policy,
+        row.settings.defaults() | {"name": name} | parameters,
+        row.policy_settings.defaults() | policy,
     )
 
 

@@ -114,8 +114,8 @@ def measure(case: Case, *, exact_norms: bool) -> None:
     """
     row = ENVIRONMENTS.get(case.name)
     environment = make_environment(
-        {"name": row.name} | {p.name: p.default for p in row.parameters} | dict(case.parameters),
-        {p.name: p.default for p in row.policy_parameters} | dict(case.policy),
+        {"name": row.name} | row.settings.defaults() | dict(case.parameters),
+        row.policy_settings.defaults() | dict(case.policy),
     )
     policy = environment.policy(0)
     # So small a rate that all policies stay what they are, and all steps do the same work.

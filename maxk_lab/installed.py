@@ -10,11 +10,9 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from importlib.metadata import Distribution, EntryPoint, distributions
+from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from typing import Any
-
-from maxk_lab.errors import warn
 
 OUR_GROUPS = "maxk_lab."
 # Keeps the current folder off the path of the Python processes that this one starts.
@@ -97,7 +95,9 @@ def entry_points(group: str) -> list[EntryPoint]:
 
 def package_of(point: EntryPoint) -> str:
     """The package that declares an entry point, with its version: `extras 1.0`."""
-    return _told(point.dist)
+    about: Any = {} if point.dist is None else point.dist.metadata
+    told = [about[key] for key in ("Name", "Version") if key in about]
+    return " ".join(map(str, told)) or "a package without a name"
 
 
 def name_and_version(point: EntryPoint) -> tuple[str, str]:
@@ -105,12 +105,6 @@ def name_and_version(point: EntryPoint) -> tuple[str, str]:
     about: Any = {} if point.dist is None else point.dist.metadata
     name, version = (str(about[key]) if key in about else "" for key in ("Name", "Version"))
     return name, version
-
-
-def _told(package: Distribution | None) -> str:
-    about: Any = {} if package is None else package.metadata
-    told = [about[key] for key in ("Name", "Version") if key in about]
-    return " ".join(map(str, told)) or "a package without a name"
 
 
 @cache
@@ -121,10 +115,7 @@ def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for number, package in enumerate(distributions(path=list(path))):
-        try:
-            if OUR_GROUPS in (package.read_text("entry_points.txt") or ""):
-                points = tuple(p for p in package.entry_points if p.group.startswith(OUR_GROUPS))
-                found.setdefault(package.metadata["Name"] or str(number), points)
-        except (ValueError, TypeError, OSError) as error:
-            warn(f"the entry points of {_told(package)} cannot be read and are left out: {error}")
+        if OUR_GROUPS in (package.read_text("entry_points.txt") or ""):
+            points = tuple(p for p in package.entry_points if p.group.startswith(OUR_GROUPS))
+            found.setdefault(package.metadata["Name"] or str(number), points)
     return tuple(point for points in found.values() for point in points)

@@ -8,10 +8,9 @@ texts, such as `\\x1b`. Each writer escapes besides what its own format would ta
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
-
-from maxk_lab.plain import plain
 
 # Controls but for the end of a line and a tab, marks of direction, separators, the byte order mark,
 # surrogates, and letters of language tags, which are not shown.
@@ -29,6 +28,17 @@ def visible(text: str) -> str:
 def visible_line(text: str) -> str:
     """The text on one line, with all that acts spelled out."""
     return visible(" ".join(text.splitlines()).replace("\t", " "))
+
+
+def plain(value: Any) -> Any:
+    """The value with NaN as None, and infinities as the texts "inf" and "-inf"."""
+    if isinstance(value, dict):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
 
 
 def visible_json(value: Any, *, indent: int) -> str:

@@ -19,7 +19,6 @@ hypothesis.settings.load_profile("lab")
 
 # Modules of tests/fixtures whose fixtures several rooms use.
 pytest_plugins = [
-    "attack_figures",
     "launched",
     "attacked_runs",
     "chromium",

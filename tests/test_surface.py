@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from typer.main import get_command
 
 import maxk_lab
-from maxk_lab.catalogue import Catalogue, Parameter
+from maxk_lab.catalogue import Catalogue
 from maxk_lab.cli import app
 from maxk_lab.cli.application import load
 from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWARDS, TASKS
@@ -85,9 +85,12 @@ def rows() -> Iterator[Line]:
         # Those that installed packages add are not ours to list.
         for row in (row for row in catalogue if catalogue.origin(row.name) is None):
             yield kind, row.name
-            some = (*getattr(row, "parameters", ()), getattr(row, "parameter", None))
-            for one in (one for one in some if isinstance(one, Parameter)):
-                yield "parameter", f"{kind} {row.name}: {one.name}"
+            some = (
+                row.settings.each()
+                if hasattr(row, "settings")
+                else (getattr(row, "parameter", None),)
+            )
+            yield from (("parameter", f"{kind} {row.name}: {one.name}") for one in some if one)
 
 
 def names() -> Iterator[Line]:

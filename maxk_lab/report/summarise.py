@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import error_line
-from maxk_lab.memory import collector_at_rest
 from maxk_lab.report.claims import judge_claims
 from maxk_lab.report.model import Counts, Failure, Header, Origin, Summary
 from maxk_lab.report.parts import RowsPart
@@ -78,12 +77,11 @@ def summarise_records(
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
     of_kind = grouped(cells, lambda cell: str(cell["study"]))
     parts: dict[str, RowsPart] = {kind.name: kind.part("rows") for kind in STUDIES}
-    with collector_at_rest():
-        studies = {
-            name: part.pool(of_kind.get(name, []), done, level=level, alpha=alpha)
-            for name, part in parts.items()
-        }
-        origins = _origins(by_id)
+    studies = {
+        name: part.pool(of_kind.get(name, []), done, level=level, alpha=alpha)
+        for name, part in parts.items()
+    }
+    origins = _origins(by_id)
     without = without_record(
         [cell["id"] for cell in cells if cell["id"] not in by_id], damaged, set(stale)
     )

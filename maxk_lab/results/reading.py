@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 from maxk_lab.errors import MistakeError, error_line, shown
-from maxk_lab.memory import collector_at_rest
 from maxk_lab.report.model import Summary
 from maxk_lab.report.parts import MeasuredPart, RowsPart
 from maxk_lab.report.rows import Measured, PooledRow, grouped
@@ -69,14 +68,13 @@ class ReadRun:
         """The row of every measured cell by its id: that of a report on its seed alone."""
         found: dict[str, PooledRow] = {}
         of_seeds = grouped(self._done, lambda cell: (cell.study, cell.seed))
-        with collector_at_rest():
-            for (study, _), cells in of_seeds.items():
-                part: RowsPart = STUDIES.get(study).part("rows")
-                done = {cell.id: self.records[cell.id] for cell in cells}
-                pooled = part.pool(
-                    [cell.as_dict() for cell in cells], done, level=level, alpha=1 - level
-                )
-                found |= {one: row for row in pooled.rows for one in row.cells.values()}
+        for (study, _), cells in of_seeds.items():
+            part: RowsPart = STUDIES.get(study).part("rows")
+            done = {cell.id: self.records[cell.id] for cell in cells}
+            pooled = part.pool(
+                [cell.as_dict() for cell in cells], done, level=level, alpha=1 - level
+            )
+            found |= {one: row for row in pooled.rows for one in row.cells.values()}
         return found
 
     @property

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from attack_figures import Figures
 from launched import Launch, Launched
 from model_folders import stand_in_model
 from stored import all_records
@@ -30,41 +29,12 @@ tracking: {{wandb: disabled}}
 """
 # Names that libraries try to import, installed or not, and some of the interpreter's own.
 TRIED = [
-    "bottleneck",
-    "numexpr",
-    "pyarrow",
-    "cython",
-    "scikits",
-    "sksparse",
-    "pydot",
-    "sitecustomize",
-    "usercustomize",
-    "random",
-    "pickle",
-    "struct",
-    "json",
-    "typing",
-    "site",
-    "torch",
-    "typer",
-    "matplotlib",
-    "wandb",
-    "lxml",
-    "tables",
-    "xlrd",
+    *("bottleneck", "numexpr", "sitecustomize", "usercustomize", "random"),
+    *("json", "typing", "torch", "typer", "wandb"),
 ]
 GROUPS = [
-    "baselines",
-    "estimators",
-    "environments",
-    "policies",
-    "backends",
-    "measures",
-    "studies",
-    "formats",
-    "tasks",
-    "rewards",
-    "gaussian_rewards",
+    *("baselines", "estimators", "environments", "policies", "backends", "measures", "studies"),
+    *("formats", "tasks", "rewards", "gaussian_rewards"),
 ]
 TRAP = """\
 import pathlib
@@ -180,7 +150,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.deep
 def test_reading_runs_nothing_that_lies_about(
-    measured: Path, tmp_path: Path, launch: Launch, figures: Figures
+    measured: Path, tmp_path: Path, launch: Launch
 ) -> None:
     folder = tmp_path / "somebody_elses"
     folder.mkdir()
@@ -189,7 +159,6 @@ def test_reading_runs_nothing_that_lies_about(
     mark = set_traps(folder)
     launched = [launch(*verb, folder=folder) for verb in READING]
     codes = {verb[0]: ended(one) for verb, one in zip(READING, launched, strict=True)}
-    figures("code from data", commands=len(READING), ran=len(marks(mark)))
     assert marks(mark) == []
     assert {verb: said for verb, (code, said) in codes.items() if code} == {}
 
@@ -209,27 +178,7 @@ def test_a_run_opens_the_folder_for_what_its_sweep_names_and_takes_no_library_fr
     assert {record.status for record in all_records(tmp_path / "results" / "doors")} == {"done"}
 
 
-def test_what_cannot_be_sent_is_told(measured: Path, tmp_path: Path, launch: Launch) -> None:
-    """Nothing of W&B's own is printed, and no warning of Python's."""
-    shutil.copytree(measured, tmp_path / "results")
-    (tmp_path / "results" / "doors" / "wandb").write_text("no folder")
-    env = {"HOME": str(tmp_path), "WANDB_API_KEY": ""}
-    launched = [launch("track", "doors", "--mode", mode, env=env) for mode in ("offline", "online")]
-    said = (
-        (1, "error: W&B (offline) failed with 0 of 2 runs sent: NotADirectoryError"),
-        (2, "error: online tracking needs an API key of W&B, and there is none: set WANDB_API_KEY"),
-    )
-    for one, (code, start) in zip(launched, said):
-        assert ended(one)[0] == code
-        (line,) = one.err.splitlines()
-        assert line.startswith(start)
-    again = "the records are safe. Try again with: maxk-lab track results/doors"
-    assert again in launched[0].err
-
-
-def test_text_from_files_drives_nothing(
-    failed: Path, tmp_path: Path, launch: Launch, figures: Figures
-) -> None:
+def test_text_from_files_drives_nothing(failed: Path, tmp_path: Path, launch: Launch) -> None:
     shutil.copytree(failed, tmp_path / "results")
     write_sweep(tmp_path, "fn:reward", TEXT)
     (tmp_path / "fn.py").write_text(RAISING)
@@ -254,7 +203,6 @@ def test_text_from_files_drives_nothing(
     told |= {path.name: path.read_text("utf-8") for path in (tmp_path / "written").glob("*.*")}
     told["run"] = (failed.parent / "said.txt").read_text("utf-8")
     driven = {name for name, text in told.items() if set("\x1b\x07\x9b\u202e") & set(text)}
-    figures("text that acts", texts=len(told), acting=len(driven))
     assert driven == set()
     assert "hf[/b]" in told["plan varied.yaml --cells"]
     assert "hf[red]" in told["plan varied.yaml --cells"]

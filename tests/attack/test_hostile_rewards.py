@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import random
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-from attack_figures import Figures
-from attacked_runs import SECONDS_TO_END, complaints, counted
+from attacked_runs import SECONDS_TO_END, complaints
 from hostile_rewards import HOSTILE, Hostile, module_of
 from launched import HangError, Launch, Launched
 from stored import all_records
-
-from maxk_lab.sweeps.run.record import Record
 
 HEAD = """\
 name: hostile
@@ -29,23 +24,6 @@ gradient:
   grid: {{estimator: maxk, baseline: centred, n: 4, k: 2}}
 execution: {{timeout: {timeout}, reward_timeout: {reward_timeout}}}
 tracking: {{wandb: disabled}}
-"""
-# A sweep cannot vary the list of a language's rewards: its one function tells the units apart by
-# the longest completion that is allowed.
-LANGUAGE = """\
-environment: {{name: toy_llm, task: edit, vocab_size: 16, prompt_length: 3, rewards: ['each:each']}}
-policy: {{embed_dim: 8, num_layers: 1, num_heads: 1}}
-vary: {{environment.max_length: {lengths}}}
-"""
-SHORTEST = 5
-EACH = """\
-from importlib import import_module
-
-NAMES = {names}
-
-def each(prompts, completions, *, longest, **columns):
-    name = NAMES[longest[0] - {shortest}]
-    return getattr(import_module("hostile_" + name), name)(completions)
 """
 GAUSSIAN = """\
 environment: {{name: gaussian}}
@@ -58,22 +36,17 @@ LIMITED = ["bash", "-c", 'ulimit -v 16000000; exec "$@"', "bash"]
 COSTLY, CHEAP = 1, 8
 
 
-def written(
-    folder: Path, hostile: list[Hostile], family: str, timeout: float, *, calm: bool = False
-) -> Path:
+def written(folder: Path, hostile: list[Hostile], timeout: float, *, calm: bool = False) -> Path:
     """Write a sweep with a unit for each function, and return the folder of its run."""
     folder.mkdir(exist_ok=True)
     names = [each.name for each in hostile]
     for each in hostile:
         text = module_of(each, calm=calm)
         (folder / f"hostile_{each.name}.py").write_text(text, encoding="utf-8")
-    if family == "language":
-        lengths = list(range(SHORTEST, SHORTEST + len(names)))
-        sweep = LANGUAGE.format(lengths=lengths)
-        (folder / "each.py").write_text(EACH.format(names=names, shortest=SHORTEST))
-    else:
-        sweep = GAUSSIAN.format(rewards=[f"hostile_{name}:{name}" for name in names])
-    sweep += HEAD.format(timeout=20 * timeout, reward_timeout=timeout)
+    rewards = [f"hostile_{name}:{name}" for name in names]
+    sweep = GAUSSIAN.format(rewards=rewards) + HEAD.format(
+        timeout=20 * timeout, reward_timeout=timeout
+    )
     (folder / "hostile.yaml").write_text(sweep, encoding="utf-8")
     return folder / "results" / "hostile"
 
@@ -87,15 +60,11 @@ def chosen(dice: random.Random, scale: int) -> list[Hostile]:
     return dice.sample(some, len(some))
 
 
-def records_by_name(run: Path, hostile: list[Hostile]) -> dict[str, dict[str, Any]]:
+def records_by_name(run: Path) -> dict[str, dict[str, Any]]:
     """Return the record of each function's one cell."""
     found = {}
     for record in map(asdict, all_records(run)):
-        environment = record["cell"]["environment"]
-        if environment["name"] == "toy_llm":
-            name = hostile[environment["max_length"] - SHORTEST].name
-        else:
-            name = environment["reward"].partition(":")[2]
+        name = record["cell"]["environment"]["reward"].partition(":")[2]
         found[name] = record
     return found
 
@@ -105,22 +74,20 @@ def measured(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record["metrics"].items() if name != "cell"}
 
 
-def judged(run: Path, calm: Path, hostile: list[Hostile], family: str) -> Iterator[str]:
+def judged(run: Path, calm: Path, hostile: list[Hostile]) -> Iterator[str]:
     """Yield what is wrong with the records of hostile functions."""
-    found, right = records_by_name(run, hostile), records_by_name(calm, hostile)
+    found, right = records_by_name(run), records_by_name(calm)
     for each in hostile:
         record = found.get(each.name)
         error = "" if record is None else str(record["error"])
-        # A tensor takes what a list of numbers does not, and the other way round.
-        says = each.says if family == "language" or each.at_import else ""
         if record is None:
             yield f"lost: {each.name} has no record"
         elif record["status"] not in each.status:
             yield f"wrong: {each.name} is {record['status']}: {error[-1000:]}"
         elif record["status"] == "failed":
-            if says not in error or not error.strip():
+            if each.says not in error or not error.strip():
                 yield f"silent: {each.name} failed with {error[-1000:]!r}, without {each.says!r}"
-        elif not each.to_itself and measured(record) != measured(right[each.name]):
+        elif measured(record) != measured(right[each.name]):
             yield f"wrong: {each.name} changed the metrics"
 
 
@@ -133,45 +100,25 @@ def ended(launched: Launched) -> Iterator[str]:
         yield f"leftover: {len(launched.started())} processes"
 
 
-@pytest.mark.parametrize("family", ["language", "gaussian"])
 def test_rewards(
     launch: Launch,
     tmp_path: Path,
     dice: random.Random,
     attack_scale: int,
-    figures: Figures,
-    family: str,
 ) -> None:
     hostile = chosen(dice, attack_scale)
-    problems = list(struck(launch, tmp_path / family, hostile, family, str(dice.choice([1, 2]))))
-    figures(f"hostile rewards ({family})", rewards=len(hostile), **counted(problems))
+    problems = list(struck(launch, tmp_path / "all", hostile, str(dice.choice([1, 2]))))
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize(("mean", "wrong"), [(0.5, []), (0.25, ["steady changed the metrics"])])
-def test_another_number_is_seen_and_another_code_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mean: float, wrong: list[str]
-) -> None:
-    steady = Hostile("steady", "", frozenset({"done"}))
-    cell = {"environment": {"name": "gaussian", "reward": "module:steady"}}
-    recorded = {}
-    for folder, number in (("run", mean), ("calm", 0.5)):
-        recorded[tmp_path / folder] = [Record(cell, "done", {"units": {"mean": [number]}})]
-    monkeypatch.setitem(globals(), "all_records", recorded.get)
-    problems = judged(tmp_path / "run", tmp_path / "calm", [steady], "gaussian")
-    assert [problem.removeprefix("wrong: ") for problem in problems] == wrong
-
-
-def struck(
-    launch: Launch, folder: Path, hostile: list[Hostile], family: str, jobs: str
-) -> Iterator[str]:
+def struck(launch: Launch, folder: Path, hostile: list[Hostile], jobs: str) -> Iterator[str]:
     """Run a sweep of hostile functions, and yield what is wrong with it."""
     folder.mkdir()
-    calm = written(folder / "calm", hostile, family, timeout=30, calm=True)
+    calm = written(folder / "calm", hostile, timeout=30, calm=True)
     in_peace = launch("run", "hostile.yaml", folder=folder / "calm", limit=200)
     if in_peace.wait() != 0:
         yield f"exit code: {in_peace.process.returncode} in peace: {in_peace.err[-2000:]}"
-    run = written(folder / "hostile", hostile, family, timeout=2)
+    run = written(folder / "hostile", hostile, timeout=2)
     launched = launch(
         *["run", "hostile.yaml", "--jobs", jobs, "--json"],
         folder=folder / "hostile",
@@ -181,8 +128,8 @@ def struck(
     try:
         launched.wait()
         yield from ended(launched)
-        yield from judged(run, calm, hostile, family)
-        told, kept = json.loads(launched.out), records_by_name(run, hostile).values()
+        yield from judged(run, calm, hostile)
+        told, kept = json.loads(launched.out), records_by_name(run).values()
         if len(told["failed"]) != sum(record["status"] == "failed" for record in kept):
             yield f"wrong: {len(told['failed'])} cells are said to have failed"
     except HangError as error:
@@ -191,24 +138,23 @@ def struck(
         yield f"wrong: stdout is no JSON but {launched.out[:100]!r}"
 
 
-HANGS = ["waits_in_c", "stops_itself", "sleeps", "import_waits", "import_waits_in_c"]
+HANGS = ["waits_in_c", "stops_itself", "sleeps", "import_waits"]
 
 
 def test_a_reward_that_hangs_is_interrupted(
-    launch: Launch, tmp_path: Path, dice: random.Random, attack_scale: int, figures: Figures
+    launch: Launch, tmp_path: Path, dice: random.Random, attack_scale: int
 ) -> None:
-    problems, slowest = [], 0.0
+    problems = []
     names = dice.sample(HANGS, min(attack_scale, len(HANGS)))
     for hostile in HOSTILE:
         if hostile.name not in names:
             continue
         folder = tmp_path / hostile.name
         telling = replace(hostile, body=f"open('called', 'w').close(); {hostile.body}")
-        written(folder, [telling], "gaussian", timeout=1000)
+        written(folder, [telling], timeout=1000)
         launched = launch("run", "hostile.yaml", folder=folder)
         assert launched.wait_for((folder / "called").exists)
         launched.send_group(dice.choice([signal.SIGINT, signal.SIGTERM]))
-        since = time.monotonic()
         try:
             code = launched.wait(2 * SECONDS_TO_END)
             found = [*complaints(launched)] + [f"exit code: {code}"] * (code != 130)
@@ -218,7 +164,5 @@ def test_a_reward_that_hangs_is_interrupted(
                 found.append(f"silent: not told how to go on: {launched.err[-1000:]}")
         except HangError as error:
             found = [f"hang: {error}"]
-        slowest = max(slowest, time.monotonic() - since)
         problems += [f"{problem} ({hostile.name})" for problem in found]
-    figures("rewards that hang", interrupted=len(names), **counted(problems), slowest_end=slowest)
     assert not problems, "\n".join(problems)

@@ -9,12 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from attack_figures import Figures
 from attacked_runs import (
     FILE,
     SECONDS_TO_END,
     complaints,
-    counted,
     finishing,
     laid_out,
     metrics,
@@ -110,7 +108,6 @@ class Killer:
     def __init__(self, launch: Launch, dice: random.Random) -> None:
         self._launch, self._dice = launch, dice
         self.problems: list[str] = []
-        self.slowest = 0.0
         self._blows: list[str] = []
 
     def next_blow(self) -> str:
@@ -129,12 +126,9 @@ class Killer:
             moment(launched, run, self._dice)
             before = metrics(run)
             blow(launched, self._dice)
-            since = time.monotonic()
             # A run whose worker was killed goes on.
             launched.wait(None if codes == {0} else LIMIT)
             launched.gone_after(LIMIT)
-            if codes != {0}:
-                self.slowest = max(self.slowest, time.monotonic() - since)
             found = list(self._judged(launched, codes, before, metrics(run)))
         except HangError as error:
             found = [f"hang: {error}"]
@@ -168,7 +162,6 @@ def test_runs(
     tmp_path: Path,
     dice: random.Random,
     attack_scale: int,
-    figures: Figures,
 ) -> None:
     killer, resumed, kills = Killer(launch, dice), 0, KILLS * attack_scale
     while kills:
@@ -179,11 +172,4 @@ def test_runs(
             kills -= 1
         killer.problems += finishing(launch, run=run, undisturbed=undisturbed)
         resumed += 1
-    figures(
-        "kills of run",
-        kills=KILLS * attack_scale,
-        runs_resumed=resumed,
-        **counted(killer.problems),
-        slowest_end=killer.slowest,
-    )
     assert not killer.problems, "\n".join(killer.problems)

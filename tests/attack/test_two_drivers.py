@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from attack_figures import Figures
 from attacked_runs import (
     FILE,
     SECONDS_TO_END,
     complaints,
-    counted,
     differences,
     finishing,
     laid_out,
@@ -64,9 +62,8 @@ def test_one_of_two_is_struck(
     tmp_path: Path,
     dice: random.Random,
     attack_scale: int,
-    figures: Figures,
 ) -> None:
-    problems, slowest = [], 0.0
+    problems = []
     for index in range(STRUCK * attack_scale):
         run = laid_out(tmp_path / str(index))
         both = [launch("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1])]
@@ -79,14 +76,9 @@ def test_one_of_two_is_struck(
             both[1].wait_for(partial(has_measured, run, dice.randint(0, 12)), every=0.001)
             before = metrics(run)
             blow(both[0], number)
-            since = time.monotonic()
             found = [*struck(both[0], both[1], run, codes, before), *differences(run, undisturbed)]
-            slowest = max(slowest, time.monotonic() - since)
             found += finishing(launch, run=run, undisturbed=undisturbed)
         except HangError as error:
             found = [f"hang: {error}"]
         problems += [f"{problem} ({name})" for problem in found]
-    figures(
-        "one of two drivers", pairs=STRUCK * attack_scale, **counted(problems), slowest_end=slowest
-    )
     assert not problems, "\n".join(problems)

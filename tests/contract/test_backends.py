@@ -14,6 +14,7 @@ from run_processes import logged
 from sites import SITES, Site
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.selection import select
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -86,50 +87,38 @@ def test_metrics_are_those_of_one_worker_here_byte_for_byte(
     assert [cell.id for cell in plan_for(site, tmp_path).cells] == [cell.id for cell in here.cells]
 
 
-def test_a_cell_that_fails_fails_alone_with_its_traceback(
-    site: Site, go: Go, run: RunDirectory, tmp_path: Path
+@pytest.mark.parametrize(
+    ("measure", "settings", "which", "why"),
+    [
+        ("bad_cell", (), "baseline=none", "ZeroDivisionError: no variance here"),
+        ("deadly", (), "baseline=centred,n=8", "the worker process died while measuring"),
+        pytest.param(
+            *("one_stuck", ("execution.timeout=5",), "baseline=none,n=4"),
+            "took longer than execution.timeout, 5 s",
+            marks=pytest.mark.deep,
+        ),
+        (
+            *("greedy", ("execution.memory=300MB", "execution.retries=0"), "baseline=centred,n=8"),
+            "took more than execution.memory, 300 MB. To try again: --retry-failed",
+        ),
+    ],
+)
+def test_a_cell_that_fails_fails_alone_with_the_reason(
+    site: Site,
+    go: Go,
+    run: RunDirectory,
+    tmp_path: Path,
+    measure: str,
+    settings: tuple[str, ...],
+    which: str,
+    why: str,
 ) -> None:
-    outcome = go("bad_cell")
+    outcome = go(measure, *settings, only="seed=1")
     plan = plan_for(site, tmp_path)
-    failed = {cell.id for cell in plan.cells if cell.baseline == "none"}
-    assert set(outcome.failed) == failed
-    assert set(outcome.done) == {cell.id for cell in plan.cells} - failed
-    errors = [record.error for record in run.records(plan) if record.status == "failed"]
-    assert all("ZeroDivisionError: no variance here" in (error or "") for error in errors)
-
-
-def test_a_cell_that_ends_its_worker_fails_alone(
-    site: Site, go: Go, run: RunDirectory, tmp_path: Path
-) -> None:
-    outcome = go("deadly", only="seed=0")
-    plan = plan_for(site, tmp_path)
+    assert set(outcome.failed) == select(plan, f"seed=1,{which}")
+    assert set(outcome.done) == select(plan, "seed=1") - set(outcome.failed)
     errors = [record.error or "" for record in run.records(plan) if record.status == "failed"]
-    assert len(outcome.failed) == len(errors) == 1
-    assert "the worker process died while measuring" in errors[0]
-    assert len(outcome.done) == 3
-
-
-@pytest.mark.deep
-def test_a_cell_that_takes_too_long_fails_alone_as_the_file_says(
-    site: Site, go: Go, run: RunDirectory, tmp_path: Path
-) -> None:
-    outcome = go("one_stuck", "execution.timeout=5", only="seed=0")
-    plan = plan_for(site, tmp_path)
-    errors = [record.error or "" for record in run.records(plan) if record.status == "failed"]
-    assert len(outcome.failed) == len(errors) == 1
-    assert "execution.timeout, 5 s" in errors[0]
-    assert len(outcome.done) == 3
-
-
-def test_a_cell_that_takes_too_much_memory_fails_alone(
-    site: Site, go: Go, run: RunDirectory, tmp_path: Path
-) -> None:
-    more = ("gradient.grid.n=[4, 8]", "gradient.grid.k=1")
-    outcome = go("greedy", *more, "execution.memory=300MB", "execution.retries=0", only="seed=1")
-    assert (len(outcome.done), len(outcome.failed)) == (3, 1)
-    records = run.records(plan_for(site, tmp_path, *more))
-    (error,) = [record.error or "" for record in records if record.status == "failed"]
-    assert error == "took more than execution.memory, 300 MB. To try again: --retry-failed"
+    assert all(why in error for error in errors)
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(

@@ -87,7 +87,7 @@ def test_one_trajectory_of_one_instance_is_a_batch_like_any_other(row, dtype):
     rollouts = environment.rollout(policy, instance, 1, seed=2)
     assert rollouts.rewards.shape == rollouts.log_probs.shape == rollouts.lengths.shape == (1, 1)
     assert rollouts.actions.shape[:2] == (1, 1)
-    if any(p.name == "dtype" for p in row.policy_parameters):
+    if "dtype" in row.policy_settings.model_fields:
         assert rollouts.log_probs.dtype == getattr(torch, dtype)
     assert torch.equal(
         environment.log_probs(policy, instance, rollouts.actions), rollouts.log_probs
@@ -287,7 +287,7 @@ def test_a_row_declares_what_its_environment_can_do(row):
 
 @every_row
 def test_a_row_says_when_it_is_exact_and_how_long_a_trajectory_is(row):
-    parameters = {p.name: p.parse(p.default) for p in row.parameters}
+    parameters = row.settings.defaults()
     assert row.exact_when
     assert row.enumerable(parameters | row.small) != row.integrable(parameters | row.small)
     assert row.decisions(parameters) > 0

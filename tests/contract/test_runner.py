@@ -49,11 +49,8 @@ def toy_llm(task, vocab_size, max_length):
     """Completions of several lengths."""
     sizes = {"task": task, "vocab_size": vocab_size, "max_length": max_length, "prompt_length": 3}
     return STUDY | {
-        "environment": {p.name: p.default for p in TOY_LLM.parameters}
-        | {"name": "toy_llm"}
-        | sizes,
-        "policy": {p.name: p.default for p in TOY_LLM.policy_parameters}
-        | {"dtype": "float64", "embed_dim": 8},
+        "environment": TOY_LLM.settings.defaults() | {"name": "toy_llm"} | sizes,
+        "policy": TOY_LLM.policy_settings.defaults() | {"dtype": "float64", "embed_dim": 8},
     }
 
 

@@ -10,7 +10,7 @@ from maxk_lab.sweeps.spec.environment import telling_parameters
 
 def resolved(name, **given):
     """An environment block with its defaults filled in, as a cell has it."""
-    defaults = {p.name: p.parse(p.default) for p in ENVIRONMENTS.get(name).parameters}
+    defaults = ENVIRONMENTS.get(name).settings.defaults()
     assert set(given) <= set(defaults)
     return {"name": name, **defaults, **given}
 
@@ -48,12 +48,12 @@ def test_of_an_unknown_environment_all_is_shown_but_what_is_empty():
 def test_environments_that_differ_have_different_labels(row):
     plain = resolved(row.name)
     labels = {environment_label({"environment": plain})}
-    for parameter in row.parameters:
-        other = {str: "else", int: 3, float: 0.5, bool: not plain[parameter.name]}[parameter.kind]
-        changed = {**plain, parameter.name: [other] if parameter.many else other}
-        assert telling_parameters(changed)[parameter.name] == changed[parameter.name]
+    for setting in row.settings.each():
+        others = {str: "else", int: 3, float: 0.5, list: ["else"], bool: not plain[setting.name]}
+        changed = {**plain, setting.name: others[setting.type]}
+        assert telling_parameters(changed)[setting.name] == changed[setting.name]
         labels.add(environment_label({"environment": changed}))
-    assert len(labels) == 1 + len(row.parameters)
+    assert len(labels) == 1 + len(row.settings.each())
 
 
 @pytest.mark.parametrize(

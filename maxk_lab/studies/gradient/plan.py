@@ -11,10 +11,17 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators.method import Method
 from maxk_lab.studies.gradient.schema import Study
 from maxk_lab.sweeps.plan.cells import Point, Unit
-from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
+from maxk_lab.sweeps.plan.grid import (
+    Conditions,
+    Refusal,
+    Skipped,
+    points_of,
+    refused_k,
+    refused_tokens,
+    refused_weight,
+)
 from maxk_lab.sweeps.plan.identity import without_defaults
 from maxk_lab.sweeps.plan.needs import Need
-from maxk_lab.sweeps.plan.refusals import refused_k, refused_tokens, refused_weight
 from maxk_lab.sweeps.spec.variation import Variant
 
 # Cost of a decision of a trajectory in the warm-up, when a pool is drawn, and when it is scored, as

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from maxk_lab.catalogue import Parameter, did_you_mean
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, shown
+from maxk_lab.settings import Setting
 from maxk_lab.studies.objective.plan import ObjectiveConditions
 from maxk_lab.studies.objective.schema import Study
 from maxk_lab.sweeps.spec.blocks import Block
-from maxk_lab.sweeps.spec.environment import moved, parameters_of
+from maxk_lab.sweeps.spec.environment import moved, settings_by_key
 from maxk_lab.sweeps.spec.grids import check_grid, is_exact
 from maxk_lab.sweeps.spec.source import Source
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
@@ -46,9 +47,9 @@ def _check_along(
         )
         return
     known = {
-        key: parameter
-        for key, parameter in parameters_of(row.name, policy).items()
-        if parameter.kind is float and not parameter.many
+        key: setting
+        for key, setting in settings_by_key(row.name, policy).items()
+        if setting.type is float
     }
     if study.parameter not in known:
         source.add(("objective", "parameter"), _no_parameter(study.parameter, known, row.name))
@@ -64,7 +65,7 @@ def _check_along(
         )
 
 
-def _no_parameter(given: str, known: Mapping[str, Parameter], environment: str) -> str:
+def _no_parameter(given: str, known: Mapping[str, Setting], environment: str) -> str:
     words = "must be a number of the environment or its policy"
     if not known:
         return f"{words}, and {environment} has none; got {shown(given)}"

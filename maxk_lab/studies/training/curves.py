@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from maxk_lab.fields import (
-    Count,
-    Numbers,
-    Recorded,
-    check_ends,
-    check_lengths,
-    check_mean,
-    check_rising,
-    distinct,
-)
+from maxk_lab.fields import Count, Numbers, Recorded, check_lengths, distinct
 from maxk_lab.statistics.seeds.over_seeds import Mean
 
 Ks = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(distinct)]
@@ -35,21 +25,12 @@ class Ends(Recorded):
         """The mean with the ends of its interval."""
         return self.value, self.low, self.high
 
-    def check_numbers(self, name: str) -> None:
-        """Raise `ValueError` where these cannot be a mean and its interval."""
-        check_ends(name, *self.mean)
-
 
 class Extra(Ends):
     """Another way of decoding: the best reward on each instance, their mean, and what it costs."""
 
     trajectories: int | None = None
     per_instance: Numbers = Field(default_factory=list)
-
-    def check_numbers(self, name: str) -> None:
-        """Raise `ValueError` where these cannot be a mean over instances and its interval."""
-        super().check_numbers(name)
-        check_mean(name, self.value, self.per_instance)
 
 
 class Final(Recorded):
@@ -87,19 +68,6 @@ class Final(Recorded):
         """Whether every sample of every instance has a reward."""
         return None not in self.per_instance[-1]
 
-    def check_numbers(self, name: str, ks: Sequence[int], undefined: Collection[str]) -> None:
-        """Raise `ValueError` where these cannot be a curve and its values at `ks`."""
-        _check_ks(name, self.ks, ks)
-        for k, mean in enumerate(self.means, start=1):
-            _check_mean(f"{name} at K = {k}", mean, undefined)
-        for k, of_one_k in zip(self.ks, self.per_instance, strict=True):
-            check_mean(f"{name} at K = {k}", self.value[k - 1], of_one_k)
-        for number, of_one in enumerate(zip(*self.per_instance, strict=True)):
-            check_rising(f"{name} of instance {number}", of_one)
-        # Else the means at larger K are over fewer instances.
-        if self.complete:
-            check_rising(name, self.value)
-
 
 class Evaluations(Recorded):
     """Max@K at the `ks` after some steps of training: [evaluations, K]."""
@@ -124,23 +92,3 @@ class Evaluations(Recorded):
         """The mean of every K with the ends of its interval, at one of the evaluations."""
         ends = (self.value[number], self.low[number], self.high[number])
         return dict(zip(self.ks, zip(*ends, strict=True), strict=True))
-
-    def check_numbers(self, ks: Sequence[int], undefined: Collection[str]) -> None:
-        """Raise `ValueError` where these cannot be values of curves at `ks`."""
-        _check_ks("evaluations", self.ks, ks)
-        for number, (step, values) in enumerate(zip(self.step, self.value, strict=True)):
-            for k, mean in self.means(number).items():
-                _check_mean(f"Max@{k} after {step} steps", mean, undefined)
-            if "value" not in undefined:
-                check_rising(f"Max@K after {step} steps", values)
-
-
-def _check_ks(name: str, told: Sequence[int], ks: Sequence[int]) -> None:
-    if [*told] != [*ks]:
-        raise ValueError(f"{name} is at K = {told}, not {[*ks]}")
-
-
-def _check_mean(name: str, mean: Mean, undefined: Collection[str]) -> None:
-    if mean[0] is None and "value" not in undefined:
-        raise ValueError(f"{name} is not there, and no reason is")
-    check_ends(name, *mean)

@@ -10,9 +10,15 @@ from typing import Any, ClassVar
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.studies.training.schema import Study
 from maxk_lab.sweeps.plan.cells import Point
-from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, repeated
+from maxk_lab.sweeps.plan.grid import (
+    Conditions,
+    Refusal,
+    Skipped,
+    refused_k,
+    refused_weight,
+    repeated,
+)
 from maxk_lab.sweeps.plan.identity import canonical_json, without_paths
-from maxk_lab.sweeps.plan.refusals import refused_k, refused_weight
 from maxk_lab.training.refusals import Weighting, fit_refusal, schedule_refusal
 from maxk_lab.training.settings import KScheduleSettings
 

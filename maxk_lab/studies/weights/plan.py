@@ -11,9 +11,15 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
 from maxk_lab.studies.weights.schema import Study
 from maxk_lab.sweeps.plan.cells import Point, Unit
-from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
+from maxk_lab.sweeps.plan.grid import (
+    Conditions,
+    Refusal,
+    Skipped,
+    points_of,
+    refused_k,
+    refused_tokens,
+)
 from maxk_lab.sweeps.plan.needs import Need
-from maxk_lab.sweeps.plan.refusals import refused_k, refused_tokens
 from maxk_lab.sweeps.spec.variation import Variant
 
 # Bytes of a reward and its weight, as numbers of Python on their way into a record.

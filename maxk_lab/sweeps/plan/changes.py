@@ -100,7 +100,7 @@ def _differences(old: _Told, planned: Cell) -> list[str]:
 def _of_code(before: _Told, after: _Told, unit: _Told) -> Iterator[str]:
     for key in dict.fromkeys((*before, *after)):
         if before.get(key) != after.get(key):
-            is_model = key == PRETRAINED_FOLDER.name
+            is_model = key == PRETRAINED_FOLDER
             name = unit["policy"].get(key) if is_model else key
             yield _of_content(name, is_model, before.get(key, {}), after.get(key, {}))
 
@@ -127,7 +127,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
     if isinstance(value, Mapping) and value:
         for key, inside in value.items():
             yield from _leaves(inside, (*path, str(key)))
-    elif path != ("policy", PRETRAINED_FOLDER.name):  # its files are among the content
+    elif path != ("policy", PRETRAINED_FOLDER):  # its files are among the content
         yield path, value
 
 

@@ -51,7 +51,7 @@ def named_content(content: Content, study: str, told: Mapping[str, Any]) -> Cont
     found = {key: content[key] for key in _named(study, told) if key in content}
     folder = _folder(told)
     # Where the folder lies tells nothing.
-    return {PRETRAINED_FOLDER.name if key == folder else key: one for key, one in found.items()}
+    return {PRETRAINED_FOLDER if key == folder else key: one for key, one in found.items()}
 
 
 def content_of_axes(content: Content, point: Mapping[str, Any]) -> Content:
@@ -62,12 +62,12 @@ def content_of_axes(content: Content, point: Mapping[str, Any]) -> Content:
 def was_sound(variant: Variant, content: Content) -> bool:
     """Return whether a variant ran, though the folder of its model is here no more."""
     folder = _folder({"policy": variant.policy})
-    return (variant.refusal or "").startswith(PRETRAINED_FOLDER.name) and folder in content
+    return (variant.refusal or "").startswith(PRETRAINED_FOLDER) and folder in content
 
 
 def model_folders(spec: SweepSpec) -> set[str]:
     """Return the folders of models that a spec names, each a key of its content."""
-    varied = spec.vary.get(f"policy.{PRETRAINED_FOLDER.name}", ())
+    varied = spec.vary.get(f"policy.{PRETRAINED_FOLDER}", ())
     return {_folder({"policy": spec.policy}), *map(str, varied)}
 
 
@@ -86,8 +86,8 @@ def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[s
     now = _resolved(names, known={})
     folder = _folder(unit)
     for key, there in planned.items():
-        if now.get(folder if key == PRETRAINED_FOLDER.name else key) != there:
-            what = f"the files of {folder}" if key == PRETRAINED_FOLDER.name else f"code of {key}"
+        if now.get(folder if key == PRETRAINED_FOLDER else key) != there:
+            what = f"the files of {folder}" if key == PRETRAINED_FOLDER else f"code of {key}"
             raise LabError(
                 f"{what} changed while the run was at work: the same command measures it anew"
             )
@@ -124,7 +124,7 @@ def _named(study: str, told: Mapping[str, Any]) -> _Names:
 
 
 def _folder(told: Mapping[str, Any]) -> str:
-    return str(told["policy"].get(PRETRAINED_FOLDER.name) or "")
+    return str(told["policy"].get(PRETRAINED_FOLDER) or "")
 
 
 def named_on_axes(told: Any) -> dict[str, tuple[Catalogue[Any], str]]:

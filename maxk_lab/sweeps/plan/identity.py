@@ -56,7 +56,7 @@ def without_paths(obj: Any) -> Any:
     return {
         key: without_paths(value)
         for key, value in obj.items()
-        if not (value and key == PRETRAINED_FOLDER.name and isinstance(value, str))
+        if not (value and key == PRETRAINED_FOLDER and isinstance(value, str))
     }
 
 

@@ -77,8 +77,8 @@ def lacking_memory(unit: Unit) -> str | None:
     if need is None or there is None or need.bytes <= there:
         return None
     return (
-        f"needs at least {size(need.bytes)} of memory for {need.what}, and this machine has "
-        f"{size(there)}: lower {listed(need.settings)}"
+        f"needs at least {size(need.bytes)} of memory for {need.what}, and this "
+        f"machine has {size(there)}: lower {listed(need.settings)}"
     )
 
 

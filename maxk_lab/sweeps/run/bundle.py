@@ -13,7 +13,7 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,6 @@ import yaml
 import maxk_lab
 from maxk_lab.errors import LabError
 from maxk_lab.files import PARTIAL, save_atomically, write_atomically
-from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.named import FILES, NamedFiles, named_files, relocated
@@ -32,7 +31,6 @@ from maxk_lab.sweeps.run.records import RunDirectory, modified
 from maxk_lab.sweeps.run.store import SUFFIX
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import decoded, source_of
-from maxk_lab.sweeps.studies import STUDIES
 
 BUNDLE = ".zip"
 _MANIFEST, _SPEC = "bundle.json", "spec.yaml"
@@ -175,7 +173,9 @@ def write_bundle(
     lines = _lines(run, plan)
     files = {_SPEC: run.spec_path.read_bytes(), **named.files}
     files |= {f"report/{name}": data for name, data in (report or {}).items()}
-    files |= _of_cache(run, plan, checkpoints=checkpoints)
+    which = "kept" if checkpoints else "evaluation"
+    cached = {path for unit in plan.units for path in run.cached(unit, which)}
+    files |= {f"cache/{path.name}": path.read_bytes() for path in cached}
     save_atomically(path, lambda file: _write(file, plan.spec.name, lines, files, named))
     return Written(
         path,
@@ -222,47 +222,18 @@ def _lines(run: RunDirectory, plan: Plan) -> list[bytes]:
 
     Raises `LabError` where a record is damaged: it is not handed on.
     """
-    heads, lines, wrong = run.heads, [], []
+    heads, lines = run.heads, []
     for cell in plan.cells:
-        record = run.read(cell.id, cell)
-        if record is not None:
-            try:
-                if record.content is not None:
-                    record.content.check_points()
-            except ValueError as error:
-                wrong.append(f"the record of cell {cell.id}: {error}")
+        if run.read(cell.id, cell) is not None:
             lines.append(run.store.read(heads[cell.id]))
     damaged = run.damaged
-    wrong += [damaged[cell.id] for cell in plan.cells if cell.id in damaged]
+    wrong = [damaged[cell.id] for cell in plan.cells if cell.id in damaged]
     if wrong:
         raise LabError(
             f"{len(wrong)} damaged record{'s are' * (len(wrong) > 1) or ' is'} not handed on "
             f"({wrong[0]}); to measure what is missing: maxk-lab run {run.spec_path}"
         )
     return lines
-
-
-def _of_cache(run: RunDirectory, plan: Plan, *, checkpoints: bool) -> dict[str, bytes]:
-    """Return the files of the cache that go along, by their names in the bundle."""
-    found = {
-        path.name: path
-        for unit in plan.units
-        for pattern in _patterns(unit, checkpoints=checkpoints)
-        for path in run.cache_path.glob(pattern)
-        if path.is_file() and not path.name.startswith(PARTIAL)
-    }
-    return {f"cache/{name}": path.read_bytes() for name, path in found.items()}
-
-
-def _patterns(unit: Unit, *, checkpoints: bool) -> Iterator[str]:
-    try:
-        part = STUDIES.get(unit.study).part("kept")
-    except ModuleNotFoundError:
-        return
-    # A kind of another package may know of no evaluation.
-    which = part.kept if checkpoints else getattr(part, "evaluation", None)
-    if which is not None:
-        yield from which(unit.as_dict(), [cell.as_dict() for cell in unit.cells])
 
 
 def unpack(bundle: Bundle, results: Path) -> RunDirectory:

@@ -46,20 +46,18 @@ def drive(
     *,
     retries: int = 1,
     leaving: Callable[[], float | None] = lambda: None,
-    waiting: bool = True,
     detach: bool = False,
 ) -> Driven:
     """Have every task measured by `backend`; each of their cells has a record when this returns.
 
     A unit that is lost with its node is submitted again, up to `retries` times. Those that another
-    driver has are waited for, unless `waiting` is False: then they are passed over. `leaving()`
-    gives the seconds that are left once this process is to end, and None before: what runs is left
-    then where it can go on later, and has no records. With `detach` this returns as soon as the
-    backend has every task, and they go on without this process. Raises `KeyboardInterrupt` after a
-    signal, and what the backend raises.
+    driver has are waited for. `leaving()` gives the seconds that are left once this process is to
+    end, and None before: what runs is left then where it can go on later, and has no records. With
+    `detach` this returns as soon as the backend has every task, and they go on without this
+    process. Raises `KeyboardInterrupt` after a signal, and what the backend raises.
     """
     with Interruption() as interruption:
-        driving = _Driving(work, run, backend, driver, tell, retries, waiting)
+        driving = _Driving(work, run, backend, driver, tell, retries)
         driving.drive(interruption, leaving, detach)
     return driving.driven
 
@@ -81,14 +79,11 @@ class _Driving:
     driver: Driver
     tell: Tell
     retries: int
-    waits: bool
     queue: deque[Task] = field(init=False)
     open: dict[str, _Open] = field(default_factory=dict)
     # What other drivers have, by the keys; and those for which this one was told to wait.
     elsewhere: dict[str, Task] = field(default_factory=dict)
     waited_for: frozenset[str] = frozenset()
-    # Those of which the backend has said so: it is not asked again while somebody has them.
-    told_elsewhere: set[str] = field(default_factory=set)
     driven: Driven = field(default_factory=Driven)
     looked: float = field(default_factory=time.monotonic)
 
@@ -116,29 +111,27 @@ class _Driving:
                 self.elsewhere.clear()
             elif time.monotonic() - self.looked >= LOOK_SECONDS:
                 self._look_around()
-            if self.open:
-                for told in self.backend.events(POLL_SECONDS):
-                    self._take_in(told)
-            elif self.elsewhere:
-                self._tell_of_waiting()
-                time.sleep(POLL_SECONDS)
+            self._listen()
         if left:
             interruption.check()
+
+    def _listen(self) -> None:
+        """Take in what the backend tells, or wait for other drivers where it has no task."""
+        if self.open:
+            for told in self.backend.events(POLL_SECONDS):
+                self._take_in(told)
+        elif self.elsewhere:
+            self._tell_of_waiting()
+            time.sleep(POLL_SECONDS)
 
     def _begin(self, task: Task) -> None:
         """Submit what nobody has measured of a task, unless another driver has it."""
         known, rest = self.open.get(task.key), task.unmeasured(self.run.heads)
         if rest.cells and not self.backend.leases_itself:
             if not self.driver.take(task.key):
-                self._leave_to_others(task)
+                self.elsewhere[task.key] = task
                 return
             # Once more: another driver may have measured some before it gave the unit free.
-            rest = task.unmeasured(self.run.heads)
-        elif rest.cells and task.key in self.told_elsewhere:
-            if self.driver.holder(task.key) is not None:
-                self._leave_to_others(task)
-                return
-            self.told_elsewhere.remove(task.key)
             rest = task.unmeasured(self.run.heads)
         self.open[task.key] = _Open(
             rest, {cell["id"]: cell for cell in rest.cells}, known.lost if known else 0
@@ -162,10 +155,6 @@ class _Driving:
             for path in kept:
                 remove(path)
 
-    def _leave_to_others(self, task: Task) -> None:
-        if self.waits:
-            self.elsewhere[task.key] = task
-
     def _tell_of_waiting(self) -> None:
         """Tell for whom this driver waits, with nothing else to do, unless it was told before."""
         if self.elsewhere.keys() <= self.waited_for:
@@ -183,10 +172,6 @@ class _Driving:
         self.queue.extend(self.elsewhere.values())
         self.elsewhere.clear()
 
-    def _give_up(self, found: _Open) -> None:
-        del self.open[found.task.key]
-        self._leave_to_others(replace(found.task, cells=tuple(found.cells.values())))
-
     def _take_in(self, told: Told) -> None:
         """Keep an event and pass it on."""
         if not told.key:
@@ -203,10 +188,6 @@ class _Driving:
             if data is not None:
                 self.run.append(data)
             del found.cells[payload["cell"]]
-        if told.name == "elsewhere":
-            self.told_elsewhere.add(told.key)
-            self._give_up(found)
-            return
         self._tell(found.task, told.name, payload)
         if told.name == "lost":
             self._lose(found, payload["why"])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
-from maxk_lab.sweeps.run.backends.backend import OnEvent, Tell
-from maxk_lab.sweeps.run.backends.load import load_backend
+from maxk_lab.sweeps.run.backends.backend import OnEvent, Tell, load_backend
 from maxk_lab.sweeps.run.drive import Driven, drive
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import states_of, statuses, to_measure
@@ -77,53 +75,38 @@ def execute(
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
-    started = time.monotonic()
-    selected = select(plan, only)
-    execution = plan.spec.execution
-    make_backend = load_backend(execution)
+    started, selected = time.monotonic(), select(plan, only)
+    execution, make_backend = plan.spec.execution, load_backend(plan.spec.execution)
+
+    def tell(name: str, **payload: Any) -> None:
+        on_event(name, payload)
+
     with Driver(run.root) as driver:
         driver.remove_leftovers()
-        measured = partial(to_measure, force=force, retry_failed=retry_failed)
         heads = dict(run.heads)
-        states = {c: state for c, state in states_of(plan, heads).items() if c in selected}
-        to_do = measured(states)
-        elsewhere = done_elsewhere(to_do, states, run, None if force else reuse)
-        to_do -= elsewhere.keys()
+        before = {c: state for c, state in states_of(plan, heads).items() if c in selected}
+        to_do = to_measure(before, force=force, retry_failed=retry_failed)
+        elsewhere = done_elsewhere(to_do, before, run, None if force else reuse)
         if make_backend.here:
-            for unit in plan.units:
-                if any(cell.id in to_do for cell in unit.cells):
-                    unit.check_machine()
+            _check_machine(plan, to_do - elsewhere.keys())
         run.write_spec(plan.spec)
-        if force:
-            forget(run, to_do, keep={*(cell.id for cell in plan.cells), *run.ids()} - to_do)
         others = measured_with(elsewhere)
         copied = copy_cells(plan, elsewhere, run)
-        to_do |= elsewhere.keys() - copied.keys()
-        retried = {c for c in to_do if states[c] != "missing"}
-        work = Work(
-            tasks_of(plan, to_do, run, measure, heads), {} if force else kept_for(run, retried)
-        )
-
-        def tell(name: str, **payload: Any) -> None:
-            on_event(name, payload)
-
-        tell(
-            "run_started",
-            cell_ids=_in_order(plan, to_do),
-            units=len(work.tasks),
-            jobs=jobs,
-            cells=len(states),
-        )
+        to_do -= copied.keys()
+        if force:
+            forget(run, to_do, keep={*(cell.id for cell in plan.cells), *run.ids()} - to_do)
+        retried = set() if force else {c for c in to_do if before[c] != "missing"}
+        work = Work(tasks_of(plan, to_do, run, measure, heads), kept_for(run, retried))
+        ids, units = _in_order(plan, to_do), len(work.tasks)
+        tell("run_started", cell_ids=ids, units=units, jobs=jobs, cells=len(before))
         for name in dict.fromkeys(copied.values()):
             ids = [c for c in _in_order(plan, copied) if copied[c] == name]
-            tell("reused", run=name, cell_ids=ids, cells=len(states), measured=others[name])
+            tell("reused", run=name, cell_ids=ids, cells=len(before), measured=others[name])
         stale = _told_unusable(tell, plan, run)
         driven = Driven()
         try:
-            if work.tasks:
-                with make_backend(
-                    run, execution, min(jobs, len(work.tasks)), work.tasks
-                ) as backend:
+            if units:
+                with make_backend(run, execution, min(jobs, units), work.tasks) as backend:
                     driven = drive(
                         work,
                         run,
@@ -136,25 +119,34 @@ def execute(
         except KeyboardInterrupt:
             tell("interrupted")
             raise
-        after = statuses(plan, run)
+        after = {c: state for c, state in statuses(plan, run).items() if c in selected}
         tell("run_finished")
         last = not driver.others()
+
+    def those(state: str) -> tuple[str, ...]:
+        return tuple(c for c in after if after[c] == state)
+
     return Outcome(
-        done=tuple(c for c in _in_order(plan, to_do) if after[c] == "done"),
-        failed=tuple(c for c in _in_order(plan, selected) if after[c] == "failed"),
+        done=tuple(c for c in those("done") if c in to_do),
+        failed=those("failed"),
         skipped=plan.skipped,
-        reused=tuple(c for c, state in states.items() if c not in to_do and state == "done"),
+        reused=tuple(c for c in before if c not in to_do and before[c] == "done"),
         seconds=time.monotonic() - started,
-        failed_before=tuple(
-            c for c, state in states.items() if c not in to_do and state == "failed"
-        ),
+        failed_before=tuple(c for c in before if c not in to_do and before[c] == "failed"),
         stale=stale,
-        missing=tuple(c for c in _in_order(plan, selected) if after[c] == "missing"),
+        missing=those("missing"),
         elsewhere=tuple(driven.elsewhere),
         left=tuple(dict.fromkeys(driven.left)),
         copied=copied,
         last=last,
     )
+
+
+def _check_machine(plan: Plan, to_do: Set[str]) -> None:
+    """Raise `LabError` where this machine has not what a unit with a cell to do needs."""
+    for unit in plan.units:
+        if any(cell.id in to_do for cell in unit.cells):
+            unit.check_machine()
 
 
 def _told_unusable(tell: Tell, plan: Plan, run: RunDirectory) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def named_files(spec: SweepSpec, *, checkpoints: bool) -> NamedFiles:
     One that is not there any more, or has changed, is absent.
     """
     found, data = NamedFiles(), dict(_evaluation_data(spec))
-    for one in _mappings(spec.model_dump(mode="json")):
+    for one in file_mappings(spec.model_dump(mode="json")):
         path, known = one["path"], one["sha256"]
         if known in found.places:
             continue
@@ -81,15 +81,15 @@ def _evaluation_data(spec: SweepSpec) -> Iterator[tuple[str, Callable[[str | Pat
                 yield value["sha256"], partial(load(hash_of), environment=environment)
 
 
-def _mappings(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yield every {"path", "sha256"} in a resolved sweep."""
+def file_mappings(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yield every {"path", "sha256"} in a resolved sweep, or in a part of it."""
     if isinstance(tree, Mapping):
         if set(tree) == FILE_KEYS:
             yield dict(tree)
             return
         tree = list(tree.values())
     for value in tree if isinstance(tree, list) else ():
-        yield from _mappings(value)
+        yield from file_mappings(value)
 
 
 def _take(found: NamedFiles, path: Path, known: str) -> None:

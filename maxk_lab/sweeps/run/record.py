@@ -1,19 +1,19 @@
 """The record of a cell: what was measured, or why nothing could be, as a line and back.
 
-What every record holds is checked here, for writer and reader; what its metrics hold, by its kind
-of study.
+Its metrics are checked by their kind of study, for the writer and for every reader; of all else the
+checksum of the line is enough.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from maxk_lab.errors import LabError, shortened
-from maxk_lab.fields import Recorded, Size
+from maxk_lab.fields import Recorded
 from maxk_lab.findings import findings
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.run.store import MOST_BYTES, Head, Status, body_of, line_of
@@ -21,8 +21,7 @@ from maxk_lab.sweeps.studies import STUDIES
 
 # So many sentences, of so many letters each, say what is wrong with a record.
 _SENTENCES, _LETTERS = 3, 160
-Model = TypeVar("Model", bound=BaseModel)
-_Text = Annotated[str, Field(pattern=r"\S")]
+_KEYS = {"cell", "metrics", "error", "provenance", "timings"}
 
 
 @dataclass(frozen=True)
@@ -82,84 +81,17 @@ def _cell(told: dict[str, Any], cell_id: str, planned: Cell | None) -> dict[str,
     """Return the cell of a record: as planned, for an earlier spec may have varied other things."""
     if told["id"] != cell_id:
         raise ValueError("it is not the record of this cell")
-    if planned is not None:
-        return planned.as_dict()
-    _check_cell(told)
-    return told
-
-
-class _Part(BaseModel):
-    """A part of which some keys are read; others may be there, too."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-
-
-class _Identity(_Part):
-    id: str
-    identity_version: int
-
-
-class _Environment(_Part):
-    name: str
-
-
-class _Cell(_Identity):
-    """A cell of this version: what a kind of study is told besides its grid point differs."""
-
-    study: str
-    estimator: str
-    baseline: str
-    n: int
-    k: int
-    seed: int | None = None
-    stage: int | None = None
-    environment: _Environment | None = None
-    policy: dict[str, Any] | None = None
-    setting: dict[str, Any] = Field(default_factory=dict)
-
-
-class _Git(_Part):
-    commit: str | None = None
-    dirty: bool = False
-
-
-class _Provenance(_Part):
-    git: _Git | None = None
-    project: _Git | None = None
-    versions: dict[str, str | None] = Field(default_factory=dict)
-
-
-class _Timings(_Part):
-    """Seconds; kinds of study may have more of their own."""
-
-    __pydantic_extra__: dict[str, Size | list[Size]] = Field(init=False)
-
-    seconds: Size = 0.0
-    finished: Size = 0.0
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    cell: _Identity
-    metrics: dict[str, Any] | None
-    error: _Text | None
-    provenance: _Provenance
-    timings: _Timings
+    return told if planned is None else planned.as_dict()
 
 
 def _check_body(body: Mapping[str, Any], status: str) -> None:
     """Check what every record of this status holds. Raises `ValueError` that says what is wrong."""
-    _validated(_Body, body)
+    if not isinstance(body, dict) or body.keys() != _KEYS:
+        raise ValueError("it is not a record of this version of maxk-lab")
     if (body["error"] is not None) != (status == "failed"):
         raise ValueError(f"status {status} does not go with its error")
     if (body["metrics"] is not None) != (status == "done"):
         raise ValueError(f"status {status} does not go with its metrics")
-
-
-def _check_cell(cell: Mapping[str, Any]) -> None:
-    """Check the cell of a record that no plan is there for."""
-    _validated(_Cell, cell)
 
 
 def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Recorded | None:
@@ -171,11 +103,11 @@ def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Re
     model = None if metrics is None else _model(cell["study"])
     if model is None:
         return None
-    content = _validated(model, metrics)
     try:
-        content.check(cell)
-    except (LookupError, TypeError):
-        raise ValueError(f"its cell is not one of a {cell['study']} study") from None
+        content = model.model_validate(metrics)
+    except ValidationError as error:
+        raise ValueError(_told(error, model)) from None
+    content.check(cell)
     return content
 
 
@@ -193,14 +125,7 @@ def _model(study: str) -> type[Recorded] | None:
     return found if isinstance(found, type) and issubclass(found, Recorded) else None
 
 
-def _validated(model: type[Model], content: Any) -> Model:
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        raise ValueError(_told(error, model)) from None
-
-
-def _told(error: ValidationError, model: type[BaseModel]) -> str:
+def _told(error: ValidationError, model: type[Recorded]) -> str:
     try:
         found = [shortened(text, _LETTERS) for text in findings(error, model)]
     except ValueError:  # such as a number of more digits than Python spells

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from maxk_lab.files import write_atomically
-from maxk_lab.memory import collector_at_rest
-from maxk_lab.sweeps.plan.cells import Cell
+from maxk_lab.files import PARTIAL, write_atomically
+from maxk_lab.sweeps.plan.cells import Cell, Unit
 from maxk_lab.sweeps.plan.changes import ELSE, changes
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.store import SUFFIX, Head, Segment, Status, Store
 from maxk_lab.sweeps.spec.schema import SweepSpec
+from maxk_lab.sweeps.studies import STUDIES
 
 __all__ = ["Record", "RunDirectory", "Status"]
 
@@ -68,6 +68,22 @@ class RunDirectory:
     def cache_path(self) -> Path:
         """The folder of what later cells can use: pools, policies, held-out instances."""
         return self.root / "cache"
+
+    def cached(self, unit: Unit, what: str, cells: Iterable[Cell] | None = None) -> Iterator[Path]:
+        """Yield what the cache has of a unit, as far as its kind calls it `what`.
+
+        That is the name of a function of the kind's module `kept`, such as `evaluation`; a kind of
+        another package may have none. It is asked about these `cells`; all of the unit if None.
+        """
+        try:
+            patterns = getattr(STUDIES.get(unit.study).part("kept"), what)
+        except (ModuleNotFoundError, AttributeError):
+            return
+        chosen = unit.cells if cells is None else cells
+        for pattern in patterns(unit.as_dict(), [cell.as_dict() for cell in chosen]):
+            for path in self.cache_path.glob(pattern):
+                if path.is_file() and not path.name.startswith(PARTIAL):
+                    yield path
 
     @property
     def report_path(self) -> Path:
@@ -129,17 +145,20 @@ class RunDirectory:
         known = self.attempt(record.cell["id"]) + 1 if attempt is None else attempt
         self.append(record.to_line(known))
 
-    def rewrite(self, cells: Collection[str]) -> None:
-        """Keep the records of these cells alone, as one segment in place of all there are.
+    def drop(self, cells: Collection[str]) -> None:
+        """Keep all records but those of these cells, as one segment in place of all there are.
 
-        For a process beside which nobody writes. Whenever it is stopped, no record of them is lost.
+        Whenever it is stopped, none of the others is lost, and none that another process has
+        written meanwhile: a segment to which it has appended stays.
         """
-        before = list(self.records_path.glob(f"*{SUFFIX}"))
+        sizes = {path: path.stat().st_size for path in self.records_path.glob(f"*{SUFFIX}")}
         heads = self.heads
         self._segment.close()
-        self.append(b"".join(self.store.read(heads[one]) for one in sorted(cells)))
-        for path in before:
-            path.unlink(missing_ok=True)
+        self.append(b"".join(self.store.read(heads[one]) for one in sorted(heads.keys() - cells)))
+        for path, size in sizes.items():
+            with suppress(FileNotFoundError):
+                if path.stat().st_size == size:
+                    path.unlink()
 
     @property
     def heads(self) -> Mapping[str, Head]:
@@ -164,9 +183,8 @@ class RunDirectory:
     def records(self, plan: Plan) -> list[Record]:
         """Return the records of the plan's cells in its order, failed too, with its setting."""
         heads = self.heads
-        with collector_at_rest():
-            found = (self._of(heads[cell.id], cell) for cell in plan.cells if cell.id in heads)
-            return [record for record in found if record is not None]
+        found = (self._of(heads[cell.id], cell) for cell in plan.cells if cell.id in heads)
+        return [record for record in found if record is not None]
 
     def failed(self) -> list[Record]:
         """Return the records of all failed cells, also where no plan asks for them."""

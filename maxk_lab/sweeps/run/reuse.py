@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.files import PARTIAL, save_atomically
-from maxk_lab.sweeps.plan.cells import Cell, Unit
+from maxk_lab.files import save_atomically
+from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.find import find_runs
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.studies import STUDIES
 
 # The key of the provenance that names the run a record was copied from.
 REUSED_FROM = "reused_from"
@@ -80,7 +79,9 @@ def copy_cells(plan: Plan, found: Mapping[str, RunDirectory], run: RunDirectory)
     for unit in plan.units:
         cells = [cell for cell in unit.cells if cell.id in found]
         for origin, some in _by_run(cells, found).items():
-            _share_cache(unit, some, origin, run)
+            # What the cache has for them, such as the pool and the policies that they trained.
+            for path in origin.cached(unit, "kept", some):
+                _share(path, run.cache_path / path.name)
             for cell in some:
                 record = origin.read(cell.id, cell)
                 if record is not None and record.status == "done":
@@ -110,23 +111,10 @@ def _copy_of(record: Record, origin: RunDirectory) -> Record:
     return replace(record, provenance={**record.provenance, REUSED_FROM: told})
 
 
-def _share_cache(
-    unit: Unit, cells: Sequence[Cell], origin: RunDirectory, run: RunDirectory
-) -> None:
-    """Put beside the records what the cache has for them: the pool, the policies they trained."""
-    try:
-        kept = STUDIES.get(unit.study).part("kept").kept
-    except ModuleNotFoundError:
-        return
-    for pattern in kept(unit.as_dict(), [cell.as_dict() for cell in cells]):
-        for path in origin.cache_path.glob(pattern):
-            copy = run.cache_path / path.name
-            if not copy.exists() and not path.is_symlink() and not path.name.startswith(PARTIAL):
-                _share(path, copy)
-
-
 def _share(path: Path, copy: Path) -> None:
     """Let two runs have a file: it is replaced when it changes, never written into."""
+    if copy.exists() or path.is_symlink():
+        return
     copy.parent.mkdir(parents=True, exist_ok=True)
     # The file may have been removed, or have come here in another way.
     with suppress(FileNotFoundError, FileExistsError, IsADirectoryError):

@@ -223,10 +223,13 @@ class Segment:
             while left:
                 left = left[os.write(self._file, left) :]
             os.fsync(self._file)
+            gone = not os.fstat(self._file).st_nlink
         except OSError as error:
             self.close()
             reason = error.strerror or error
             raise StorageError(f"{self._folder} cannot be written to: {reason}") from error
+        if gone:  # it was pruned while this was written
+            self.append(lines)
 
     def close(self) -> None:
         """Close it; the next record begins another one."""

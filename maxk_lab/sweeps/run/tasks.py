@@ -78,7 +78,7 @@ def tasks_of(
 
 def _modules(study: str, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> set[str]:
     """Return the modules that a unit needs: of its study, its rows, and the user's functions."""
-    home, folder = STUDIES.get(study).implementation, PRETRAINED_FOLDER.name
+    home, folder = STUDIES.get(study).implementation, PRETRAINED_FOLDER
     environment, policy = unit["environment"], unit["policy"]
     row = ENVIRONMENTS.get(environment["name"])
     rows: list[tuple[Catalogue[Any], str]] = [

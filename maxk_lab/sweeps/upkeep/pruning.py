@@ -5,24 +5,18 @@ Done cells of the run's spec are never touched, nor what a bundle takes along of
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.files import PARTIAL
-from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.backends.jobs import any_may_run
 from maxk_lab.sweeps.run.leases import drivers
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.sweeps.upkeep.overview import size_of
-
-_Cells = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -69,7 +63,7 @@ def prune(run: RunDirectory, others: Iterable[Path] = ()) -> Prunable:
     _check_idle(run)
     found = prunable(run, others)
     if found.stale:
-        run.rewrite(set(run.heads) - found.stale.keys())
+        run.drop(found.stale.keys())
     for path in (*found.cache, *found.others):
         path.unlink(missing_ok=True)
     return found
@@ -86,61 +80,24 @@ def _check_idle(run: RunDirectory) -> None:
         )
 
 
-def _cache(run: RunDirectory, plan: Plan, states: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the files of the cache that are spent, or of no unit of the plan."""
+def _cache(run: RunDirectory, plan: Plan, states: Mapping[str, str]) -> list[Path]:
+    """Return the files of the cache that are spent, or of no unit of the plan."""
     if run.cache_path.is_symlink():
-        return
-    kept: list[str] = []
-    needed: list[str] = []
-    spent: list[str] = []
+        return []
+    kept, spent, needed = set[Path](), set[Path](), set[Path]()
     for unit in plan.units:
-        cells = [cell.as_dict() for cell in unit.cells]
         done = all(states.get(cell.id) == "done" for cell in unit.cells)
-        kept += _patterns("kept", unit, cells)
-        needed += _patterns("evaluation" if done else "kept", unit, cells)
-        spent += _patterns("spent", unit, cells) if done else ()
-    of_a_unit, still_needed, of_done = Patterns(kept), Patterns(needed), Patterns(spent)
-    shapes = Patterns(_shapes())
-    for path in sorted(run.cache_path.glob("*")):
-        name = path.name
-        if path.is_symlink() or not path.is_file() or name.startswith(PARTIAL):
-            continue
-        gone = name in shapes and name not in of_a_unit
-        if gone or (name in of_done and name not in still_needed):
-            yield path
+        kept.update(run.cached(unit, "kept"))
+        spent.update(run.cached(unit, "spent") if done else ())
+        needed.update(run.cached(unit, "evaluation" if done else "kept"))
+    of_no_unit = set(_of_any_unit(run.cache_path)) - kept
+    found = (of_no_unit | spent) - needed
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
-def _patterns(what: str, unit: Unit, cells: _Cells) -> Iterable[str]:
-    """Return patterns of a unit; none where its kind, perhaps of another package, has none."""
-    found = getattr(_part(unit.study), what, None)
-    patterns: Iterable[str] = () if found is None else found(unit.as_dict(), cells)
-    return patterns
-
-
-def _shapes() -> Iterator[str]:
+def _of_any_unit(cache: Path) -> Iterator[Path]:
+    """Yield the files that kinds of studies know by the shape of their names."""
     for kind in STUDIES:
-        yield from getattr(_part(kind.name), "SHAPES", ())
-
-
-def _part(study: str) -> Any:
-    try:
-        return STUDIES.get(study).part("kept")
-    except ModuleNotFoundError:
-        return None
-
-
-class Patterns:
-    """Very many patterns of names, of which few are looked at for each name."""
-
-    def __init__(self, patterns: Iterable[str]) -> None:
-        self._by_beginning: dict[str, set[str]] = {}
-        for pattern in patterns:
-            self._by_beginning.setdefault(re.split(r"[*?[]", pattern)[0], set()).add(pattern)
-        self._lengths = sorted({len(one) for one in self._by_beginning})
-
-    def __contains__(self, name: str) -> bool:
-        return any(
-            fnmatchcase(name, pattern)
-            for length in self._lengths
-            for pattern in self._by_beginning.get(name[:length], ())
-        )
+        with suppress(ModuleNotFoundError):
+            for shape in getattr(kind.part("kept"), "SHAPES", ()):
+                yield from cache.glob(shape)

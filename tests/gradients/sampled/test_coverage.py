@@ -75,8 +75,10 @@ def test_the_95_percent_intervals_of_variances_cover_95_percent_of_the_time(
             # A sample of which too few carry the mean is about itself, and says so.
             asked[name] += found.question == question
             hits[name] += found.question == question and found.low <= value <= found.high
+    # One about new instances is withheld where one of 24 carries too much of the mean.
+    least = 0.95 if question == THESE else 0.6
+    assert all(count >= least * TRIALS for count in asked.values()), asked
     # Binomial(300, 0.95) lies between 0.906 and 0.983 in 99.8 of 100 runs.
-    assert all(count >= 0.95 * TRIALS for count in asked.values()), asked
     assert all(0.906 <= hits[name] / asked[name] <= 0.983 for name in hits), hits
 
 

@@ -27,7 +27,7 @@ every_row = pytest.mark.parametrize("row", LAYERWISE, ids=lambda row: row.name)
 
 
 def make(row, dtype="float64", **changes):
-    known = {parameter.name for parameter in row.policy_parameters}
+    known = set(row.policy_settings.model_fields)
     policy = {name: value for name, value in POLICY.items() if name in known}
     environment = small_environments.make(row.name, dtype, policy=policy, **row.small | changes)
     return unmapped(environment) if row.name in MAPPED else environment

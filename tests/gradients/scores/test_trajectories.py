@@ -27,9 +27,8 @@ TSP = {
 def toy_llm(**parameters):
     row = ENVIRONMENTS.get("toy_llm")
     return make_environment(
-        {p.name: p.default for p in row.parameters} | {"name": row.name} | parameters,
-        {p.name: p.default for p in row.policy_parameters}
-        | {"dtype": "float64", "embed_dim": 8, "init_std": 0.5},
+        row.settings.defaults() | {"name": row.name} | parameters,
+        row.policy_settings.defaults() | {"dtype": "float64", "embed_dim": 8, "init_std": 0.5},
     )
 
 

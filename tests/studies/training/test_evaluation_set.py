@@ -22,8 +22,8 @@ SIX = EvaluationSettings(instances=6)
 
 def make(name="tsp", **parameters):
     row = ENVIRONMENTS.get(name)
-    own = {p.name: p.default for p in row.parameters if not p.optional} | parameters
-    policy = {p.name: p.default for p in row.policy_parameters if not p.optional}
+    own = row.settings.defaults(later=False) | parameters
+    policy = row.policy_settings.defaults(later=False)
     return make_environment({"name": name} | own, policy)
 
 

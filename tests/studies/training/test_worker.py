@@ -38,9 +38,7 @@ TRAINING = {
 def defaults(name, **values):
     """Every parameter of an environment and of its policy."""
     row = ENVIRONMENTS.get(name)
-    parameters, policy = (
-        {p.name: p.default for p in ps} for ps in (row.parameters, row.policy_parameters)
-    )
+    parameters, policy = (settings.defaults() for settings in (row.settings, row.policy_settings))
     for key, value in values.items():
         (parameters if key in parameters else policy)[key] = value
     return {"name": name} | parameters, policy

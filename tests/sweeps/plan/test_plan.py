@@ -50,7 +50,6 @@ def test_a_cell_says_all_it_means(small: str) -> None:
         "seeds=[1, 0]", "gradient.grid.baseline=[centred, none]", "gradient.grid.n=[8, 4]",
      "name=other",
         "description=other", "tracking.wandb=online", "tracking.project=x", CLAIM,
-        "environment.arms=4.0",
         "environment.reward_shift=-0.0", "policy.init_std=1", "gradient.warmup.batch=64",
         "gradient.partitions=8",
         "environment={arms: 4, name: bandit, reward_shift: 0}", "gradient.grid.k=[2, 2]",

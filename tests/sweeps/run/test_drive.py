@@ -108,18 +108,12 @@ def go(
 def test_records_that_travel_are_written_and_not_told(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:
-    backend = Scripted(measured)
+    backend = Scripted(measured, room=1)
     told = go(tasks, run, backend)
+    assert (backend.most, len(backend.submitted)) == (1, 2)
     assert [record.cell["id"] for record in run.records(plan)] == [c.id for c in plan.cells]
     assert not any("record" in payload for _, payload in told)
     assert {payload["unit"] for _, payload in told} == {task.label for task in tasks}
-
-
-def test_no_more_is_submitted_than_there_is_room_for(tasks: list[Task], run: RunDirectory) -> None:
-    backend = Scripted(measured, room=1)
-    go(tasks, run, backend)
-    assert backend.most == 1
-    assert len(backend.submitted) == len(tasks) == 2
 
 
 def test_a_lost_unit_is_submitted_again_without_the_cells_that_it_measured(
@@ -180,25 +174,26 @@ def test_a_detached_driver_returns_when_all_is_submitted(
     assert len(backend.submitted) == len(tasks)
 
 
-def test_what_is_told_of_an_unknown_unit_is_passed_over(
+def test_what_is_told_of_all_tasks_is_passed_on_and_of_an_unknown_one_is_not(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:
+    queued = {"queued": {"Priority": 1}, "running": 0, "stuck": {}}
+
     def answer(task: Task, times: int) -> list[Told]:
-        return [Told("0" * 16, "cell_done", {"cell": "x"}), *measured(task, times)]
+        unknown = Told("0" * 16, "cell_done", {"cell": "x"})
+        return [Told("", "jobs", queued), unknown, *measured(task, times)]
 
-    assert all(payload["key"] != "0" * 16 for _, payload in go(tasks, run, Scripted(answer)))
-    assert len(run.records(plan)) == 8
-
-
-def record_of(cell: dict[str, Any]) -> Record:
-    return Record(cell, "failed", None, "by another", {}, {})
+    told = go(tasks[:1], run, Scripted(answer))
+    assert [payload for name, payload in told if name == "jobs"] == [queued]
+    assert all(payload.get("key") != "0" * 16 for _, payload in told)
+    assert len(run.records(plan)) == 4
 
 
 def test_what_another_driver_has_measured_is_not_measured_again(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:
     for cell in (*tasks[0].cells, tasks[1].cells[0]):
-        run.write(record_of(cell))
+        run.write(Record(cell, "failed", None, "by another", {}, {}))
     backend = Scripted(measured)
     told = go(tasks, run, backend)
     assert [(task.key, len(task.cells)) for task in backend.submitted] == [(tasks[1].key, 3)]
@@ -212,7 +207,7 @@ def test_records_that_are_to_be_replaced_are_until_somebody_has_done_so(
 ) -> None:
     for task in tasks:
         for cell in task.cells:
-            run.write(record_of(cell))
+            run.write(Record(cell, "failed", None, "by another", {}, {}))
     tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
     anew = tasks[0].cells[0]
     run.write(Record(anew, "failed", None, "by another, later", {}, {}))
@@ -258,47 +253,3 @@ def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(
     assert [payload["units"] for payload in told] == [[task.label for task in tasks]]
     assert [len(payload["drivers"]) for payload in told] == [1]
     assert f"process {os.getpid()} on " in told[0]["drivers"][0]
-
-
-def test_a_unit_that_a_node_could_not_have_is_not_submitted_again_while_somebody_has_it(
-    tasks: list[Task], run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(drive_module, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(Scripted, "leases_itself", True)
-    waited: list[list[str]] = []
-    with Driver(run.root) as other, Driver(run.root) as driver:
-        assert other.take(tasks[0].key)
-        wait_until(lambda: driver.holder(tasks[0].key))
-
-        def answer(task: Task, times: int) -> list[Told]:
-            return [Told(task.key, "elsewhere", {})] if times == 1 else measured(task, times)
-
-        def give_free(name: str, **payload: Any) -> None:
-            if name == "waiting":
-                waited.append(payload["units"])
-                assert len(backend.submitted) == 1
-                other.release(tasks[0].key)
-
-        backend = Scripted(answer)
-        drive(Work(tasks[:1]), run, backend, driver, give_free)
-    assert waited == [[tasks[0].label]]
-    assert len(backend.submitted) == 2
-
-
-def test_what_a_backend_tells_of_all_tasks_is_passed_on(
-    tasks: list[Task], run: RunDirectory
-) -> None:
-    queued = {"queued": {"Priority": 1}, "running": 0, "stuck": {}}
-    backend = Scripted(lambda task, times: [Told("", "jobs", queued), *measured(task, times)])
-    told = go(tasks[:1], run, backend)
-    assert [payload for name, payload in told if name == "jobs"] == [queued]
-
-
-def test_a_driver_that_does_not_wait_passes_over_what_others_have(
-    tasks: list[Task], run: RunDirectory, plan: Plan
-) -> None:
-    with Driver(run.root) as other:
-        other.take(tasks[0].key)
-        backend = Scripted(measured)
-        go(tasks, run, backend, waiting=False)
-    assert [task.key for task in backend.submitted] == [tasks[1].key]

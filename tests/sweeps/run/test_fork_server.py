@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from run_processes import alive, wait_until
+from sweep_files import SMALL
 
 from maxk_lab.errors import RefusedError
 from maxk_lab.seeds import seed_generators
@@ -55,6 +56,19 @@ environment: {{name: gaussian}}
 policy: {{mean: 0.5, scale: 0.2}}
 vary: {{environment.reward: [{rewards}]}}
 gradient: {{instances: 2, pool: 32, grid: {{estimator: maxk, baseline: centred, n: 4, k: 2}}}}
+"""
+HERE = Path(__file__).parent
+SCRIPT = f"""
+import sys
+
+sys.path += [{str(HERE)!r}, {str(HERE.parents[1] / "fixtures")!r}]
+from maxk_lab.sweeps import RunDirectory, load_spec, make_plan
+from maxk_lab.sweeps.run.execute import execute
+
+print("begun", flush=True)
+plan = make_plan(load_spec("sweep.yaml"))
+found = execute(plan, RunDirectory("run"), jobs=2, measure="fake_measures:quick")
+print(len(found.done), "done")
 """
 Run = Callable[..., tuple[Outcome, list[dict[str, Any]], set[int]]]
 
@@ -101,11 +115,22 @@ def test_units_that_share_a_process_have_the_same_metrics(
 
 
 @pytest.mark.slow
-def test_a_module_of_the_user_is_imported_once_and_each_unit_has_a_process(run_of: Run) -> None:
-    Path("own_reward.py").write_text(REWARD)
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        "",
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
+        "import os\nif not os.path.exists('died'):\n    open('died', 'w').close()\n    os._exit(3)",
+    ],
+)
+def test_a_module_of_the_user_is_imported_once_and_each_unit_has_a_process(
+    run_of: Run, spoilt: str
+) -> None:
+    """What no copy would have is imported by each of them."""
+    Path("own_reward.py").write_text(REWARD + spoilt)
     outcome, _, pids = run_of(REWARDED)
-    assert (len(outcome.done), len(pids)) == (3, 3)
-    assert Path("imported").read_text() == "once\n"
+    assert (len(outcome.done), outcome.failed, len(pids)) == (3, (), 3)
+    assert Path("imported").read_text() == "once\n" * (4 if spoilt else 1)
 
 
 @pytest.mark.slow
@@ -122,21 +147,6 @@ def test_what_an_import_changes_is_for_the_units_that_name_the_module(run_of: Ru
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "spoilt",
-    [
-        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
-        "import os\nif not os.path.exists('died'):\n    open('died', 'w').close()\n    os._exit(3)",
-    ],
-)
-def test_what_no_copy_would_have_is_imported_by_each_process(run_of: Run, spoilt: str) -> None:
-    Path("own_reward.py").write_text(REWARD + spoilt)
-    outcome, _, _ = run_of(REWARDED)
-    assert (len(outcome.done), outcome.failed) == (3, ())
-    assert Path("imported").read_text() == "once\n" * 4
-
-
-@pytest.mark.slow
 def test_an_import_without_end_costs_what_needs_it(run_of: Run) -> None:
     Path("own_reward.py").write_text(f"import time\ntime.sleep(600)\n{REWARD}")
     since = time.monotonic()
@@ -150,24 +160,32 @@ def test_an_import_without_end_costs_what_needs_it(run_of: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_takes_no_cell_with_it(
-    run_of: Run, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("moment", "times"), [("at work", 1), ("at its begin", 2)])
+def test_a_server_that_is_killed_is_started_again_and_takes_no_cell_with_it(
+    run_of: Run, monkeypatch: pytest.MonkeyPatch, moment: str, times: int
 ) -> None:
     servers: list[int] = []
 
     class Killed(ForkServer):
+        def __init__(self, *modules: Any) -> None:
+            super().__init__(*modules)
+            self.kill("at its begin")
+
         def start(self, devices: str | None) -> Any:
             child = super().start(devices)
-            servers.append(self.pid)
-            if len(servers) == 1:
-                os.kill(self.pid, signal.SIGKILL)
+            self.kill("at work")
             return child
+
+        def kill(self, now: str) -> None:
+            if now == moment and len(servers) < times:
+                servers.append(self.pid)
+                os.kill(self.pid, signal.SIGKILL)
 
     monkeypatch.setattr(local, "ForkServer", Killed)
     outcome, _, _ = run_of(BANDIT)
     assert (len(outcome.done), outcome.failed) == (4, ())
-    assert len(set(servers)) == 2
-    assert not any(map(alive, servers))
+    assert len(set(servers)) == times
+    wait_until(lambda: not any(map(alive, servers)), 5)
 
 
 @pytest.mark.slow
@@ -205,24 +223,6 @@ def test_what_a_module_starts_when_it_is_imported_ends_with_the_run(run_of: Run)
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_while_it_begins_is_started_again(
-    run_of: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[int] = []
-
-    class Killed(ForkServer):
-        def __init__(self, *modules: Any) -> None:
-            super().__init__(*modules)
-            begun.append(self.pid)
-            if len(begun) < 3:
-                os.kill(self.pid, signal.SIGKILL)
-
-    monkeypatch.setattr(local, "ForkServer", Killed)
-    outcome, _, _ = run_of(BANDIT)
-    assert (len(outcome.done), len(begun)) == (4, 3)
-
-
-@pytest.mark.slow
 def test_nothing_is_left_of_a_driver_that_is_killed_during_an_import(tmp_path: Path) -> None:
     (tmp_path / "endless.py").write_text("import time\ntime.sleep(600)\n")
     script = (
@@ -244,3 +244,13 @@ def test_the_generators_of_the_process_are_seeded() -> None:
 
     assert drawn(2**63 - 1) == drawn(2**63 - 1)
     assert all(one != other for one, other in zip(drawn(1), drawn(2), strict=True))
+
+
+@pytest.mark.slow
+def test_the_workers_of_a_script_do_not_begin_it_again(tmp_path: Path) -> None:
+    (tmp_path / "sweep.yaml").write_text(SMALL)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=250
+    )
+    assert done.stdout == "begun\n8 done\n", done.stderr

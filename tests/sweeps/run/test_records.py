@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hand_written import gradient_metrics
-from stored import damage
+from pydantic_core import from_json
+from stored import change_line, damage
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.progress import estimate_seconds, statuses
 from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.sweeps.run.store import body_of, line_of
 from maxk_lab.sweeps.spec.load import load_spec
+
+Content = dict[str, Any]
+Change = Callable[[Content], object]
 
 
 @pytest.fixture
@@ -74,14 +82,20 @@ def test_a_record_that_is_measured_again_counts_in_place_of_the_first(
     assert [one.cell for one in run.failed()] == [record.cell]
 
 
-def test_a_failed_write_leaves_the_old_record(small: str, run: RunDirectory) -> None:
+def test_what_cannot_be_read_again_is_not_written(small: str, run: RunDirectory) -> None:
     record = record_of(small)
     run.write(record)
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        run.write(record_of(small, metrics={"value": float("nan")}))
-    with pytest.raises(ValueError, match="units is missing; replicates is missing"):
-        run.write(record_of(small, metrics={"value": 0.1}))
-    assert run.read(record.cell["id"]) == record
+    cell = record.cell
+    for other, why in (
+        (record_of(small, metrics={"value": float("nan")}), "not JSON compliant"),
+        (record_of(small, metrics=None), "does not go with its metrics"),
+        (record_of(small, metrics={"value": 0.1}), "units is missing; replicates is missing"),
+        (record_of(small, metrics=gradient_metrics(cell, bias={})), "bias.squared is missing"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            run.write(other)
+    assert RunDirectory(run.root).read(cell["id"]) == record
+    assert run.attempt(cell["id"]) == 1
 
 
 def test_records_of_another_spec_are_stale_and_stay(small: str, run: RunDirectory) -> None:
@@ -122,8 +136,11 @@ def test_find_run_by_name_path_and_age(small: str, tmp_path: Path) -> None:
 def test_a_rewritten_run_has_one_segment_of_what_is_kept(small: str, run: RunDirectory) -> None:
     for number in range(3):
         RunDirectory(run.root).write(record_of(small, number))
-    kept = run.ids()[1:]
-    run.rewrite(kept)
+    gone, *kept = run.ids()
+    # What has come since it was decided which of them go stays.
+    RunDirectory(run.root).write(late := record_of(small, 3))
+    kept = sorted([*kept, late.cell["id"]])
+    run.drop([gone])
     assert len(list(run.records_path.iterdir())) == 1
     assert RunDirectory(run.root).ids() == run.ids() == kept
 
@@ -141,8 +158,64 @@ def test_a_copy_has_the_same_digest_and_no_other_run_has(
     assert copy.digest(spec) != run.digest(spec)
 
 
-def test_records_that_cannot_be_listed_are_told(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path)
-    run.records_path.write_text("no folder")
-    with pytest.raises(LabError, match="cannot be read"):
-        run.ids()
+def change(run: RunDirectory, how: Change) -> None:
+    """Change what a record says, and sum it anew."""
+    (cell,) = run.ids()
+
+    def changed(line: bytes) -> bytes:
+        head = from_json(line[9:].partition(b"\t")[0])
+        content = body_of(line) | {"status": head["status"]}
+        how(content)
+        return line_of(head | {"status": content.pop("status")}, content)
+
+    change_line(run.root, cell, changed)
+
+
+def sets(*keys: str, to: Any) -> Change:
+    def set_it(content: Content) -> None:
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = to
+
+    return set_it
+
+
+def fails(content: Content) -> None:
+    content |= {"status": "failed", "metrics": None, "error": "Traceback\nE: no"}
+
+
+DAMAGE: list[tuple[Change, str]] = [
+    (sets("cell", "id", to="0" * 16), "it is not the record of this cell"),
+    (sets("status", to="failed"), "status failed does not go with its error"),
+    (sets("metrics", to=None), "status done does not go with its metrics"),
+    (sets("error", to="no"), "status done does not go with its error"),
+    (sets("more", to=1), "not a record of this version"),
+    (sets("metrics", "units", to=[1, 2]), "units must be a mapping"),
+    (sets("metrics", "units", "m2", to=[1.0]), "mean_square has 2 entries where there must be 1"),
+    (sets("metrics", "replicates", to=-1), "replicates must be at least 0"),
+    (sets("metrics", "against", to="nothing"), "against "),
+    (sets("metrics", "measures", to={"kl": [1.0]}), "kl has 1 entries where there must be 2"),
+    (sets("metrics", "proxies", to={"length": [1.0]}), "length has 1 entries"),
+    (sets("metrics", "tolerance", to=0.1), "bias and tolerance are there together"),
+    (sets("metrics", "variance", to=10**400), "variance "),
+]
+
+
+@pytest.mark.parametrize(("how", "why"), DAMAGE)
+def test_what_no_cell_can_have_measured_is_damage_whatever_its_checksum_says(
+    small: str, run: RunDirectory, how: Change, why: str
+) -> None:
+    run.write(record_of(small))
+    change(run, how)
+    (cell,), run = run.ids(), RunDirectory(run.root)
+    assert run.records(make_plan(load_spec(small))) == []
+    (problem,) = run.problems
+    assert f"the record of cell {cell} is damaged and not used: " in problem
+    assert re.search(why, problem), problem
+    assert run.read(cell) is None
+
+
+def test_half_a_letter_in_an_error_is_spelled(small: str, run: RunDirectory) -> None:
+    run.write(record_of(small, status="failed", metrics=None, error="ValueError: \ud800"))
+    (found,) = run.failed()
+    assert found.error == "ValueError: \\ud800"

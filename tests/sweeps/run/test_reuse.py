@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hand_written import gradient_metrics
@@ -14,14 +16,16 @@ from written_runs import WriteRun, record_of
 
 from maxk_lab.studies.gradient.kept import pool_file
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run import reuse
 from maxk_lab.sweeps.run.bundle import write_bundle
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.reuse import copy_cells, done_elsewhere, names_of
+from maxk_lab.sweeps.run.reuse import copy_cells, done_elsewhere, measured_with, names_of
 from maxk_lab.sweeps.run.store import body_of
 
 RESULTS = Path("results")
+HERE = {"git": {"commit": "a" * 40, "dirty": False}, "versions": {"torch": "2.9", "ray": None}}
 # They differ in their last digit from what fewer digits would say.
 ODD = [0.1 + 0.2, 5e-324, 1.7976931348623157e308, 1e-7, 123456789.123456789, 2.0, 1e22]
 
@@ -161,12 +165,6 @@ def test_of_several_runs_the_latest_counts(write_run: WriteRun, new: RunDirector
     assert [names[cell.id] for cell in plan.cells] == ["middle"] * 2 + ["last"] * 6
 
 
-def test_what_is_damaged_is_not_found(write_run: WriteRun, new: RunDirectory) -> None:
-    run, plan = write_run("old")
-    damage(run.root, plan.cells[0].id)
-    assert set(found(plan, new)) == {cell.id for cell in plan.cells[1:]}
-
-
 def test_what_is_no_folder_of_records_is_passed_over(
     write_run: WriteRun, new: RunDirectory
 ) -> None:
@@ -183,3 +181,53 @@ def test_bundles_are_looked_through_too(write_run: WriteRun, new: RunDirectory) 
     write_bundle(run, RESULTS / "handed.zip")
     shutil.rmtree(run.root)
     assert found(plan, new) == dict.fromkeys([cell.id for cell in plan.cells[2:]], "handed.zip")
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the cells of this run would be measured with."""
+    monkeypatch.setattr(reuse, "collect_provenance", lambda: HERE)
+
+
+@pytest.mark.parametrize(
+    ("there", "clause"),
+    [
+        (HERE, ""),
+        ({}, ""),
+        ({"git": None, "versions": {"torch": None}}, ""),
+        ({"platform": "another", "versions": {"numpy": "1"}}, ""),
+        (
+            {"git": {"commit": "b" * 40, "dirty": False}},
+            " (measured with commit bbbbbbb; this is commit aaaaaaa)",
+        ),
+        (
+            {"git": {"commit": "a" * 40, "dirty": True}, "versions": {"torch": "2.8"}},
+            " (measured with commit aaaaaaa with uncommitted changes, torch 2.8;"
+            " this is commit aaaaaaa, torch 2.9)",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_what_differs_is_told(write_run: WriteRun, there: Mapping[str, Any], clause: str) -> None:
+    run, plan = write_run("old")
+    for cell in plan.cells:
+        run.write(replace(record_of(cell), provenance=dict(there)))
+    assert measured_with({cell.id: run for cell in plan.cells}) == {"old": clause}
+
+
+@pytest.mark.usefixtures("here")
+def test_several_are_told_up_to_a_few(write_run: WriteRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, plan = write_run("old")
+    for number, cell in enumerate(plan.cells):
+        told = {"versions": {"torch": f"1.{number}"}}
+        run.write(replace(record_of(cell), provenance=told))
+    found = {cell.id: run for cell in plan.cells}
+    some = " (measured with torch 1.0 or 1.1 or 1.2 or 5 more; this is torch 2.9)"
+    assert measured_with(found) == {"old": some}
+    monkeypatch.setattr(reuse, "_READ", 2)
+    assert measured_with(found) == {"old": " (measured with torch 1.0 or 1.4; this is torch 2.9)"}
+
+
+def test_nothing_is_looked_at_where_nothing_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(reuse, "collect_provenance")
+    assert measured_with({}) == {}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from maxk_lab.errors import RefusedError
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.run import store as rooms
-from maxk_lab.sweeps.run.store import Head, Segment, Store, body_of, line_of, new_name
+from maxk_lab.sweeps.run.store import Head, Segment, Store, body_of, line_of
 
 CELLS = [f"{number:016x}" for number in range(4)]
 # A record as a writer appends it: its cell, attempt, whether it is done, and what was measured.
@@ -219,7 +219,3 @@ def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         Store(tmp_path / "records").look()
     with pytest.raises(StorageError):
         Segment(tmp_path / "records").append(line())
-
-
-def test_names_of_segments_are_their_own() -> None:
-    assert len({new_name() for _ in range(100)}) == 100

@@ -15,7 +15,6 @@ import pytest
 from run_processes import alive, events, wait_until, workers_of
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
@@ -92,17 +91,6 @@ def test_the_same_command_twice_shares_the_work(
     assert left_over(run) == []
 
 
-def test_disjoint_parts_of_the_same_units_are_measured_once_each(
-    start: Start, run: RunDirectory, plan: Plan
-) -> None:
-    both = [start("n=4"), start("n=8")]
-    assert [process.wait() for process in both] == [0, 0]
-    assert set(statuses(plan, run).values()) == {"done"}
-    assert begun(run) == Counter({cell.id: 1 for cell in plan.cells})
-    assert len({event["driver"] for event in events(run, "unit_started")}) == 2
-    assert left_over(run) == []
-
-
 def test_who_is_killed_is_followed_by_the_other_at_once(
     start: Start, run: RunDirectory, plan: Plan
 ) -> None:
@@ -125,46 +113,22 @@ def test_who_is_killed_is_followed_by_the_other_at_once(
     assert left_over(run) == []
 
 
-@pytest.mark.parametrize("workers_too", [True, False])
 def test_who_is_stopped_measures_some_again_and_changes_nothing(
-    start: Start, run: RunDirectory, plan: Plan, workers_too: bool
+    start: Start, run: RunDirectory, plan: Plan
 ) -> None:
     stopped = start(measure="unhurried", **SOON)
     wait_until(lambda: run.ids())
     workers = workers_of(run)
-    for pid in (stopped.pid, *(workers if workers_too else ())):
+    for pid in (stopped.pid, *workers):
         os.kill(pid, signal.SIGSTOP)
     other = start(**SOON)
     assert other.wait(timeout=60) == 0
     assert set(statuses(plan, run).values()) == {"done"}
     measured = {record.cell["id"]: record.metrics for record in run.records(plan)}
-    for pid in (stopped.pid, *(workers if workers_too else ())):
+    for pid in (stopped.pid, *workers):
         os.kill(pid, signal.SIGCONT)
     assert stopped.wait(timeout=100) == 0
     again = RunDirectory(run.root)
     assert {record.cell["id"]: record.metrics for record in again.records(plan)} == measured
     assert not any(map(alive, workers))
     assert left_over(run) == []
-
-
-def test_another_sweep_of_the_same_name_leaves_the_first_its_records(
-    start: Start, run: RunDirectory, small: str, plan: Plan
-) -> None:
-    one = start()
-    wait_until(lambda: run.ids())
-    changed = make_plan(load_spec(small, ["gradient.pool=32"]))
-    assert len(execute(changed, run, measure="fake_measures:quick").done) == 16
-    assert one.wait(timeout=60) == 0
-    for each in (plan, changed):
-        assert set(statuses(each, run).values()) == {"done"}
-
-
-def test_what_is_forced_beside_another_run_is_measured_again(
-    start: Start, run: RunDirectory, plan: Plan
-) -> None:
-    one = start(measure="unhurried")
-    wait_until(lambda: run.ids())
-    assert len(execute(plan, run, measure="fake_measures:quick", force=True).done) == 16
-    assert one.wait(timeout=60) == 0
-    assert set(statuses(plan, run).values()) == {"done"}
-    assert run.problems == []

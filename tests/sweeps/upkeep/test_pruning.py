@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from stored import lines
-from written_runs import WriteRun
+from written_runs import WriteRun, record_of
 
 from maxk_lab.errors import LabError
 from maxk_lab.studies.gradient.kept import policy_file, pool_file
@@ -17,7 +18,7 @@ from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.store import Head
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.sweeps.upkeep.overview import size_of
-from maxk_lab.sweeps.upkeep.pruning import Patterns, prunable, prune
+from maxk_lab.sweeps.upkeep.pruning import prunable, prune
 
 TRAINED = (
     "training={steps: 2, evaluate: {instances: 4, samples: 4},"
@@ -134,6 +135,28 @@ def test_a_run_in_which_somebody_works_stays(stale: tuple[RunDirectory, Plan]) -
     assert len(run.ids()) == 8
 
 
+def test_what_is_written_beside_it_stays(stale: tuple[RunDirectory, Plan]) -> None:
+    """Another process appends after `prune` has read, before and after its segment has gone."""
+    run, plan = stale
+    late, later = RunDirectory(run.root), RunDirectory(run.root)
+    (cell, other, *_) = (cell for cell in plan.cells if cell.seed == 0)
+    late.write(record_of(other), attempt=2)
+    later.write(record_of(other), attempt=3)
+    look = run.store.read
+    once = iter([None])
+
+    def and_then_write(head: Head) -> bytes:
+        for _ in once:
+            late.write(record_of(cell), attempt=7)
+        return look(head)
+
+    run.store.read = and_then_write  # type: ignore[method-assign]
+    prune(run)
+    later.write(record_of(other), attempt=9)
+    again = RunDirectory(run.root)
+    assert (again.attempt(cell.id), again.attempt(other.id)) == (7, 9)
+
+
 def test_others_go_too(write_run: WriteRun) -> None:
     run, _ = write_run()
     (run.root / "old").write_text("12345")
@@ -142,9 +165,17 @@ def test_others_go_too(write_run: WriteRun) -> None:
     assert not (run.root / "old").exists()
 
 
-def test_names_are_matched_as_by_each_pattern() -> None:
-    patterns = Patterns(["pool-1.npz", "policy-ab-*.pt", "policy-*-3.pt", "x*"])
-    there = ["pool-1.npz", "policy-ab-2.pt", "policy-cd-3.pt", "x", "xyz"]
-    absent = ["pool-1.npz2", "pool-12.npz", "policy-cd-2.pt", "policy-ab-2.npz", "y", ""]
-    assert [name in patterns for name in there] == [True] * len(there)
-    assert [name in patterns for name in absent] == [False] * len(absent)
+def test_a_record_whose_segment_goes_while_it_is_written_is_written_again(
+    write_run: WriteRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, plan = write_run(missing=99)
+    flush, once = os.fsync, iter([None])
+
+    def and_then_remove(file: int) -> None:
+        flush(file)
+        for path in run.records_path.glob("*") if list(once) else ():
+            path.unlink()
+
+    monkeypatch.setattr(os, "fsync", and_then_remove)
+    run.write(record_of(plan.cells[0]))
+    assert RunDirectory(run.root).ids() == [plan.cells[0].id]

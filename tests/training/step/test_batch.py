@@ -26,9 +26,7 @@ def environment_of(name, dtype="float32"):
     from maxk_lab.environments.catalogue import ENVIRONMENTS as CATALOGUE
 
     row = CATALOGUE.get(name)
-    parameters, policy = (
-        {p.name: p.default for p in ps} for ps in (row.parameters, row.policy_parameters)
-    )
+    parameters, policy = (settings.defaults() for settings in (row.settings, row.policy_settings))
     return make_environment(
         {"name": name} | parameters | ENVIRONMENTS[name], policy | POLICIES[name] | {"dtype": dtype}
     )

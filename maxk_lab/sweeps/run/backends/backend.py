@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, cast
+
+from maxk_lab.catalogue import load
+from maxk_lab.sweeps.backends import BACKENDS
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import RunDirectory
@@ -74,9 +77,8 @@ class Told(NamedTuple):
     | `unit_finished`  | nothing: every cell of the task has been told                            |
     | `lost`           | `why`: whoever had the task is gone, and it may be submitted again       |
     | `left`           | nothing: the task was left between two steps, as `leave` asked           |
-    | `elsewhere`      | nothing: another driver has the unit, where units are leased on nodes    |
 
-    The last four end a task: it is told nothing more of. With an empty key, of all tasks together,
+    The last three end a task: it is told nothing more of. With an empty key, of all tasks together,
     `jobs` tells that jobs wait in a queue: how many for which reason (`queued`), and how many are
     `running`.
     """
@@ -137,3 +139,9 @@ class Backend(Protocol):
         trace: TracebackType | None,
     ) -> None:
         """End what is running, within seconds, unless it was detached."""
+
+
+def load_backend(execution: Execution) -> type[Backend]:
+    """Return the class of the backend that a sweep names. Raises `LabError` where there is none."""
+    row = BACKENDS.get(execution.backend)
+    return cast(type[Backend], load(row.implementation, f"the backend {row.name}, "))

@@ -12,9 +12,8 @@ from maxk_lab.sweeps.quantities import spelled, spelled_size
 from maxk_lab.sweeps.run.supervisor.fork_server import Child, ForkServer
 from maxk_lab.sweeps.spec.execution import Execution
 
-# Seconds between two looks at the memory of the workers, and at which processes they consist of.
+# Seconds between two looks at the memory of the workers: each takes a millisecond or two.
 BETWEEN_LOOKS = 0.1
-BETWEEN_COUNTS = 1.0
 # Seconds that a process has to import what its task needs, before the clock of the task runs.
 LOADING = 120.0
 
@@ -70,30 +69,15 @@ class Memory:
         self._psutil = psutil
         self.most = most
         self.taken: dict[int, int] = {}
-        self._members: dict[int, list[psutil.Process]] = {}
-        self._looked = self._counted = float("-inf")
+        self._looked = float("-inf")
 
     def look(self, groups: Iterable[int]) -> None:
         """Look at these groups, unless that was a moment ago."""
         now = time.monotonic()
         if now - self._looked < BETWEEN_LOOKS:
             return
-        self._looked, groups = now, set(groups)
-        if now - self._counted >= BETWEEN_COUNTS or not groups <= set(self._members):
-            self._counted = now
-            self._count(groups)
-        self.taken = {group: sum(map(self._resident, self._members[group])) for group in groups}
-
-    def _count(self, groups: set[int]) -> None:
-        """Find the processes of the groups."""
-        self._members = {group: [] for group in groups}
+        self._looked, self.taken = now, dict.fromkeys(groups, 0)
         for pid in self._psutil.pids():
-            with suppress(OSError, self._psutil.Error):
-                if (group := os.getpgid(pid)) in groups:
-                    self._members[group].append(self._psutil.Process(pid))
-
-    def _resident(self, process: object) -> int:
-        try:
-            return int(process.memory_info().rss)  # type: ignore[attr-defined]
-        except self._psutil.Error:
-            return 0
+            with suppress(OSError, self._psutil.Error):  # it has ended meanwhile
+                if (group := os.getpgid(pid)) in self.taken:
+                    self.taken[group] += self._psutil.Process(pid).memory_info().rss

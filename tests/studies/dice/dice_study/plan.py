@@ -3,8 +3,7 @@ from itertools import product
 from typing import ClassVar
 
 from maxk_lab.sweeps.plan.cells import Unit
-from maxk_lab.sweeps.plan.grid import Conditions, points_of
-from maxk_lab.sweeps.plan.refusals import refused_k
+from maxk_lab.sweeps.plan.grid import Conditions, points_of, refused_k
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -132,13 +132,6 @@ def test_what_no_worker_has_begun_is_left_at_once(small: str, run: RunDirectory)
     assert told == [Told(task.key, "left", {}) for task in tasks]
 
 
-def test_a_cell_that_leaves_though_nobody_asked_fails(small: str, run: RunDirectory) -> None:
-    plan = make_plan(load_spec(small, ["seeds=[0]"]))
-    told = measured(plan, run, "fake_measures:leaves_unasked", never)
-    assert [*names(told, "cell_done", "cell_failed", "left")].count("left") == 0
-    assert len(run.ids()) == 4
-
-
 def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
     write: Write, run: RunDirectory
 ) -> None:

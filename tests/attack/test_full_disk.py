@@ -1,4 +1,4 @@
-"""Too little room on the disk or in memory is told in a line; the same command goes on after it."""
+"""Too little room on the disk is told in a line; the same command goes on after it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from attack_figures import Figures
 from attacked_runs import (
     CELLS,
     FILE,
     NAME,
     complaints,
-    counted,
     differences,
-    finishing,
     laid_out,
     metrics,
-    spoilt,
 )
 from launched import HangError, Launch
 
@@ -52,9 +48,8 @@ def test_full_disk(
     tmp_path: Path,
     dice: random.Random,
     attack_scale: int,
-    figures: Figures,
 ) -> None:
-    problems, kept = [], 0
+    problems = []
     for index in range(attack_scale):
         folder = tmp_path / str(index)
         laid_out(folder)
@@ -73,7 +68,6 @@ def test_full_disk(
             err = (folder / "first.err").read_text()
             before = metrics(folder / "first" / NAME)
             after = metrics(folder / "kept" / NAME)
-            kept += len(before)
             if (first == 0) != (len(before) == CELLS):
                 found.append(
                     f"exit code: {first} with {len(before)} of {CELLS} cells: {err[-2000:]}"
@@ -90,33 +84,4 @@ def test_full_disk(
         except HangError as error:
             found.append(f"hang: {error}")
         problems += [f"{problem} ({size} bytes)" for problem in found]
-    figures("full disks", rounds=attack_scale, cells_kept=kept, **counted(problems))
-    assert not problems, "\n".join(problems)
-
-
-LIMITS = ["ulimit -v 900000", "ulimit -v 1500000", "ulimit -f 4", "ulimit -f 16", "ulimit -n 10"]
-
-
-def test_limits(
-    launch: Launch,
-    undisturbed: Path,
-    tmp_path: Path,
-    dice: random.Random,
-    attack_scale: int,
-    figures: Figures,
-) -> None:
-    """Too little memory, and files that may not grow; the same command without them completes."""
-    problems = []
-    names = [name for _ in range(attack_scale) for name in dice.sample(LIMITS, len(LIMITS))]
-    for index in range(attack_scale):
-        run, name = laid_out(tmp_path / str(index)), names[index]
-        limit = ["bash", "-c", f'{name}; exec "$@"', "bash"]
-        launched = launch("run", FILE, folder=run.parents[1], before=limit)
-        try:
-            found = list(spoilt(launched, run))
-            found += finishing(launch, "--retry-failed", run=run, undisturbed=undisturbed)
-        except HangError as error:
-            found = [f"hang: {error}"]
-        problems += [f"{problem} ({name})" for problem in found]
-    figures("limits", rounds=attack_scale, **counted(problems))
     assert not problems, "\n".join(problems)
