@@ -50,11 +50,9 @@ class Sender:
             group=settings.group or self.title,
             folder=run.root,
         )
-        written, keys = plan.spec.model_dump(mode="json"), type(plan.spec).keys()
-        # By the keys of a sweep file, with a key for every kind of study.
-        self.spec: dict[str, Any] = {
-            key: written.get(key, written["studies"].get(key)) for key in keys
-        }
+        written = plan.spec.model_dump(mode="json")
+        # With a key for every kind of study.
+        self.spec: dict[str, Any] = {key: written.get(key) for key in plan.spec.in_order()}
 
     def payloads(self, records: Iterable[Record]) -> list[Payload]:
         """Return the runs at W&B that these records make."""

@@ -34,14 +34,11 @@ def check(
 def _check_pool(block: Block, source: Source) -> None:
     """Note a pool that holds fewer than two replicates of the largest n."""
     largest = max((n for _, grid in block.entries for n in grid.n), default=0)
-    if not block.entries:
-        return
-    pool = block.written.get("pool", Study.model_fields["pool"].default)
-    if type(pool) is int and pool < 2 * largest:
+    if block.study is not None and block.study.pool < 2 * largest:
         source.add(
             ("gradient", "pool"),
             f"must be at least {2 * largest}, two replicates of the largest n = {largest}, "
-            f"got {pool}",
+            f"got {block.study.pool}",
         )
 
 

@@ -79,7 +79,7 @@ def _objective(cells: list[Cell], given: str | None) -> str:
 
 
 def _stage(plan: Plan, given: int | None) -> int:
-    stages: tuple[int, ...] = plan.spec.study("gradient").stages
+    stages: tuple[int, ...] = plan.spec.studies["gradient"].stages
     if given is None:
         return stages[-1]
     if given not in stages:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from maxk_lab.environments.instance_files import data_refusal, instances_in
 from maxk_lab.environments.refusals import capability_refusal, optimum_refusal
 from maxk_lab.errors import LabError
@@ -26,9 +24,6 @@ from maxk_lab.training.refusals import (
 )
 from maxk_lab.training.settings import EvaluationSettings
 
-# Names that stand in for misspelt ones: they go with every setting.
-NEUTRAL_NAMES = {"estimator": "maxk", "baseline": "none"}
-
 
 def check(
     block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
@@ -39,7 +34,7 @@ def check(
         return conditions(block.study and block.study.of_entry(entry), name)
 
     check_entries(block, found, source, conditions_of)
-    study = block.study or _as_far_as_valid(block.written)
+    study: Study | None = block.study
     if study is None:
         return
     _check_settings(study, source)
@@ -48,32 +43,6 @@ def check(
         _check_settings_in(study, variant.environment, variant.policy, source)
 
     at_first(found, source, check_in)
-
-
-def _as_far_as_valid(written: Any) -> Study | None:
-    """Return a study without its misspelt settings and names, so that no mistake hides the next."""
-    if not isinstance(written, Mapping):
-        return None
-    kept, grid = dict(written), written.get("grid")
-    kept["grid"] = [
-        dict(entry) if isinstance(entry, Mapping) else entry
-        for entry in (grid if isinstance(grid, list) else [grid])
-    ]
-    try:
-        return Study.model_validate(kept)
-    except ValidationError as error:
-        for finding in error.errors():
-            key, *rest = finding["loc"]
-            if key != "grid":
-                kept.pop(str(key), None)
-            elif len(rest) > 1 and rest[1] in NEUTRAL_NAMES:
-                kept["grid"][int(rest[0])][rest[1]] = NEUTRAL_NAMES[str(rest[1])]
-            elif len(rest) > 1 and rest[1] == "with":
-                kept["grid"][int(rest[0])].pop("with", None)
-    try:
-        return Study.model_validate(kept)
-    except ValidationError:
-        return None
 
 
 @dataclass(frozen=True)

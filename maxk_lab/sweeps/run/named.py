@@ -71,7 +71,7 @@ def _evaluation_data(spec: SweepSpec) -> Iterator[tuple[str, Callable[[str | Pat
     """Yield the hashes of the files that settings of studies name, and what hashes each."""
     environment = str(spec.environment.get("name"))
     for row in STUDIES:
-        study = spec.study(row.name)
+        study = spec.studies.get(row.name)
         block = {} if study is None else study.model_dump(mode="json")
         for setting, hash_of in row.files.items():
             value: Any = block

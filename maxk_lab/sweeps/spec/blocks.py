@@ -1,139 +1,145 @@
-"""The parts of a sweep file, each validated once, under its path, and the spec that they make."""
+"""The shape of a sweep file: the spec that it makes, or all problems and what is sound besides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from maxk_lab.findings import known_keys, message, models_in, one_of, unknown_key
-from maxk_lab.sweeps.spec.claims.regions import Where
-from maxk_lab.sweeps.spec.claims.shapes import CLAIM_KINDS, Claim
-from maxk_lab.sweeps.spec.fields import AnyStudy
-from maxk_lab.sweeps.spec.figures import Figure
-from maxk_lab.sweeps.spec.schema import SweepSpec
+from maxk_lab.findings import known_keys, message, one_of, unknown_key
+from maxk_lab.sweeps.spec.claims.shapes import CLAIM_KINDS
+from maxk_lab.sweeps.spec.schema import SweepSpec, model_of
 from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
 from maxk_lab.sweeps.studies import STUDIES
 
-LISTS: dict[str, TypeAdapter[Any]] = {"figures": TypeAdapter(Figure), "claims": TypeAdapter(Claim)}
+Location = Sequence[int | str]
+# Stand in for what is needed and not sound: they go with every setting.
+_NEUTRAL = {"name": "sweep", "seeds": 1, "environment": {}}
+_NEUTRAL_ENTRY = {"estimator": "maxk", "baseline": "none", "n": 1, "k": 1}
+# A block that is not sound after so many repairs is left out.
+_REPAIRS = 3
 
 
 @dataclass(frozen=True)
 class Block:
     """The block of a study in a sweep file, as far as it is of the right shape.
 
-    `entries` holds the sound entries of its grid, each with its place; `study` is None where
-    anything in the block is not sound.
+    `entries` holds the sound entries of its grid, each with its place. In `study` defaults stand
+    for what is not sound; it is None where there is no grid.
     """
 
     kind: str
-    written: Any
     entries: tuple[tuple[TreePath, Any], ...]
     study: Any | None
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The sound parts of a sweep file: blocks, lists, and the spec where nothing is wrong."""
+    """A sweep file as a spec, with defaults for what is not sound, and the blocks of its studies.
 
+    `whole` says whether nothing is wrong with its shape.
+    """
+
+    spec: SweepSpec
     blocks: dict[str, Block]
-    lists: dict[str, tuple[Any, ...]]
-    spec: SweepSpec | None
+    whole: bool
 
 
 def read_parts(source: Source) -> Parts:
     """Return the parts of a sweep file; everything that is not of the right shape is noted."""
-    tree = source.tree
-    blocks = {name: _read_block(name, source) for name in STUDIES.names() if name in tree}
-    lists = {name: _read_list(name, source) for name in LISTS if name in tree}
-    rest = {key: value for key, value in tree.items() if key not in (*STUDIES.names(), *LISTS)}
-    sound = {name: block.study for name, block in blocks.items() if block.study is not None}
-    found = {name: values for name, values in lists.items() if values is not None}
-    # An attribute of the spec, but no key of the file.
-    if "studies" in rest:
-        source.add(("studies",), unknown_key("studies", SweepSpec.keys()), key=True)
-    spec = _valid(SweepSpec.model_validate, {**rest, "studies": sound, **found}, (), source)
-    whole = len(sound) == len(blocks) and len(found) == len(lists)
-    return Parts(blocks, {name: found.get(name, ()) for name in LISTS}, spec if whole else None)
-
-
-def _read_block(name: str, source: Source) -> Block:
-    model: type[AnyStudy] = STUDIES.get(name).part("schema").Study
-    written = source.tree[name]
-    if not isinstance(written, Mapping) or "grid" not in written:
-        return Block(name, written, (), _valid(model.model_validate, written, (name,), source))
-    entry_model = next(models_in(model.model_fields["grid"].annotation))
-    grid = written["grid"]
-    entries = [
-        _valid(entry_model.model_validate, entry, (name, "grid", number), source)
-        for number, entry in enumerate(grid if isinstance(grid, list) else [grid])
-    ]
-    # An entry that is not sound must not hide what is wrong with the rest of the block.
-    stand_ins = tuple(entry_model.model_construct() if e is None else e for e in entries)
-    study = _valid(model.model_validate, {**written, "grid": stand_ins}, (name,), source)
-    found = tuple(
-        (entry_path(source, name, number), entry)
-        for number, entry in enumerate(entries)
-        if entry is not None
-    )
-    return Block(name, written, found, study if len(found) == len(entries) else None)
-
-
-def _read_list(name: str, source: Source) -> tuple[Any, ...] | None:
-    """Return the entries of a list; None where one of them, or the list, is not sound."""
-    written, validate = source.tree[name], LISTS[name].validate_python
-    if not isinstance(written, list):
-        _valid(TypeAdapter(tuple[()]).validate_python, written, (name,), source)
-        return None
-    found = [_valid(validate, entry, (name, i), source) for i, entry in enumerate(written)]
-    return None if None in found else tuple(found)
-
-
-def _valid(
-    validate: Callable[[Any], Any], value: Any, at: Sequence[int | str], source: Source
-) -> Any:
-    """Return `value` as validated, or None; everything that is wrong with it is noted."""
+    model = model_of(source.tree)
+    bad: set[tuple[str, int]] = set()
     try:
-        return validate(value)
+        spec = model.model_validate(source.tree)
     except ValidationError as error:
-        note_problems(error, source, at)
-        return None
+        note_problems(error, source, lambda location: _keys(location, model))
+        spec = _sound(source.tree, error, bad)
+    blocks = {}
+    for kind in STUDIES.names():
+        study = spec.studies.get(kind)
+        entries = () if study is None else enumerate(study.grid)
+        sound = [(entry_path(source, kind, i), one) for i, one in entries if (kind, i) not in bad]
+        if kind in source.tree:
+            blocks[kind] = Block(kind, tuple(sound), study)
+    return Parts(spec, blocks, not source.problems)
 
 
-def note_problems(error: ValidationError, source: Source, at: Sequence[int | str] = ()) -> None:
-    """Add every finding of `error`, about the part of the file at `at`, to those of `source`."""
+def _sound(written: Any, error: ValidationError, bad: set[tuple[str, int]]) -> SweepSpec:
+    """Return the spec of what is sound, so that no mistake hides the next one.
+
+    The entries of grids with anything wrong come to the `bad` ones, by kind and index.
+    """
+    tree = deepcopy(written)
+    for _ in range(_REPAIRS):
+        for finding in error.errors(include_url=False):
+            location: tuple[Any, ...] = finding["loc"]
+            first, *inside = location
+            block = tree.get(first)
+            if not isinstance(block, dict) or not inside or finding["type"] == "missing":
+                tree.pop(first, None)
+            elif first in STUDIES and inside[0] == "grid" and len(inside) > 1:
+                bad.add((first, inside[1]))
+                _mend_entry(block, *inside[1:3], unknown=finding["type"] == "extra_forbidden")
+            else:
+                block.pop(inside[0], None)
+        try:
+            return model_of(tree).model_validate(_NEUTRAL | tree)
+        except ValidationError as again:
+            error = again
+    return SweepSpec.model_validate(_NEUTRAL)
+
+
+def _mend_entry(block: dict[str, Any], index: int, key: Any = None, *, unknown: bool) -> None:
+    """Put what is neutral in place of what is wrong with an entry of a grid, or of all of it."""
+    if not isinstance(block["grid"], list):
+        block["grid"] = [block["grid"]]
+    entry = block["grid"][index]
+    if key is None or not isinstance(entry, dict):
+        block["grid"][index] = dict(_NEUTRAL_ENTRY)
+    elif key in _NEUTRAL_ENTRY and not unknown:
+        entry[key] = _NEUTRAL_ENTRY[key]
+    else:
+        entry.pop(key, None)
+
+
+def note_problems(
+    error: ValidationError,
+    source: Source,
+    keys: Callable[[Location], Iterable[str]] = lambda _: (),
+    at: Location = (),
+) -> None:
+    """Note every finding of `error`, about the part of the file at `at`.
+
+    `keys` gives those that are known in the block at a location, by which unknown ones are told.
+    """
     for finding in error.errors(include_url=False):
-        location, kind = (*at, *finding["loc"]), finding["type"]
+        location, kind, value = (*at, *finding["loc"]), finding["type"], finding["input"]
         path = _path(location, source.tree)
         if kind == "extra_forbidden":
-            source.add(path, _unknown(location, path), key=True)
+            words = _misplaced(path) or unknown_key(path[-1], keys(location[:-1]))
+            source.add(path, words, key=True)
         elif kind in ("union_tag_not_found", "union_tag_invalid"):
-            given = finding["input"].get("kind") if isinstance(finding["input"], Mapping) else None
-            source.add(
-                (*path, "kind"),
-                one_of(given, CLAIM_KINDS) if given is not None else _missing(CLAIM_KINDS),
-            )
-            _note_unknown_to_all(finding["input"], path, source)
-        elif kind != "too_short" or len(finding["input"]) < finding["ctx"]["min_length"]:
+            _note_kind(value if isinstance(value, Mapping) else {}, path, source)
+        elif kind != "too_short" or len(value) < finding["ctx"]["min_length"]:
             # pydantic counts sound entries alone, and has said what is wrong with the others.
             source.add(path, message(finding))
 
 
-def _note_unknown_to_all(claim: Any, path: TreePath, source: Source) -> None:
-    """Note the keys that no kind of claim has: one of them may be the misspelt `kind`."""
+def _note_kind(claim: Mapping[str, Any], path: TreePath, source: Source) -> None:
+    """Note a claim whose kind is none or missing, and keys of it that no kind of claim has."""
+    given = claim.get("kind")
+    missing = f"is missing; one of {', '.join(CLAIM_KINDS)}"
+    source.add((*path, "kind"), missing if given is None else one_of(given, CLAIM_KINDS))
     known = dict.fromkeys(key for kind in CLAIM_KINDS.values() for key in known_keys(kind, ()))
-    for key in claim if isinstance(claim, Mapping) else ():
+    for key in claim:
         if key not in known:
             source.add((*path, key), unknown_key(key, known), key=True)
 
 
-def _missing(words: Iterable[str]) -> str:
-    return f"is missing; one of {', '.join(words)}"
-
-
-def _path(location: Sequence[int | str], tree: Any) -> TreePath:
+def _path(location: Location, tree: Any) -> TreePath:
     """Return the place in the file: without the names of claim kinds, and a scalar as itself."""
     path: list[str] = []
     for depth, step in enumerate(location):
@@ -147,15 +153,17 @@ def _path(location: Sequence[int | str], tree: Any) -> TreePath:
     return tuple(path)
 
 
-def _unknown(location: Sequence[int | str], path: TreePath) -> str:
-    """Return what to say of a key that nothing reads."""
-    first, *inside, key = path if len(path) > 1 else ("", *path)
-    if not first:
-        return unknown_key(key, SweepSpec.keys())
-    if first == "claims":
-        claim: type[BaseModel] = CLAIM_KINDS[str(location[2])] if len(path) == 3 else Where
-        return unknown_key(key, known_keys(claim, ()))
-    if first not in STUDIES:
-        return unknown_key(key, known_keys(SweepSpec, path[:-1]))
-    study: type[AnyStudy] = STUDIES.get(first).part("schema").Study
-    return study.misplaced.get(key) or unknown_key(key, known_keys(study, inside))
+def _keys(location: Location, model: type[BaseModel]) -> Iterable[str]:
+    """Return the keys that are known in a block of a sweep file."""
+    if not location:
+        return SweepSpec.in_order()
+    if location[0] == "claims":
+        model, location = CLAIM_KINDS[str(location[2])], location[3:]
+    return known_keys(model, map(str, location))
+
+
+def _misplaced(path: TreePath) -> str | None:
+    """Return what to say of a key that belongs to another kind of study."""
+    study = STUDIES.get(path[0]).part("schema").Study if path[0] in STUDIES else None
+    words: str | None = study and study.misplaced.get(path[-1])
+    return words

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, SpecError
@@ -12,7 +11,7 @@ from maxk_lab.sweeps.parts import Checks, Plan
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.plan.needs import impossible, memory_of_machine, size
-from maxk_lab.sweeps.spec.blocks import Block, Parts
+from maxk_lab.sweeps.spec.blocks import Parts
 from maxk_lab.sweeps.spec.claims.checks import check_claims
 from maxk_lab.sweeps.spec.figures import check_figures
 from maxk_lab.sweeps.spec.source import Source, TreePath
@@ -39,7 +38,7 @@ def check_studies(
     for name, block in parts.blocks.items():
         checks: Checks = STUDIES.get(name).part("checks")
         checks.check(block, resolved, found, source)
-    studies = {name: block.study for name, block in parts.blocks.items() if block.study}
+    studies = parts.spec.studies
     if not studies or len(studies) < len(parts.blocks) or found is None:
         return
     points = {}
@@ -50,8 +49,8 @@ def check_studies(
         points[name] = [cell.point for unit in units for cell in unit.cells]
     # No figure and no claim can speak of a grid that cannot run, which has been said.
     if all(points.values()):
-        check_figures(parts.lists["figures"], points, studies, source)
-        check_claims(parts.lists["claims"], points, studies, source)
+        check_figures(parts.spec.figures, points, studies, source)
+        check_claims(parts.spec.claims, points, studies, source)
 
 
 def _check_needs(units: Sequence[Unit], source: Source) -> None:
@@ -86,52 +85,30 @@ def check_counts(parts: Parts, source: Source) -> None:
 
     The points that cannot run are among them.
     """
-    shared = _lengths({"seeds": source.tree.get("seeds")}, ())
-    vary = source.tree.get("vary")
-    if isinstance(vary, Mapping):
-        shared |= _lengths(vary, ("vary",))
-    cells, largest = math.prod(shared.values()), dict(shared)
-    if parts.blocks:
-        counted = {name: _cells(block) for name, block in parts.blocks.items()}
-        cells *= sum(of_block for of_block, _ in counted.values())
-        for _, lengths in counted.values():
-            largest |= lengths
-    seeds = largest.pop(("seeds",))
-    if cells // seeds > MOST_OF_A_SEED:
-        place = max(largest, key=lambda path: largest[path])
-        what = f"{cells // seeds:,} cells of each seed, more than the {MOST_OF_A_SEED:,}"
-    elif cells > MOST_CELLS:
-        largest["seeds",] = seeds
-        place = max(largest, key=lambda path: largest[path])
-        what = f"{cells:,} cells, more than the {MOST_CELLS:,}"
+    lengths: dict[TreePath, int] = {("vary", key): len(v) for key, v in parts.spec.vary.items()}
+    combinations, points = math.prod(lengths.values()), 0
+    for kind, block in parts.blocks.items():
+        repeats = {} if block.study is None else block.study.repeats()
+        lengths |= {(kind, *name.split(".")): count for name, count in repeats.items()}
+        for path, entry in block.entries:
+            axes = {(*path, name): len(one) for name, one in entry if isinstance(one, tuple)}
+            points += math.prod(axes.values()) * math.prod(repeats.values())
+            lengths |= axes
+    of_a_seed, seeds = combinations * points, len(parts.spec.seeds)
+    if of_a_seed > MOST_OF_A_SEED:
+        what = f"{of_a_seed:,} cells of each seed, more than the {MOST_OF_A_SEED:,}"
+    elif of_a_seed * seeds > MOST_CELLS:
+        what = f"{of_a_seed * seeds:,} cells, more than the {MOST_CELLS:,}"
+        lengths["seeds",] = seeds
     else:
         return
+    place = max(lengths, key=lambda path: lengths[path])
     source.add(
         place,
         f"the sweep has {what} that it may have; "
-        f"{largest[place]:,} values are given here: split the sweep",
+        f"{lengths[place]:,} values are given here: split the sweep",
     )
     raise SpecError(source.problems)
-
-
-def _cells(block: Block) -> tuple[int, dict[TreePath, int]]:
-    """Return the cells of a block at one seed, and how many values each of its settings has."""
-    lengths: dict[TreePath, int] = {}
-    points = 0
-    for path, entry in block.entries:
-        own = {(*path, name): len(values) for name, values in entry if isinstance(values, tuple)}
-        points += math.prod(own.values())
-        lengths |= own
-    repeats = {} if block.study is None else block.study.repeats()
-    lengths |= {(block.kind, *name.split(".")): count for name, count in repeats.items()}
-    return points * math.prod(repeats.values()), lengths
-
-
-def _lengths(lists: Mapping[str, Any], path: TreePath) -> dict[TreePath, int]:
-    return {
-        (*path, name): max(1, len(values)) if isinstance(values, list) else 1
-        for name, values in lists.items()
-    }
 
 
 def check_checkpoints(found: Sequence[Variant], source: Source) -> None:

@@ -1,9 +1,10 @@
-"""The layers of `execution`: the user's defaults, the sweep file, a profile, the command line.
+"""Values over those of a sweep file: `--set a.b=1`, and the layers of `execution`.
 
-A later layer goes before an earlier one, key by key, and a null takes away what earlier ones say of
-its key. One that names another backend leaves the parameters of the earlier one behind. Defaults
-and profiles are in the configuration of the user, which has what differs between people and
-machines, and so does not belong in a sweep file:
+The layers are the user's defaults, the sweep file, a profile and the command line. A later one goes
+before an earlier one, key by key, and a null takes away what earlier ones say of its key. One that
+names another backend leaves the parameters of the earlier one behind. Defaults and profiles are in
+the configuration of the user, which has what differs between people and machines, and so does not
+belong in a sweep file:
 
     execution: {timeout: 2h}
     profiles:
@@ -12,16 +13,18 @@ machines, and so does not belong in a sweep file:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import ValidationError
 
 from maxk_lab.catalogue import did_you_mean
-from maxk_lab.errors import LONGEST, LabError, Problem, SpecError, shown
-from maxk_lab.findings import message, unknown_key
+from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
+from maxk_lab.findings import unknown_key
 from maxk_lab.sweeps.backends import BACKENDS, LOCAL
 from maxk_lab.sweeps.spec.blocks import note_problems
 from maxk_lab.sweeps.spec.execution import Execution
@@ -31,10 +34,98 @@ from maxk_lab.sweeps.spec.source import (
     TreePath,
     decoded,
     parse_text,
+    parse_value,
     problem_at,
+    yaml_reason,
 )
 
-BLOCK, PROFILES, OPTION = "execution", "profiles", "--backend"
+BLOCK, PROFILES = "execution", "profiles"
+FILE = "--set"
+_NO_MAPPING = "must be a mapping of keys to values, got"
+
+
+def apply_overrides(source: Source, overrides: Sequence[str]) -> Source:
+    """Set each `key=value` in the tree of `source`; those of `execution` in a tree of their own.
+
+    That tree is returned, for a profile goes before the file and behind the command line. Problems
+    have the file `--set` and the option's number. Mappings merge into mappings, all else replaces;
+    `a.0` and `a[0]` are the first entry of the list `a`.
+    """
+    options = Source(FILE, {})
+    for number, text in enumerate(overrides, start=1):
+        path = _path(text.partition("=")[0].strip())
+        if path[:1] != (BLOCK,):
+            _apply(source, path, text, number)
+            continue
+        # An option may set one entry of a list of the file.
+        written, block = _at(source.tree, path[:2]), options.tree.setdefault(BLOCK, {})
+        if isinstance(written, list) and isinstance(block, dict) and len(path) > 2:
+            block.setdefault(path[1], written)
+        _apply(options, path, text, number)
+    source.problems += options.problems
+    return options
+
+
+def _apply(source: Source, path: TreePath, text: str, number: int) -> None:
+    # OmegaConf takes a tenth of a second to import, which a plain file need not pay.
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    key, equals, written = text.partition("=")
+    key_at, value_at = Mark(FILE, number, 1), Mark(FILE, number, len(key) + 2)
+    place = ".".join(path) or "(option)"
+    if not equals or not path:
+        reason = f"must read key=value, got {shown(text)}"
+        source.problems.append(Problem(*key_at, place, reason))
+        return
+    option = Source(FILE)
+    try:
+        value = parse_value(option, written)
+        source.problems += [Problem(*value_at, place, one.message) for one in option.problems]
+        config = OmegaConf.create(source.tree)
+        name = path[0] + "".join(f"[{step}]" for step in path[1:])
+        into_list = isinstance(_at(source.tree, path), list)
+        OmegaConf.update(config, name, value, merge=isinstance(value, dict) and not into_list)
+        source.tree = OmegaConf.to_container(config)
+    except yaml.YAMLError as error:
+        source.problems.append(Problem(*value_at, place, yaml_reason(error)))
+        return
+    except (OmegaConfBaseException, ValueError, TypeError, LookupError, AssertionError) as error:
+        reason = _no_entry(source.tree, path) or shortened(str(error).partition("\n")[0], 400)
+        source.problems.append(Problem(*key_at, place, f"cannot be set: {reason}"))
+        return
+    for end in range(1, len(path) + 1):
+        if path[:end] not in source.values or end == len(path):
+            source.values[path[:end]], source.keys[path[:end]] = value_at, key_at
+    if not isinstance(value, dict):
+        source.forget(path)
+    for inside in list(option.keys):
+        source.values[*path, *inside] = source.keys[*path, *inside] = value_at
+
+
+def _path(key: str) -> TreePath:
+    """Return the place that a key such as `gradient.stages[0]` names; keys of `vary` have a dot."""
+    path = tuple(part for part in re.split(r"[.\[\]]+", key) if part)
+    if path[:1] == ("vary",) and len(path) > 2:
+        return ("vary", ".".join(path[1:3]), *path[3:])
+    return path
+
+
+def _at(tree: Any, path: TreePath) -> Any:
+    """Return what is at a place of mappings; None where nothing is."""
+    for step in path:
+        tree = tree.get(step) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def _no_entry(tree: Any, path: TreePath) -> str | None:
+    """Return the words for a path that leads into a list but names none of its entries."""
+    for depth, step in enumerate(path):
+        if isinstance(tree, list) and not step.isdigit():
+            before, rest = ".".join(path[:depth]), ".".join(path[depth:])
+            return f"{before} is a list; say which entry, as in {before}.0.{rest}"
+        tree = tree.get(step) if isinstance(tree, dict) else None
+    return None
 
 
 @dataclass(frozen=True)
@@ -53,17 +144,17 @@ class Choice:
 NO_CHOICE = Choice()
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Layer:
-    """The block of one source at a place of its tree; `anyone` may name parameters of any backend.
+    """The block of one source at a place of its tree, and the backend that it is meant for.
 
-    `backend` is that of the layer, or of those before it.
+    One for `anyone` may have parameters of every backend.
     """
 
     source: Source
     path: TreePath
-    backend: Any
-    anyone: bool
+    anyone: bool = False
+    backend: str = LOCAL
 
     @property
     def tree(self) -> Mapping[str, Any]:
@@ -79,40 +170,34 @@ def resolve_execution(source: Source, options: Source, choice: Choice) -> None:
     for one in (source, options):
         block = one.tree.get(BLOCK, {})
         if not isinstance(block, Mapping):
-            source.problems.append(problem_at(one.mark((BLOCK,)), (BLOCK,), _no_mapping(block)))
+            said = f"{_NO_MAPPING} {'nothing' if block is None else shown(block)}"
+            source.problems.append(problem_at(one.mark((BLOCK,)), (BLOCK,), said))
             source.tree[BLOCK] = {}
             return
     config = Source("") if choice.config is None else read_config(choice.config)
     source.problems += config.problems
-    blocks: list[tuple[Source, TreePath]] = [(config, (BLOCK,)), (source, (BLOCK,))]
+    layers = [_Layer(config, (BLOCK,), anyone=True), _Layer(source, (BLOCK,))]
     if choice.profile is not None:
-        blocks.append((config, _profile_path(choice, config)))
-    blocks.append((options, (BLOCK,)))
+        layers.append(_Layer(config, _profile_path(choice, config)))
     if choice.backend is not None:
-        here = Mark(OPTION, 1, 1)
         options.tree.setdefault(BLOCK, {})["backend"] = choice.backend
-        options.values[BLOCK, "backend"] = options.keys[BLOCK, "backend"] = here
-    layers, at, backend = [], Mark(source.file, 1, 1), None
-    for number, (one, path) in enumerate(blocks):
-        if "backend" in _mapping_at(one, path):
-            backend, at = _mapping_at(one, path)["backend"], one.mark((*path, "backend"))
-        layers.append(_Layer(one, path, backend or LOCAL, anyone=number == 0))
-    if backend is not None and (reason := _unknown_backend(backend)) is not None:
-        source.problems.append(problem_at(at, (BLOCK, "backend"), reason))
+        options.values[BLOCK, "backend"] = Mark("--backend", 1, 1)
+    layers.append(_Layer(options, (BLOCK,)))
+    backend, at = LOCAL, Mark(source.file, 1, 1)
+    for layer in layers:
+        if "backend" in layer.tree:
+            backend = layer.tree["backend"] or LOCAL
+            at = layer.source.mark((*layer.path, "backend"))
+        layer.backend = backend
+    try:
+        if not isinstance(backend, str):
+            raise LabError(f"must be a text, got {shown(backend)}")
+        BACKENDS.get(backend)
+    except LabError as error:
+        source.problems.append(problem_at(at, (BLOCK, "backend"), str(error)))
         source.tree[BLOCK] = {}
         return
-    merged = _merged(layers, backend or LOCAL, source)
-    source.tree[BLOCK] = _parsed(merged, backend or LOCAL, source)
-
-
-def _unknown_backend(name: Any) -> str | None:
-    if not isinstance(name, str):
-        return f"must be a text, got {shown(name)}"
-    try:
-        BACKENDS.get(name)
-    except LabError as error:
-        return str(error)
-    return None
+    source.tree[BLOCK] = _parsed(_merged(layers, backend, source), backend, source)
 
 
 def _merged(layers: Sequence[_Layer], backend: str, source: Source) -> dict[str, Any]:
@@ -132,9 +217,8 @@ def _merged(layers: Sequence[_Layer], backend: str, source: Source) -> dict[str,
                 key = path[len(layer.path) :]
                 if path[: len(layer.path)] == layer.path and key[:1] and key[0] in tree:
                     marks[BLOCK, *key] = mark
-    block = source.values.get((BLOCK,))
     source.forget((BLOCK,))
-    source.values |= values | ({} if block is None else {(BLOCK,): block})
+    source.values |= values
     source.keys |= keys
     if sum(map(bool, trees)) <= 1:
         merged: Any = next(filter(None, trees), {})
@@ -156,13 +240,11 @@ def _is_read(key: str, layer: _Layer, backend: str, source: Source) -> bool:
     if readers:
         message = f"is of backend {' and '.join(readers)}, and this run's is {backend}"
     else:
-        near = [*common, *BACKENDS.get(backend).settings.model_fields]
-        others = [name for row in BACKENDS for name in row.settings.model_fields]
-        is_others = not did_you_mean(key, near) and bool(did_you_mean(key, others))
-        message = unknown_key(key, others if is_others else near)
+        message = unknown_key(
+            key, [*common, *(k for r in BACKENDS for k in r.settings.model_fields)]
+        )
     at = layer.source.mark((*layer.path, key), key=True)
-    name = key if key.isprintable() and len(key) <= LONGEST else shown(key)
-    source.problems.append(problem_at(at, (BLOCK, name), message))
+    source.problems.append(problem_at(at, (BLOCK, key), message))
     return False
 
 
@@ -182,8 +264,7 @@ def _parsed(block: Mapping[str, Any], backend: str, source: Source) -> dict[str,
     try:
         read = row.settings.model_validate(own).model_dump()
     except ValidationError as error:
-        for finding in error.errors(include_url=False):
-            source.add((BLOCK, *map(str, finding["loc"])), message(finding))
+        note_problems(error, source, at=(BLOCK,))
         return common
     if (clash := row.clash(read)) is not None:
         keys, reason = clash
@@ -207,28 +288,17 @@ def read_config(path: Path) -> Source:
     for key in config.tree:
         if key not in (BLOCK, PROFILES):
             config.add((key,), unknown_key(key, (BLOCK, PROFILES)), key=True)
-    blocks: list[TreePath] = [(key,) for key in (BLOCK, PROFILES) if key in config.tree]
-    blocks += [(PROFILES, name) for name in _mapping_at(config, (PROFILES,))]
-    for block in blocks:
-        value: Any = config.tree
-        for step in block:
-            value = value[step]
-        if not isinstance(value, Mapping):
-            config.add(block, _no_mapping(value))
+    named = _mapping_at(config, (PROFILES,))
+    for block in ((BLOCK,), (PROFILES,), *((PROFILES, name) for name in named)):
+        value = _at(config.tree, block)
+        if block[-1] in _mapping_at(config, block[:-1]) and not isinstance(value, Mapping):
+            config.add(block, f"{_NO_MAPPING} {'nothing' if value is None else shown(value)}")
     return config
 
 
-def _no_mapping(value: Any) -> str:
-    return (
-        f"must be a mapping of keys to values, got {'nothing' if value is None else shown(value)}"
-    )
-
-
 def _mapping_at(source: Source, path: TreePath) -> Mapping[str, Any]:
-    """The mapping at a place of a source, empty where there is none."""
-    value = source.tree
-    for step in path:
-        value = value.get(step) if isinstance(value, Mapping) else None
+    """Return the mapping at a place of a source, empty where there is none."""
+    value = _at(source.tree, path)
     return value if isinstance(value, Mapping) else {}
 
 
@@ -242,9 +312,8 @@ def _profile_path(choice: Choice, config: Source) -> TreePath:
         )
     profiles = _mapping_at(config, (PROFILES,))
     if name not in profiles:
+        names = f"known: {', '.join(profiles)}" if profiles else "it has none"
         also = did_you_mean(name, profiles)
-        listed = (one if one.isprintable() and len(one) <= 40 else shown(one) for one in profiles)
-        names = f"known: {', '.join(listed)}" if profiles else "it has none"
         raise LabError(f"{config.file} has no profile {shown(name)}{also}; {names}")
     return (PROFILES, name)
 
@@ -264,7 +333,7 @@ def profiles(path: Path) -> dict[str, dict[str, Any]]:
             if name is not None:
                 settings[name] = execution.model_dump(exclude_defaults=True)
         except ValidationError as error:
-            note_problems(error, source, (BLOCK,))
+            note_problems(error, source, at=(BLOCK,))
         problems |= dict.fromkeys(source.problems)
     if problems:
         raise SpecError(sorted(problems, key=lambda one: (one.line, one.column)))

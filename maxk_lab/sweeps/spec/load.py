@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,11 @@ from maxk_lab.sweeps.spec.blocks import read_parts
 from maxk_lab.sweeps.spec.checks import check_checkpoints, check_counts, check_studies
 from maxk_lab.sweeps.spec.environment import resolve_environment
 from maxk_lab.sweeps.spec.execution import Execution
-from maxk_lab.sweeps.spec.layers import NO_CHOICE, Choice, resolve_execution
+from maxk_lab.sweeps.spec.layers import NO_CHOICE, Choice, apply_overrides, resolve_execution
 from maxk_lab.sweeps.spec.named_files import resolve_files
-from maxk_lab.sweeps.spec.overrides import apply_overrides
 from maxk_lab.sweeps.spec.schema import SweepSpec, listed
 from maxk_lab.sweeps.spec.source import LONGEST_MESSAGE, Source, read_source, source_of_mapping
 from maxk_lab.sweeps.spec.variation import resolve_vary, variants
-from maxk_lab.visible import visible_line
 
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
 
@@ -42,27 +40,35 @@ def load_spec(
     there is no readable file. Problems of overrides carry the file `--set` and the number of the
     option as line.
     """
-    if isinstance(given, SweepSpec):
-        given = spec_as_mapping(given)
+    if isinstance(given, str | Path):
+        look_beside(given)
+        source = read_source(given)
+    elif isinstance(given, Mapping):
+        look_beside(None)
+        source = source_of_mapping(given)
+    elif isinstance(given, SweepSpec):
+        source = source_of_mapping(spec_as_mapping(given))
     else:
-        look_beside(given if isinstance(given, str | Path) else None)
-    if not isinstance(given, str | Path | Mapping):
         raise LabError(f"a sweep is a file, a mapping or a SweepSpec, got {shown(given)}")
-    source = source_of_mapping(given) if isinstance(given, Mapping) else read_source(given)
     options = apply_overrides(source, list(overrides))
     _resolve_seeds(source, seeds_shifted_by)
     resolve_files(source)
     resolve_execution(source, options, choice)
     parts = read_parts(source)
+    of_shape = {problem.path for problem in source.problems}
     check_counts(parts, source)
     resolved = resolve_environment(source)
     vary = None if resolved is None else resolve_vary(source, resolved)
     found = None if resolved is None or vary is None else list(variants(*resolved, vary))
+    before = len(source.problems)
     check_studies(parts, resolved, found, source)
+    # Of a value that is of no right shape a default was looked at in its place.
+    later = [one for one in source.problems[before:] if one.path not in of_shape]
+    source.problems[before:] = later
     if not source.problems:
         # It makes the policies, which may be of a size that has just been refused.
         check_checkpoints(found or (), source)
-    if source.problems or parts.spec is None or resolved is None:
+    if source.problems or not parts.whole or resolved is None:
         raise _problems(source)
     environment, policy = resolved
     spec = parts.spec.model_copy(
@@ -79,44 +85,22 @@ def read_spec(path: str | Path) -> SweepSpec:
     that can be read, or if its baselines or estimators are of a package that is not installed.
     """
     source = read_source(path)
-    spec = read_parts(source).spec
-    if spec is None:
-        raise _unreadable(source)
-    return spec
-
-
-def _unreadable(source: Source) -> LabError:
-    """Return the error of a stored spec: what is wrong with it, and what this machine lacks."""
-    problems, lacking = _problems(source), _lacking(source.tree)
-    if not lacking:
-        return problems
-    what = ", ".join(f"{key} (package {package})" for key, package in lacking.items())
-    told = shortened(
-        "to read the run, install what it was measured with and is missing here: "
-        f"{visible_line(what)}",
-        LONGEST_MESSAGE,
-    )
-    # A name that is nearly alike is no help to whoever lacks a package.
-    named = (key.partition(" ") for key in lacking)
-    unknown = tuple(f"unknown {kind} {shown(name)}" for kind, _, name in named)
-    others = [one for one in problems.problems if not one.message.startswith(unknown)]
-    if others:
-        return SpecError([*others, Problem(source.file, 0, 0, "content", told)])
-    return LabError(told)
-
-
-def _lacking(tree: Any) -> dict[str, str]:
-    """Return the packages of estimators and baselines that are not registered here, by their keys.
-
-    Whatever else a sweep names is not needed to read a run.
-    """
-    content = tree.get("content") if isinstance(tree, Mapping) else None
-    entries = content if isinstance(content, Mapping) else {}
-    return {
-        key: _package(entries.get(key))
-        for key, (catalogue, name) in named_on_axes(tree).items()
+    parts = read_parts(source)
+    if parts.whole:
+        return parts.spec
+    content = source.tree.get("content")
+    packages = content if isinstance(content, Mapping) else {}
+    lacking = [
+        f"{key} (package {_package(packages.get(key))})"
+        for key, (catalogue, name) in named_on_axes(source.tree).items()
         if name not in catalogue
-    }
+    ]
+    if lacking:
+        what = shortened(", ".join(lacking), LONGEST_MESSAGE)
+        raise LabError(
+            f"to read the run, install what it was measured with and is missing here: {what}"
+        )
+    raise _problems(source)
 
 
 def _package(entry: Any) -> str:
@@ -140,42 +124,34 @@ def spec_as_mapping(spec: SweepSpec) -> dict[str, Any]:
     written = spec.model_dump(mode="json", by_alias=True)
     # An axis that a claim does not speak of is left out; a setting that is null says so.
     written["claims"] = [claim.model_dump(mode="json", exclude_none=True) for claim in spec.claims]
-    tree: dict[str, Any] = {}
-    for key, value in written.items():
-        if key == "content" and not value:
-            continue
-        if key != "studies":
-            tree[key] = value
-            continue
-        for kind, study in value.items():
-            grid = study["grid"]
-            tree[kind] = study | {"grid": grid[0] if len(grid) == 1 else grid}
-    return tree
+    for kind in spec.studies:
+        grid = written[kind]["grid"]
+        written[kind]["grid"] = grid[0] if len(grid) == 1 else grid
+    if not spec.content:
+        del written["content"]
+    return {key: written[key] for key in spec.in_order() if key in written}
 
 
 def _without_places(tree: dict[str, Any]) -> dict[str, Any]:
     """Return the tree with short names in place of the paths from the root in it."""
 
-    def texts(value: Any) -> Iterator[str]:
+    def each(value: Any, change: Callable[[str], str]) -> Any:
         if isinstance(value, dict):
-            value = [*value, *value.values()]
+            return {each(key, change): each(one, change) for key, one in value.items()}
         if isinstance(value, list):
-            for one in value:
-                yield from texts(one)
-        elif isinstance(value, str) and os.path.isabs(value):
-            yield value
+            return [each(one, change) for one in value]
+        return change(value) if isinstance(value, str) and os.path.isabs(value) else value
 
-    def named(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {named(key): named(one) for key, one in value.items()}
-        if isinstance(value, list):
-            return [named(one) for one in value]
-        return names.get(value, value) if isinstance(value, str) else value
+    def note(path: str) -> str:
+        paths.append(path)
+        return path
 
-    written = {key: value for key, value in tree.items() if key not in ("name", "description")}
-    names = short_names(texts(written))
-    told: dict[str, Any] = named(written)
-    return tree | told
+    paths: list[str] = []
+    in_words = {key: tree[key] for key in ("name", "description") if key in tree}
+    each(tree | dict.fromkeys(in_words), note)
+    names = short_names(paths)
+    named: dict[str, Any] = each(tree, lambda path: names.get(path, path))
+    return named | in_words
 
 
 def spec_hash_without_execution(spec: SweepSpec) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
+from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
 from maxk_lab.errors import shown
 from maxk_lab.fields import Different, Model, OneOrMore, Seed, distinct
@@ -112,9 +113,9 @@ Seeds = Annotated[
 class SweepSpec(Model):
     """A whole sweep file. `environment` and `policy` hold every parameter, defaults too.
 
-    `vary` lists values of their parameters, by keys such as `environment.arms`. `studies` holds one
-    study or several by their kind; in the file each is a block of its own, and `spec.gradient` is
-    the study of that kind, None where there is none. `content` is that of what the sweep names.
+    `vary` lists values of their parameters, by keys such as `environment.arms`. The block of a
+    study is a field of its kind, as `model_of` adds them. `content` is that of what the sweep
+    names.
     """
 
     name: Annotated[str, AfterValidator(folder_name)]
@@ -126,29 +127,43 @@ class SweepSpec(Model):
     vary: Annotated[dict[str, OneOrMore[Any]], BeforeValidator(_is_mapping)] = Field(
         default_factory=dict
     )
-    studies: dict[str, SerializeAsAny[AnyStudy]] = Field(default_factory=dict)
     tracking: Tracking = NOT_ASKED_FOR
     execution: Execution = Execution()
-    figures: tuple[Figure, ...] = ()
-    claims: tuple[Claim, ...] = ()
+    figures: Annotated[tuple[Figure, ...], Field(strict=False)] = ()
+    claims: Annotated[tuple[Claim, ...], Field(strict=False)] = ()
     # Filled in when a sweep file is resolved, whatever it says there.
     content: dict[str, dict[str, str]] = Field(default_factory=dict)
 
     @classmethod
-    def keys(cls) -> list[str]:
-        """Return the keys of a sweep file: the fields, with the kinds in place of `studies`."""
-        keys = list(cls.model_fields)
-        at = keys.index("studies")
-        return [*keys[:at], *STUDIES.names(), *keys[at + 1 :]]
+    def in_order(cls) -> list[str]:
+        """Return the keys of a sweep file in their order, with every kind of study."""
+        before = ("name", "description", "seeds", "environment", "policy", "vary")
+        rest = [key for key in SweepSpec.model_fields if key not in before]
+        return [*before, *STUDIES.names(), *rest]
 
-    def study(self, kind: str) -> Any:
-        """Return the study of a kind, None where the sweep has none."""
-        return self.studies.get(kind)
+    @property
+    def studies(self) -> dict[str, Any]:
+        """The studies of the sweep by their kind, in the order of the catalogue."""
+        fields = type(self).model_fields
+        return {kind: getattr(self, kind) for kind in STUDIES.names() if kind in fields}
 
-    # Any kind of study may be asked for, but a type checker is to see a misspelt field.
+    # Any kind of study may be asked for, None where the sweep has none; a type checker is to see a
+    # misspelt field.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             if name in STUDIES:
-                return self.study(name)
+                return None
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+
+def model_of(tree: Mapping[str, Any]) -> type[SweepSpec]:
+    """Return the model of a sweep file that has a block of the same kinds as `tree`."""
+    kinds = (row for row in STUDIES if row.name in tree)
+    return _with_studies(tuple((row.name, row.part("schema").Study) for row in kinds))
+
+
+@cache
+def _with_studies(studies: tuple[tuple[str, type[AnyStudy]], ...]) -> type[SweepSpec]:
+    fields: Any = {kind: (study, ...) for kind, study in studies}
+    return create_model("SweepSpec", __base__=SweepSpec, **fields)

@@ -255,7 +255,7 @@ def test_evaluation_data_goes_along(write, tmp_path: Path) -> None:
     assert found.read_bytes() == content
     assert found.is_relative_to(ELSEWHERE / "trained/files")
     assert (there.cache_path / "reference-tsp-exact-1.json").is_file()
-    assert load_spec(there.spec_path).study("training") == there.spec().study("training")
+    assert load_spec(there.spec_path).training == there.spec().training
     assert load_spec(bundle.spec_path).name == "trained"
     # And once more, where it has moved to.
     assert unpack(bundle, ELSEWHERE).root == there.root
