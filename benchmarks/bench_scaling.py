@@ -89,7 +89,7 @@ def gram(trajectories: int = 64, **changes: Any) -> Callable[[], object]:
     parameters = [p for p in policy.parameters() if p.requires_grad]
 
     def call() -> object:
-        scores = instance_scores(environment, policy, instance, actions)
+        scores = instance_scores(environment, policy, instance, actions, compressed=True)
         return score_gram(scores, trajectories, parameters)
 
     return call

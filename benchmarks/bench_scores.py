@@ -2,7 +2,7 @@
 
 Everything is of 64 trajectories and one torch thread, in turns. One forward and backward pass of
 the batch is the floor: nothing tells scores for less. `batched` is a backward pass batched over
-chunks of 16 trajectories, which any policy takes; `mapped` is torch.func over trajectories.
+chunks of 16 trajectories, which any policy takes.
 
 Usage: python benchmarks/bench_scores.py
 """
@@ -21,7 +21,6 @@ from maxk_lab.gradients import trajectory_squared_norms
 from maxk_lab.gradients.scores.per_trajectory import BatchedScores, Scores
 from maxk_lab.gradients.scores.products import score_gram
 from maxk_lab.gradients.scores.trajectories import instance_scores
-from maxk_lab.gradients.scores.vectorised import VectorisedScores
 
 SAMPLES, ROUNDS = 64, 7
 WIDE = {"embed_dim": 128, "num_encoder_layers": 3, "feedforward_hidden": 512}
@@ -65,11 +64,10 @@ def of_one_instance(name: str, changes: dict[str, Any], sizes: dict[str, Any]) -
             log_probs(0, SAMPLES).sum(), parameters, allow_unused=True
         ),
         "batched": lambda: gram(BatchedScores(log_probs), parameters),
-        "now": lambda: gram(instance_scores(environment, policy, instance, actions[0]), parameters),
+        "now": lambda: gram(
+            instance_scores(environment, policy, instance, actions[0], compressed=True), parameters
+        ),
     }
-    if hasattr(environment, "trajectory_log_prob"):
-        inputs = environment.trajectory_inputs(instance, actions)
-        ways["mapped"] = lambda: gram(VectorisedScores(environment, policy, inputs), parameters)
     slow, fast = gram(BatchedScores(log_probs), parameters), ways["now"]()
     assert isinstance(fast, Tensor)
     norms = slow.diagonal().sqrt()

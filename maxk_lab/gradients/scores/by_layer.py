@@ -10,236 +10,279 @@ was read, R columns per output instead of one per input.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, vjp, vmap
 
 from maxk_lab.environments.capabilities import LayerwiseEnvironment
 from maxk_lab.environments.environment import Instances
-from maxk_lab.gradients.scores.layers import Call, NotByLayerError, recorded_calls
+from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.per_trajectory import chunk_of, trained
+from maxk_lab.policies.repeated import Repeated
 
-# The sum of the scores must be the gradient of the sum: to a third of the digits of a parameter's
-# own, and to half of those of the whole. A float32 policy may leave no more than three digits.
-OWN, WHOLE = 1 / 3, 1 / 2
+
+class NotByLayerError(LabError):
+    """The layers of a policy, by what they read and give, do not tell its scores."""
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """The encoding of an instance, and the calls of the layers that made it."""
+class Call:
+    """One call of a layer: what it read, and what it gave, with its graph.
 
-    given: tuple[Tensor, ...]
-    calls: list[Call]
+    Either has a row per trajectory along its first dimension, or one for all of them.
+    """
 
-    @cached_property
-    def roots(self) -> dict[int, Tensor]:
-        """The roots [R, R] of the products of what was read at R places, by the weights' `id`.
+    layer: nn.Module
+    read: Tensor
+    given: Tensor
 
-        Only of linear layers that are called once and read more numbers than they have places.
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The trained parameters that the call depends on, by the layer's own names for them."""
+        if isinstance(self.layer, Repeated):
+            return {"parameter": self.read}
+        named = self.layer.named_parameters(recurse=False)
+        return {name: value for name, value in named if value.requires_grad}
+
+    @property
+    def places(self) -> Tensor:
+        """The numbers that a linear layer read, place by place: [rows, places, inputs]."""
+        return self.read.reshape(len(self.read), -1, self.read.shape[-1])
+
+    def scores(self, gradients: Tensor) -> dict[str, Tensor]:
+        """The share that the call has in the scores of its parameters, [M, elements] each.
+
+        `gradients` [M, ...] are those of log π of each trajectory with respect to what the call
+        gave it.
         """
-        linear = [call for call in self.calls if isinstance(call.layer, nn.Linear)]
-        times = Counter(id(call.layer.weight) for call in linear)
-        found = {}
-        for call in linear:
-            read = call.places()[0].double()
-            if times[id(call.layer.weight)] == 1 and read.shape[0] < read.shape[1]:
-                values, vectors = torch.linalg.eigh(read @ read.T)
-                root = (vectors * values.clamp(min=0).sqrt()) @ vectors.T
-                found[id(call.layer.weight)] = root.to(call.read.dtype)
-        return found
+        rows = len(gradients)
+        if isinstance(self.layer, Repeated):
+            return {"parameter": gradients.reshape(rows, -1, self.read.numel()).sum(1)}
+        if isinstance(self.layer, nn.Linear):
+            by_place = gradients.reshape(rows, -1, gradients.shape[-1])
+            return {
+                name: by_place.sum(1) if name == "bias" else (by_place.mT @ self.places).flatten(1)
+                for name in self.parameters
+            }
+        return {name: share.flatten(1) for name, share in self._by_repeating(gradients).items()}
 
-    def gradients(
-        self, of_given: Sequence[Tensor], wanted: set[int]
-    ) -> Iterator[tuple[Call | Tensor, Tensor]]:
-        """Yield calls of its layers, or parameters, with the gradients of log π by trajectory.
+    def _by_repeating(self, gradients: Tensor) -> dict[str, Tensor]:
+        """The scores of any other layer: it is called again, and differentiated, row by row."""
+        values = {name: value.detach() for name, value in self.parameters.items()}
 
-        Those of a call are with respect to what it gave. `of_given` [M, ...] are those with respect
-        to the encoding.
-        """
-        calls = [call for call in self.calls if wanted & {id(p) for p in call.parameters.values()}]
-        linear = [call for call in calls if isinstance(call.layer, nn.Linear)]
-        others = {
-            id(parameter): parameter
-            for call in calls
-            if not isinstance(call.layer, nn.Linear)
-            for parameter in call.parameters.values()
-        }
-        sources: list[Call | Tensor] = [*linear, *others.values()]
-        asked = [*(call.given for call in linear), *others.values()]
-        found = self._back(asked, [gradient.unsqueeze(1) for gradient in of_given], batched=True)
-        for source, gradients in zip(sources, found, strict=True):
-            if gradients is not None:
-                yield source, gradients
+        def of_row(read: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+            def again(values: dict[str, Tensor]) -> Tensor:
+                given: Tensor = functional_call(self.layer, values, (read.unsqueeze(0),))
+                return given
 
-    def totals(
-        self, of_given: Sequence[Tensor], parameters: Sequence[Tensor]
-    ) -> Sequence[Tensor | None]:
-        """The gradients of Σ log π with respect to parameters, as far as through the encoding."""
-        return self._back(parameters, [gradient.sum(0, keepdim=True) for gradient in of_given])
+            share: dict[str, Tensor] = vjp(again, values)[1](gradient.unsqueeze(0))[0]
+            return share
 
-    def _back(
-        self, asked: Sequence[Tensor], of_given: Sequence[Tensor], *, batched: bool = False
-    ) -> Sequence[Tensor | None]:
-        pairs = zip(self.given, of_given, strict=True)
-        moving = [(given, gradient) for given, gradient in pairs if given.requires_grad]
-        if not asked or not moving:
-            return [None] * len(asked)
-        found: Sequence[Tensor | None] = torch.autograd.grad(
-            [given for given, _ in moving],
-            asked,
-            grad_outputs=[gradient for _, gradient in moving],
-            is_grads_batched=batched,
-            retain_graph=True,
-            allow_unused=True,
-        )
-        return found
+        shares: dict[str, Tensor] = vmap(of_row)(self.read, gradients)
+        return shares
 
 
 @dataclass(frozen=True)
 class LayerScores:
     """The scores of M trajectories by the layers of their policy.
 
-    `inputs` hold a row of each trajectory. Where these share an encoding, they are of one instance.
-    `compressed` scores have fewer columns, and the same products.
+    `inputs` hold a row of each trajectory; `encoding` [1, ...] is what all of them share, empty
+    where they share nothing, and `encoder` are the calls of the layers that made it. `compressed`
+    scores have fewer columns, and the same products.
     """
 
     environment: LayerwiseEnvironment
     policy: nn.Module
-    encoded: Encoded
     inputs: tuple[Tensor, ...]
-    compressed: bool = False
+    encoding: tuple[Tensor, ...]
+    encoder: list[Call]
+    compressed: bool
 
     @property
     def chunk(self) -> int:
-        parameters = trained(self.policy)
-        return chunk_of(sum(self.width(one) * one.element_size() for one in parameters))
+        return chunk_of(sum(self.width(p) * p.element_size() for p in trained(self.policy)))
 
     def width(self, parameter: Tensor) -> int:
-        root = self._root(parameter)
+        root = self._roots.get(id(parameter))
         return parameter.numel() if root is None else len(root) * len(parameter)
 
-    def of_products(self) -> LayerScores:
-        return replace(self, compressed=True)
-
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
-        """Raises `NotByLayerError` where the scores do not sum up to the gradient of the sum."""
-        try:
-            return self._scores(i, j, block)
-        except (NotByLayerError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:  # a layer of whatever make, called in whatever way
-            raise NotByLayerError(str(error)) from error
-
-    def _root(self, parameter: Tensor) -> Tensor | None:
-        return self.encoded.roots.get(id(parameter)) if self.compressed else None
-
-    def _scores(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
-        parameters = trained(self.policy)
-        own = tuple(
-            given.detach().expand(j - i, *given.shape[1:]).requires_grad_()
-            for given in self.encoded.given
+        """Raises `NotByLayerError` where a parameter is used in another way than by its layer."""
+        encoding = tuple(
+            part.detach().expand(j - i, *part.shape[1:]).requires_grad_() for part in self.encoding
         )
         rows = [values[i:j] for values in self.inputs]
         with torch.enable_grad(), recorded_calls(self.policy, j - i, block) as calls:
-            total = self.environment.trajectory_log_probs(self.policy, own, *rows).sum()
-        asked = [*own, *(call.given for call in calls), *parameters]
-        found = torch.autograd.grad(total, asked, allow_unused=True)
-        of_encoding = [
-            torch.zeros_like(given) if gradient is None else gradient
-            for given, gradient in zip(own, found[: len(own)], strict=True)
-        ]
-        by_call = zip(calls, found[len(own) : len(own) + len(calls)], strict=True)
-        sums = _Sums(j - i, block, {id(p): self.width(p) for p in block})
-        for call, gradients in by_call:
-            if gradients is not None:
-                self._add(sums, call, gradients)
-        for source, gradients in self.encoded.gradients(of_encoding, sums.wanted):
-            self._add(sums, source, gradients, of_encoding=True)
-        beyond = self.encoded.totals(of_encoding, parameters)
-        sums.check(parameters, found[len(own) + len(calls) :], beyond)
-        return sums.scores
+            total = self.environment.trajectory_log_probs(self.policy, encoding, *rows).sum()
+        _check_covered(total, block, [*calls, *self.encoder])
+        sources = [*encoding, *(call.given for call in calls)]
+        gradients = torch.autograd.grad(total, sources, allow_unused=True)
+        scores: dict[int, Tensor] = {}
 
-    def _add(
-        self, sums: _Sums, source: Call | Tensor, gradients: Tensor, *, of_encoding: bool = False
-    ) -> None:
-        if isinstance(source, Tensor):
-            sums.add(source, gradients.flatten(1), gradients.flatten(1).sum(0))
-            return
-        for name, parameter in source.parameters.items():
-            if id(parameter) not in sums.wanted:
-                continue
-            root = self._root(parameter)
-            if root is None:
-                share = source.scores(name, gradients)
-                sums.add(parameter, share, share.sum(0))
-            elif of_encoding:
-                whole = source.scores(name, gradients.sum(0, keepdim=True))
-                sums.add(parameter, source.compressed(gradients, root), whole[0])
-            else:
-                raise NotByLayerError("weights of the encoding are used by trajectory, too")
+        def add(parameter: Tensor, share: Tensor) -> None:
+            key = id(parameter)
+            scores[key] = scores[key] + share if key in scores else share
 
+        for call, gradient in zip(calls, gradients[len(encoding) :], strict=True):
+            if gradient is not None:
+                for name, share in call.scores(gradient).items():
+                    if id(call.parameters[name]) in self._roots:
+                        raise NotByLayerError("weights of the encoding are used by trajectory, too")
+                    add(call.parameters[name], share)
+        for parameter, share in self._of_encoder(block, gradients[: len(encoding)]):
+            add(parameter, share)
+        nothing = {id(p): p.new_zeros(1, 1).expand(j - i, self.width(p)) for p in block}
+        return [scores.get(id(p), nothing[id(p)]) for p in block]
 
-class _Sums:
-    """The scores of a block of parameters, and their sums over M trajectories."""
+    @cached_property
+    def _roots(self) -> dict[int, Tensor]:
+        """The roots [R, R] of the products of what was read at R places, by the weights' `id`.
 
-    def __init__(self, rows: int, block: Sequence[Tensor], widths: Mapping[int, int]) -> None:
-        self._rows, self._block, self._widths = rows, block, widths
-        self.wanted = set(widths)
-        self._found: dict[int, Tensor] = {}
-        self._sums: dict[int, Tensor] = {}
-
-    def add(self, parameter: Tensor, share: Tensor, total: Tensor) -> None:
-        """Add a share [M, width] of a parameter's scores, and its sum over the trajectories [P]."""
-        key = id(parameter)
-        self._found[key] = self._found[key] + share if key in self._found else share
-        self._sums[key] = self._sums[key] + total if key in self._sums else total
-
-    @property
-    def scores(self) -> list[Tensor]:
-        """The scores [M, width] of every parameter of the block."""
-        return [
-            self._found.get(id(p), p.new_zeros(1, 1).expand(self._rows, self._widths[id(p)]))
-            for p in self._block
-        ]
-
-    def check(
-        self,
-        parameters: Sequence[Tensor],
-        direct: Sequence[Tensor | None],
-        beyond: Sequence[Tensor | None],
-    ) -> None:
-        """Hold the sums against gradients of Σ log π, which come in two parts.
-
-        `parameters` are all of the policy. Raises `NotByLayerError` where they differ.
+        Only of linear layers that are called once and read more numbers than they have places.
         """
-        totals = {}
-        for parameter, *parts in zip(parameters, direct, beyond, strict=True):
-            there = [part.flatten() for part in parts if part is not None]
-            totals[id(parameter)] = sum(there[1:], there[0]) if there else parameter.new_zeros(1)
-        # As much as they may differ by rounding, even where they cancel.
-        size = sum(float(total.norm()) ** 2 for total in totals.values())
-        size += self._rows * sum(float(one.norm()) ** 2 for one in self._found.values())
-        for parameter in self._block:
-            key, eps = id(parameter), torch.finfo(parameter.dtype).eps
-            own = float(self._found[key].norm()) * self._rows**0.5 if key in self._found else 0.0
-            off = float((totals[key] - self._sums.get(key, totals[key].new_zeros(1))).norm())
-            if not off <= eps**OWN * own + eps**WHOLE * size**0.5:
-                raise NotByLayerError("the scores do not sum up to the gradient of the sum")
+        linear = [call for call in self.encoder if isinstance(call.layer, nn.Linear)]
+        times = Counter(id(call.layer.weight) for call in linear)
+        roots: dict[int, Tensor] = {}
+        for call in linear if self.compressed else ():
+            read = call.places[0].double()
+            if times[id(call.layer.weight)] == 1 and read.shape[0] < read.shape[1]:
+                values, vectors = torch.linalg.eigh(read @ read.T)
+                root = (vectors * values.clamp(min=0).sqrt()) @ vectors.T
+                roots[id(call.layer.weight)] = root.to(call.read.dtype)
+        return roots
+
+    def _of_encoder(
+        self, block: Sequence[Tensor], gradients: Sequence[Tensor | None]
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield parameters of the encoder's layers and shares in their scores.
+
+        `gradients` [M, ...] are those of log π with respect to the encoding.
+        """
+        wanted = {id(parameter) for parameter in block}
+        calls = [
+            call for call in self.encoder if wanted & {id(p) for p in call.parameters.values()}
+        ]
+        linear = [call for call in calls if isinstance(call.layer, nn.Linear)]
+        # Other layers read and give the same for all trajectories: their parameters' own gradients.
+        others = {
+            id(parameter): parameter
+            for call in calls
+            if not isinstance(call.layer, nn.Linear)
+            for parameter in call.parameters.values()
+        }
+        sources = [*(call.given for call in linear), *others.values()]
+        moving = [
+            (part, gradient.unsqueeze(1))
+            for part, gradient in zip(self.encoding, gradients, strict=True)
+            if part.requires_grad and gradient is not None
+        ]
+        if not sources or not moving:
+            return
+        outputs, by_output = zip(*moving, strict=True)
+        by_source = torch.autograd.grad(
+            outputs,
+            sources,
+            grad_outputs=by_output,
+            is_grads_batched=True,
+            retain_graph=True,
+            allow_unused=True,
+        )
+        for call, gradient in zip(linear, by_source[: len(linear)], strict=True):
+            root = self._roots.get(id(call.layer.weight))
+            if gradient is not None and root is None:
+                for name, share in call.scores(gradient).items():
+                    yield call.parameters[name], share
+            elif gradient is not None:
+                by_place = gradient.reshape(len(gradient), -1, gradient.shape[-1])
+                for name, parameter in call.parameters.items():
+                    share = root @ by_place if name == "weight" else by_place.sum(1)
+                    yield parameter, share.flatten(1)
+        for parameter, gradient in zip(others.values(), by_source[len(linear) :], strict=True):
+            if gradient is not None:
+                yield parameter, gradient.flatten(1)
 
 
 def layer_scores(
-    environment: LayerwiseEnvironment, policy: nn.Module, instances: Instances, actions: Tensor
+    environment: LayerwiseEnvironment,
+    policy: nn.Module,
+    instance: Instances,
+    inputs: tuple[Tensor, ...],
+    *,
+    compressed: bool = False,
 ) -> LayerScores:
-    """The scores of the trajectories actions [B, n, T], by instance; B = 1 for a shared encoding.
+    """The scores of the trajectories of one instance.
 
-    Raises `NotByLayerError` where an encoding is of several instances.
+    `inputs` are the environment's `trajectory_inputs`; they may be of several instances where the
+    policy makes no encoding.
     """
     with torch.enable_grad(), recorded_calls(policy, 1, trained(policy)) as calls:
-        given = environment.encoding(policy, instances)
-    if given and len(actions) > 1:
-        raise NotByLayerError("the trajectories of one instance share an encoding")
-    inputs = environment.trajectory_inputs(instances, actions)
-    return LayerScores(environment, policy, Encoded(given, calls), inputs)
+        encoding = environment.encoding(policy, instance)
+    return LayerScores(environment, policy, inputs, encoding, calls, compressed)
+
+
+def _check_covered(total: Tensor, block: Sequence[Tensor], calls: Sequence[Call]) -> None:
+    """Raise `NotByLayerError` where `total` depends on a parameter that no call depends on."""
+    covered = {id(parameter) for call in calls for parameter in call.parameters.values()}
+    bare = [parameter for parameter in block if id(parameter) not in covered]
+    if bare:
+        gradients = torch.autograd.grad(total, bare, retain_graph=True, allow_unused=True)
+        if any(gradient is not None for gradient in gradients):
+            raise NotByLayerError(
+                "a parameter of the policy is used, but not by a call of its layer"
+            )
+
+
+@contextmanager
+def recorded_calls(
+    policy: nn.Module, rows: int, parameters: Sequence[Tensor]
+) -> Iterator[list[Call]]:
+    """Record the calls of all layers that one of `parameters` belongs to, `rows` at a time.
+
+    A layer that is called once for all rows gives it to each of them. Raises `NotByLayerError`
+    where a layer is called in another way.
+    """
+    calls: list[Call] = []
+    wanted = {id(parameter) for parameter in parameters}
+    hooks = [
+        layer.register_forward_hook(partial(_record, calls, rows), with_kwargs=True)
+        for layer in policy.modules()
+        if isinstance(layer, Repeated)
+        or (
+            not any(layer.children())
+            and any(id(parameter) in wanted for parameter in layer.parameters(recurse=False))
+        )
+    ]
+    try:
+        yield calls
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _record(
+    calls: list[Call],
+    rows: int,
+    layer: nn.Module,
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+    given: Any,
+) -> Any:
+    if named or not all(isinstance(tensor, Tensor) for tensor in (*arguments[:1], given)):
+        raise NotByLayerError(f"{type(layer).__name__} reads or gives more than one tensor")
+    read = arguments[0]
+    if isinstance(layer, Repeated):
+        if read.requires_grad:
+            calls.append(Call(layer, read, given))
+        return given
+    if len(arguments) != 1 or read.shape[:1] != given.shape[:1] or len(given) not in (1, rows):
+        raise NotByLayerError(f"{type(layer).__name__} is not called with a row per trajectory")
+    if len(given) != rows:
+        read, given = read.expand(rows, *read.shape[1:]), given.expand(rows, *given.shape[1:])
+    calls.append(Call(layer, read.detach(), given))
+    return given

@@ -19,10 +19,9 @@ from maxk_lab.gradients.enumerated.exact import (
     exact_gradient_weights,
     exact_value,
 )
-from maxk_lab.gradients.scores.per_trajectory import Scores
+from maxk_lab.gradients.scores.per_trajectory import MappedScores
 from maxk_lab.gradients.scores.products import score_gram
-from maxk_lab.gradients.scores.trajectories import reduced
-from maxk_lab.gradients.scores.vectorised import VectorisedScores
+from maxk_lab.gradients.scores.trajectories import instance_scores
 
 # Up to this many trajectories the Gram matrix is made over all of them, and a pool of any size
 # costs no further backward pass.
@@ -72,22 +71,21 @@ class Source:
         """The scores themselves, [A, P] float64."""
         width = sum(p.numel() for p in self.parameters) + actions.shape[1]
 
-        def whole(make: Scores) -> Tensor:
-            # A batched backward pass costs the square of its chunk; scores mapped over trajectories
-            # do not.
-            mapped = isinstance(make, VectorisedScores)
-            chunk = max(make.chunk, FEW_BYTES // (8 * width)) if mapped else make.chunk
-            starts = range(0, len(actions), chunk)
-            made = (make(i, min(i + chunk, len(actions)), self.parameters) for i in starts)
-            return torch.cat([torch.cat([part.double() for part in parts], 1) for parts in made])
-
-        return reduced(whole, self.environment, self.policy, self.instance, actions).cpu()
+        make = instance_scores(self.environment, self.policy, self.instance, actions)
+        # A batched backward pass costs the square of its chunk; scores mapped over trajectories
+        # do not.
+        mapped = isinstance(make, MappedScores)
+        chunk = max(make.chunk, FEW_BYTES // (8 * width)) if mapped else make.chunk
+        starts = range(0, len(actions), chunk)
+        made = (make(i, min(i + chunk, len(actions)), self.parameters) for i in starts)
+        whole = [torch.cat([part.double() for part in parts], 1) for parts in made]
+        return torch.cat(whole).cpu()
 
     def gram(self, actions: Tensor, directions: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        def gram(scores: Scores) -> tuple[Tensor, Tensor]:
-            return score_gram(scores, len(actions), self.parameters, directions=directions)
-
-        return reduced(gram, self.environment, self.policy, self.instance, actions)
+        scores = instance_scores(
+            self.environment, self.policy, self.instance, actions, compressed=directions is None
+        )
+        return score_gram(scores, len(actions), self.parameters, directions=directions)
 
     @torch.no_grad()
     def token_weights(self, actions: Tensor) -> tuple[Tensor, Tensor]:

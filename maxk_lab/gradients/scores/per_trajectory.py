@@ -1,14 +1,16 @@
-"""Per-trajectory scores ψ_i = ∇_θ log π_θ(τ_i) of a torch policy in chunks."""
+"""Per-trajectory scores ψ_i = ∇_θ log π_θ(τ_i): a batched backward pass, or torch.func's map."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
 
+from maxk_lab.environments.capabilities import VectorisedEnvironment
 from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.errors import LabError
 
@@ -17,33 +19,6 @@ CHUNK = 16
 # memory that these may take.
 TOGETHER = 64
 TOGETHER_BYTES = 64 * 2**20
-
-
-def trained(policy: nn.Module) -> list[nn.Parameter]:
-    """The parameters of a policy that require a gradient: a score has their elements."""
-    return [parameter for parameter in policy.parameters() if parameter.requires_grad]
-
-
-def check_graph(
-    environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
-) -> None:
-    """Raise `LabError` where log_probs of an instance's trajectories [m, T] have no gradient.
-
-    A single one is looked at.
-    """
-    with torch.enable_grad():
-        found = environment.log_probs(policy, instance, actions[:1].unsqueeze(0))
-    if trained(policy) and not found.requires_grad:
-        raise LabError(
-            "the environment's log_probs returns a tensor that has no gradient with respect to the "
-            "policy's parameters, and scores are that gradient: compute it from the policy without "
-            ".detach(), torch.no_grad() or .item()"
-        )
-
-
-def chunk_of(row_bytes: int) -> int:
-    """How many trajectories to score together, given the memory of one's scores."""
-    return max(1, min(TOGETHER, TOGETHER_BYTES // max(row_bytes, 1)))
 
 
 class Scores(Protocol):
@@ -55,11 +30,10 @@ class Scores(Protocol):
         ...
 
     def width(self, parameter: Tensor) -> int:
-        """The number of columns that the scores have of a parameter: its elements."""
-        ...
+        """The number of columns that the scores have of a parameter.
 
-    def of_products(self) -> Scores:
-        """The same with as few columns as one knows to have the same products."""
+        Its elements; fewer where products of scores are all that is asked for.
+        """
         ...
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
@@ -67,19 +41,9 @@ class Scores(Protocol):
         ...
 
 
-class ByElement:
-    """Scores with a column per element of every parameter, and no shorter way to products."""
-
-    def width(self, parameter: Tensor) -> int:
-        return parameter.numel()
-
-    def of_products(self) -> Self:
-        return self
-
-
 @dataclass(frozen=True)
-class BatchedScores(ByElement):
-    """Scores by a batched backward pass per chunk.
+class BatchedScores:
+    """Scores by a batched backward pass per chunk, which any torch policy takes.
 
     `log_probs(i, j)` returns log π of trajectories i..j−1 with its graph.
     """
@@ -87,8 +51,54 @@ class BatchedScores(ByElement):
     log_probs: Callable[[int, int], Tensor]
     chunk: int = CHUNK
 
+    def width(self, parameter: Tensor) -> int:
+        return parameter.numel()
+
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
-        return _scores_by_parameter(self.log_probs(i, j), block)
+        log_probs = self.log_probs(i, j)
+        count = len(log_probs)
+        rows = torch.eye(count, dtype=log_probs.dtype, device=log_probs.device)
+        gradients = torch.autograd.grad(
+            log_probs, block, grad_outputs=rows, is_grads_batched=True, allow_unused=True
+        )
+        return [
+            p.new_zeros(count, p.numel()) if g is None else g.reshape(count, -1)
+            for g, p in zip(gradients, block, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class MappedScores:
+    """Scores by differentiating one trajectory's log π, mapped over trajectories by torch.func.
+
+    `inputs` [M, ...] hold a row of each.
+    """
+
+    environment: VectorisedEnvironment
+    policy: nn.Module
+    inputs: tuple[Tensor, ...]
+
+    @property
+    def chunk(self) -> int:
+        return chunk_of(sum(p.numel() * p.element_size() for p in trained(self.policy)))
+
+    def width(self, parameter: Tensor) -> int:
+        return parameter.numel()
+
+    def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
+        names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
+        values = {names[id(parameter)]: parameter.detach() for parameter in block}
+
+        def log_prob(values: dict[str, Tensor], *row: Tensor) -> Tensor:
+            def policy(*args: Any, **kwargs: Any) -> Any:
+                return functional_call(self.policy, values, args, kwargs)
+
+            return self.environment.trajectory_log_prob(policy, *row)
+
+        mapped = vmap(grad(log_prob), in_dims=(None, *[0] * len(self.inputs)))
+        with torch.no_grad():  # the parameters outside the block are constants
+            gradients = mapped(values, *[rows[i:j] for rows in self.inputs])
+        return [gradients[name].reshape(j - i, -1) for name in values]
 
 
 def trajectory_scores(log_probs: Tensor, parameters: Sequence[Tensor]) -> Tensor:
@@ -97,16 +107,31 @@ def trajectory_scores(log_probs: Tensor, parameters: Sequence[Tensor]) -> Tensor
     P is the number of elements of `parameters`. One backward pass batched over the c trajectories.
     A parameter that log_probs does not depend on has score zero.
     """
-    return torch.cat(_scores_by_parameter(log_probs, parameters), dim=1)
+    return torch.cat(BatchedScores(lambda i, j: log_probs[i:j])(0, len(log_probs), parameters), 1)
 
 
-def _scores_by_parameter(log_probs: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
-    count = len(log_probs)
-    rows = torch.eye(count, dtype=log_probs.dtype, device=log_probs.device)
-    gradients = torch.autograd.grad(
-        log_probs, parameters, grad_outputs=rows, is_grads_batched=True, allow_unused=True
-    )
-    return [
-        p.new_zeros(count, p.numel()) if g is None else g.reshape(count, -1)
-        for g, p in zip(gradients, parameters, strict=True)
-    ]
+def trained(policy: nn.Module) -> list[nn.Parameter]:
+    """The parameters of a policy that require a gradient: a score has their elements."""
+    return [parameter for parameter in policy.parameters() if parameter.requires_grad]
+
+
+def chunk_of(row_bytes: int) -> int:
+    """How many trajectories to score together, given the memory of one's scores."""
+    return max(1, min(TOGETHER, TOGETHER_BYTES // max(row_bytes, 1)))
+
+
+def check_graph(
+    environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
+) -> None:
+    """Raise `LabError` where log_probs of an instance's trajectories [m, T] have no gradient.
+
+    A single one is looked at.
+    """
+    with torch.enable_grad():
+        log_probs = environment.log_probs(policy, instance, actions[:1].unsqueeze(0))
+    if trained(policy) and not log_probs.requires_grad:
+        raise LabError(
+            "the environment's log_probs returns a tensor that has no gradient with respect to the "
+            "policy's parameters, and scores are that gradient: compute it from the policy without "
+            ".detach(), torch.no_grad() or .item()"
+        )

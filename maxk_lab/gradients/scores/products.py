@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -26,30 +27,25 @@ def score_gram(
 ) -> tuple[Tensor, Tensor]:
     """Return Ψ Ψᵀ [M, M] and products with given directions Ψ Dᵀ [M, D], both float64.
 
-    Ψ [M, P] is never held whole. `directions` is [D, P] or None (D = 0). As many columns are held
-    at a time as fit `memory_bytes` for the `count` = M trajectories, in the precision of their
-    parameters, and each time costs one more pass over the trajectories. Without directions, the
-    products of scores are all that is asked for, and these may have fewer columns.
+    Ψ [M, P] is never held whole. `directions` is [D, P] or None (D = 0); with directions, the
+    scores have a column per element of every parameter. As many columns are held at a time as fit
+    `memory_bytes` for the `count` = M trajectories, in the precision of their parameters, and each
+    time costs one more pass over the trajectories.
     """
-    if directions is None:
-        scores = scores.of_products()
-    total = sum(map(scores.width, parameters))
-    size = max(1, memory_bytes // (max(p.element_size() for p in parameters) * max(count, 1)))
     gram = torch.zeros(count, count, dtype=torch.float64, device=parameters[0].device)
     products = torch.zeros(count, 0 if directions is None else len(directions), dtype=torch.float64)
-    for start in range(0, total, size):
-        for columns, wide in _held(
-            scores, count, parameters, range(start, min(start + size, total))
-        ):
+    together = max(1, WIDE_BYTES // (8 * max(count, 1)))
+    start = 0
+    for held in _columns(scores, range(count), parameters, memory_bytes):
+        for part in torch.split(held, together, 1):
+            wide, stop = part.double(), start + part.shape[1]
             if directions is not None:
                 # One product per direction: its digits must not depend on the others.
-                own = [
-                    wide @ direction[columns.start : columns.stop].to(wide)
-                    for direction in directions
-                ]
-                products += torch.stack(own, 1).cpu()
+                by_direction = [wide @ direction[start:stop].to(wide) for direction in directions]
+                products += torch.stack(by_direction, 1).cpu()
             for i in range(0, count, ROWS):  # the half below the diagonal is enough
                 gram[i:, i : i + ROWS].addmm_(wide[i:], wide[i : i + ROWS].T)
+            start = stop
     for i in range(0, count, ROWS):
         gram[i : i + ROWS, i + ROWS :] = gram[i + ROWS :, i : i + ROWS].T
     return gram.cpu(), products
@@ -71,7 +67,6 @@ def squared_norms(
 
 def norms_of_scores(scores: Scores, count: int, parameters: Sequence[Tensor]) -> Tensor:
     """‖ψ_i‖² of M trajectories, [M] float64, holding the scores of one chunk at a time."""
-    scores = scores.of_products()
     norms = []
     for i in range(0, count, scores.chunk):
         parts = scores(i, min(i + scores.chunk, count), parameters)
@@ -94,49 +89,35 @@ def grams_of_scores(
     They are [groups, n, n] float64; there are no products across groups. The scores of as many
     whole groups as fit `memory_bytes` are held at a time, of one group at least.
     """
-    scores = scores.of_products()
     width = sum(map(scores.width, parameters))
     size = n * max(1, memory_bytes // (8 * max(n * width, 1)))
     grams = []
     for first in range(0, groups * n, size):
-        held = _columns(
-            scores, range(first, min(first + size, groups * n)), parameters, range(width)
-        )
+        rows = range(first, min(first + size, groups * n))
+        (held,) = _columns(scores, rows, parameters, 8 * len(rows) * width)
         grouped = held.double().view(-1, n, width)
         grams.append((grouped @ grouped.mT).cpu())
     return torch.cat(grams)
 
 
-def _held(
-    scores: Scores, count: int, parameters: Sequence[Tensor], columns: range
-) -> Iterator[tuple[range, Tensor]]:
-    """Yield slices of some columns of the scores of all M trajectories, [M, width] float64 each."""
-    held = _columns(scores, range(count), parameters, columns)
-    size = max(1, WIDE_BYTES // (8 * max(count, 1)))
-    for start in range(0, len(columns), size):
-        part = columns[start : start + size]
-        yield part, held[:, start : start + len(part)].double()
-
-
 def _columns(
-    scores: Scores, trajectories: range, parameters: Sequence[Tensor], columns: range
-) -> Tensor:
-    """Some columns of the scores of some trajectories, in the precision of the parameters."""
-    places: list[tuple[Tensor, int]] = []
-    start = 0
-    for parameter in parameters:
-        stop = start + scores.width(parameter)
-        if start < columns.stop and stop > columns.start:
-            places.append((parameter, start))
-        start = stop
-    dtype = max((p.dtype for p, _ in places), key=lambda dtype: dtype.itemsize)
-    shape = (len(trajectories), len(columns))
-    held = torch.empty(*shape, dtype=dtype, device=parameters[0].device)
-    for i in range(0, len(trajectories), scores.chunk):
-        rows = trajectories[i : i + scores.chunk]
-        found = scores(rows.start, rows.stop, [parameter for parameter, _ in places])
-        for part, (_, start) in zip(found, places, strict=True):
-            first, last = max(start, columns.start), min(start + part.shape[1], columns.stop)
-            to = slice(first - columns.start, last - columns.start)
-            held[i : i + len(rows), to] = part[:, first - start : last - start]
-    return held
+    scores: Scores, rows: range, parameters: Sequence[Tensor], memory_bytes: int
+) -> Iterator[Tensor]:
+    """Yield the scores of some trajectories, as many columns at a time as fit the memory."""
+    stops = list(accumulate(map(scores.width, parameters)))
+    dtype = max((p.dtype for p in parameters), key=lambda dtype: dtype.itemsize)
+    size = max(1, memory_bytes // (dtype.itemsize * max(len(rows), 1)))
+    for first in range(0, stops[-1], size):
+        last = min(first + size, stops[-1])
+        ends = list(zip(parameters, [0, *stops[:-1]], stops, strict=True))
+        block = [(p, start) for p, start, stop in ends if start < last and stop > first]
+        held = torch.empty(len(rows), last - first, dtype=dtype, device=parameters[0].device)
+        for i in range(0, len(rows), scores.chunk):
+            part = rows[i : i + scores.chunk]
+            made = scores(part.start, part.stop, [p for p, _ in block])
+            inside = [
+                columns[:, max(first - start, 0) : last - start]
+                for columns, (_, start) in zip(made, block, strict=True)
+            ]
+            torch.cat(inside, 1, out=held[i : i + len(part)])
+        yield held
