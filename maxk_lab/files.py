@@ -6,22 +6,19 @@ does not look at.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from maxk_lab.errors import LONGEST, LabError, RefusedError, shown
 
 PARTIAL = ".partial-"
-# Held while a file is being written: threads of a process would write to the same partial file.
-WRITING = threading.Lock()
 # The hashes of files as they were when they were read, by their paths.
 _hashes: dict[str, tuple[tuple[int, ...], str]] = {}
 
@@ -40,25 +37,33 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
     """Write to `path` what `save(file)` writes to the open file: all or nothing, as above."""
-    partial = path.with_name(f"{PARTIAL}{path.name}-{os.getpid()}")
-    with WRITING:
+    partial = path.with_name(f"{PARTIAL}{path.name}-{os.getpid()}-{threading.get_ident()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with partial.open("wb") as file:
-                    save(file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                partial.replace(path)
-            except BaseException:
-                _remove(partial)
-                raise
-            _sync_folder(path.parent)
-        except Exception as error:
-            refused = _refusal(error)
-            if refused is None:
-                raise
-            raise StorageError(f"{path} cannot be written: {refused}") from error
+            with partial.open("wb") as file:
+                save(file)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        except BaseException:
+            with suppress(OSError):  # where the system refuses even that, the first error counts
+                partial.unlink(missing_ok=True)
+            raise
+        # A rename survives a power cut once its folder is on the disk, too.
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except Exception as error:
+        # Libraries such as torch raise an error of their own while they handle that of the system.
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        raise StorageError(f"{path} cannot be written: {cause.strerror or cause}") from error
 
 
 def hash_of(path: str | Path) -> str:
@@ -101,52 +106,14 @@ def check_archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()
-            odd = [one.filename for one in archive.infolist() if _is_odd(one)]
     # What a damaged header asks for may be anything, such as a password or an unknown compression.
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
         raise ValueError(f"it is no whole zip file: {error}") from error
     if bad is not None:
         raise ValueError(f"the checksum of its part {bad} is not that of its bytes")
-    if odd:
-        raise ValueError(f"the heading of its part {odd[0]} is not as it was written")
 
 
 def remove_partials(folder: Path) -> None:
-    """Remove the leftovers of killed writers; only for the process that holds the folder's lock."""
+    """Remove the leftovers of killed writers; only where nobody else writes."""
     for partial in folder.glob(f"{PARTIAL}*"):
         partial.unlink(missing_ok=True)
-
-
-def _is_odd(part: zipfile.ZipInfo) -> bool:
-    """Return whether a part has what nobody writes, and no checksum would tell.
-
-    A comment swallows the parts that follow; of what is marked as a folder torch reads nothing.
-    """
-    return bool(part.comment) or bool(part.external_attr & 0x10)
-
-
-def _remove(partial: Path) -> None:
-    """Remove what was begun; where the system refuses even that, the first error is what counts."""
-    with contextlib.suppress(OSError):
-        partial.unlink(missing_ok=True)
-
-
-def _refusal(error: BaseException | None) -> str | None:
-    """Return why the system refused; None where it was something else that went wrong.
-
-    Libraries such as torch raise an error of their own while they handle that of the system.
-    """
-    while error is not None:
-        if isinstance(error, OSError):
-            return error.strerror or str(error)
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush a folder, so that a rename in it survives a power cut, too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

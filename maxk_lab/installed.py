@@ -26,19 +26,12 @@ _opened: set[str] = set()
 def close_current_folder() -> None:
     """Take the current folder off the path, here and in the Python processes started from here.
 
-    A folder that the user has put there by its own name stays.
+    A folder that the user has put there by its own name stays. Python takes empty entries of
+    PYTHONPATH, as in `:/my/lib`, for the current folder, and writes its whole path.
     """
     sys.path[:] = search_path()
-    _close_empty_entries()
     if not os.environ.get(_SAFE_PATH):
         os.environ[_SAFE_PATH] = _OURS
-
-
-def _close_empty_entries() -> None:
-    """Take off what empty entries of PYTHONPATH, as in `:/my/lib`, have put there.
-
-    Python takes them for the current folder, and writes its whole path.
-    """
     entries = os.environ.get(_PATH, "").split(os.pathsep)
     named = [entry for entry in entries if entry]
     if entries == [""] or named == entries:
@@ -95,9 +88,7 @@ def entry_points(group: str) -> list[EntryPoint]:
 
 def package_of(point: EntryPoint) -> str:
     """The package that declares an entry point, with its version: `extras 1.0`."""
-    about: Any = {} if point.dist is None else point.dist.metadata
-    told = [about[key] for key in ("Name", "Version") if key in about]
-    return " ".join(map(str, told)) or "a package without a name"
+    return " ".join(filter(None, name_and_version(point))) or "a package without a name"
 
 
 def name_and_version(point: EntryPoint) -> tuple[str, str]:

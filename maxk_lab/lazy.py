@@ -56,17 +56,15 @@ def callable_as(package: str, function: str) -> None:
 
 @cache
 def _homes(package: str) -> dict[str, str]:
-    """The module of every exported name."""
+    """Return the module of every exported name."""
     spec = find_spec(package)
     assert spec is not None
     assert spec.origin is not None
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    typed = [node for node in tree.body if isinstance(node, ast.If)]
+    source = Path(spec.origin).read_text(encoding="utf-8")
     return {
         alias.name: node.module
-        for block in typed
-        if ast.unparse(block.test) == "TYPE_CHECKING"
-        for node in block.body
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ImportFrom) and node.module is not None
         for alias in node.names
+        if alias.asname == alias.name
     }

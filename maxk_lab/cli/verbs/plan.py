@@ -14,8 +14,7 @@ from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, wa
 from maxk_lab.cli.runs import choice, planned, skipped_as_json
 from maxk_lab.sweeps.plan.cells import Cell, Unit
 from maxk_lab.sweeps.plan.changes import stale_lines
-from maxk_lab.sweeps.plan.needs import short_of_memory
-from maxk_lab.sweeps.plan.packing import MOST_JOBS, packs
+from maxk_lab.sweeps.plan.needs import MOST_JOBS, packs, short_of_memory
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Self
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.footprint import Footprint
-from maxk_lab.sweeps.plan.content import content_of_axes, named_content
+from maxk_lab.errors import LabError
+from maxk_lab.sweeps.plan.content import named_content, named_on_axes
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, Content, content_hash, without_paths
-from maxk_lab.sweeps.plan.needs import Need, check_memory
+from maxk_lab.sweeps.plan.needs import Need, short_of_memory
 from maxk_lab.sweeps.studies import GRID_AXES
 
 # Keys of a cell as JSON that are no part of its meaning.
@@ -102,7 +103,8 @@ class Unit(ABC):
 
     def check_machine(self) -> None:
         """Raise `LabError` where this machine lacks what the unit asks for."""
-        check_memory(self)
+        if (sentence := short_of_memory([self])) is not None:
+            raise LabError(sentence)
 
     def with_points(self, points: Iterable[Point]) -> Self:
         """Return the unit with a cell for each of these grid points."""
@@ -173,7 +175,8 @@ class Cell:
     def _content(self) -> Content:
         """The content of its estimator and baseline."""
         content = self.unit.content
-        return content_of_axes(content, self._axes) if content else {}
+        names = named_on_axes(self._axes) if content else ()
+        return {key: content[key] for key in names if key in content}
 
     @property
     def study(self) -> str:

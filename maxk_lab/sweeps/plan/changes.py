@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.errors import LONGEST, LabError, shortened
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
 from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING, Cell
-from maxk_lab.sweeps.plan.content import content_of, model_folders
+from maxk_lab.sweeps.plan.content import content_of, model_folder
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.studies import GRID_AXES
@@ -22,6 +22,7 @@ KEEP = "to keep both, run this sweep under a name of its own: --set name=..."
 _HASH = "sha256"
 # A record and a cell of the plan that agree in these stand for the same point of the sweep.
 _POINT = ("study", *GRID_AXES, "seed", "stage")
+_FOLDERS = f"policy.{PRETRAINED_FOLDER}"
 # The most settings that a reason names.
 _MOST = 3
 _Told = Mapping[str, Any]
@@ -41,7 +42,9 @@ def changes(stale: Iterable[_Told], plan: Plan) -> dict[str, str]:
         point = tuple(old.get(key) for key in _POINT)
         near = planned.get(point, []) if old.get("identity_version") == IDENTITY_VERSION else []
         told = [_differences(old, cell) for cell in near]
-        reasons[old["id"]] = _sentence(min(told, key=len)) if told else ELSE
+        fewest = min(told, key=len, default=[])
+        more = [f"and {len(fewest) - _MOST} more"] if len(fewest) > _MOST else []
+        reasons[old["id"]] = ", ".join([*fewest[:_MOST], *more]) or ELSE
     return reasons
 
 
@@ -54,7 +57,8 @@ def changed_since(spec: SweepSpec) -> list[str]:
         now = content_of(spec) if spec.content else {}
     except (LabError, OSError):
         return []
-    folders = model_folders(spec)
+    policies = [spec.policy, *({PRETRAINED_FOLDER: one} for one in spec.vary.get(_FOLDERS, ()))]
+    folders = set(map(model_folder, policies))
     told = (
         _of_content(key, key in folders, was, now[key])
         for key, was in spec.content.items()
@@ -72,12 +76,6 @@ def stale_lines(reasons: Mapping[str, str]) -> list[str]:
     return [*lines, KEEP] if lines else []
 
 
-def _sentence(differences: list[str]) -> str:
-    more = len(differences) - _MOST
-    shown = differences[:_MOST] + ([f"and {more} more"] if more > 0 else [])
-    return ", ".join(shown) or ELSE
-
-
 def _differences(old: _Told, planned: Cell) -> list[str]:
     """Return what a record's cell and a planned one have otherwise: code, files, then settings."""
     new, unit = planned.as_dict(), planned.unit.as_dict()
@@ -93,7 +91,8 @@ def _differences(old: _Told, planned: Cell) -> list[str]:
         elif name.endswith("_version"):
             told.append("measured by another version of maxk-lab")
         else:
-            told.append(f"{name} {_short(was)} → {_short(now)}")
+            before_and_after = ("none" if one is None else str(one) for one in (was, now))
+            told.append(f"{name} {' → '.join(shortened(one, LONGEST) for one in before_and_after)}")
     return told
 
 
@@ -138,7 +137,3 @@ def _named_file(unit: _Told, path: tuple[str, ...]) -> str:
     for key in steps:
         named = named.get(key, {}) if isinstance(named, Mapping) else {}
     return str(named.get("path", "")) if isinstance(named, Mapping) else ""
-
-
-def _short(value: Any) -> str:
-    return shortened("none" if value is None else str(value), LONGEST)

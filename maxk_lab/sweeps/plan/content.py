@@ -18,6 +18,7 @@ from maxk_lab.installed import name_and_version
 from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER
 from maxk_lab.policies.model_folder import folder_hash
 from maxk_lab.sweeps.plan.identity import Content
+from maxk_lab.sweeps.plan.sources import package_modules, source_hash
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
@@ -49,26 +50,20 @@ def content_of(spec: SweepSpec) -> Content:
 def named_content(content: Content, study: str, told: Mapping[str, Any]) -> Content:
     """Return the entries of what a unit of this kind names in all that its worker is told."""
     found = {key: content[key] for key in _named(study, told) if key in content}
-    folder = _folder(told)
+    folder = model_folder(told["policy"])
     # Where the folder lies tells nothing.
     return {PRETRAINED_FOLDER if key == folder else key: one for key, one in found.items()}
 
 
-def content_of_axes(content: Content, point: Mapping[str, Any]) -> Content:
-    """Return the entries of the estimator and the baseline of a grid point."""
-    return {key: content[key] for key in named_on_axes(point) if key in content}
-
-
 def was_sound(variant: Variant, content: Content) -> bool:
     """Return whether a variant ran, though the folder of its model is here no more."""
-    folder = _folder({"policy": variant.policy})
-    return (variant.refusal or "").startswith(PRETRAINED_FOLDER) and folder in content
+    refused = variant.refusal or ""
+    return refused.startswith(PRETRAINED_FOLDER) and model_folder(variant.policy) in content
 
 
-def model_folders(spec: SweepSpec) -> set[str]:
-    """Return the folders of models that a spec names, each a key of its content."""
-    varied = spec.vary.get(f"policy.{PRETRAINED_FOLDER}", ())
-    return {_folder({"policy": spec.policy}), *map(str, varied)}
+def model_folder(policy: Mapping[str, Any]) -> str:
+    """Return the folder of the model that a policy begins with; empty where there is none."""
+    return str(policy.get(PRETRAINED_FOLDER) or "")
 
 
 def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[str, Any]]) -> None:
@@ -84,10 +79,11 @@ def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[s
     if not planned:
         return
     now = _resolved(names, known={})
-    folder = _folder(unit)
+    folder = model_folder(unit["policy"])
     for key, there in planned.items():
-        if now.get(folder if key == PRETRAINED_FOLDER else key) != there:
-            what = f"the files of {folder}" if key == PRETRAINED_FOLDER else f"code of {key}"
+        is_model = key == PRETRAINED_FOLDER
+        if now.get(folder if is_model else key) != there:
+            what = f"the files of {folder}" if is_model else f"code of {key}"
             raise LabError(
                 f"{what} changed while the run was at work: the same command measures it anew"
             )
@@ -95,15 +91,11 @@ def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[s
 
 def function_paths(told: Any) -> Iterator[str]:
     """Yield every text in what a worker is told that may be the path of a function."""
-    if isinstance(told, str):
-        if is_function_path(told):
-            yield told
-    elif isinstance(told, Mapping):
-        for one in told.values():
-            yield from function_paths(one)
-    elif isinstance(told, list | tuple):
-        for one in told:
-            yield from function_paths(one)
+    if isinstance(told, str) and is_function_path(told):
+        yield told
+    inside = told.values() if isinstance(told, Mapping) else told
+    for one in inside if isinstance(inside, Iterable) and not isinstance(told, str) else ():
+        yield from function_paths(one)
 
 
 _Names = dict[str, tuple[Catalogue[Any] | None, str]]
@@ -119,12 +111,8 @@ def _named(study: str, told: Mapping[str, Any]) -> _Names:
         rows += [(ENVIRONMENTS, row.name), (POLICIES, policy.get("name", row.policies[0]))]
         rows += row.named(environment)
     found |= {f"{catalogue.kind} {name}": (catalogue, name) for catalogue, name in rows}
-    folder = _folder(told)
+    folder = model_folder(policy)
     return found | named_on_axes(told) | ({folder: (None, folder)} if folder else {})
-
-
-def _folder(told: Mapping[str, Any]) -> str:
-    return str(told["policy"].get(PRETRAINED_FOLDER) or "")
 
 
 def named_on_axes(told: Any) -> dict[str, tuple[Catalogue[Any], str]]:
@@ -142,10 +130,9 @@ def named_on_axes(told: Any) -> dict[str, tuple[Catalogue[Any], str]]:
 
 
 def _resolved(names: _Names, known: Content) -> dict[str, Mapping[str, str]]:
-    """The content of what is not known yet; what is the lab's own has none."""
+    """Return the content of what is not known yet; what is the lab's own has none."""
     found: dict[str, Mapping[str, str]] = {}
     for key, (catalogue, name) in names.items():
-        there = None
         if key in known:
             continue
         if catalogue is not None:
@@ -154,26 +141,22 @@ def _resolved(names: _Names, known: Content) -> dict[str, Mapping[str, str]]:
             there = _of_source([name.partition(":")[0]])
         else:
             there = {"sha256": folder_hash(name)}
-        if there is not None:
+        if there:
             found[key] = there
     return found
 
 
-def _of_row(catalogue: Catalogue[Any], name: str) -> Mapping[str, str] | None:
+def _of_row(catalogue: Catalogue[Any], name: str) -> Mapping[str, str]:
     point = catalogue.origin(name)
     if point is None:
-        return None
-    from maxk_lab.sweeps.plan.sources import package_modules
-
+        return {}
     # The code of a row is a function in a module, or a whole package.
     module, _, function = catalogue.get(name).implementation.partition(":")
     modules = [module] if function else package_modules(module)
     package, version = name_and_version(point)
-    return {"package": package, "version": version, **(_of_source([point.module, *modules]) or {})}
+    return {"package": package, "version": version, **_of_source([point.module, *modules])}
 
 
-def _of_source(modules: Iterable[str]) -> Mapping[str, str] | None:
-    from maxk_lab.sweeps.plan.sources import source_hash
-
+def _of_source(modules: Iterable[str]) -> Mapping[str, str]:
     found = source_hash(modules)
-    return None if found is None else {"sha256": found}
+    return {} if found is None else {"sha256": found}

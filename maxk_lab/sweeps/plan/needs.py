@@ -1,16 +1,16 @@
-"""The memory and the time that a unit takes at least, and what exceeds this or any machine."""
+"""The memory and the time that units take, what exceeds a machine, and packs of similar time."""
 
 from __future__ import annotations
 
+import heapq
+import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from maxk_lab.errors import LabError
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.cells import Unit
@@ -28,6 +28,11 @@ UNIT_SECONDS, CELL_SECONDS = 0.03, 0.007
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 # Settings that a message advises to lower.
 MOST_NAMES = 3
+# What a job of a cluster waits in the queue and takes to start is nothing beside so many seconds.
+WORTH_A_START = 300.0
+# The most jobs of a run where the site says nothing else.
+MOST_JOBS = 1000
+Packed = TypeVar("Packed")
 
 
 @dataclass(frozen=True)
@@ -65,28 +70,24 @@ def largest_need(unit: Unit) -> Need | None:
     return max(unit.memory(), key=lambda need: need.bytes, default=None)
 
 
-def check_memory(unit: Unit) -> None:
-    """Raise `LabError` where a unit needs more memory than this machine has."""
-    if (sentence := lacking_memory(unit)) is not None:
-        raise LabError(f"{unit.label} {sentence}")
-
-
-def lacking_memory(unit: Unit) -> str | None:
-    """Return what a unit needs that this machine has not, and what to lower; or None."""
-    need, there = largest_need(unit), memory_of_machine()
-    if need is None or there is None or need.bytes <= there:
-        return None
-    return (
-        f"needs at least {size(need.bytes)} of memory for {need.what}, and this "
-        f"machine has {size(there)}: lower {listed(need.settings)}"
-    )
+def short_of_memory(units: Iterable[Unit]) -> str | None:
+    """Return what the first unit needs that this machine has not, and what to lower; or None."""
+    there = memory_of_machine() or math.inf
+    for unit in units:
+        need = largest_need(unit)
+        if need is not None and need.bytes > there:
+            return (
+                f"{unit.label} needs at least {size(need.bytes)} of memory for {need.what}, and "
+                f"this machine has {size(there)}: lower {listed(need.settings)}"
+            )
+    return None
 
 
 def impossible(unit: Unit) -> tuple[str, str] | None:
     """Return the setting to lower, and why no machine can run a unit; None where one may."""
     need = largest_need(unit)
     if need is not None and need.bytes > MOST_BYTES:
-        return first(need.settings), (
+        return max(need.settings, key=lambda name: need.settings[name]), (
             f"too large for any machine: at least {size(need.bytes)} of memory for {need.what}; "
             f"lower {listed(need.settings)}"
         )
@@ -94,16 +95,11 @@ def impossible(unit: Unit) -> tuple[str, str] | None:
     if seconds > MOST_SECONDS:
         years = seconds / MOST_SECONDS
         settings = unit.lengths()
-        return first(settings), (
+        return max(settings, key=lambda name: settings[name]), (
             f"too long for any machine: at least {years:,.0f} years for {unit.label}; "
             f"lower {listed(settings)}"
         )
     return None
-
-
-def first(settings: Mapping[str, float]) -> str:
-    """Return the setting that makes a need the largest."""
-    return max(settings, key=lambda name: settings[name])
 
 
 def listed(settings: Mapping[str, float]) -> str:
@@ -121,9 +117,41 @@ def size(count: float) -> str:
     return f"{count:,.1f} TiB"
 
 
-def short_of_memory(units: Iterable[Unit]) -> str | None:
-    """Return what is to be told of the first unit that this machine has too little memory for."""
-    for unit in units:
-        if (sentence := lacking_memory(unit)) is not None:
-            return f"{unit.label} {sentence}"
-    return None
+def packs(
+    units: Sequence[Packed],
+    seconds: Sequence[float],
+    most: int,
+    *,
+    at_once: int = 1,
+    each: int | None = None,
+) -> list[list[Packed]]:
+    """Return units in at most `most` packs of about the same time, each in the given order.
+
+    `seconds` is the time that each of them takes, as far as it is known. Where there are no more
+    units than can run `at_once`, each is a pack; else a pack takes some minutes at least. `each`
+    is the number of units of a pack, whatever they take; more where there were too many packs.
+    """
+    count = len(units)
+    if each is not None:
+        wanted = -(-count // each)
+    elif count > at_once:
+        wanted = int(sum(seconds) // WORTH_A_START)
+    else:
+        wanted = count
+    wanted = min(max(1, wanted), most, count)
+    if each is not None and wanted:
+        size = -(-count // wanted)
+        return [list(units[at : at + size]) for at in range(0, count, size)]
+    return _balanced(units, seconds, wanted)
+
+
+def _balanced(units: Sequence[Packed], seconds: Sequence[float], count: int) -> list[list[Packed]]:
+    """Return `count` packs: the longest unit first, each to the pack that has the least to do."""
+    loads = [(0.0, 0, number) for number in range(count)]
+    chosen: list[list[int]] = [[] for _ in range(count)]
+    for index in sorted(range(len(units)), key=lambda index: -seconds[index]):
+        # Of those with the same load the one with the fewest units.
+        load, size, number = loads[0]
+        chosen[number].append(index)
+        heapq.heapreplace(loads, (load + seconds[index], size + 1, number))
+    return [[units[index] for index in sorted(pack)] for pack in sorted(chosen, key=min)]

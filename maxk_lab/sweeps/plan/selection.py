@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import did_you_mean
@@ -27,7 +26,21 @@ def select(
     """
     if only is None:
         return frozenset(cell.id for cell in plan.cells)
-    wanted = _Reader(plan, option, axes).wanted(only)
+    axes = (*axes, *dict.fromkeys(key for unit in plan.units for key in unit.setting))
+    wanted: dict[str, set[Any]] = {}
+    for part in only.split(","):
+        axis, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not axis or not value:
+            raise LabError(
+                f"{option} must read axis=value,axis=value, got {part.strip()!r} in {shown(only)}"
+            )
+        try:
+            if axis not in axes:
+                also = did_you_mean(axis, axes)
+                raise LabError(f"unknown axis {shown(axis)}{also}; known: {', '.join(axes)}")
+            wanted.setdefault(axis, set()).add(_value(plan, axis, value))
+        except LabError as error:
+            raise LabError(f"{option}: {error}") from None
     chosen = frozenset(
         cell.id
         for cell in plan.cells
@@ -40,57 +53,18 @@ def select(
     return chosen
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Reads what is said to an option of the cells of a plan."""
-
-    plan: Plan
-    option: str
-    axes: Sequence[str]
-
-    def wanted(self, text: str) -> dict[str, set[Any]]:
-        """Return the values that are asked for of each axis."""
-        wanted: dict[str, set[Any]] = {}
-        varied = dict.fromkeys(key for unit in self.plan.units for key in unit.setting)
-        axes = (*self.axes, *varied)
-        for part in text.split(","):
-            axis, equals, value = (piece.strip() for piece in part.partition("="))
-            if not equals or not axis or not value:
-                raise LabError(
-                    f"{self.option} must read axis=value,axis=value, got {part.strip()!r} in "
-                    f"{shown(text)}"
-                )
-            if axis not in axes:
-                also = did_you_mean(axis, axes)
-                raise LabError(
-                    f"{self.option}: unknown axis {shown(axis)}{also}; known: {', '.join(axes)}"
-                )
-            wanted.setdefault(axis, set()).add(self._value(axis, value))
-        return wanted
-
-    def _value(self, axis: str, text: str) -> Any:
-        found = dict.fromkeys(_at(cell, axis) for cell in self.plan.cells)
-        known = [value for value in found if value is not None]  # not every kind has stages
-        if not known:
-            raise LabError(
-                f"{self.option}: no cell of this sweep has a {axis}, got {axis} = {text}"
-            )
-        choose: Any = {"estimator": choose_estimator, "baseline": choose_baseline}.get(axis)
-        try:
-            value = choose(text).name if choose else text
-        except LabError as error:
-            raise LabError(f"{self.option}: {error}") from None
-        for candidate in known:
-            if value in (
-                str(candidate),
-                f"{candidate:g}" if isinstance(candidate, float) else None,
-            ):
-                return candidate
-        also = did_you_mean(value, map(str, known))
-        raise LabError(
-            f"{self.option}: no cell has {axis} = {text}{also}; the sweep has "
-            f"{', '.join(map(str, known))}"
-        )
+def _value(plan: Plan, axis: str, text: str) -> Any:
+    """Return the value of a plan's axis that a text names."""
+    known = [one for one in dict.fromkeys(_at(c, axis) for c in plan.cells) if one is not None]
+    if not known:  # not every kind has stages
+        raise LabError(f"no cell of this sweep has a {axis}, got {axis} = {text}")
+    choose: Any = {"estimator": choose_estimator, "baseline": choose_baseline}.get(axis)
+    value = choose(text).name if choose else text
+    for one in known:
+        if value == str(one) or (isinstance(one, float) and value == f"{one:g}"):
+            return one
+    also, has = did_you_mean(value, map(str, known)), ", ".join(map(str, known))
+    raise LabError(f"no cell has {axis} = {text}{also}; the sweep has {has}")
 
 
 def _at(cell: Cell, axis: str) -> Any:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import os
+import re
 import sysconfig
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from importlib.util import resolve_name
 from pathlib import Path
-from typing import TypeGuard
 
 from maxk_lab.environments.lookup import NoModuleError, place_of
 
 OURS = __name__.partition(".")[0]
 # Folders in which everything is installed.
 _SITES = ("site-packages", "dist-packages")
-# Functions that import what a text names.
-_IMPORTERS = ("import_module", "__import__")
+# A text that may name a module, as in `import_module("lib.h")` or an `__all__`.
+_NAME = re.compile(r"\.*\w{1,99}(\.\w{1,99}){0,9}")
 
 
 def source_hash(modules: Iterable[str]) -> str | None:
@@ -29,15 +30,14 @@ def source_hash(modules: Iterable[str]) -> str | None:
     """
     files: dict[str, Path] = {}
     for module in modules:
-        first = module.partition(".")[0]
-        folder = _folder_of(first)
+        folder = _folder_of(module.partition(".")[0])
         if folder is not None:
             found = modules_below(module, folder, alone=folder.name in _SITES)
             files |= {path.relative_to(folder).as_posix(): path for path in found}
-    if not files:
-        return None
-    lines = (f"{name} {_hash_of_source(path)}\n" for name, path in sorted(files.items()))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    texts = ((name, path.read_bytes()) for name, path in sorted(files.items()))
+    hashes = ((name, text.replace(b"\r\n", b"\n")) for name, text in texts)
+    lines = "".join(f"{name} {hashlib.sha256(text).hexdigest()}\n" for name, text in hashes)
+    return hashlib.sha256(lines.encode()).hexdigest() if files else None
 
 
 def package_modules(package: str) -> list[str]:
@@ -61,77 +61,50 @@ def modules_below(module: str, folder: Path, *, alone: bool = False) -> set[Path
         if name in followed or first == OURS or (alone and first != module.partition(".")[0]):
             continue
         followed.add(name)
-        parts = name.split(".")
         # Importing a module imports the packages around it first.
-        queue += [".".join(parts[:end]) for end in range(1, len(parts))]
-        path = _file_of(folder.joinpath(*parts))
-        if path is not None:
-            files.add(path)
-            package = name if path.name == "__init__.py" else ".".join(parts[:-1])
-            queue += _imports(path, package, folder)
+        parent = name.rpartition(".")[0]
+        queue += [parent] if parent else []
+        place = folder.joinpath(*name.split("."))
+        for path, package in (
+            (place / "__init__.py", name),
+            (place.with_name(f"{place.name}.py"), parent),
+        ):
+            if path.is_file():
+                files.add(path)
+                queue += _imports(path, package)
+                break
     return files
 
 
-def _file_of(place: Path) -> Path | None:
-    files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
-    return next((file for file in files if file.is_file()), None)
-
-
-def _imports(path: Path, package: str, folder: Path) -> Iterator[str]:
+def _imports(path: Path, package: str) -> Iterator[str]:
     """Yield the modules that a file of a package may import; what is none lies nowhere."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as of a backslash; its import shows them
-            tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, RecursionError):
-        return  # as its import will say
-    nodes = list(ast.walk(tree))
-    by_name = any(getattr(one, "attr", getattr(one, "id", "")) in _IMPORTERS for one in nodes)
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            source = _absolute("." * node.level + (node.module or ""), package)
-            yield source
-            for alias in node.names:
-                if alias.name == "*":  # its `__all__` may name any module of the package
-                    inside = folder.joinpath(*source.split("."))
-                    yield from (f"{source}.{one.stem}".lstrip(".") for one in inside.glob("*"))
-                else:
-                    yield f"{source}.{alias.name}".lstrip(".")
-        elif by_name and isinstance(node, ast.Constant) and _is_module_name(node.value):
-            yield _absolute(node.value, package)
-
-
-def _is_module_name(value: object) -> TypeGuard[str]:
-    if not isinstance(value, str):
-        return False
-    return all(part.isidentifier() for part in value.lstrip(".").split("."))
-
-
-def _absolute(name: str, package: str) -> str:
-    """Return the whole name of a module that a module of a package names, as in `..other`."""
-    level = len(name) - len(name.lstrip("."))
-    if level == 0:
-        return name
-    parents = package.split(".")
-    return ".".join(filter(None, (*parents[: len(parents) - level + 1], name[level:])))
+    names: list[str] = []
+    with warnings.catch_warnings(), suppress(SyntaxError, ValueError, RecursionError):
+        warnings.simplefilter("ignore")  # such as of a backslash; its import shows them
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                source = "." * node.level + (node.module or "")
+                dot = "." if node.module else ""
+                names += [source, *(f"{source}{dot}{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names += [node.value, f".{node.value}"] if _NAME.fullmatch(node.value) else []
+    for name in names:
+        with suppress(ImportError):  # beyond the top
+            yield resolve_name(name, package) if name.startswith(".") else name
 
 
 def _folder_of(first: str) -> Path | None:
-    """The folder that a top-level module lies in; None for those of Python itself."""
+    """Return the folder that a top-level module lies in; None for those of Python itself."""
     try:
         spec = place_of(first)
     except (NoModuleError, ValueError, ImportError):
         return None
     inside = spec.submodule_search_locations
     place = next(iter(inside), None) if inside is not None else spec.origin
-    paths = sysconfig.get_paths()
-    if not place or not os.path.exists(place):
+    if not place or not Path(place).exists():
         return None
     folder = Path(place).absolute().parent
-    return None if folder in (Path(paths["stdlib"]), Path(paths["platstdlib"])) else folder
-
-
-def _hash_of_source(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
+    own = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+    return None if folder in own else folder

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxk_lab.sweeps.plan.packing import WORTH_A_START, packs
+from maxk_lab.sweeps.plan.needs import WORTH_A_START, packs
 
 TIMES = st.lists(st.floats(0, 1e5, allow_nan=False), max_size=60)
 

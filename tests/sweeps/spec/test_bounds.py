@@ -11,27 +11,11 @@ from maxk_lab.errors import LabError, shown
 from maxk_lab.sweeps.spec.load import load_spec
 
 
-def test_an_alias_of_what_it_is_in(write: Write) -> None:
-    (problem,) = problems(write(SMALL + "description: &a [*a]\n"))
-    assert problem.endswith("is nested in more than 40 levels")
-
-
 @pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000, "1" + ":59" * 2000])
 def test_numbers_of_thousands_of_digits(write: Write, number: str) -> None:
     (problem,) = problems(write(SMALL.replace("pool: 16", f"pool: {number}")))
     assert problem.startswith("sweep.yaml:6:9: ")
     assert len(problem) < 300
-
-
-@pytest.mark.parametrize("text", ["!!int x", "!!bool x", "0x_", "!!timestamp x", "!!float x"])
-def test_values_that_their_tag_does_not_fit(write: Write, text: str) -> None:
-    (problem,) = problems(write(SMALL.replace("pool: 16", f"pool: {text}")))
-    assert problem.startswith("sweep.yaml:6:9: (file): cannot be read as ")
-
-
-def test_half_a_character(write: Write) -> None:
-    found = problems(write(SMALL + 'description: "\\ud800"\n'))
-    assert found == ["sweep.yaml:8:14: (file): cannot be read as str"]
 
 
 def test_a_message_quotes_no_more_than_its_reader_reads(write: Write) -> None:
@@ -57,49 +41,6 @@ def test_what_python_cannot_write_is_still_shown() -> None:
         == "an object of Odd that cannot be shown"
     )
     assert shown("a\nb") == "'a\\nb'"
-
-
-TOY = SMALL.replace("{name: bandit, arms: 4}", "{name: toy_llm}")
-ENDLESS = [".inf", "-.inf", ".nan", "1e300", "4000000000000000000", "1000000000000000000"]
-
-
-@pytest.mark.parametrize("number", ENDLESS)
-@pytest.mark.parametrize(
-    ("text", "key", "line"),
-    [
-        (SMALL, "environment.arms", 3),
-        (SMALL, "environment.reward_shift", 3),
-        (SMALL, "gradient.instances", 5),
-        (SMALL, "gradient.pool", 6),
-        (SMALL, "gradient.partitions", 5),
-        (SMALL, "gradient.stages", 5),
-        (SMALL, "gradient.warmup.n", 5),
-        (SMALL, "gradient.warmup.learning_rate", 5),
-        (SMALL, "gradient.behaviour.distance", 5),
-        (SMALL, "gradient.grid.n", 7),
-        (SMALL, "gradient.grid.k", 7),
-        (TOY, "environment.prompt_length", 3),
-        (TOY, "environment.max_length", 3),
-        (TOY, "environment.temperature", 3),
-    ],
-)
-def test_numbers_without_end(write: Write, text: str, key: str, line: int, number: str) -> None:
-    started = time.monotonic()
-    found = problems(write(text), f"{key}={number}")
-    assert time.monotonic() - started < 60
-    assert found[0].startswith(f"--set:1:{len(key) + 2}: {key}: ")
-    assert " must be " in f" {found[0]}"
-
-
-@pytest.mark.parametrize("number", ENDLESS)
-def test_k_of_an_objective_has_an_end(write: Write, number: str) -> None:
-    text = (
-        "name: small\nseeds: [0]\nenvironment: {name: gaussian}\n"
-        "objective: {parameter: policy.mean, from: 0, to: 1,\n"
-        f"  grid: {{estimator: maxk, k: [{number}]}}}}\n"
-    )
-    (problem,) = problems(write(text))
-    assert problem.startswith("sweep.yaml:5:31: objective.grid.k.0: must be ")
 
 
 def test_lengths_that_count_to_no_end_are_not_counted(write: Write) -> None:

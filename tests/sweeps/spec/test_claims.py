@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from sweep_files import Write, problems
+from sweep_files import Write
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim, OrderClaim, RatioClaim
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
-GRADIENT = """\
-name: small
-seeds: [0]
-environment: {name: bandit}
-vary: {environment.arms: [4, 8], policy.init_std: [0.5, 1.0]}
-gradient:
-  instances: 2
-  pool: 16
-  grid: {estimator: maxk, baseline: [none, centred, subloo], n: [2, 8], k: 2}
-claims:
-  - CLAIM
-"""
 OBJECTIVE = """\
 name: along
 seeds: [0]
@@ -129,49 +117,6 @@ def test_an_optimum_is_compared_across_k() -> None:
     )
     assert claim.study == "objective"
     assert [[point["k"] for point in row] for row in claim.points(points)] == [[1, 2, 4]]
-
-
-@pytest.mark.parametrize(
-    ("claim", "expected"),
-    [
-        ("{name: c, kind: equals, metric: scale, value: 1}",
-         "10:5: claims.0: needs exactly one of tolerance and relative_tolerance"),
-        ("{name: c, kind: equals, metric: scale, value: 1, tolerance: 1, relative_tolerance: 1}",
-         "10:5: claims.0: needs exactly one of tolerance and relative_tolerance"),
-        ("{name: c, kind: equals, metric: scale, value: arm, tolerance: 1}",
-         "10:51: claims.0.value: must be a number or arithmetic in n, k, arms, "
-         "init_std such as '1 - k/n', got 'arm'"),
-        ("{name: c, kind: equals, metric: variance_cross, value: 1, tolerance: 1}",
-         "10:37: claims.0.metric: variance_cross is measured by complete enumeration only: give "
-         "gradient complete: true"),
-        ("{name: c, kind: equals, metric: kl, value: 1, tolerance: 1}",
-         "10:37: claims.0.metric: kl is measured with a behaviour policy only: give "
-         "gradient.behaviour a distance above 0"),
-        ("{name: c, kind: equals, metric: zero_share, value: 1, tolerance: 1}",
-         "10:37: claims.0.metric: zero_share speaks of a weights study, and this sweep has none"),
-        ("{name: c, kind: unbiased, detectable: 1, where: {setting: {environment.arm: 4}}}",
-         "10:64: claims.0.where.setting.environment.arm: unknown key 'environment.arm' (did you "
-         "mean environment.arms?)"),
-        ("{name: c, kind: unbiased, detectable: 1, where: {setting: {environment.arms: [5]}}}",
-         "10:53: claims.0.where: matches no point of the grid that can run"),
-        ("{name: c, kind: order, metric: variance, along: [{baseline: none}]}",
-         "10:53: claims.0.along: must have at least 2 entries, got 1"),
-        ("{name: c, kind: order, metric: variance, along: [{baseline: none}, {n: 8}]}",
-         "10:5: claims.0: the regions of along must give the same axes, e.g. "
-         "[{baseline: subloo}, {baseline: none}]"),
-        ("{name: c, kind: order, metric: variance, along: [{n: [2, 8]}, {n: 8}]}",
-         "10:5: claims.0: the regions of along must give one value per axis"),
-        ("{name: c, kind: order, metric: variance, along: [{n: 2}, {n: 4}]}",
-         "10:53: claims.0.along: matches no points of the grid that can run, one of each region, "
-         "all else equal"),
-        ("{name: c, kind: order, metric: variance, along: [{baselin: none}, {n: 8}]}",
-         "10:55: claims.0.along.0.baselin: unknown key 'baselin' (did you mean baseline?)"),
-        ("{name: c, kind: order, metric: optimum, along: [{k: 1}, {k: 2}]}",
-         "10:36: claims.0.metric: optimum speaks of an objective study, and this sweep has none"),
-    ],
-)  # fmt: skip
-def test_one_problem_of_a_claim(write: Write, claim: str, expected: str) -> None:
-    assert problems(write(GRADIENT.replace("CLAIM", claim))) == [f"sweep.yaml:{expected}"]
 
 
 def test_claims_about_studies_without_seeds_to_pool(write: Write) -> None:

@@ -84,47 +84,6 @@ def test_limits_are_read_in_units(resolve: Resolve) -> None:
     assert (found.cpus, found.timeout) == (2, 3600.0)
 
 
-@pytest.mark.parametrize(
-    ("block", "expected"),
-    [
-        ("{memory: 4}", ":8:21: execution.memory: must be between 10 MB and 1024 TiB, got 4 B"),
-        ("{memory: big}", ":8:21: execution.memory: must be a size such as 4GB, 512MB or 8GiB"),
-        ("{gpus: 1.5}", ":8:19: execution.gpus: must be a whole number, or a fraction of one"),
-        ("{gpus: 0.0001}", ":8:19: execution.gpus: must be 0, or at least 0.001, got 0.0001"),
-        ("{gpus: -1}", ":8:19: execution.gpus: must be at least 0, got -1"),
-        ("{retries: 0.5}", ":8:22: execution.retries: must be a whole number, got 0.5"),
-        ("{timeot: 2h}", ":8:13: execution.timeot: unknown key 'timeot' (did you mean timeout?)"),
-        (
-            "{partition: gpu}",
-            ":8:13: execution.partition: is of backend slurm, and this run's is local",
-        ),
-        ("{partitoin: x}", "unknown key 'partitoin' (did you mean partition?)"),
-        (
-            "{backend: slurm, adress: x}",
-            ":8:29: execution.adress: unknown key 'adress' (did you mean address?)",
-        ),
-        ("{backend: slrum}", ":8:22: execution.backend: unknown backend 'slrum' (did you mean"),
-        ("{backend: 3}", ":8:22: execution.backend: must be a text, got 3"),
-        ("{backend: slurm, array: 0}", ":8:36: execution.array: must be at least 1, got 0"),
-        (
-            "{backend: slurm, time: 4:00:00}",
-            'execution.time: must be a time such as "4:00:00"',
-        ),
-        (
-            "{backend: slurm, time: 5min, signal: 300}",
-            ":8:49: execution.signal: signal (5 min) comes so long before the end of time (5 min) "
-            "that a job leaves at once: give it less, or time more",
-        ),
-        ("{backend: slurm, time: 2min}", ":8:35: execution.time: signal (2 min) comes so long"),
-        ("{xyzzy: 1}", "unknown key 'xyzzy'; known: backend, timeout, reward_timeout, retries"),
-        ("3", ":8:12: execution: must be a mapping of keys to values, got 3"),
-    ],
-)
-def test_what_is_wrong_is_told_where_it_stands(resolve: Resolve, block: str, expected: str) -> None:
-    (line,) = refused(resolve, block)
-    assert expected in line
-
-
 def test_a_signal_that_leaves_little_time_to_work_is_warned_of(resolve: Resolve) -> None:
     with pytest.warns(LabWarning, match=r"signal \(2 min\) .* a job works for 1 min only"):
         resolve("{backend: slurm, time: 3min}")
@@ -266,10 +225,6 @@ def test_all_problems_are_told_at_once(resolve: Resolve) -> None:
     assert places == ["sweep.yaml:8:21", "config.yaml:1:22", "config.yaml:1:28", "--set:1:16"]
 
 
-def test_an_empty_configuration_says_nothing(resolve: Resolve) -> None:
-    assert resolve(config="# nothing yet\n") == Execution()
-
-
 def test_a_profile_that_is_not_there(resolve: Resolve) -> None:
     assert (
         "there is no profile 'cluster': you have no configuration"
@@ -298,12 +253,6 @@ def test_a_file_that_is_no_configuration(small: str, tmp_path: Path) -> None:
     path.write_bytes(b"a: \xff")
     note()
     assert told[-1] == f"{path} is not a text file in UTF-8 (byte 4)"
-
-
-def test_a_configuration_may_be_a_link(small: str, tmp_path: Path) -> None:
-    (tmp_path / "dotfiles").write_text("execution: {retries: 4}")
-    (tmp_path / "config.yaml").symlink_to(tmp_path / "dotfiles")
-    assert load_spec(small, choice=Choice(tmp_path / "config.yaml")).execution.retries == 4
 
 
 def test_no_key_of_it_is_in_the_identity_of_a_cell(write: Write) -> None:

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.files import write_atomically
-from maxk_lab.sweeps.plan.needs import guessed_seconds
-from maxk_lab.sweeps.plan.packing import MOST_JOBS, packs
+from maxk_lab.sweeps.plan.needs import MOST_JOBS, guessed_seconds, packs
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.jobs import Jobs, JobState, State
