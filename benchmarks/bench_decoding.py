@@ -1,12 +1,9 @@
 """Compare ways to the gradient of sampled trajectories: their time and their difference.
 
-They run side by side on one torch thread.
-
-An optimisation step (sampling, backward pass, Adam) with gradient through the decoding loop against
-the loop that records its decisions, which is what `rollout_with_tokens` does, and sampling without
-gradient and one pass afterwards that evaluates all steps together, or step by step; RL4CO's own
-step is next to them. Then teacher forcing alone, forward and backward, of trajectories that are
-given.
+They run side by side on one torch thread. An optimisation step (sampling, backward pass, Adam) with
+gradient through the decoding loop, as `rollout_with_tokens` takes it, against sampling without
+gradient and one pass afterwards that evaluates all steps together in RL4CO's decoder; RL4CO's own
+step is next to them.
 
 32 instances, n = 16. Usage: python benchmarks/bench_decoding.py
 """
@@ -14,6 +11,7 @@ given.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -23,8 +21,7 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.adapter import RL4COEnvironment
-from maxk_lab.environments.routing.decoding import Decoded, Race, encode, replayed
-from maxk_lab.environments.routing.passes import Pass, parallel, recorded, sequential, unrecorded
+from maxk_lab.environments.routing.decoding import Race, all_steps_together, encode, step_by_step
 
 B, N, ROUNDS, TOLERANCE = 32, 16, 9, 1e-5
 POLICY = {
@@ -48,8 +45,6 @@ class Ways:
         self.encode = partial(
             encode, environment.env, self.policy, self.instances, N, shared_encoding=True
         )
-        rollouts = environment.rollout(self.policy, self.instances, N, seed=2)
-        self.actions = rollouts.actions.transpose(0, 1).flatten(0, 1)
 
     def rl4co(self) -> Sampled:
         settings = {"phase": "train", "decode_type": "sampling", "num_samples": N}
@@ -57,34 +52,17 @@ class Ways:
         return out["reward"], out["log_likelihood"]
 
     def through_the_loop(self) -> Sampled:
-        decoded, tokens = sequential(self.encode(), Race(2))
-        return self._reward(decoded), tokens.log_probs.sum(1)
+        decoded, tokens = step_by_step(self.encode(), Race(2))
+        rewards = self.environment.env.get_reward(decoded.state, decoded.actions)
+        return rewards, tokens.log_probs.sum(1)
 
-    def recorded_loop(self) -> Sampled:
+    def together(self) -> Sampled:
         start = self.encode()
-        assert start.pointer is not None
-        decoded, tokens = recorded(start, start.pointer, Race(2))
-        return self._reward(decoded), tokens.log_probs.sum(1)
-
-    def parallel_pass(self) -> Sampled:
-        start, race = self.encode(), Race(2)
-        decoded, tokens = parallel(start, lambda state: race(start.decide(state)[1]))
-        return self._reward(decoded), tokens.log_probs.sum(1)
-
-    def sequential_pass(self) -> Sampled:
+        again = replace(start, state=start.state.clone(), pointer=None)
         with torch.no_grad():
-            decoded, _ = unrecorded(self.encode(), Race(2))
-        again = sequential(self.encode(), replayed(decoded.actions))
-        return self._reward(decoded), again[1].log_probs.sum(1)
-
-    def teacher_forced_gradient(self, way: Callable[..., Pass]) -> Tensor:
-        start = self.encode()
-        known = (start.pointer,) if way is recorded else ()
-        _, tokens = way(start, *known, replayed(self.actions))
-        return gradient(self.policy, tokens.log_probs.sum(1))
-
-    def _reward(self, decoded: Decoded) -> Tensor:
-        return self.environment.env.get_reward(decoded.state, decoded.actions)
+            decoded, _ = step_by_step(start, Race(2))
+        rewards = self.environment.env.get_reward(decoded.state, decoded.actions)
+        return rewards, all_steps_together(again, decoded.actions)
 
 
 def step(policy: nn.Module, optimizer: torch.optim.Optimizer, way: Callable[[], Sampled]) -> None:
@@ -112,9 +90,7 @@ def main() -> None:
         optimizer = torch.optim.Adam(policy.parameters(), lr=1e-15)
         steps = {
             "through the decoding loop": ways.through_the_loop,
-            "recorded decoding loop": ways.recorded_loop,
-            "no gradient + parallel pass": ways.parallel_pass,
-            "no gradient + sequential pass": ways.sequential_pass,
+            "no gradient + all steps together": ways.together,
             "RL4CO": ways.rl4co,
         }
         seconds = medians(
@@ -124,23 +100,11 @@ def main() -> None:
         print(f"{name} {size}: an optimisation step, {B} instances, n = {N}")
         for k, way in steps.items():
             ratio = seconds[k] / seconds["through the decoding loop"]
-            line = f"  {k:30s} {1e3 * seconds[k]:7.1f} ms {ratio:6.2f} x"
+            line = f"  {k:32s} {1e3 * seconds[k]:7.1f} ms {ratio:6.2f} x"
             if way != ways.rl4co:  # which draws its own trajectories
                 off = ((gradient(policy, way()[1]) - loop).norm() / loop.norm()).item()
                 line += f"   gradient off by {off:.0e}   {'ok' if off <= TOLERANCE else 'WRONG'}"
             print(line)
-        forced = {
-            "step by step": partial(ways.teacher_forced_gradient, sequential),
-            "step by step, recorded": partial(ways.teacher_forced_gradient, recorded),
-            "parallel": partial(ways.teacher_forced_gradient, parallel),
-        }
-        seconds = medians(forced, ROUNDS)
-        print("  teacher forcing alone, forward and backward")
-        for k in forced:
-            print(
-                f"  {k:30s} {1e3 * seconds[k]:7.1f} ms "
-                f"{seconds[k] / seconds['step by step']:6.2f} x"
-            )
 
 
 if __name__ == "__main__":

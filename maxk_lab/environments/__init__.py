@@ -6,23 +6,16 @@ from maxk_lab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from maxk_lab.environments.bandit.environment import Bandit as Bandit
-    from maxk_lab.environments.capabilities import ExactEnvironment as ExactEnvironment
-    from maxk_lab.environments.capabilities import ForcedStarts as ForcedStarts
-    from maxk_lab.environments.capabilities import GreedyEnvironment as GreedyEnvironment
-    from maxk_lab.environments.capabilities import InstanceFiles as InstanceFiles
-    from maxk_lab.environments.capabilities import KnownOptima as KnownOptima
-    from maxk_lab.environments.capabilities import LayerwiseEnvironment as LayerwiseEnvironment
-    from maxk_lab.environments.capabilities import Optima as Optima
-    from maxk_lab.environments.capabilities import PlacedEnvironment as PlacedEnvironment
-    from maxk_lab.environments.capabilities import SamplingWithTokens as SamplingWithTokens
-    from maxk_lab.environments.capabilities import VectorisedEnvironment as VectorisedEnvironment
     from maxk_lab.environments.catalogue import ENVIRONMENTS as ENVIRONMENTS
     from maxk_lab.environments.catalogue import GAUSSIAN_REWARDS as GAUSSIAN_REWARDS
     from maxk_lab.environments.catalogue import REWARDS as REWARDS
     from maxk_lab.environments.catalogue import TASKS as TASKS
     from maxk_lab.environments.catalogue import EnvironmentRow as EnvironmentRow
     from maxk_lab.environments.environment import Environment as Environment
+    from maxk_lab.environments.environment import FullEnvironment as FullEnvironment
+    from maxk_lab.environments.environment import Optima as Optima
     from maxk_lab.environments.environment import make_environment as make_environment
+    from maxk_lab.environments.environment import supports as supports
     from maxk_lab.environments.gaussian.environment import Gaussian as Gaussian
     from maxk_lab.environments.language.environment import (
         LanguageEnvironment as LanguageEnvironment,

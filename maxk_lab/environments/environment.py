@@ -1,15 +1,19 @@
-"""The protocol that every environment follows: instances, i.i.d. rollouts, teacher forcing."""
+"""The methods that every environment has, and those that some have."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeGuard, cast
 
+import torch
 from torch import Tensor, nn
 
 from maxk_lab.catalogue import load
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
+from maxk_lab.estimators.objectives import Objective
 
 # A batch of problem instances; only the environment that made it looks inside.
 Instances = Any
@@ -52,6 +56,149 @@ class Environment(Protocol):
 
         Raises `LabError` when there are too many.
         """
+
+
+@dataclass(frozen=True)
+class Optima:
+    """The best rewards of instances, `values` [B] float64, in the environment's own units.
+
+    `kind` is the method that found them, `exact` whether it proves that they are best.
+    """
+
+    values: Tensor
+    kind: str
+    exact: bool
+
+
+class FullEnvironment(Environment, Protocol):
+    """An environment with all that it can be asked besides; `supports` tells which it has.
+
+    Those behind a comment are declared by the row's `supports`, so that a plan can refuse without
+    making the environment.
+    """
+
+    name: str
+
+    def rollout_with_tokens(
+        self, policy: nn.Module, instances: Instances, n: int, *, seed: int
+    ) -> tuple[Rollouts, TokenStatistics]:
+        """`rollout` and then `tokens` of its actions, differentiable, in one pass of the policy."""
+
+    # "tempered"
+    def tempered(self, temperature: float) -> Environment:
+        """The same environment with the log-probabilities of every decision divided by this.
+
+        They are normalised again, after any temperature of the environment's own and before a
+        nucleus. Everything here is then of that other policy: samples, log-probabilities, Max@K.
+        """
+
+    # "cuda"
+    def place(self, instances: Instances, device: torch.device | str) -> Instances:
+        """The instances on `device`; rollouts of a policy that is there come out there, too."""
+
+    # "multistart": feasible for any number of trajectories
+    def forced_starts(self) -> Environment:
+        """The same environment with POMO's forced first actions.
+
+        These are no decisions: log-probability 0, mask False, not in `lengths`. The trajectories of
+        an instance are then neither i.i.d. nor the policy's own: their mean is another objective,
+        and no estimate over them is an unbiased one of the policy's Max@K. Raises `LabError` where
+        there are no such starts.
+        """
+
+    def start_count(self, instances: Instances) -> int:
+        """The number of first actions that can be forced on each of these instances."""
+
+    # "greedy": rewards [B] on the original instances, without gradient
+    def greedy(self, policy: nn.Module, instances: Instances) -> Tensor:
+        """The reward of taking the most likely action throughout."""
+
+    def greedy_augmented(
+        self, policy: nn.Module, instances: Instances, augmentations: int = 8
+    ) -> Tensor:
+        """The best greedy reward over an instance's rotated and mirrored copies.
+
+        Raises `LabError` where there are no coordinates to rotate, or for another number than 8.
+        """
+
+    def greedy_multistart(self, policy: nn.Module, instances: Instances) -> Tensor:
+        """The best greedy reward over all forced first actions. Raises as `forced_starts`."""
+
+    def greedy_multistart_augmented(self, policy: nn.Module, instances: Instances) -> Tensor:
+        """The best over all forced first actions on each of the eight copies, as in POMO's paper.
+
+        Raises `LabError` where one of the two does.
+        """
+
+    # The row's `files`: environments may share instances, but not their rewards.
+    def read_instances(self, path: str | Path) -> Instances:
+        """The instances of a file or a folder of files, in the order of their names.
+
+        They can be counted with `len` and sliced. Raises `LabError` when they are none of this
+        environment's.
+        """
+
+    def write_instances(self, instances: Instances, path: str | Path) -> None:
+        """Write what `read_instances` reads."""
+
+    def instances_hash(self, instances: Instances) -> str:
+        """16 hexadecimal digits that say what the instances are, not where they come from."""
+
+    # The row's `optima`
+    def optimum_method(self, instances: Instances, asked: str) -> str | None:
+        """The method for what `evaluate.reference` asks: auto, exact or pyvrp.
+
+        `auto` asks for what takes a moment. None leaves it to enumeration, where that can be had.
+        Raises `LabError` with the reason where there is no method, and for `auto` where the methods
+        take longer.
+        """
+
+    def optima(self, instances: Instances, method: str) -> Optima:
+        """The optima by a method that `optimum_method` named. Raises `LabError` for another one."""
+
+    # Where trajectories cannot be listed, but objectives be integrated
+    has_exact: bool
+
+    def exact_objective(
+        self, policy: nn.Module, instances: Instances, objective: Objective
+    ) -> Tensor:
+        """J of one instance (a batch of one), a scalar differentiable in the policy's parameters.
+
+        Raises `LabError` where `has_exact` is False.
+        """
+
+    # Scores
+    def trajectory_inputs(self, instances: Instances, actions: Tensor) -> tuple[Tensor, ...]:
+        """The arguments of the two methods below, a row per trajectory.
+
+        actions [B, n, T] → [B·n, ...], by instance.
+        """
+
+    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
+        """log π of one trajectory, a scalar and a pure function: works under vmap and grad.
+
+        `policy` is the module or a function with its signature.
+        """
+
+    def encoding(self, policy: nn.Module, instances: Instances) -> tuple[Tensor, ...]:
+        """All that a policy reads of instances once for all trajectories, with gradient: [B, ...].
+
+        Empty where it reads every trajectory by itself.
+        """
+
+    def trajectory_log_probs(
+        self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Tensor
+    ) -> Tensor:
+        """log π [M] of M trajectories, each with its own row of the encoding and of the rest.
+
+        The layers that this calls have the trajectories along the first dimension of what they read
+        and give.
+        """
+
+
+def supports(environment: Environment, *methods: str) -> TypeGuard[FullEnvironment]:
+    """Whether an environment has all of these methods of `FullEnvironment`."""
+    return all(hasattr(environment, method) for method in methods)
 
 
 def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> Environment:

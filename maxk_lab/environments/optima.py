@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from maxk_lab.environments.capabilities import KnownOptima, Optima
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, Optima, supports
 from maxk_lab.errors import LabError
 
 # Where an optimum is not asked for by name, at most so many trajectories are listed.
@@ -24,7 +23,7 @@ def optima(environment: Environment, instances: Instances, method: str) -> Optim
     if method == ENUMERATION:
         best = [_best(_rewards(environment, instances, b)) for b in range(len(instances))]
         return Optima(torch.stack(best), method, exact=True)
-    if not isinstance(environment, KnownOptima):
+    if not supports(environment, "optima"):
         raise LabError(f"there is no optimum by {method} for {type(environment).__name__}")
     return environment.optima(instances, method)
 
@@ -34,7 +33,7 @@ def method_for(environment: Environment, instances: Instances, asked: str) -> st
 
     Raises `LabError` with the reason where there is none.
     """
-    if isinstance(environment, KnownOptima):
+    if supports(environment, "optimum_method"):
         own = environment.optimum_method(instances, asked)
         if own is not None:
             return own

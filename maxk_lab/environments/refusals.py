@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS, EnvironmentRow
 
-# How an environment without a capability of `EnvironmentRow` differs from those that have it.
+# How an environment that lacks a capability differs from those that have it.
 _WITHOUT = {
     "greedy": "is not decoded greedily; environments that are",
     "multistart": "has no forced first actions; environments that have",
@@ -19,10 +19,14 @@ _WITHOUT = {
 
 
 def capability_refusal(name: str, capability: str) -> str | None:
-    """Why this environment lacks a capability of its row (`greedy`, `tempered`, ...), or None."""
-    if getattr(ENVIRONMENTS.get(name), capability):
+    """Why this environment lacks a capability of its row's (`greedy`, `files`, ...), or None."""
+
+    def can(row: EnvironmentRow) -> bool:
+        return bool(row.files) if capability == "files" else capability in row.supports
+
+    if can(ENVIRONMENTS.get(name)):
         return None
-    able = _names(lambda row: getattr(row, capability))
+    able = ", ".join(row.name for row in ENVIRONMENTS if can(row))
     return f"{name} {_WITHOUT[capability]}: {able}"
 
 
@@ -37,14 +41,10 @@ def optimum_refusal(name: str, parameters: Mapping[str, Any], optimum: str) -> s
         return None
     if optimum in row.optima:
         return row.lacks_solver(optimum)
-    able = _names(lambda row: optimum in row.optima)
+    able = ", ".join(row.name for row in ENVIRONMENTS if optimum in row.optima)
     if optimum == "exact":
         return (
             f"{name} with these parameters has no exact optimum here (it has where trajectories "
             f"can be enumerated, {row.exact_when}; {able} have of any size)"
         )
     return f"{optimum} solves {able}, not {name}"
-
-
-def _names(able: Callable[[EnvironmentRow], object]) -> str:
-    return ", ".join(row.name for row in ENVIRONMENTS if able(row))

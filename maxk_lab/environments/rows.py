@@ -57,21 +57,13 @@ class EnvironmentRow(Row):
     # The range of its rewards, where it is the same under all parameters.
     rewards_within: Range = ANYWHERE
 
-    # Its capabilities, each by a protocol of `maxk_lab.environments.capabilities`:
-    # GreedyEnvironment,
-    greedy: bool = False
-    # ForcedStarts, feasible for any number of trajectories,
-    multistart: bool = False
-    # TemperedEnvironment,
-    tempered: bool = False
-    # PlacedEnvironment,
-    cuda: bool = False
-    # InstanceFiles of these formats,
+    # What its environment can do besides, as `FullEnvironment` says: greedy, multistart, tempered,
+    # cuda; and shared_encoding, of an instance among its n trajectories, for an RL4CO policy.
+    supports: frozenset[str] = frozenset()
+    # Formats of files of instances that it reads.
     files: tuple[FileFormat, ...] = ()
-    # KnownOptima of instances of any size, by what `evaluate.reference` calls them: exact, pyvrp.
+    # Optima of instances of any size, by what `evaluate.reference` calls them: exact, pyvrp.
     optima: tuple[str, ...] = ()
-    # Whether the policy can share one encoding of an instance among its n trajectories.
-    shared_encoding: bool = False
     # Raised whenever the same policy and seed give other digits: all cells are then measured anew.
     version: int = 1
 

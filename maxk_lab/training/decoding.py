@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from maxk_lab.environments.capabilities import TemperedEnvironment
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.errors import LabError
 from maxk_lab.training.evaluation import sample_rewards
 from maxk_lab.training.extras import measure_extras
@@ -63,6 +62,6 @@ def decoded(
 def _at(environment: Environment, temperature: float) -> Environment:
     if temperature == 1:
         return environment
-    if not isinstance(environment, TemperedEnvironment):
+    if not supports(environment, "tempered"):
         raise LabError(f"{type(environment).__name__} is not sampled at another temperature")
     return environment.tempered(temperature)

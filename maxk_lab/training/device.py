@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from maxk_lab.environments.capabilities import PlacedEnvironment
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.errors import LabError
 
 
@@ -16,7 +15,7 @@ def resolve_device(name: str, environment: Environment | None = None) -> torch.d
     `auto` is CUDA where it is present, unless `environment` cannot use it. Raises `LabError` for
     `cuda` without a CUDA device, or for an environment that stays on the CPU.
     """
-    placed = environment is None or isinstance(environment, PlacedEnvironment)
+    placed = environment is None or supports(environment, "place")
     if name == "cuda" and not torch.cuda.is_available():
         raise LabError("device cuda: torch finds no CUDA device here; use auto or cpu")
     if name == "cuda" and not placed:
@@ -32,8 +31,4 @@ def device_of(policy: nn.Module) -> torch.device:
 
 def placed(environment: Environment, instances: Instances, device: torch.device) -> Instances:
     """Return the instances on `device`, or where they are if the environment places none."""
-    return (
-        environment.place(instances, device)
-        if isinstance(environment, PlacedEnvironment)
-        else instances
-    )
+    return environment.place(instances, device) if supports(environment, "place") else instances

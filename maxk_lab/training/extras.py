@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from torch import Tensor, nn
 
-from maxk_lab.environments.capabilities import ForcedStarts, GreedyEnvironment
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.errors import LabError
 from maxk_lab.training.device import device_of, placed
 from maxk_lab.training.evaluation import sample_rewards
@@ -39,7 +38,7 @@ def measure_extras(
     there = placed(environment, instances, device_of(policy))
 
     def greedy(name: str) -> Tensor:
-        if not isinstance(environment, GreedyEnvironment):
+        if not supports(environment, "greedy"):
             raise LabError("this environment has no greedy decoding")
         decode: dict[str, Callable[[nn.Module, Instances], Tensor]] = {
             "greedy": environment.greedy,
@@ -50,7 +49,7 @@ def measure_extras(
         return decode[name](policy, there)
 
     def multistart_sampling() -> Tensor:
-        if not isinstance(environment, ForcedStarts):
+        if not supports(environment, "forced_starts"):
             raise LabError("this environment has no forced starts")
         return sample_rewards(environment.forced_starts(), policy, there, samples, seed).amax(1)
 
@@ -69,7 +68,7 @@ def trajectories_of_extras(
     environment: Environment, instances: Instances, samples: int
 ) -> dict[str, int]:
     """Return the number of trajectories that each extra costs on every instance."""
-    starts = environment.start_count(instances) if isinstance(environment, ForcedStarts) else 1
+    starts = environment.start_count(instances) if supports(environment, "forced_starts") else 1
     return {
         "greedy": 1,
         "greedy_augmented": AUGMENTATIONS,

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.calls import Leaving
-from maxk_lab.environments.capabilities import SamplingWithTokens
 from maxk_lab.environments.checks import check_scorable, check_shape, checked
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.environments.rollouts import Rollouts
 from maxk_lab.estimators import advantages
 from maxk_lab.seeds import derive_seed
@@ -93,7 +92,7 @@ def _rollouts(
     environment: Environment, policy: nn.Module, instances: Instances, n: int, seed: int
 ) -> tuple[Rollouts, Tensor]:
     """Return trajectories and their log π [B, n], by one pass of the policy where it gives both."""
-    if isinstance(environment, SamplingWithTokens):
+    if supports(environment, "rollout_with_tokens"):
         rollouts, tokens = environment.rollout_with_tokens(policy, instances, n, seed=seed)
         return checked(rollouts, n), tokens.log_probs.sum(-1)
     rollouts = checked(environment.rollout(policy, instances, n, seed=seed), n)

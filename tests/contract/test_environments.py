@@ -5,18 +5,10 @@ import small_environments
 import torch
 from torch.func import functional_call, grad, vmap
 
-from maxk_lab.environments.capabilities import (
-    ExactEnvironment,
-    ForcedStarts,
-    GreedyEnvironment,
-    InstanceFiles,
-    KnownOptima,
-    PlacedEnvironment,
-    TemperedEnvironment,
-    VectorisedEnvironment,
-)
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.environment import supports
 from maxk_lab.environments.optima import method_for, optima
+from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.objectives import Objective
@@ -180,7 +172,7 @@ def test_held_out_instances_share_none_with_the_others(row):
 @every_row
 def test_a_vectorised_environment_gives_the_same_log_probabilities_and_gradients(row):
     environment, policy, instances, rollouts = drawn(row)
-    if not isinstance(environment, VectorisedEnvironment):
+    if not supports(environment, "trajectory_log_prob"):
         assert row.name not in ("bandit", "gaussian", "toy_llm")
         return
     parameters = {name: parameter.detach() for name, parameter in policy.named_parameters()}
@@ -221,7 +213,7 @@ def tempered_by_hand(actions, log_probs, temperature):
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 @pytest.mark.parametrize(
-    "row", [row for row in ENVIRONMENTS if row.tempered], ids=lambda row: row.name
+    "row", [row for row in ENVIRONMENTS if "tempered" in row.supports], ids=lambda row: row.name
 )
 def test_a_temperature_divides_the_log_probabilities_of_every_decision(row, temperature):
     environment, policy, instances, _ = drawn(row)
@@ -258,30 +250,28 @@ def test_the_global_random_state_is_neither_read_nor_changed(row):
 def test_a_row_declares_what_its_environment_can_do(row):
     """Validation believes the row, and the run asks the environment: both must say the same."""
     environment = make(row)
-    for declared, protocol in (
-        (row.greedy, GreedyEnvironment),
-        (row.tempered, TemperedEnvironment),
-        (row.cuda, PlacedEnvironment),
-        (row.files, InstanceFiles),
+    for declared, *methods in (
+        ("greedy" in row.supports, "greedy", "greedy_augmented", "greedy_multistart_augmented"),
+        ("tempered" in row.supports, "tempered"),
+        ("cuda" in row.supports, "place"),
+        (bool(row.files), "read_instances", "write_instances", "instances_hash"),
+        (bool(row.optima) or row in ROUTING, "optimum_method", "optima"),
     ):
-        assert isinstance(environment, protocol) == bool(declared)
+        assert all(supports(environment, method) == declared for method in methods)
     instances = environment.instances(1, 0)
-    if row.multistart:
+    if "multistart" in row.supports:
         assert not environment.forced_starts().enumerable
     else:
-        assert not isinstance(environment, ForcedStarts) or refused(environment.forced_starts)
-    if row.files:
-        assert environment.name == row.name
+        assert not supports(environment, "forced_starts") or refused(environment.forced_starts)
     for asked, method in (("exact", "milp"), ("pyvrp", "pyvrp")):
         if asked not in row.optima:
             assert refused(optima, environment, instances, method)
     if "exact" in row.optima:
-        assert isinstance(environment, KnownOptima)
         best = optima(environment, instances, method_for(environment, instances, "exact"))
         drawn_rewards = environment.rollout(environment.policy(0), instances, 50, seed=1).rewards
         assert best.exact
         assert (drawn_rewards <= best.values.unsqueeze(1) + 1e-9).all()
-    if row.greedy:
+    if "greedy" in row.supports:
         assert environment.greedy(environment.policy(0), instances).shape == (1,)
 
 
@@ -298,8 +288,8 @@ def test_a_row_says_when_it_is_exact_and_how_long_a_trajectory_is(row):
 def test_what_is_integrated_is_what_the_samples_say(row):
     """J and its gradient against the means over a large sample, within 5 standard errors."""
     environment, policy, instances, _ = drawn(row)
-    assert isinstance(environment, ExactEnvironment) == row.integrable(setting(row))
-    if not isinstance(environment, ExactEnvironment):
+    assert supports(environment, "exact_objective") == row.integrable(setting(row))
+    if not supports(environment, "exact_objective"):
         return
     assert environment.has_exact
     alone = environment.select(instances, 0)

@@ -11,42 +11,20 @@ from pathlib import Path
 from typing import Any
 
 # Before RL4CO itself: it readies the import.
-from maxk_lab.environments.routing.setup import draw_instances, make_rl4co  # isort: skip
+from maxk_lab.environments.routing import problems  # isort: skip
 
 import torch
+from rl4co.models.zoo.am.decoder import PrecomputedCache
 from rl4co.utils.ops import batchify, unbatchify
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from maxk_lab.environments.capabilities import Optima
 from maxk_lab.environments.catalogue import EnvironmentRow
+from maxk_lab.environments.environment import Optima
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
-from maxk_lab.environments.routing.augmentation import DIHEDRAL, symmetric_copies
-from maxk_lab.environments.routing.decoding import (
-    Choice,
-    Decoded,
-    Race,
-    Start,
-    cache_of,
-    decode,
-    encode,
-    greedily,
-    parts_of,
-    replayed,
-)
-from maxk_lab.environments.routing.files import instances as files
+from maxk_lab.environments.routing import decoding, files
 from maxk_lab.environments.routing.optima import solve
-from maxk_lab.environments.routing.parallel import is_parallel
-from maxk_lab.environments.routing.passes import (
-    Pass,
-    parallel,
-    sampled,
-    sequential,
-    taught,
-    unrecorded,
-)
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES
-from maxk_lab.environments.routing.starts import start_count, start_nodes
 from maxk_lab.environments.routing.walks import walk_of
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import fresh_policy
@@ -55,7 +33,7 @@ from maxk_lab.policies.catalogue import fresh_policy
 class RL4COEnvironment:
     """Any environment of RL4CO whose trajectories a policy samples one node at a time.
 
-    Its catalogue row names it.
+    Its catalogue row names it. `forced` says whether first actions are.
     """
 
     def __init__(
@@ -65,16 +43,17 @@ class RL4COEnvironment:
         self.name = row.name
         self.forced = False
         self.temperature = 1.0
+        self.shared_encoding = "shared_encoding" in row.supports
         self.policy_parameters = dict(policy)
         self.dtype: torch.dtype = getattr(torch, policy.get("dtype", "float32"))
         self.enumerable = row.enumerable(parameters)
-        self.env = make_rl4co(row, parameters)
+        self.env = problems.make_rl4co(row.name, parameters)
 
     def policy(self, seed: int) -> nn.Module:
         return fresh_policy(self.policy_parameters, seed, environment=self.name)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> TensorDict:
-        return draw_instances(self.env, count, seed, self.dtype)
+        return problems.draw_instances(self.env, count, seed, self.dtype)
 
     def select(self, instances: TensorDict, index: int) -> TensorDict:
         return instances[index : index + 1]
@@ -83,7 +62,7 @@ class RL4COEnvironment:
         return instances.to(device)
 
     def forced_starts(self) -> RL4COEnvironment:
-        if not self.row.multistart:
+        if "multistart" not in self.row.supports:
             raise LabError(
                 f"{self.name} has no forced starts: not every one of RL4CO's would be feasible"
             )
@@ -98,31 +77,36 @@ class RL4COEnvironment:
         return environment
 
     def start_count(self, instances: TensorDict) -> int:
-        return start_count(self.env, instances)
+        return len(problems.starts(self.env, instances))
 
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int) -> Rollouts:
-        return self._rollouts(unrecorded(self._start(policy, instances, n), Race(seed)), n)
+        return self.rollout_with_tokens(policy, instances, n, seed=seed)[0]
 
     def rollout_with_tokens(
         self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int
     ) -> tuple[Rollouts, TokenStatistics]:
-        found = sampled(self._start(policy, instances, n), Race(seed))
-        return self._rollouts(found, n), mapped(lambda values: unbatchify(values, n), found[1])
+        start = self._start(policy, instances, n)
+        decoded, tokens = decoding.step_by_step(start, decoding.Race(seed))
+        with torch.no_grad():
+            rewards = self.env.get_reward(decoded.state, decoded.actions)
+            flat = Rollouts.of_tokens(tokens, actions=decoded.actions, rewards=rewards)
+            rollouts = mapped(lambda values: unbatchify(values.detach(), n), flat)
+        return rollouts, mapped(lambda values: unbatchify(values, n), tokens)
 
     def log_probs(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> Tensor:
-        """Step by step, so that the values are those of the rollout, digit for digit."""
-        tokens = sequential(*self._given(policy, instances, actions))[1]
-        return unbatchify(tokens.log_probs.sum(1), actions.shape[1])
+        return self._taught(policy, instances, actions).log_probs.sum(-1)
 
     def tokens(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> TokenStatistics:
-        """The values are those of the rollout up to rounding."""
-        decoded, tokens = taught(*self._given(policy, instances, actions))
-        n, beyond = actions.shape[1], (0, actions.shape[2] - decoded.actions.shape[1])
-        return mapped(lambda values: unbatchify(nn.functional.pad(values, beyond), n), tokens)
+        tokens = self._taught(policy, instances, actions)
+        beyond = (0, actions.shape[2] - tokens.mask.shape[2])
+        return mapped(lambda values: nn.functional.pad(values, beyond), tokens)
 
     def encoding(self, policy: nn.Module, instances: TensorDict) -> tuple[Tensor, ...]:
-        return parts_of(self._encoded(policy, instances, 1).cache)
+        cache = self._encoded(policy, instances, 1).cache
+        parts = (cache.node_embeddings, cache.glimpse_key, cache.glimpse_val, cache.logit_key)
+        graph = cache.graph_context  # 0 where the policy has none
+        return (*parts, graph) if isinstance(graph, Tensor) else parts
 
     def trajectory_inputs(self, instances: TensorDict, actions: Tensor) -> tuple[Any, ...]:
         count, n = actions.shape[:2]
@@ -132,24 +116,26 @@ class RL4COEnvironment:
     def trajectory_log_probs(
         self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Any
     ) -> Tensor:
-        state, actions = rows
+        (nodes, *keys), (state, actions) = encoding, rows
+        cache = PrecomputedCache(nodes, keys[3] if len(keys) > 3 else 0, *keys[:3])
         first, rest = self._forced_and_chosen(actions)
-        shared = int(self.row.shared_encoding)
-        start = Start(
-            self.env, policy, state.clone(), cache_of(*encoding), shared, first, self.temperature
+        shared = int(self.shared_encoding)
+        start = decoding.Start(
+            self.env, policy, state.clone(), cache, shared, first, self.temperature
         )
-        way = parallel if is_parallel(start) else sequential
-        return way(start, replayed(rest))[1].log_probs.sum(1)
+        if decoding.can_be_together(start):
+            return decoding.all_steps_together(start, rest)
+        return decoding.step_by_step(start, decoding.replayed(rest))[1].log_probs.sum(1)
 
     @torch.no_grad()
     def greedy(self, policy: nn.Module, instances: TensorDict) -> Tensor:
-        return self._rewards(greedily(self._encoded(policy, instances, 1)), 1)[:, 0]
+        return self._best_greedy(self._encoded(policy, instances, 1), 1)
 
     @torch.no_grad()
     def greedy_augmented(
         self, policy: nn.Module, instances: TensorDict, augmentations: int = 8
     ) -> Tensor:
-        if augmentations != DIHEDRAL:
+        if augmentations != problems.DIHEDRAL:
             raise LabError(
                 f"augmentations must be 8, the symmetries of a square; got {augmentations}"
             )
@@ -158,12 +144,11 @@ class RL4COEnvironment:
     @torch.no_grad()
     def greedy_multistart(self, policy: nn.Module, instances: TensorDict) -> Tensor:
         forced, n = self.forced_starts(), self.start_count(instances)
-        return self._rewards(greedily(forced._start(policy, instances, n)), n).amax(1)
+        return forced._best_greedy(forced._start(policy, instances, n), n)
 
     @torch.no_grad()
     def greedy_multistart_augmented(self, policy: nn.Module, instances: TensorDict) -> Tensor:
-        forced = self.forced_starts()
-        return forced._best_of_copies(policy, instances, self.start_count(instances))
+        return self.forced_starts()._best_of_copies(policy, instances, self.start_count(instances))
 
     def read_instances(self, path: str | Path) -> TensorDict:
         return files.read_instances(self.env, path, self.dtype)
@@ -205,25 +190,30 @@ class RL4COEnvironment:
             state = self.env.step(state)["next"]
         return actions, self.env.get_reward(state, actions)
 
+    def _taught(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> TokenStatistics:
+        """The statistics of actions [B, n, T] until all trajectories are done, [B, n, steps]."""
+        n = actions.shape[1]
+        first, rest = self._forced_and_chosen(actions.transpose(0, 1).flatten(0, 1))
+        start = self._encoded(policy, instances, n, first)
+        tokens = decoding.step_by_step(start, decoding.replayed(rest))[1]
+        return mapped(lambda values: unbatchify(values, n), tokens)
+
+    def _best_greedy(self, start: decoding.Start, n: int) -> Tensor:
+        decoded = decoding.greedily(start)
+        return unbatchify(self.env.get_reward(decoded.state, decoded.actions), n).amax(1)
+
     def _best_of_copies(self, policy: nn.Module, instances: TensorDict, n: int) -> Tensor:
         """The best of n greedy solutions of each symmetric copy, as the instance itself values."""
-        copies = symmetric_copies(self.env, instances)
-        actions = greedily(self._start(policy, copies, n)).actions
+        copies, count = problems.symmetric_copies(self.env, instances), n * problems.DIHEDRAL
+        actions = decoding.greedily(self._start(policy, copies, n)).actions
         # [(n 8 b)], as are the instances: b varies fastest.
-        walk = walk_of(self.env, batchify(instances.clone(), n * DIHEDRAL))
-        original = decode(walk, replayed(actions))
-        return self._rewards(original, n * DIHEDRAL).amax(1)
+        walk = walk_of(self.env, batchify(instances.clone(), count))
+        original = decoding.decode(walk, decoding.replayed(actions))
+        return unbatchify(self.env.get_reward(original.state, original.actions), count).amax(1)
 
-    def _start(self, policy: nn.Module, instances: TensorDict, n: int) -> Start:
-        first = start_nodes(self.env, instances, n) if self.forced else None
+    def _start(self, policy: nn.Module, instances: TensorDict, n: int) -> decoding.Start:
+        first = problems.start_nodes(self.env, instances, n) if self.forced else None
         return self._encoded(policy, instances, n, first)
-
-    def _given(
-        self, policy: nn.Module, instances: TensorDict, actions: Tensor
-    ) -> tuple[Start, Choice]:
-        """The start of actions [b, n, T], and the choice of one after the other."""
-        first, rest = self._forced_and_chosen(actions.transpose(0, 1).flatten(0, 1))
-        return self._encoded(policy, instances, actions.shape[1], first), replayed(rest)
 
     def _forced_and_chosen(self, actions: Tensor) -> tuple[Tensor | None, Tensor]:
         """The forced first actions [N], if any, and the others, of actions [N, T]."""
@@ -231,16 +221,6 @@ class RL4COEnvironment:
 
     def _encoded(
         self, policy: nn.Module, instances: TensorDict, n: int, first: Tensor | None = None
-    ) -> Start:
-        shared, temperature = self.row.shared_encoding, self.temperature
-        return encode(self.env, policy, instances, n, shared, first, temperature)
-
-    def _rewards(self, decoded: Decoded, n: int) -> Tensor:
-        return unbatchify(self.env.get_reward(decoded.state, decoded.actions), n)
-
-    @torch.no_grad()
-    def _rollouts(self, found: Pass, n: int) -> Rollouts:
-        decoded, tokens = found
-        rewards = self.env.get_reward(decoded.state, decoded.actions)
-        flat = Rollouts.of_tokens(tokens, actions=decoded.actions, rewards=rewards)
-        return mapped(lambda values: unbatchify(values.detach(), n), flat)
+    ) -> decoding.Start:
+        how = self.shared_encoding, first, self.temperature
+        return decoding.encode(self.env, policy, instances, n, *how)

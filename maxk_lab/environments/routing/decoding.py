@@ -1,7 +1,8 @@
-"""The decoding loop over RL4CO's environments, the policy in it, and how actions are chosen.
+"""Decoding of RL4CO's environments: one loop, in which actions are drawn, given or the best.
 
-RL4CO lays n trajectories of B instances out as (n b); N below is n·B, A the number of actions, T
-that of steps.
+The loop has the gradient of every decision; given actions can also be evaluated all together. RL4CO
+lays n trajectories of B instances out as (n b); N below is n·B, A the number of actions, T that of
+steps.
 """
 
 from __future__ import annotations
@@ -12,27 +13,47 @@ from typing import Any
 
 import torch
 from rl4co.envs import RL4COEnvBase
+from rl4co.models.nn.env_embeddings import context
 from rl4co.models.zoo.am.decoder import PrecomputedCache
 from rl4co.utils.ops import batchify, unbatchify
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from maxk_lab.environments.routing.decoder.pointer import Pointer, pointer_of
-from maxk_lab.environments.routing.decoder.queries import Queries, projected_queries
+from maxk_lab.environments.rollouts import TokenStatistics, decision_statistics, mapped
+from maxk_lab.environments.routing.pointer import Pointer, pointer_of
 from maxk_lab.environments.routing.walks import State, Walk, walk_of
 from maxk_lab.errors import LabError
 
 # The next actions [N] of probabilities [N, A].
 Choice = Callable[[Tensor], Tensor]
 
+# The entries of the state that a context embedding reads, but for the mask; those left out cannot
+# take several steps at once.
+READ: dict[type[nn.Module], tuple[str, ...]] = {
+    context.TSPContext: ("i", "first_node", "current_node"),
+    context.VRPContext: ("current_node", "vehicle_capacity", "used_capacity"),
+    context.VRPTWContext: ("current_node", "vehicle_capacity", "used_capacity", "current_time"),
+    context.OPContext: ("current_node", "max_length", "tour_length"),
+    context.PCTSPContext: ("current_node", "prize_required", "cur_total_prize"),
+    context.PDPContext: ("current_node",),
+    context.SMTWTPContext: ("current_job", "current_time"),
+    context.MTVRPContext: (
+        *("current_node", "vehicle_capacity", "used_capacity_linehaul", "used_capacity_backhaul"),
+        *("current_time", "current_route_length", "open_route"),
+    ),
+}
+# tsp asks one state for all of them whether there is a first city yet, smtwtp's first state has
+# shapes of its own.
+FIRST_ALONE = (context.TSPContext, context.SMTWTPContext)
+
 
 @dataclass(frozen=True)
 class Start:
     """n trajectories per instance before their first action, and the policy that is to act.
 
-    The states [N], what the decoder keeps of the encoding, how many trajectories share one (0:
-    each has its own), the forced first actions [N], if any, and the temperature of the decisions.
-    `pointer` and `queries` are the policy's decoder in fewer operations, None where it is another.
+    The states [N], what the decoder keeps of the encoding, how many trajectories share one (0: each
+    has its own), the forced first actions [N], if any, and the temperature of the decisions.
+    `pointer` is the policy's decoder in fewer operations, None where it is another one.
     """
 
     env: RL4COEnvBase
@@ -43,53 +64,24 @@ class Start:
     first: Tensor | None
     temperature: float
     pointer: Pointer | None = None
-    queries: Queries | None = None
 
     def walk(self) -> Walk:
         """The trajectories from here on; changes `state`."""
         # Other decoders may read a state in ways that a plain dictionary does not know.
-        known = self.pointer is not None and self.queries is not None
-        return (walk_of if known else Walk)(self.env, self.state)
-
-    def query(self, state: State) -> Tensor:
-        """The queries of RL4CO's decoder in states [(n b)]: [B, n, E]."""
-        if self.queries is not None:
-            return self.queries(state)
-        if self.shared > 1:
-            state = unbatchify(state, self.shared)
-        return self.policy.decoder._compute_q(self.cache, state)
+        plain = self.pointer is not None and self.pointer.plain
+        return (walk_of if plain else Walk)(self.env, self.state)
 
     def decide(self, state: State) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of the next action, with gradient, and probabilities, [N, A] each.
+        """Log-probabilities and probabilities of the next action, [N, A] each, with gradient.
 
         They are those of RL4CO's own decoder: up to rounding where `pointer` takes its place, else
         digit for digit.
         """
-        if self.pointer is None:
-            log_policy = self._own_log_policy(state)
-            return log_policy, log_policy.detach().exp()
-        decision = self.pointer.decide(self.query(state), state["action_mask"])
-        return decision.log_policy, decision.policy.detach()
-
-    def _own_log_policy(self, state: State) -> Tensor:
-        decoder = self.policy.decoder
-        if decoder.is_dynamic_embedding:
-            return self._log_policy(*decoder(state, self.cache, self.shared))
-        # Where no node's embedding changes on the way, RL4CO's decoder would still copy keys and
-        # values at every step.
-        if self.shared <= 1:
-            return self.pointed(state)
-        return self.pointed(unbatchify(state, self.shared)).transpose(0, 1).flatten(0, 1)
-
-    def pointed(self, state: TensorDict) -> Tensor:
-        """Log-probabilities [..., A] of states [...], by keys and values that stay the same."""
-        decoder, cache, mask = self.policy.decoder, self.cache, state["action_mask"]
-        query = decoder._compute_q(cache, state)
-        keys = (cache.glimpse_key, cache.glimpse_val, cache.logit_key)
-        return self._log_policy(decoder.pointer(query, *keys, mask), mask)
-
-    def _log_policy(self, logits: Tensor, mask: Tensor) -> Tensor:
-        return log_policy_of(self.policy, logits, mask, self.temperature)
+        if self.pointer is not None:
+            return self.pointer.decide(state)
+        logits, mask = self.policy.decoder(state, self.cache, self.shared)
+        log_policy = log_policy_of(self.policy, logits, mask, self.temperature)
+        return log_policy, log_policy.exp()
 
 
 @dataclass(frozen=True)
@@ -122,25 +114,8 @@ def encode(
     hidden, _ = policy.encoder(instances.clone() if shared_encoding else state.clone())
     shared = n if shared_encoding else 0
     cache = policy.decoder._precompute_cache(hidden, num_starts=shared)
-    pointer = pointer_of(policy, cache, temperature)
-    queries = None
-    if pointer is not None:
-        embedding = policy.decoder.context_embedding
-        queries = projected_queries(embedding, cache.node_embeddings, cache.graph_context)
-    return Start(env, policy, state, cache, shared, first, temperature, pointer, queries)
-
-
-def parts_of(cache: PrecomputedCache) -> tuple[Tensor, ...]:
-    """The tensors that the decoder keeps of an encoding."""
-    kept = (cache.node_embeddings, cache.glimpse_key, cache.glimpse_val, cache.logit_key)
-    return (*kept, *([cache.graph_context] if isinstance(cache.graph_context, Tensor) else []))
-
-
-def cache_of(
-    nodes: Tensor, key: Tensor, value: Tensor, logit_key: Tensor, graph: Tensor | float = 0
-) -> PrecomputedCache:
-    """The inverse of `parts_of`; without a graph's context the decoder adds none."""
-    return PrecomputedCache(nodes, graph, key, value, logit_key)
+    pointer = pointer_of(policy, cache, shared, temperature)
+    return Start(env, policy, state, cache, shared, first, temperature, pointer)
 
 
 def decode(walk: Walk, act: Callable[[State], Tensor], first: Tensor | None = None) -> Decoded:
@@ -166,6 +141,65 @@ def decode(walk: Walk, act: Callable[[State], Tensor], first: Tensor | None = No
     return Decoded(torch.stack(actions, 1), torch.stack(decisions, 1), walk.end())
 
 
+def step_by_step(start: Start, choose: Choice) -> tuple[Decoded, TokenStatistics]:
+    """The actions of `choose` and the statistics [N, T] of their decisions, with gradient.
+
+    Without gradient, no distribution [N, A] is kept any longer than needed.
+    """
+    steps: list[TokenStatistics] = []
+
+    def act(state: State) -> Tensor:
+        log_policy, policy = start.decide(state)
+        action = choose(policy.detach())
+        deciding = ~state["done"].reshape(-1)
+        steps.append(decision_statistics(log_policy, policy, action, deciding))
+        return action
+
+    decoded = decode(start.walk(), act, start.first)
+    tokens = TokenStatistics(
+        *(
+            torch.stack([getattr(step, name) for step in steps], 1)
+            for name in ("log_probs", "entropy", "logit_proxy", "mask")
+        )
+    )
+    if start.first is None:
+        return decoded, tokens
+    # A forced first action is no decision: its statistics are zero, as after the end.
+    return decoded, mapped(lambda values: nn.functional.pad(values, (1, 0)), tokens)
+
+
+def all_steps_together(start: Start, actions: Tensor) -> Tensor:
+    """log π [N] of given actions [N, T], by one or two calls of RL4CO's decoder, with gradient.
+
+    The states that actions lead through need no policy, so they are found first. The decoder's
+    dimension for the trajectories that share an encoding then takes all steps of them. Only where
+    `can_be_together`; the values are those of `step_by_step` up to rounding.
+    """
+    entries, states = (*_read(start), "action_mask"), []
+    replay = replayed(actions)
+
+    def act(state: State) -> Tensor:
+        states.append({key: state[key] for key in entries})
+        return replay(state)
+
+    with torch.no_grad():
+        mask = decode(walk_of(start.env, start.state), act, start.first).mask[:, -len(states) :]
+    alone = isinstance(start.policy.decoder.context_embedding, FIRST_ALONE)
+    parts = [states[:1], states[1:]] if alone else [states]
+    log_policy = torch.cat([_together(start, part) for part in parts if part], 1)
+    chosen = log_policy.gather(-1, actions[:, : len(states)].unsqueeze(-1)).squeeze(-1)
+    return chosen.masked_fill(~mask, 0.0).sum(1)
+
+
+def can_be_together(start: Start) -> bool:
+    """Whether the decisions of `start`'s trajectories can be evaluated together.
+
+    Not for sdvrp, whose nodes look different at every step, nor for mtsp, flp and mcp, whose
+    trajectories share no encoding.
+    """
+    return start.shared > 0 and bool(_read(start)) and not start.policy.decoder.is_dynamic_embedding
+
+
 def greedily(start: Start) -> Decoded:
     """Take the most likely actions after the forced ones.
 
@@ -187,9 +221,8 @@ def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor, temperature: 
     logits = logits.to(next(policy.parameters()).dtype)
     if policy.tanh_clipping > 0:
         logits = torch.tanh(logits) * policy.tanh_clipping
-    return (logits.masked_fill(~mask, -torch.inf) / (policy.temperature * temperature)).log_softmax(
-        -1
-    )
+    allowed = logits.masked_fill(~mask, -torch.inf)
+    return (allowed / (policy.temperature * temperature)).log_softmax(-1)
 
 
 class Race:
@@ -215,6 +248,12 @@ class Race:
         return _possible(*(policy / noise).max(-1), 0.0)
 
 
+def replayed(actions: Tensor) -> Callable[[Any], Tensor]:
+    """The columns of actions [N, T] one after the other, whatever the state."""
+    columns = iter(actions.unbind(1))
+    return lambda _: next(columns)
+
+
 def _possible(highest: Tensor, actions: Tensor, impossible: float) -> Tensor:
     """The actions, unless the highest is no higher than what is impossible."""
     if not (highest > impossible).all():
@@ -222,7 +261,27 @@ def _possible(highest: Tensor, actions: Tensor, impossible: float) -> Tensor:
     return actions
 
 
-def replayed(actions: Tensor) -> Callable[[Any], Tensor]:
-    """The columns of actions [N, T] one after the other, whatever the state."""
-    columns = iter(actions.unbind(1))
-    return lambda _: next(columns)
+def _read(start: Start) -> tuple[str, ...]:
+    """The entries that the decoder's context reads; none where they are not listed."""
+    kinds = type(start.policy.decoder.context_embedding).__mro__
+    return next((READ[kind] for kind in kinds if kind in READ), ())
+
+
+def _together(start: Start, states: list[dict[str, Tensor]]) -> Tensor:
+    """Log-probabilities [N, T, A] of the next action in T states of N trajectories each."""
+    steps, count = len(states), len(states[0]["action_mask"])
+    entries = {key: torch.cat([state[key] for state in states]) for key in states[0]}
+    groups = steps * start.shared
+    together = TensorDict(entries, batch_size=steps * count)
+    if groups > 1:  # RL4CO's embeddings drop a dimension of length one
+        together = unbatchify(together, groups)
+    decoder, cache, mask = start.policy.decoder, start.cache, together["action_mask"]
+    # RL4CO's decoder, but for copies of keys and values that stay the same.
+    logits = decoder.pointer(
+        *(decoder._compute_q(cache, together), cache.glimpse_key, cache.glimpse_val),
+        *(cache.logit_key, mask),
+    )
+    log_policy = log_policy_of(start.policy, logits, mask, start.temperature)
+    if groups == 1:
+        return log_policy.unsqueeze(1)
+    return log_policy.transpose(0, 1).reshape(steps, count, -1).transpose(0, 1)

@@ -1,7 +1,4 @@
-"""The catalogue rows of the RL4CO environments and of the attention policy that solves them.
-
-Imports no torch.
-"""
+"""The catalogue rows of the RL4CO environments. Imports no torch."""
 
 from __future__ import annotations
 
@@ -26,9 +23,7 @@ FILES = (
     FileFormat(".tsp", "a TSPLIB .tsp file (tsp)", "a TSPLIB problem", only="tsp"),
     FileFormat(".vrp", "a CVRPLIB .vrp file (cvrp)", "a CVRPLIB problem", only="cvrp"),
 )
-CITIES, CUSTOMERS, PLACES = (
-    f"with {{num_loc}} {what}" for what in ("cities", "customers", "places")
-)
+ABLE = frozenset({"greedy", "tempered", "cuda", "multistart", "shared_encoding"})
 NEEDS_PYVRP = "the reference pyvrp needs the optional extra: pip install 'maxk-lab[solvers]'"
 
 # The variants that RL4CO's multi-task VRP mixes: open routes (o), backhauls (b), length limits (l)
@@ -44,6 +39,7 @@ MTVRP_PRESETS: Any = Literal[
 class RoutingRow(EnvironmentRow):
     """An environment of RL4CO, `name` as RL4CO has it; what the adapter makes all of them able to.
 
+    Trajectories are ordered choices of `chosen` out of `size_parameter` things where that is named.
     `optima` are those of `maxk_lab.environments.routing.optima`: exact for one route with at most
     one visit to each node, pyvrp for what PyVRP can state in full. That is neither sdvrp (it splits
     no delivery) nor pctsp (it knows no least prize).
@@ -55,14 +51,22 @@ class RoutingRow(EnvironmentRow):
     graded: bool = True
     # Minus a cost, but where a row says otherwise.
     rewards_within: Range = NOT_POSITIVE
-    greedy: bool = True
-    tempered: bool = True
-    cuda: bool = True
+    supports: frozenset[str] = ABLE
     files: tuple[FileFormat, ...] = FILES
-    multistart: bool = True
-    shared_encoding: bool = True
+    chosen: str = ""
     # 2 since the projections of the decoder are folded into its keys.
     version: int = 2
+
+    def enumerable(self, parameters: Mapping[str, Any]) -> bool:
+        if not self.chosen:
+            return EnvironmentRow.enumerable(self, parameters)
+        size, chosen = parameters[self.size_parameter], parameters[self.chosen]
+        # Orders of more are too many, and would take long to count.
+        few = size <= MAX_TRAJECTORIES and chosen <= MAX_TRAJECTORIES.bit_length()
+        return few and math.perm(size, chosen) <= MAX_TRAJECTORIES
+
+    def decisions(self, parameters: Mapping[str, Any]) -> float:
+        return float(parameters[self.chosen or self.size_parameter])
 
     def footprint(self, settings: Mapping[str, Any]) -> Footprint:
         nodes = float(settings[self.size_parameter])
@@ -71,261 +75,156 @@ class RoutingRow(EnvironmentRow):
     def lacks_solver(self, optimum: str) -> str | None:
         return NEEDS_PYVRP if optimum == "pyvrp" and find_spec("pyvrp") is None else None
 
-
-@dataclass(frozen=True, kw_only=True)
-class ChoiceRow(RoutingRow):
-    """An environment whose trajectories are ordered choices.
-
-    They are of `chosen` out of `size_parameter` things.
-    """
-
-    chosen: str
-
-    def enumerable(self, parameters: Mapping[str, Any]) -> bool:
-        size, chosen = parameters[self.size_parameter], parameters[self.chosen]
-        # Orders of more are too many, and would take long to count.
-        few = size <= MAX_TRAJECTORIES and chosen <= MAX_TRAJECTORIES.bit_length()
-        return few and math.perm(size, chosen) <= MAX_TRAJECTORIES
-
-    def decisions(self, parameters: Mapping[str, Any]) -> float:
-        return float(parameters[self.chosen])
-
-    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        chosen, size = parameters[self.chosen], parameters[self.size_parameter]
-        if chosen > size:
-            return f"{self.chosen} must be at most {self.size_parameter} = {size}, got {chosen}"
-        return RoutingRow.refusal(self, parameters, policy)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairedRow(RoutingRow):
-    """An environment whose locations come in pairs."""
-
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         size = parameters[self.size_parameter]
-        if size % 2:
+        if self.chosen and parameters[self.chosen] > size:
+            chosen = parameters[self.chosen]
+            return f"{self.chosen} must be at most {self.size_parameter} = {size}, got {chosen}"
+        if self.name == "pdp" and size % 2:
             return f"{self.size_parameter} must be even, a delivery for every pickup, got {size}"
-        return RoutingRow.refusal(self, parameters, policy)
+        return EnvironmentRow.refusal(self, parameters, policy)
 
 
 # A setting of a row: its type, and its default with its bounds and its meaning.
 Settable = tuple[Any, Any]
 
 
-def _count(default: int, meaning: str, low: int = 1) -> Settable:
+def _count(default: int, meaning: str = "size of an instance", low: int = 1) -> Settable:
     return int, number(default, meaning, low=low)
-
-
-def _size(meaning: str = "size of an instance", low: int = 2) -> Settable:
-    return _count(20, meaning, low)
-
-
-def _model(settings: Mapping[str, Settable]) -> type[Settings]:
-    fields: dict[str, Any] = dict(settings)
-    return create_model("RoutingSettings", __base__=Settings, **fields)
 
 
 def _row(
     name: str,
     meaning: str,
-    reward: str = "minus the total length",
-    *,
-    plain: tuple[str, ...],
+    reward: str,
+    *plain: str,
     up_to: int = 0,
-    settings: Mapping[str, Settable] | None = None,
     small: Mapping[str, Any] | None = None,
-    kind: type[RoutingRow] = RoutingRow,
-    **others: Any,
+    also: Mapping[str, Any] | None = None,
+    **settings: Settable,
 ) -> RoutingRow:
-    """A row of RL4CO's environment `name`; the first of its settings is its size."""
-    settings = settings or {"num_loc": _size()}
-    size = next(iter(settings))
-    return kind(
+    """A row of RL4CO's environment `name`, and what else it says; the first setting is its size."""
+    fields: dict[str, Any] = settings or {"num_loc": _count(20, low=2)}
+    size, others = next(iter(fields)), dict(also or {})
+    exact_when = f"{size} ≤ {up_to}"
+    if chosen := others.get("chosen"):
+        exact_when = f"at most {MAX_TRAJECTORIES} ordered choices of {chosen} out of {size}"
+    return RoutingRow(
         name=name,
         meaning=f"{meaning} (RL4CO), attention model, i.i.d. sampling",
         reward=reward,
-        settings=_model(settings),
+        settings=create_model("RoutingSettings", __base__=Settings, **fields),
         plain=plain,
-        small={size: up_to} | dict(small or {}),
+        exact_when=exact_when,
+        small=small or {size: up_to},
         size_parameter=size,
         enumerable_up_to=up_to,
-        **{"exact_when": f"{size} ≤ {up_to}"} | others,
+        **others,
     )
 
 
-def _choices(
-    name: str,
-    meaning: str,
-    reward: str,
-    chosen: str,
-    settings: Mapping[str, Settable],
-    *,
-    plain: tuple[str, ...],
-    within: Range = NOT_POSITIVE,
-    **small: int,
-) -> RoutingRow:
-    """A row whose trajectories choose `chosen` things in order, without a shared encoding."""
-    size = next(iter(settings))
-    return _row(
-        name,
-        meaning,
-        reward,
-        settings=settings,
-        plain=plain,
-        small=small,
-        kind=ChoiceRow,
-        chosen=chosen,
-        exact_when=f"at most {MAX_TRAJECTORIES} ordered choices of {chosen} out of {size}",
-        shared_encoding=False,
-        rewards_within=within,
-    )
-
+LENGTH, TOUR = "minus the total length", "minus the tour length"
+PENALISED = "minus length and penalties"
+CITIES, CUSTOMERS, PLACES = (
+    f"with {{num_loc}} {what}" for what in ("cities", "customers", "places")
+)
+SCALE = "coordinates and times within [0, 1] instead of 150 and 480"
+PRESET = "the variant of every instance; all, single_feat and single_feat_otw mix several"
+# RL4CO's forced starts may be out of reach (op), or run past the last job (smtwtp).
+NO_STARTS = ABLE - {"multistart"}
+APART = ABLE - {"shared_encoding"}
+KOOL = "Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100"
+BERTO = "Berto et al. 2024 (RouteFinder), arXiv 2406.15007; RL4CO, arXiv 2306.17100"
 
 ROUTING: tuple[RoutingRow, ...] = (
     _row(
-        "tsp",
-        "travelling salesman on uniform random points",
-        "minus the tour length",
-        settings={"num_loc": _size("number of cities", low=3)},
-        plain=("TSP", CITIES),
-        citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
+        *("tsp", "travelling salesman on uniform random points", TOUR, "TSP", CITIES),
         up_to=8,
         small={"num_loc": 6},
-        optima=("exact", "pyvrp"),
+        also={"optima": ("exact", "pyvrp"), "citation": KOOL},
+        num_loc=_count(20, "number of cities", low=3),
     ),
     _row(
-        "cvrp",
-        "capacitated vehicle routing",
-        plain=("capacitated vehicle routing", CUSTOMERS),
+        *("cvrp", "capacitated vehicle routing", LENGTH),
+        *("capacitated vehicle routing", CUSTOMERS),
         up_to=5,
-        optima=("pyvrp",),
+        also={"optima": ("pyvrp",)},
     ),
     _row(
-        "sdvrp",
-        "split-delivery vehicle routing",
-        plain=("split-delivery vehicle routing", CUSTOMERS),
+        *("sdvrp", "split-delivery vehicle routing", LENGTH),
+        *("split-delivery vehicle routing", CUSTOMERS),
         up_to=4,
     ),
-    # RL4CO's forced starts may be out of reach: no multistart.
     _row(
-        "op",
-        "orienteering",
-        "the prize collected",
-        plain=("orienteering", PLACES),
+        *("op", "orienteering", "the prize collected", "orienteering", PLACES),
         up_to=6,
-        multistart=False,
-        optima=("exact",),
-        rewards_within=NOT_NEGATIVE,
+        also={"supports": NO_STARTS, "optima": ("exact",), "rewards_within": NOT_NEGATIVE},
     ),
     _row(
-        "pctsp",
-        "prize-collecting TSP",
-        "minus length and penalties",
-        plain=("prize-collecting TSP", CITIES),
+        *("pctsp", "prize-collecting TSP", PENALISED, "prize-collecting TSP", CITIES),
         up_to=5,
-        optima=("exact",),
+        also={"optima": ("exact",)},
     ),
     _row(
-        "pdp",
-        "pickup and delivery",
-        "minus the tour length",
-        plain=("pickup and delivery", PLACES),
+        *("pdp", "pickup and delivery", TOUR, "pickup and delivery", PLACES),
         up_to=6,
-        kind=PairedRow,
-        optima=("pyvrp",),
+        also={"optima": ("pyvrp",)},
     ),
-    # RL4CO's forced starts run past the last job: no multistart.
     _row(
-        "smtwtp",
-        "single-machine total weighted tardiness",
-        "minus the weighted tardiness",
-        settings={"num_job": _count(10, "size of an instance", low=2)},
-        plain=("weighted tardiness", "of {num_job} jobs"),
+        *("smtwtp", "single-machine total weighted tardiness", "minus the weighted tardiness"),
+        *("weighted tardiness", "of {num_job} jobs"),
         up_to=6,
-        multistart=False,
+        also={"supports": NO_STARTS},
+        num_job=_count(10, low=2),
     ),
     _row(
-        "spctsp",
-        "prize-collecting TSP whose prizes are known when collected",
-        "minus length and penalties",
-        plain=("stochastic prize-collecting TSP", CITIES),
+        *("spctsp", "prize-collecting TSP whose prizes are known when collected", PENALISED),
+        *("stochastic prize-collecting TSP", CITIES),
         up_to=6,
         small={"num_loc": 5},
-        optima=("exact",),
+        also={"optima": ("exact",)},
     ),
     _row(
-        "cvrptw",
-        "capacitated vehicle routing with time windows",
-        plain=("vehicle routing with time windows", "and {num_loc} customers"),
-        settings={
-            "num_loc": _size("number of customers"),
-            "scale": (
-                bool,
-                setting(True, "coordinates and times within [0, 1] instead of 150 and 480"),
-            ),
-        },
+        *("cvrptw", "capacitated vehicle routing with time windows", LENGTH),
+        *("vehicle routing with time windows", "and {num_loc} customers"),
         up_to=5,
-        optima=("pyvrp",),
+        also={"optima": ("pyvrp",)},
+        num_loc=_count(20, "number of customers", low=2),
+        scale=(bool, setting(True, SCALE)),
     ),
     _row(
-        "mtvrp",
-        "multi-task vehicle routing",
-        settings={
-            "num_loc": _size("number of customers"),
-            "variant_preset": (
-                MTVRP_PRESETS,
-                setting(
-                    "cvrp",
-                    "the variant of every instance; all, single_feat and single_feat_otw mix "
-                    "several",
-                ),
-            ),
-        },
-        plain=("multi-task vehicle routing", "({variant_preset})", CUSTOMERS),
-        citation="Berto et al. 2024 (RouteFinder), arXiv 2406.15007; RL4CO, arXiv 2306.17100",
+        *("mtvrp", "multi-task vehicle routing", LENGTH),
+        *("multi-task vehicle routing", "({variant_preset})", CUSTOMERS),
         up_to=5,
         small={"num_loc": 4},
+        also={"citation": BERTO},
+        num_loc=_count(20, "number of customers", low=2),
+        variant_preset=(MTVRP_PRESETS, setting("cvrp", PRESET)),
     ),
     _row(
-        "mtsp",
-        "travelling salesmen from one depot, the longest tour counts",
-        "minus the length of the longest tour",
-        settings={
-            "num_loc": _size("number of locations, the depot among them", low=3),
-            "num_agents": _count(5, "the most salesmen that may be sent"),
-        },
-        plain=("TSP of several salesmen", CITIES),
+        *("mtsp", "travelling salesmen from one depot, the longest tour counts"),
+        *("minus the length of the longest tour", "TSP of several salesmen", CITIES),
         up_to=7,
         small={"num_loc": 5, "num_agents": 2},
-        shared_encoding=False,
+        also={"supports": APART},
+        num_loc=_count(20, "number of locations, the depot among them", low=3),
+        num_agents=_count(5, "the most salesmen that may be sent"),
     ),
-    _choices(
-        "flp",
-        "facility location",
-        "minus the sum of the distances to the nearest facility",
-        "to_choose",
-        {
-            "num_loc": _size("number of locations"),
-            "to_choose": _count(5, "facilities to open"),
-        },
-        plain=("facility location", PLACES),
-        num_loc=6,
-        to_choose=3,
+    _row(
+        *("flp", "facility location", "minus the sum of the distances to the nearest facility"),
+        *("facility location", PLACES),
+        small={"num_loc": 6, "to_choose": 3},
+        also={"supports": APART, "chosen": "to_choose"},
+        num_loc=_count(20, "number of locations", low=2),
+        to_choose=_count(5, "facilities to open"),
     ),
-    _choices(
-        "mcp",
-        "maximum coverage",
-        "the weight of the items covered",
-        "n_sets_to_choose",
-        {
-            "num_sets": _count(20, "number of sets", low=2),
-            "num_items": _count(40, "items that the sets of 5 to 15 cover"),
-            "n_sets_to_choose": _count(5, "sets to choose"),
-        },
-        plain=("maximum coverage", "with {num_sets} sets"),
-        within=NOT_NEGATIVE,
-        num_sets=6,
-        num_items=20,
-        n_sets_to_choose=3,
+    _row(
+        *("mcp", "maximum coverage", "the weight of the items covered"),
+        *("maximum coverage", "with {num_sets} sets"),
+        small={"num_sets": 6, "num_items": 20, "n_sets_to_choose": 3},
+        also={"supports": APART, "chosen": "n_sets_to_choose", "rewards_within": NOT_NEGATIVE},
+        num_sets=_count(20, "number of sets", low=2),
+        num_items=_count(40, "items that the sets of 5 to 15 cover"),
+        n_sets_to_choose=_count(5, "sets to choose"),
     ),
 )

@@ -114,7 +114,7 @@ class TrainingUnit(Unit):
     @property
     def on_device(self) -> bool:
         """Whether it trains on a CUDA device where there is one."""
-        places = ENVIRONMENTS.get(self.environment["name"]).cuda
+        places = "cuda" in ENVIRONMENTS.get(self.environment["name"]).supports
         return places and bool(self.training.get("device", "auto") != "cpu")
 
     def check_machine(self) -> None:

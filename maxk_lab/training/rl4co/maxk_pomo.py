@@ -126,7 +126,7 @@ class MaxKPOMO(PlainCheckpoints, POMO):  # type: ignore[misc]  # RL4CO has no ty
         rows = {row.name: row for row in ENVIRONMENTS}
         # An encoding per sample is right in every environment, one for all samples only where the
         # decoder can take it.
-        self.shared_encoding = env.name in rows and rows[env.name].shared_encoding
+        self.shared_encoding = env.name in rows and "shared_encoding" in rows[env.name].supports
         self.train_metrics = [*self.train_metrics, "rho_hat", "rho_hat_multistart", "k"]
         self.val_metrics = [*self.val_metrics, *self._curve_names()]
         self.test_metrics = [*self.test_metrics, *self._curve_names()]

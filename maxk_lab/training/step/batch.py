@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.capabilities import SamplingWithTokens
 from maxk_lab.environments.checks import checked
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.device import device_of, placed
@@ -88,7 +87,7 @@ def draw(
         placed(environment, made, device_of(policy)),
         derive_seed("rollouts", seed),
     )
-    if isinstance(environment, SamplingWithTokens):
+    if supports(environment, "rollout_with_tokens"):
         with forward_precision(policy, settings.amp):
             rollouts, tokens = environment.rollout_with_tokens(
                 policy, instances, n, seed=rollout_seed

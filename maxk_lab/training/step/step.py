@@ -9,8 +9,7 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.capabilities import ForcedStarts
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.environments.rollouts import TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size
@@ -48,7 +47,7 @@ class Step:
         """
         if self.settings.start == "iid":
             return self.environment
-        if not isinstance(self.environment, ForcedStarts):
+        if not supports(self.environment, "forced_starts"):
             raise LabError("start multistart: this environment has no forced starts; use iid")
         return self.environment.forced_starts()
 

@@ -7,8 +7,7 @@ import torch
 from model_folders import stand_in_model
 from small_environments import make, parameters_of, policy_of
 
-from maxk_lab.environments.capabilities import VectorisedEnvironment
-from maxk_lab.environments.environment import make_environment
+from maxk_lab.environments.environment import make_environment, supports
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.by_layer import LayerScores
 from maxk_lab.gradients.scores.per_trajectory import trajectory_scores
@@ -80,7 +79,7 @@ def test_teacher_forcing_gives_the_log_probability_of_the_rollout(folder, top_p)
     gradients = torch.autograd.grad(forced.sum(), list(policy.parameters()), allow_unused=True)
     assert all(g is None or g.isfinite().all() for g in gradients)
     assert not environment.enumerable
-    assert not isinstance(environment, VectorisedEnvironment)
+    assert not supports(environment, "trajectory_log_prob")
 
 
 def test_the_layers_of_a_pretrained_model_tell_its_scores(folder):

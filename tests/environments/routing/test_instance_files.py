@@ -7,15 +7,12 @@ import numpy as np
 import pytest
 import small_environments
 import torch
+from sweep_files import problems
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.instance_files import data_refusal, hash_of_data
 from maxk_lab.environments.refusals import capability_refusal
-from maxk_lab.environments.routing.files.instances import (
-    instances_hash,
-    read_instances,
-    write_instances,
-)
+from maxk_lab.environments.routing.files import instances_hash, read_instances, write_instances
 from maxk_lab.errors import LabError
 
 ROWS = [row.name for row in ENVIRONMENTS if row.files]
@@ -265,6 +262,58 @@ def test_arrays_that_are_no_instances_are_refused(cvrp4, change, message, tmp_pa
     np.savez(tmp_path / "x.npz", **arrays)
     with pytest.raises(LabError, match=message):
         read_instances(cvrp4.env, tmp_path / "x.npz", torch.float32)
+
+
+class Trap:
+    """Tells when it is unpickled."""
+
+    sprung = False
+
+    def __reduce__(self):
+        return setattr, (Trap, "sprung", True)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: path.write_bytes(b"PK"),
+        lambda path: path.write_bytes(b""),
+        lambda path: np.save(path.open("wb"), np.zeros(3)),
+        lambda path: np.savez(path, locs=np.array(["x"])),
+        lambda path: np.savez(path, locs=np.array([Trap()])),
+    ],
+)
+def test_what_holds_no_numbers_is_refused_and_nothing_unpickled(tsp5, write, tmp_path):
+    write(tmp_path / "x.npz")
+    with pytest.raises(LabError, match=r"x\.npz is no npz file of numbers"):
+        tsp5.read_instances(tmp_path / "x.npz")
+    assert not Trap.sprung
+
+
+SWEEP = """\
+name: given
+seeds: [0]
+environment: {name: tsp, num_loc: 5}
+training:
+  steps: 2
+  batch: 8
+  evaluate: {instances: 6, samples: 4, data: DATA}
+  grid: {estimator: maxk, baseline: none, n: 4, k: 2}
+"""
+
+
+def test_a_file_that_a_run_could_not_read_is_refused_before(write):
+    np.savez("some.npz", locs=np.zeros((6, 5, 3), np.float32))
+    (problem,) = problems(write(SWEEP.replace("DATA", "some.npz")))
+    place = "sweep.yaml:7:46: training.evaluate.data: some.npz: locs must have the shape "
+    assert problem.startswith(place)
+    with open("one.tsp", "w") as file:
+        file.write(TSP)
+    (problem,) = problems(write(SWEEP.replace("DATA", "one.tsp")))
+    assert problem == (
+        "sweep.yaml:7:25: training.evaluate.instances: must be at most 1, the instances in "
+        "one.tsp, got 6"
+    )
 
 
 def test_instances_of_another_size_are_refused_where_the_environment_needs_its_own(tmp_path):

@@ -1,4 +1,4 @@
-"""RL4CO's environments: their sizes, the repairs of their defects, forced starts, training."""
+"""RL4CO's environments: the traps of its adapter, their sizes, the repairs of their defects."""
 
 import math
 from typing import get_args
@@ -7,9 +7,9 @@ import pytest
 import torch
 from small_environments import make, parameters_of, policy_of
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.routing.problems import draw_instances, make_rl4co
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
-from maxk_lab.environments.routing.setup import draw_instances, make_rl4co
+from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.trajectories import trajectory_grams
 from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.training.refusals import Weighting
@@ -18,6 +18,53 @@ from maxk_lab.training.step.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
 every_row = pytest.mark.parametrize("row", ROUTING, ids=lambda row: row.name)
+
+
+@pytest.fixture(scope="module")
+def tsp5():
+    return make("tsp", num_loc=5)
+
+
+def test_every_trajectory_belongs_to_its_own_instance_as_in_rl4co(tsp5):
+    policy, instances = tsp5.policy(0), tsp5.instances(4, 1)
+    copy = instances.clone()
+    rollouts = tsp5.rollout(policy, instances, 6, seed=2)
+    for b in range(4):
+        locs = instances["locs"][b]
+        for i in range(6):
+            tour = locs[rollouts.actions[b, i]]
+            length = (tour - tour.roll(-1, 0)).norm(dim=-1).sum()
+            assert rollouts.rewards[b, i].item() == pytest.approx(-length.item(), abs=1e-12)
+    actions = rollouts.actions.transpose(0, 1).reshape(24, -1)
+    how = {"actions": actions, "num_samples": 6, "return_entropy": True}
+    with torch.no_grad():
+        out = policy(instances.clone(), tsp5.env, phase="train", **how)
+    torch.testing.assert_close(out["entropy"].view(6, 4).T, rollouts.entropy)
+    torch.testing.assert_close(out["reward"].view(6, 4).T, rollouts.rewards)
+    # Instances are not changed by use.
+    assert set(instances.keys()) == set(copy.keys())
+    assert all(torch.equal(instances[key], copy[key]) for key in set(copy.keys()))
+
+
+def test_too_many_trajectories_are_refused():
+    environment = make("tsp", num_loc=20)
+    assert not environment.enumerable
+    with pytest.raises(LabError, match="too many trajectories"):
+        environment.enumerate(environment.instances(1, 0))
+
+
+def test_the_score_of_one_instance_does_not_depend_on_the_others(tsp5):
+    policy, instances = tsp5.policy(0), tsp5.instances(3, 1)
+    actions = tsp5.rollout(policy, instances, 2, seed=2).actions
+    parameters = list(policy.parameters())
+
+    def score(values):
+        how = {"allow_unused": True, "materialize_grads": True}
+        return torch.cat([g.ravel() for g in torch.autograd.grad(values[0, 0], parameters, **how)])
+
+    together = score(tsp5.log_probs(policy, instances, actions))
+    alone = score(tsp5.log_probs(policy, tsp5.select(instances, 0), actions[:1]))
+    torch.testing.assert_close(together, alone, rtol=1e-9, atol=1e-11)
 
 
 def largest(row):
@@ -60,15 +107,13 @@ def test_salesmen_have_a_tour_for_every_order_and_every_way_to_cut_it(agents):
 
 @every_row
 def test_sizes_that_cannot_be_are_refused(row):
-    chosen = getattr(row, "chosen", None)
-
     def refusal(heads=2, **changes):
         return row.refusal(parameters_of(row.name, **changes), policy_of(row.name, num_heads=heads))
 
     assert refusal() is None
     assert "must be a multiple of 8" in refusal(heads=5)
-    if chosen is not None:
-        assert refusal(**{chosen: 21}).startswith(f"{chosen} must be at most")
+    if row.chosen:
+        assert refusal(**{row.chosen: 21}).startswith(f"{row.chosen} must be at most")
     if row.name == "pdp":
         assert "must be even" in refusal(num_loc=7)
 
@@ -130,7 +175,7 @@ def test_coverage_instances_are_those_of_rl4co_and_small_ones_can_be_drawn():
 
     parameters = {"num_sets": 20, "num_items": 40, "n_sets_to_choose": 5}
     theirs = get_env("mcp", generator_params=parameters, check_solution=False)
-    ours = make_rl4co(ENVIRONMENTS.get("mcp"), parameters)
+    ours = make_rl4co("mcp", parameters)
     torch.manual_seed(3)
     expected = theirs.reset(batch_size=[30])
     drawn = draw_instances(ours, 30, 3, torch.float32)
@@ -208,9 +253,10 @@ def test_every_variant_of_the_multi_task_problem_runs(preset):
 def test_forced_starts_are_feasible_where_the_row_says_so(row):
     """For any number of them.
 
-    The rows without the flag have starts out of reach or beyond the last action.
+    The others have starts out of reach or beyond the last action. mtsp's may be the depot in RL4CO,
+    never here.
     """
-    env = make_rl4co(row, parameters_of(row.name))
+    env = make_rl4co(row.name, parameters_of(row.name))
     instances = draw_instances(env, 100, 3, torch.float32)
     mask = instances["action_mask"]
     feasible = True
@@ -219,12 +265,12 @@ def test_forced_starts_are_feasible_where_the_row_says_so(row):
         starts = env.select_start_nodes(instances, n).view(n, len(mask))
         inside = bool((starts < mask.shape[1]).all())
         feasible &= inside and bool(mask.gather(1, starts.T).all())
-    assert feasible == row.multistart
+    assert row.name == "mtsp" or feasible == ("multistart" in row.supports)
 
 
 @every_row
 def test_an_environment_and_its_policy_are_made_without_a_word(row, capsys, caplog):
-    env = make_rl4co(row, parameters_of(row.name, **row.small))
+    env = make_rl4co(row.name, parameters_of(row.name, **row.small))
     fresh_policy({"name": "attention"} | policy_of(row.name), 0, environment=row.name)
     draw_instances(env, 2, 0, torch.float32)
     assert not caplog.records

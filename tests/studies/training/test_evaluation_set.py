@@ -142,10 +142,10 @@ def test_a_file_of_the_users_own_is_taken_up_to_so_many_instances(tsp5, tmp_path
 def test_optima_are_kept_by_environment_method_and_hash(tsp5, tmp_path, monkeypatch):
     instances, data = evaluation_set(tsp5, SIX, 7, None)
     record = optima_record(tsp5, instances, "auto", tmp_path, data)
-    assert record["kind"] == "held_karp"
+    assert record["kind"] == "milp"
     assert record["exact"]
     (path,) = tmp_path.iterdir()
-    assert path.name == f"reference-tsp-held_karp-{data['instances']}.json"
+    assert path.name == f"reference-tsp-milp-{data['instances']}.json"
     assert json.loads(path.read_text()) == record
     monkeypatch.setattr(module, "optima", lambda *args: pytest.fail("computed again"))
     assert optima_record(tsp5, instances, "exact", tmp_path, data) == record
@@ -174,7 +174,7 @@ def test_damaged_optima_are_computed_again(tsp5, tmp_path):
     instances, data = evaluation_set(tsp5, SIX, 7, None)
     record = optima_record(tsp5, instances, "auto", tmp_path, data)
     (path,) = tmp_path.iterdir()
-    for damage in ("", "[]", '{"kind": "held_karp"}'):
+    for damage in ("", "[]", '{"kind": "milp"}'):
         path.write_text(damage)
         assert optima_record(tsp5, instances, "auto", tmp_path, data) == record
 

@@ -6,8 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.environments.capabilities import InstanceFiles
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, FullEnvironment, Instances, supports
 from maxk_lab.environments.instance_files import formats_of, hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
@@ -30,7 +29,7 @@ def evaluation_set(
     """
     if evaluate.data is not None:
         return _given(environment, evaluate.data, evaluate.instances)
-    if not isinstance(environment, InstanceFiles):
+    if not supports(environment, "read_instances"):
         return _drawn(environment, evaluate.instances, seed), {"instances": None, "source": "drawn"}
     instances = _kept(environment, evaluate.instances, seed, cache)
     if instances is None:
@@ -53,7 +52,7 @@ def _drawn(environment: Environment, count: int, seed: int) -> Instances:
 
 
 def _given(environment: Environment, data: DataFile, most: int) -> tuple[Instances, dict[str, Any]]:
-    if not isinstance(environment, InstanceFiles):
+    if not supports(environment, "read_instances"):
         raise LabError(f"evaluate.data: {type(environment).__name__} reads no files of instances")
     if hash_of_data(data.path, environment.name) != data.sha256:
         raise LabError(
@@ -63,13 +62,13 @@ def _given(environment: Environment, data: DataFile, most: int) -> tuple[Instanc
     return instances, {"instances": environment.instances_hash(instances), "source": data.path}
 
 
-def _suffix(environment: InstanceFiles) -> str:
+def _suffix(environment: FullEnvironment) -> str:
     """The suffix of the first format that the environment declares: .npz for those of RL4CO."""
     return formats_of(environment.name)[0].suffix
 
 
 def _kept(
-    environment: InstanceFiles, count: int, seed: int, cache: Path | None
+    environment: FullEnvironment, count: int, seed: int, cache: Path | None
 ) -> Instances | None:
     if cache is None:
         return None
@@ -86,7 +85,7 @@ def _kept(
     return None
 
 
-def _keep(environment: InstanceFiles, instances: Instances, stem: str, cache: Path) -> None:
+def _keep(environment: FullEnvironment, instances: Instances, stem: str, cache: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"instances{_suffix(environment)}"
         environment.write_instances(instances, path)

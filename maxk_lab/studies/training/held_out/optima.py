@@ -7,8 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.environments.capabilities import InstanceFiles
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.environments.optima import method_for, optima
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
@@ -47,7 +46,7 @@ def _path(
     environment: Environment, method: str, cache: Path | None, data: dict[str, Any]
 ) -> Path | None:
     """Return the file of the optima; None without a cache, or where instances have no hash."""
-    if cache is None or not isinstance(environment, InstanceFiles):
+    if cache is None or not supports(environment, "instances_hash"):
         return None
     return cache / reference_file(environment.name, method, data["instances"])
 

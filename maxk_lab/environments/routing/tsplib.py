@@ -33,23 +33,17 @@ def read_problem(path: Path, environment: str) -> dict[str, NDArray[Any]]:
     except (ValueError, RuntimeError, IndexError, KeyError, UnicodeDecodeError) as error:
         raise LabError(f"{path} is not in the format of TSPLIB: {error}") from error
     kind = str(problem.get("type", "missing")).split()[0].upper()
-    if kind != environment.upper():
-        raise LabError(f"{path}: TYPE must be {environment.upper()}, got {kind}")
-    weights = problem.get("edge_weight_type")
-    if weights != "EUC_2D":
-        raise LabError(f"{path}: EDGE_WEIGHT_TYPE must be EUC_2D, got {weights or 'none'}")
+    _check(path, kind == environment.upper(), f"TYPE must be {environment.upper()}, got {kind}")
+    weights = problem.get("edge_weight_type", "none")
+    _check(path, weights == "EUC_2D", f"EDGE_WEIGHT_TYPE must be EUC_2D, got {weights}")
     points = _rows(problem, "node_coord", path)
-    if points.ndim != 2 or points.shape[1] != 2:
-        raise LabError(f"{path}: NODE_COORD_SECTION must have two coordinates a node")
-    if problem.get("dimension", len(points)) != len(points):
-        raise LabError(
-            f"{path}: DIMENSION is {problem['dimension']}, but there are {len(points)} nodes"
-        )
+    flat = points.ndim == 2 and points.shape[1] == 2
+    _check(path, flat, "NODE_COORD_SECTION must have two coordinates a node")
+    said = problem.get("dimension", len(points))
+    _check(path, said == len(points), f"DIMENSION is {said}, but there are {len(points)} nodes")
     points = points - points.min(0)
-    factor = points.max()
-    if factor <= 0:
-        raise LabError(f"{path}: all nodes are at one place")
-    points /= factor
+    _check(path, points.max() > 0, "all nodes are at one place")
+    points /= points.max()
     return {"locs": points[None]} if environment == "tsp" else _routes(problem, points, path)
 
 
@@ -58,30 +52,32 @@ def _routes(
 ) -> dict[str, NDArray[Any]]:
     """The depot goes first, the customers follow in the order of the file."""
     for name in _UNKNOWN_TO_CVRP:
-        if name in problem:
-            raise LabError(f"{path}: {name.upper()} is a constraint that cvrp does not have")
+        _check(path, name not in problem, f"{name.upper()} is a constraint that cvrp does not have")
     demand = _rows(problem, "demand", path)
     depots = _rows(problem, "depot", path).astype(int).reshape(-1)
-    capacity = problem.get("capacity")
-    if len(depots) != 1 or not 0 <= depots[0] < len(points):
-        raise LabError(f"{path}: DEPOT_SECTION must name one of the nodes")
-    if not isinstance(capacity, int | float) or capacity <= 0:
-        raise LabError(f"{path}: CAPACITY must be a positive number, got {capacity or 'none'}")
-    if demand.shape != (len(points),):
-        raise LabError(f"{path}: DEMAND_SECTION must have one demand a node")
+    capacity = problem.get("capacity", "none")
+    one = len(depots) == 1 and 0 <= depots[0] < len(points)
+    _check(path, one, "DEPOT_SECTION must name one of the nodes")
+    positive = isinstance(capacity, int | float) and capacity > 0
+    _check(path, positive, f"CAPACITY must be a positive number, got {capacity}")
+    each = demand.shape == (len(points),)
+    _check(path, each, "DEMAND_SECTION must have one demand a node")
     customers = np.arange(len(points)) != depots[0]
     demand = demand[customers] / capacity
-    if demand.max() > 1 or demand.min() < 0:
-        raise LabError(f"{path}: demands must be between 0 and the capacity")
+    fits = demand.max() <= 1 and demand.min() >= 0
+    _check(path, fits, "demands must be between 0 and the capacity")
     return {"locs": points[customers][None], "depot": points[depots], "demand": demand[None]}
 
 
 def _rows(problem: dict[str, Any], name: str, path: Path) -> NDArray[np.float64]:
-    if name not in problem:
-        raise LabError(f"{path}: {name.upper()}_SECTION is missing")
+    _check(path, name in problem, f"{name.upper()}_SECTION is missing")
     try:
         return np.asarray(problem[name], dtype=np.float64)
     except ValueError:
-        raise LabError(
-            f"{path}: {name.upper()}_SECTION must have the same count of numbers in every row"
-        ) from None
+        ragged = "must have the same count of numbers in every row"
+        raise LabError(f"{path}: {name.upper()}_SECTION {ragged}") from None
+
+
+def _check(path: Path, holds: bool, message: str) -> None:
+    if not holds:
+        raise LabError(f"{path}: {message}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,10 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from maxk_lab.environments.instance_files import data_files, data_refusal
-from maxk_lab.environments.routing.files.npz import shapes_in
-from maxk_lab.environments.routing.files.vrplib import read_problem
+from maxk_lab.environments.routing.problems import in_precision
 from maxk_lab.environments.routing.rows import FILES
-from maxk_lab.environments.routing.setup import in_precision
-from maxk_lab.errors import LabError
+from maxk_lab.environments.routing.tsplib import read_problem
+from maxk_lab.errors import LabError, shortened
 from maxk_lab.random_state import isolated_rng
 
 # RL4CO's resets of these take the number of nodes from the data, so that their policies can be
@@ -39,6 +40,7 @@ _SAME: Mapping[str, tuple[str, ...]] = {
 }
 # OP's reset takes this from the longest allowed tour, against rounding.
 _OP_MARGIN = 1e-6
+_UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 
 
 def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> TensorDict:
@@ -46,7 +48,7 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
 
     Floating-point entries are of type `dtype`. An npz file is what `env.load_data` takes, so its
     coordinates and lengths stay as they are. TSPLIB and CVRPLIB problems are scaled to the unit
-    square (see `vrplib`), each by its own factor. Instances must be as large as those `env`
+    square (see `tsplib`), each by its own factor. Instances must be as large as those `env`
     draws; those of tsp and cvrp may have any one size. Raises `LabError` for all that cannot be
     read so.
     """
@@ -126,22 +128,30 @@ def _read(env: RL4COEnvBase, path: Path) -> dict[str, Tensor]:
 
 
 def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    shapes = shapes_in(path)
-    missing = [key for key in expected if key not in shapes]
+    """The arrays of an npz file as RL4CO loads them, once they are what it expects."""
+    try:
+        archive = np.load(path, allow_pickle=False)
+        arrays = {key: archive[key] for key in archive.files}
+        for values in arrays.values():
+            if values.dtype.kind not in "biuf":
+                raise ValueError(f"an array of {values.dtype} is none of numbers")
+    except (*_UNREADABLE, AttributeError) as error:  # AttributeError: one array without a name
+        raise LabError(f"{path} is no npz file of numbers: {shortened(str(error), 200)}") from error
+    missing = [key for key in expected if key not in arrays]
     if missing:
         raise LabError(
             f"{path} lacks {', '.join(missing)}; {env.name} needs {', '.join(expected)}, it has "
-            f"{', '.join(shapes)}"
+            f"{', '.join(arrays)}"
         )
-    counts = {shape[0] if shape else 0 for shape in shapes.values()}
+    counts = {values.shape[0] if values.ndim else 0 for values in arrays.values()}
     if len(counts) > 1 or counts == {0}:
         raise LabError(
             f"{path}: all arrays must have the instances as their first, equally long axis"
         )
-    if "capacity" in shapes and len(shapes["capacity"]) != 1:
+    if "capacity" in arrays and arrays["capacity"].ndim != 1:
         raise LabError(
             f"{path}: capacity must have the shape [{counts.pop()}] and demand be in its units "
-            f"(RL4CO divides them), got {list(shapes['capacity'])}"
+            f"(RL4CO divides them), got {list(arrays['capacity'].shape)}"
         )
     loaded = env.load_data(str(path))
     # In the shape of the state's: mcp's number of sets to choose, [B, 1], becomes [B].

@@ -1,1 +1,0 @@
-"""RL4CO's attention decoder in fewer operations, for nodes whose embeddings stay the same."""
