@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from maxk_lab.api.arguments import CELLS, COLUMN, COLUMNS, PATH, RUN, check, refusals_told
+from maxk_lab.api.arguments import check, refusals_told
 from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import ClaimVerdict
 from maxk_lab.report.report import Report
@@ -68,7 +68,7 @@ class RunReport(Report):
 
         Raises `RefusedError` where they cannot be written.
         """
-        check(PATH, folder=folder)
+        check(folder=folder)
         return write_report(self.summary, Path(folder), view=self.view)
 
 
@@ -89,12 +89,9 @@ def report(
     `columns` of the CSV; claims are judged on the whole run. Raises `LabError` where there is no
     such run, and for a row or column that it does not have.
     """
-    check(PATH, results=results)
-    check(CELLS, or_none=True, where=where)
-    check(COLUMN, or_none=True, sort=sort)
-    check(COLUMNS, or_none=True, columns=columns)
+    check(results=results, where=where, sort=sort, columns=columns)
     if not isinstance(run, RunDirectory):
-        check(RUN, or_none=True, run=run)
+        check(run=run)
         run = find_run(None if run is None else os.fspath(run), os.fspath(results))
     plan = make_plan(run.spec())
     names = columns if columns is None or isinstance(columns, str) else ",".join(columns)

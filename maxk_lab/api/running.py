@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.api.arguments import (
-    CELLS,
-    COUNT,
-    LISTENER,
-    OVERRIDES,
-    PATH,
-    SWITCH,
-    TEXT,
-    WHOLE,
-    check,
-    refusals_told,
-)
+from maxk_lab.api.arguments import check, refusals_told
+from maxk_lab.cli.progress import Display
+from maxk_lab.cli.runs import choice, planned
 from maxk_lab.errors import LabError, error_line, warn
+from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.records import RunDirectory
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from maxk_lab.api.reporting import RunReport
-    from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.backends.backend import OnEvent
-    from maxk_lab.sweeps.run.execute import Outcome
     from maxk_lab.sweeps.spec.schema import SweepSpec
 
 AnyPath = str | os.PathLike[str]
@@ -118,20 +109,9 @@ def run(
     Raises `LabError` for what the caller can mend, such as every problem of the spec, and
     `RefusedError` where the system refuses something, such as room on the disk.
     """
-    from maxk_lab.cli.runs import choice, planned
-    from maxk_lab.sweeps.plan.selection import select
-    from maxk_lab.sweeps.run.execute import execute
-
-    if isinstance(spec, str | os.PathLike):
-        check(PATH, spec=spec)
-    check(PATH, results=results)
-    check(COUNT, jobs=jobs)
-    check(CELLS, or_none=True, only=only)
-    check(OVERRIDES, overrides=overrides)
-    check(WHOLE, shift_seeds=shift_seeds)
-    check(SWITCH, retry_failed=retry_failed, force=force, reuse=reuse)
-    check(TEXT, or_none=True, backend=backend, profile=profile)
-    check(LISTENER, progress=progress)
+    check(results=results, jobs=jobs, only=only, overrides=overrides, shift_seeds=shift_seeds)
+    check(retry_failed=retry_failed, force=force, reuse=reuse, backend=backend, profile=profile)
+    check(progress=progress, **({"spec": spec} if isinstance(spec, str | os.PathLike) else {}))
     plan, directory = planned(
         Path(spec) if isinstance(spec, str | os.PathLike) else spec,
         _as_options(overrides),
@@ -141,7 +121,8 @@ def run(
         unpacked=True,
     )
     select(plan, only, option="only")
-    with _display(plan, progress) as on_event:
+    shown: Any = nullcontext(progress if callable(progress) else lambda name, payload: None)
+    with Display(plan) if progress is True else shown as on_event:
         outcome = execute(
             plan,
             directory,
@@ -166,17 +147,6 @@ def _as_options(overrides: Mapping[str, Any] | Sequence[str]) -> list[str]:
         return [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
     except (TypeError, ValueError) as error:
         raise LabError(f"overrides must be plain values: {error}") from None
-
-
-def _display(plan: Plan, progress: bool | OnEvent) -> AbstractContextManager[Callable[..., None]]:
-    """Return what shows the events of a run, while it runs."""
-    if callable(progress):
-        return nullcontext(progress)
-    if not progress:
-        return nullcontext(lambda name, payload: None)
-    from maxk_lab.cli.progress import Display
-
-    return Display(plan)
 
 
 def _without_result(directory: RunDirectory, outcome: Outcome) -> str:

@@ -50,18 +50,6 @@ class Display:
         self._errors: dict[str, list[str]] = {}
         # Why jobs wait, and whether some run.
         self._queue: tuple[set[str], bool] | None = None
-        # Each returns what is going on, and whether it is to be said where there is no bar.
-        self._take: dict[str, Callable[[Event], tuple[str, bool]]] = {
-            "run_started": self._start,
-            "reused": self._reuse,
-            "unit_started": self._begin,
-            "cell_done": self._finish,
-            "cell_failed": self._finish,
-            "measured_elsewhere": self._finish,
-            "progress": self._reach,
-            "unit_finished": self._end,
-            "jobs": self._wait,
-        }
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -76,11 +64,12 @@ class Display:
 
     def __call__(self, name: str, event: Event) -> None:
         """Take in one event of a run and show it."""
-        take = self._take.get(name)
-        current, due = take(event) if take else ("", False)
-        repeated = name == "cell_failed" and event["cell"] != self._errors[event["error"]][0]
-        for line in () if repeated else notes(name, event):
-            warn(line)
+        # Each returns what is going on, to be said where there is no bar, if anything.
+        take = getattr(self, f"_take_{name}", None)
+        current, due = (take(event) if take else None) or ("", False)
+        for line in notes(name, event):
+            if name != "cell_failed" or event["cell"] == self._errors[event["error"]][0]:
+                warn(line)
         if not self._bar.disable:
             current = current or self._bar.tasks[0].fields["current"]
             line, share = self.line(), self.share
@@ -104,34 +93,32 @@ class Display:
         # Of many small parts the sum may lack a rounding of the whole.
         return min(1.0, round(self._worked / self._total, 9)) if self._total else 0.0
 
-    def _start(self, event: Event) -> tuple[str, bool]:
+    def _take_run_started(self, event: Event) -> None:
         cells = set(event["cell_ids"])
         self._cells = len(cells)
-        self._work = {
-            unit.label: unit.work()
-            for unit in self._plan.units
-            if any(cell.id in cells for cell in unit.cells)
-        }
+        units = [u for u in self._plan.units if not cells.isdisjoint(cell.id for cell in u.cells)]
+        self._work = {unit.label: unit.work() for unit in units}
         self._total = sum(sum(work.values()) for work in self._work.values())
-        return "", False
 
-    def _reuse(self, event: Event) -> tuple[str, bool]:
+    def _take_reused(self, event: Event) -> None:
         count = f"{len(event['cell_ids'])} of {event['cells']} cells"
         say(f"{count} reused from run {event['run']}{event['measured']}")
-        return "", False
 
-    def _begin(self, event: Event) -> tuple[str, bool]:
+    def _take_unit_started(self, event: Event) -> None:
         self._begun = self._clock() if self._begun is None else self._begun
-        return "", False
 
-    def _finish(self, event: Event) -> tuple[str, bool]:
-        self._finished += len(event.get("cells", ("one",)))
-        if "error" in event:
-            self._failed += 1
-            self._errors.setdefault(event["error"], []).append(event["cell"])
-        return "", False
+    def _take_cell_done(self, event: Event) -> None:
+        self._finished += 1
 
-    def _reach(self, event: Event) -> tuple[str, bool]:
+    def _take_cell_failed(self, event: Event) -> None:
+        self._finished += 1
+        self._failed += 1
+        self._errors.setdefault(event["error"], []).append(event["cell"])
+
+    def _take_measured_elsewhere(self, event: Event) -> None:
+        self._finished += len(event["cells"])
+
+    def _take_progress(self, event: Event) -> tuple[str, bool]:
         """Take note of how far a unit is in a phase of its work."""
         unit, phase = event["unit"], event["phase"]
         done = event.get("step", event.get("done", 0))
@@ -140,11 +127,11 @@ class Display:
         current = f"{unit}: {'warm-up' if phase == 'warmup' else phase} {done}/{of}"
         return current, self._clock() - self._said >= QUIET_SECONDS
 
-    def _end(self, event: Event) -> tuple[str, bool]:
+    def _take_unit_finished(self, event: Event) -> tuple[str, bool]:
         self._advance(event["unit"], sum(self._work[event["unit"]].values()))
         return f"finished {event['unit']}", True
 
-    def _wait(self, event: Event) -> tuple[str, bool]:
+    def _take_jobs(self, event: Event) -> tuple[str, bool]:
         """Take note of how many jobs of a cluster wait, why, and how many run."""
         counts = [
             f"{count} queued{f' ({why})' if why else ''}" for why, count in event["queued"].items()

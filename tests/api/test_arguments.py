@@ -11,7 +11,7 @@ import pytest
 from sweep_files import SMALL
 
 import maxk_lab
-from maxk_lab.api.arguments import COUNT, PATH, check, refusals_told
+from maxk_lab.api.arguments import check, refusals_told
 from maxk_lab.api.reporting import RunReport
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -88,8 +88,6 @@ def test_what_may_be_a_bug_keeps_its_traceback() -> None:
 
 
 def test_what_can_be_used_is() -> None:
-    check(COUNT, jobs=1)
-    check(PATH, spec="a", results=Path("b"))
-    check(PATH, or_none=True, run=None)
+    check(jobs=1, spec="a", results=Path("b"), run=None)
     with pytest.raises(maxk_lab.MistakeError, match="results must be a path, got None"):
-        check(PATH, results=None)
+        check(results=None)

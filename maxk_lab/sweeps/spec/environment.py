@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS, EnvironmentRow
 from maxk_lab.errors import LabError, shown
-from maxk_lab.findings import message, unknown_key
 from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.settings import Setting, Settings
+from maxk_lab.sweeps.spec.blocks import note_problems
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
@@ -32,15 +32,21 @@ def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]]
     environment, policy = source.tree.get("environment"), source.tree.get("policy", {})
     if not isinstance(environment, dict) or not isinstance(policy, dict):
         return None
-    row = _row(environment.get("name"), source)
-    if row is None:
+    name, before = environment.get("name"), len(source.problems)
+    try:
+        if not isinstance(name, str):
+            missing = f"is missing; one of {', '.join(ENVIRONMENTS.names())}"
+            raise LabError(missing if name is None else f"must be a text, got {shown(name)}")
+        row = ENVIRONMENTS.get(name)
+    except LabError as error:
+        source.add(("environment", "name"), str(error))
         return None
-    before = len(source.problems)
     given = {key: value for key, value in environment.items() if key != "name"}
-    parameters = _read(row.settings, given, "environment", source)
     own = {key: value for key, value in policy.items() if key != "checkpoint"}
+    parameters = _read(row.settings, given, "environment", source)
     policy_parameters = _policy(own, row, source)
-    checkpoint = _checkpoint(policy, source)
+    if policy.get("checkpoint") is not None:
+        policy = policy | _checkpoint(policy["checkpoint"], source)
     if len(source.problems) > before:
         return None
     reason = row.refusal(parameters, policy_parameters)
@@ -53,22 +59,9 @@ def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]]
         policy_parameters = {key: value for key, value in policy_parameters.items() if key in own}
         # Its own policy may be another environment's second choice.
         policy_parameters |= {key: value for key, value in own.items() if key == "name"}
-    return {"name": row.name, **parameters}, policy_parameters | checkpoint
-
-
-def _row(name: Any, source: Source) -> EnvironmentRow | None:
-    path: TreePath = ("environment", "name")
-    if name is None:
-        source.add(path, f"is missing; one of {', '.join(ENVIRONMENTS.names())}")
-        return None
-    if not isinstance(name, str):
-        source.add(path, f"must be a text, got {shown(name)}")
-        return None
-    try:
-        return ENVIRONMENTS.get(name)
-    except LabError as error:
-        source.add(path, str(error))
-        return None
+    if policy.get("checkpoint") is not None:
+        policy_parameters["checkpoint"] = policy["checkpoint"]
+    return {"name": row.name, **parameters}, policy_parameters
 
 
 def _policy(given: Mapping[str, Any], row: EnvironmentRow, source: Source) -> dict[str, Any]:
@@ -79,16 +72,14 @@ def _policy(given: Mapping[str, Any], row: EnvironmentRow, source: Source) -> di
         source.add(("policy", "name"), str(error))
         return {}
     own = {key: value for key, value in given.items() if key != "name"}
-    parsed = _read(settings, own, "policy", source, also=("name", "checkpoint"))
     name = {key: value for key, value in given.items() if key == "name"}
+    parsed = _read(settings, own, "policy", source, also=("name", "checkpoint"))
     return row.written(name | parsed)
 
 
-def _checkpoint(policy: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    if policy.get("checkpoint") is None:
-        return {}
+def _checkpoint(written: Any, source: Source) -> dict[str, Any]:
     try:
-        return {"checkpoint": resolved_file(policy["checkpoint"], "checkpoint")}
+        return {"checkpoint": resolved_file(written, "checkpoint")}
     except LabError as error:
         source.add(("policy", "checkpoint"), str(error))
         return {}
@@ -226,10 +217,5 @@ def _read(
     try:
         return settings.without_later(settings.model_validate(given).model_dump())
     except ValidationError as error:
-        for finding in error.errors(include_url=False):
-            path = (block, *map(str, finding["loc"]))
-            if finding["type"] == "extra_forbidden":
-                source.add(path, unknown_key(path[1], [*settings.model_fields, *also]), key=True)
-            else:
-                source.add(path, message(finding))
+        note_problems(error, source, lambda _: [*settings.model_fields, *also], at=(block,))
         return {}

@@ -20,6 +20,10 @@ LONGEST_PLACE = 200
 # A place in the tree: keys, and indexes of lists as text, as in `--set gradient.stages.0=1`.
 TreePath = tuple[str, ...]
 _MOST_LEVELS = 40
+_NO_INTERPOLATION = (
+    "a text may not hold ${: a sweep file is read as it is written and means the same everywhere; "
+    "write the value itself, or give it with --set"
+)
 _FLOAT = "tag:yaml.org,2002:float"
 _NUMBER = re.compile(
     r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
@@ -63,13 +67,9 @@ class Source:
             mark = mark or self.values.get(path[:end])
         return mark or Mark(self.file, 1, 1)
 
-    def problem(self, path: TreePath, message: str, *, key: bool = False) -> Problem:
-        """Return a problem at the value at `path` (or its key), or at the nearest around it."""
-        return problem_at(self.mark(path, key=key), path, message)
-
     def add(self, path: TreePath, message: str, *, key: bool = False) -> None:
-        """Note a problem; see `problem`."""
-        self.problems.append(self.problem(path, message, key=key))
+        """Note a problem at the value at `path` (or its key), or at the nearest around it."""
+        self.problems.append(problem_at(self.mark(path, key=key), path, message))
 
     def forget(self, path: TreePath) -> None:
         """Drop the marks under `path`, whose value is replaced."""
@@ -93,7 +93,23 @@ def entry_path(source: Source, study: str, number: int) -> TreePath:
 
 def read_source(path: str | Path) -> Source:
     """The tree of a YAML file. `LabError` if it cannot be read, `SpecError` if it is no mapping."""
-    return source_of(_read_text(Path(path)), str(path))
+    if Path(path).is_dir():
+        raise LabError(f"{path} is a folder; give the sweep file itself")
+    try:
+        written = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise LabError(f"{path} does not exist") from None
+    except OSError as error:
+        raise LabError(f"{path} cannot be read: {error.strerror}") from None
+    return source_of(decoded(written, Path(path)), str(path))
+
+
+def decoded(written: bytes, path: Path) -> str:
+    """Return the text of a file in UTF-8. Raises `LabError` where it is none."""
+    try:
+        return written.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LabError(f"{path} is not a text file in UTF-8 (byte {error.start + 1})") from None
 
 
 def source_of(text: str, file: str) -> Source:
@@ -101,9 +117,8 @@ def source_of(text: str, file: str) -> Source:
     source = Source(file)
     parse_text(source, text)
     if source.tree is None:
-        raise SpecError(
-            [source.problem((), "is empty; a sweep needs name, seeds, environment and a study")]
-        )
+        source.add((), "is empty; a sweep needs name, seeds, environment and a study")
+        raise SpecError(source.problems)
     return source
 
 
@@ -117,8 +132,7 @@ def source_of_mapping(mapping: Mapping[str, Any]) -> Source:
         text = json.dumps(mapping, default=_as_plain, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise LabError(f"a sweep is made of plain values: {error}") from None
-    source = Source("(sweep)")
-    parse_text(source, text)
+    source = source_of(text, "(sweep)")
     nowhere = Mark(source.file, 0, 0)
     source.values = dict.fromkeys(source.values, nowhere)
     source.keys = dict.fromkeys(source.keys, nowhere)
@@ -154,9 +168,8 @@ def parse_text(source: Source, text: str) -> None:
         reason = f"not YAML: character {chr(error.character)!r} is not allowed"
         raise SpecError([problem_at(place, (), reason)]) from None
     if source.tree is not None and not isinstance(source.tree, dict):
-        raise SpecError(
-            [source.problem((), f"must be a mapping of keys to values, got {shown(source.tree)}")]
-        )
+        source.add((), f"must be a mapping of keys to values, got {shown(source.tree)}")
+        raise SpecError(source.problems)
 
 
 def parse_value(source: Source, text: str) -> Any:
@@ -188,34 +201,8 @@ def yaml_reason(error: yaml.YAMLError) -> str:
     return reason if isinstance(error, WrittenError) else f"not YAML: {reason}"
 
 
-def _read_text(path: Path) -> str:
-    if path.is_dir():
-        raise LabError(f"{path} is a folder; give the sweep file itself")
-    try:
-        written = path.read_bytes()
-    except FileNotFoundError:
-        raise LabError(f"{path} does not exist") from None
-    except OSError as error:
-        raise LabError(f"{path} cannot be read: {error.strerror}") from None
-    return decoded(written, path)
-
-
-def decoded(written: bytes, path: Path) -> str:
-    """Return the text of a file in UTF-8. Raises `LabError` where it is none."""
-    try:
-        return written.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise LabError(f"{path} is not a text file in UTF-8 (byte {error.start + 1})") from None
-
-
-_NO_INTERPOLATION = (
-    "a text may not hold ${: a sweep file is read as it is written and means the same everywhere; "
-    "write the value itself, or give it with --set"
-)
-
-
 def _built(loader: Loader, node: yaml.Node, path: TreePath, source: Source) -> Any:
-    """The value of `node`, its marks and its repeated keys noted in `source`."""
+    """Return the value of `node`; its marks and its repeated keys are noted in `source`."""
     if len(path) >= _MOST_LEVELS:  # as where an alias names what it is in
         raise WrittenError(f"is nested in more than {_MOST_LEVELS} levels", node.start_mark)
     source.values[path] = _mark(source, node)
@@ -224,7 +211,13 @@ def _built(loader: Loader, node: yaml.Node, path: TreePath, source: Source) -> A
         return [_built(loader, item, (*path, str(i)), source) for i, item in items]
     if not isinstance(node, yaml.MappingNode):
         return _scalar(loader, node)
-    _note_repeated_keys(loader, node, path, source)
+    own = [one for one, _ in node.value if one.tag != "tag:yaml.org,2002:merge"]
+    first: dict[str, Mark] = {}
+    for key, mark in ((_key(loader, one), _mark(source, one)) for one in own):
+        if key in first:
+            message = f"key {shown(key)} is given twice, first on line {first[key].line}"
+            source.problems.append(problem_at(mark, (*path, key), message))
+        first.setdefault(key, mark)
     loader.flatten_mapping(node)
     built: dict[str, Any] = {}
     for key_node, value_node in node.value:
@@ -245,20 +238,6 @@ def _scalar(loader: Loader, node: yaml.Node) -> Any:
     if isinstance(value, str) and "${" in value:
         raise WrittenError(_NO_INTERPOLATION, node.start_mark)
     return value
-
-
-def _note_repeated_keys(
-    loader: Loader, node: yaml.MappingNode, path: TreePath, source: Source
-) -> None:
-    first: dict[str, Mark] = {}
-    for key_node, _ in node.value:
-        if key_node.tag == "tag:yaml.org,2002:merge":
-            continue
-        key, mark = _key(loader, key_node), _mark(source, key_node)
-        if key in first:
-            message = f"key {shown(key)} is given twice, first on line {first[key].line}"
-            source.problems.append(problem_at(mark, (*path, key), message))
-        first.setdefault(key, mark)
 
 
 def _mark(source: Source, node: yaml.Node) -> Mark:

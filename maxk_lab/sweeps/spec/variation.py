@@ -91,34 +91,28 @@ def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...
     if not isinstance(written, Mapping):
         return None
     before = len(source.problems)
-    parsed: dict[str, tuple[Any, ...]] = {}
     names: tuple[str, ...] = (resolved[0]["name"],)
     if NAME in written:
-        parsed[NAME] = names = _names(written[NAME], resolved, source)
+        names = _names(written[NAME], resolved, source)
+    known = _shared(names, resolved[1])
+    # In the order of the file, the last key running fastest.
+    parsed: dict[str, tuple[Any, ...]] = {}
     for key, values in written.items():
         path: TreePath = ("vary", key)
         if key == NAME:
-            continue
-        if key == CHECKPOINT:
+            parsed[key] = names
+        elif key == CHECKPOINT:
             parsed[key] = _checkpoints(values, source)
-            continue
-        known = _shared(names, resolved[1])
-        if key not in known:
+        elif key not in known:
             keys = [NAME, *known, CHECKPOINT]
-            also = did_you_mean(key, keys)
-            lacking = next(
-                (name for name in names if key not in settings_by_key(name, resolved[1])),
-                resolved[0]["name"],
-            )
-            source.add(path, f"{lacking} has no {key}{also}; known: {', '.join(keys)}", key=True)
+            lacking = [one for one in names if key not in settings_by_key(one, resolved[1])]
+            lacks = f"{[*lacking, resolved[0]['name']][0]} has no {key}{did_you_mean(key, keys)}"
+            source.add(path, f"{lacks}; known: {', '.join(keys)}", key=True)
         elif known[key][0].type is list:
-            source.add(
-                path, f"{known[key][0].name} is a list; a sweep varies single values", key=True
-            )
+            words = f"{known[key][0].name} is a list; a sweep varies single values"
+            source.add(path, words, key=True)
         else:
             parsed[key] = _parse(known[key], values, path, source)
-    # In the order of the file, the last key running fastest.
-    parsed = {key: parsed[key] for key in written if key in parsed}
     if len(source.problems) > before or not all(parsed.values()):
         return None
     found = list(variants(*resolved, parsed))

@@ -53,9 +53,12 @@ def check_arithmetic(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(_words(value, ()))
     try:
-        _check(_parse(value))
+        parts = list(ast.walk(_parse(value)))
     except (ValueError, RecursionError):
         raise ValueError(_words(value, ())) from None
+    known = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, *_OPERATORS)
+    if not all(isinstance(part, known) or _is_number(part) for part in parts):
+        raise ValueError(_words(value, ()))
     return value
 
 
@@ -84,19 +87,12 @@ def _parse(value: float | str) -> ast.AST:
         raise ValueError("not arithmetic") from None
 
 
-def _check(node: ast.AST) -> None:
-    """Check that `_evaluate` knows every part of the expression, whatever its names stand for."""
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        _check(node.left)
-        _check(node.right)
-    elif isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
-        _check(node.operand)
-    elif not isinstance(node, ast.Name):
-        _evaluate(node, {})
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
 def _evaluate(node: ast.AST, names: Mapping[str, float]) -> Any:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+    if isinstance(node, ast.Constant) and _is_number(node):
         return node.value
     if isinstance(node, ast.Name) and node.id in names:
         return names[node.id]
