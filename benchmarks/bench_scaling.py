@@ -34,7 +34,7 @@ from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step.step import Step
+from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer
 
 BEGIN, END = "<!-- scaling: begin -->", "<!-- scaling: end -->"

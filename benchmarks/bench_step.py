@@ -22,7 +22,7 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.adapter import RL4COEnvironment
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step.step import Step
+from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer
 
 B, N, ROUNDS, EXPECTED = 32, 16, 9, 1.3

@@ -26,12 +26,13 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline
 from maxk_lab.estimators.method import Method
+from maxk_lab.estimators.usable import usable_weights
 from maxk_lab.gradients.scores.trajectories import trajectory_squared_norms
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step.step import Step
-from maxk_lab.training.step.weights import group_weights, token_weights
+from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer
+from maxk_lab.training.weights import token_weights
 
 N, K = 16, 4
 ALLOWED = 0.02
@@ -142,7 +143,9 @@ def measure(case: Case, *, exact_norms: bool) -> None:
                 tokens.mask,
             )
             return lambda: token_weights(*arguments)
-        return lambda: group_weights(rollouts.rewards, usable, weighting, trajectory_weights=g)
+        return lambda: usable_weights(
+            weighting.method, rollouts.rewards, usable, trajectory_weights=g
+        )
 
     everything = [case.plain, *weightings()]
     if case.maximum_only:

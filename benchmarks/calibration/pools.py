@@ -27,7 +27,7 @@ from maxk_lab.statistics.bias import bias_verdicts
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.units import Units
-from maxk_lab.training.warmup import WarmUp, train_until
+from maxk_lab.training.trainer import train, warm_up
 
 ALPHA = 0.05
 UNBIASED = ("none", "centred", "sample_loo", "pkpo_sloo", "subloo", "affine[0.5]")
@@ -140,16 +140,18 @@ class Source:
         self._task, self._seed = task, seed
         self._environment = make_environment(task.environment, task.policy)
         self._policy = self._environment.policy(derive_seed("policy", seed))
-        warmup = WarmUp.start(self._policy, task.learning_rate)
-        train_until(
-            warmup,
-            self._environment,
-            task.steps,
-            batch=32,
-            n=16,
-            clip=1.0,
-            seed=derive_seed("warm-up", seed),
-        )
+        if task.steps:
+            trainer = warm_up(
+                self._environment,
+                self._policy,
+                steps=task.steps,
+                batch=32,
+                n=16,
+                learning_rate=task.learning_rate,
+                clip=1.0,
+                seed=derive_seed("warm-up", seed),
+            )
+            train(trainer)
         self._all = self._drawn(SETS * task.instances, 16, 0) if task.listed else None
 
     def report(self, size: int, repetition: int) -> dict[str, Units]:

@@ -1,15 +1,57 @@
-"""A policy on held-out instances: rewards of i.i.d. samples, their Max@K curve and quantiles."""
+"""A policy on held-out instances: rewards in every way of decoding, Max@K curves, quantiles.
+
+And the device that this, and a training, runs on: the CPU, or a CUDA device where there is one.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.checks import checked
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.environments.rollouts import Rollouts
+from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve
-from maxk_lab.training.device import device_of, placed
+from maxk_lab.training.settings import AUGMENTATIONS, WAYS, EvaluationSettings
+
+
+def resolve_device(name: str, environment: Environment | None = None) -> torch.device:
+    """Return the device of the setting `auto`, `cpu` or `cuda`.
+
+    `auto` is CUDA where it is present, unless `environment` cannot use it. Raises `LabError` for
+    `cuda` without a CUDA device, or for an environment that stays on the CPU.
+    """
+    movable = environment is None or supports(environment, "place")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise LabError("device cuda: torch finds no CUDA device here; use auto or cpu")
+    if name == "cuda" and not movable:
+        raise LabError("device cuda: this environment's instances stay on the CPU; use auto or cpu")
+    wanted = name == "cuda" or (name == "auto" and movable and torch.cuda.is_available())
+    return torch.device("cuda" if wanted else "cpu")
+
+
+def device_of(policy: nn.Module) -> torch.device:
+    """Return the device of the policy's parameters; the CPU for a policy without any."""
+    return next((parameter.device for parameter in policy.parameters()), torch.device("cpu"))
+
+
+def placed(environment: Environment, instances: Instances, device: torch.device) -> Instances:
+    """Return the instances on `device`, or where they are if the environment places none."""
+    if not supports(environment, "place"):
+        return instances
+    return environment.place(instances, device)
+
+
+def sampled(
+    environment: Environment, policy: nn.Module, instances: Instances, samples: int, seed: int
+) -> tuple[Instances, Rollouts]:
+    """Return the instances where the policy is, and `samples` i.i.d. trajectories of each."""
+    instances = placed(environment, instances, device_of(policy))
+    return instances, checked(environment.rollout(policy, instances, samples, seed=seed), samples)
 
 
 def sample_rewards(
@@ -23,14 +65,6 @@ def sample_rewards(
     return rollouts.rewards.cpu().double()
 
 
-def sampled(
-    environment: Environment, policy: nn.Module, instances: Instances, samples: int, seed: int
-) -> tuple[Instances, Rollouts]:
-    """Return the instances where the policy is, and `samples` i.i.d. trajectories of each."""
-    there = placed(environment, instances, device_of(policy))
-    return there, checked(environment.rollout(policy, there, samples, seed=seed), samples)
-
-
 def max_curves(rewards: Tensor) -> Tensor:
     """Return ρ̂(n, K) of every instance, K = 1..n: rewards [I, n] of i.i.d. samples → [I, n].
 
@@ -41,10 +75,9 @@ def max_curves(rewards: Tensor) -> Tensor:
     scored = ~rewards.isnan()
     curves = torch.full_like(rewards, torch.nan)
     counts = scored.sum(1)
-    for count in sorted(set(counts.tolist())):
+    for count in sorted(set(counts.tolist()) - {0}):
         rows = counts == count
-        if count:
-            curves[rows, :count] = maxk_curve(rewards[rows][scored[rows]].view(-1, count))
+        curves[rows, :count] = maxk_curve(rewards[rows][scored[rows]].view(-1, count))
     return curves
 
 
@@ -54,3 +87,110 @@ def reward_quantiles(rewards: Tensor, fraction: float) -> Tensor:
     It is linear between order statistics, and NaN without a scored sample.
     """
     return rewards.nanquantile(fraction, dim=1, interpolation="linear")
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The rewards of a policy on the same I instances, by way of decoding.
+
+    `tempered`: [I, samples] of i.i.d. samples at each temperature, each of a policy of its own,
+    whose Max@K they estimate. `extras`: [I] by the names of `measure_extras`, or why there are
+    none.
+    """
+
+    tempered: Mapping[float, Tensor]
+    extras: Mapping[str, Tensor | str]
+
+
+def decoded(
+    environment: Environment,
+    policy: nn.Module,
+    instances: Instances,
+    evaluate: EvaluationSettings,
+    *,
+    temperatures: Sequence[float],
+    seed: int,
+    extras_seed: int,
+) -> Decoded:
+    """Decode at these of the temperatures, and in all ways of `evaluate.extras`.
+
+    All temperatures share `seed`, so that they differ by as little chance as can be. Raises
+    `LabError` for a temperature other than 1 where the environment has no other.
+    """
+    tempered = {}
+    for temperature in temperatures:
+        drawn_from = environment
+        if temperature != 1:
+            if not supports(environment, "tempered"):
+                name = type(environment).__name__
+                raise LabError(f"{name} is not sampled at another temperature")
+            drawn_from = environment.tempered(temperature)
+        tempered[temperature] = sample_rewards(
+            drawn_from, policy, instances, evaluate.samples, seed
+        )
+    extras = measure_extras(
+        environment,
+        policy,
+        instances,
+        evaluate.extras,
+        samples=evaluate.samples,
+        seed=extras_seed,
+    )
+    return Decoded(tempered, extras)
+
+
+def measure_extras(
+    environment: Environment,
+    policy: nn.Module,
+    instances: Instances,
+    names: Sequence[str],
+    *,
+    samples: int,
+    seed: int,
+) -> dict[str, Tensor | str]:
+    """Return the rewards [I] float64 of the extras' ways of decoding, or why there are none.
+
+    None estimates a Max@K.
+
+    greedy        greedy: the reward of greedy decoding
+    augmentation  greedy_augmented: the best greedy reward over an instance's eight symmetric copies
+    multistart    greedy_multistart: the best greedy reward over RL4CO's forced first actions; and
+                  multistart_sampling: the best of `samples` drawn with forced first actions,
+                  which are not i.i.d.
+    multistart_augmentation
+                  greedy_multistart_augmented: the best greedy reward over the forced first actions
+                  on each of the eight copies, as POMO is decoded in its paper
+    """
+    instances = placed(environment, instances, device_of(policy))
+
+    def rewards(way: str) -> Tensor:
+        if way != "multistart_sampling":
+            if not supports(environment, "greedy"):
+                raise LabError("this environment has no greedy decoding")
+            best: Tensor = getattr(environment, way)(policy, instances)
+            return best.cpu().double()
+        if not supports(environment, "forced_starts"):
+            raise LabError("this environment has no forced starts")
+        return sample_rewards(environment.forced_starts(), policy, instances, samples, seed).amax(1)
+
+    measured: dict[str, Tensor | str] = {}
+    for way in (way for extra, ways in WAYS.items() if extra in names for way in ways):
+        try:
+            measured[way] = rewards(way)
+        except LabError as error:
+            measured[way] = str(error)
+    return measured
+
+
+def trajectories_of_extras(
+    environment: Environment, instances: Instances, samples: int
+) -> dict[str, int]:
+    """Return the number of trajectories that each way of decoding costs on every instance."""
+    starts = environment.start_count(instances) if supports(environment, "forced_starts") else 1
+    return {
+        "greedy": 1,
+        "greedy_augmented": AUGMENTATIONS,
+        "greedy_multistart": starts,
+        "multistart_sampling": samples,
+        "greedy_multistart_augmented": starts * AUGMENTATIONS,
+    }

@@ -10,7 +10,6 @@ from functools import cached_property
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.estimators.method import Method
-from maxk_lab.training.schedule import scheduled_ks
 from maxk_lab.training.settings import KScheduleSettings, Settings, StepSettings
 
 # The path of a setting and what is wrong with its value.
@@ -43,19 +42,16 @@ def check(settings: Settings, weighting: Weighting) -> None:
         or schedule_refusal(weighting, settings.k_schedule, settings.steps)
         or fit_refusal(weighting, settings.batch)
     )
-    n, k = max(weighting.n, 1), weighting.k
-    found = [
+    n = max(weighting.n, 1)
+    problems = (
         *batch_problems(settings.batch, [n]),
-        *sample_problems(settings, k),
-        *snapshot_problems(settings, settings.steps),
-        *ending_problems(settings, settings.steps),
+        *evaluation_problems(settings, weighting.k, settings.steps),
         *step_problems(settings, [weighting.estimator], [weighting.baseline], n),
-    ]
-    problems = [f"{'.'.join(path)} {message}" for path, message in found]
-    if refused is not None:
-        problems.insert(0, refused)
-    if problems:
-        raise LabError("; ".join(problems))
+    )
+    messages = [] if refused is None else [refused]
+    messages += [f"{'.'.join(path)} {message}" for path, message in problems]
+    if messages:
+        raise LabError("; ".join(messages))
 
 
 def schedule_refusal(
@@ -68,7 +64,7 @@ def schedule_refusal(
     k = weighting.k
     if steps is None or replace(weighting, k=k + 1).method.k != k + 1:
         return None
-    for other in scheduled_ks(schedule, k, steps):
+    for other in schedule.all(steps, k):
         reason = replace(weighting, k=other).refusal(weighting.n)
         if reason is not None:
             return f"k_schedule comes by K = {other}: {reason}"
@@ -106,18 +102,14 @@ def batch_problems(batch: int, sizes: Sequence[int]) -> Iterator[Problem]:
         )
 
 
-def sample_problems(settings: Settings, largest_k: int) -> Iterator[Problem]:
-    """Yield what is wrong with `evaluate.samples` where Max@K needs more of them."""
-    samples = settings.evaluate.samples
-    if samples < largest_k:
+def evaluation_problems(settings: Settings, largest_k: int, fewest_steps: int) -> Iterator[Problem]:
+    """Yield what is wrong with the evaluations and snapshots of trainings of so few steps."""
+    evaluate = settings.evaluate
+    if evaluate.samples < largest_k:
         yield (
             ("evaluate", "samples"),
-            f"must be at least {largest_k}, the largest K of the grid, got {samples}",
+            f"must be at least {largest_k}, the largest K of the grid, got {evaluate.samples}",
         )
-
-
-def snapshot_problems(settings: Settings, fewest_steps: int) -> Iterator[Problem]:
-    """Yield what is wrong with `snapshots` where a training ends before one of them."""
     late = [step for step in settings.snapshots if step > fewest_steps]
     if late:
         yield (
@@ -125,16 +117,11 @@ def snapshot_problems(settings: Settings, fewest_steps: int) -> Iterator[Problem
             f"must be at most {fewest_steps}, the steps of a training, "
             f"got {', '.join(map(str, late))}",
         )
-
-
-def ending_problems(settings: Settings, fewest_steps: int) -> Iterator[Problem]:
-    """Yield what is wrong with the evaluations at the end of a training."""
-    evaluate = settings.evaluate
-    there = len(range(0, fewest_steps, evaluate.every))
-    if evaluate.last > there:
+    most = len(range(0, fewest_steps, evaluate.every))
+    if evaluate.last > most:
         yield (
             ("evaluate", "last"),
-            f"must be at most {there}, the evaluations of a training of {fewest_steps} steps "
+            f"must be at most {most}, the evaluations of a training of {fewest_steps} steps "
             f"without that of step 0, got {evaluate.last}",
         )
     if evaluate.tuning and len(evaluate.temperatures) == 1 and not evaluate.extras:
@@ -149,54 +136,42 @@ def step_problems(
     settings: StepSettings, estimators: Sequence[str], baselines: Sequence[str], least_n: int
 ) -> Iterator[Problem]:
     """Yield the settings of a step that contradict each other or some weighting of a grid."""
-    yield from _of_divisor(settings)
-    yield from _of_normalization(settings, least_n)
-    yield from _of_tokens(
-        settings, [name for name in baselines if choose_baseline(name).row.token_level]
-    )
-    binary = [name for name in estimators if choose_estimator(name).row.binary_rewards]
-    binary += [name for name in baselines if choose_baseline(name).row.binary_rewards]
-    if binary:
-        yield from _of_binary_rewards(settings, ", ".join(binary))
-    ratios = [name for name in estimators if Method.parse(name).needs_ratios]
-    if ratios:
-        yield from _of_ratios(settings, ", ".join(ratios))
-
-
-def _of_divisor(settings: StepSettings) -> Iterator[Problem]:
-    loss, path = settings.loss, ("loss", "divisor")
+    loss, how = settings.loss, settings.weight_normalization
     if loss.aggregation == "fixed" and loss.divisor is None:
-        yield path, "is missing: the aggregation fixed divides the sum over all tokens by it"
+        yield (
+            ("loss", "divisor"),
+            "is missing: the aggregation fixed divides the sum over all tokens by it",
+        )
     if loss.aggregation != "fixed" and loss.divisor is not None:
         yield (
-            path,
+            ("loss", "divisor"),
             f"is read by the aggregation fixed only, got aggregation {loss.aggregation}",
         )
-
-
-def _of_normalization(settings: StepSettings, least_n: int) -> Iterator[Problem]:
-    how = settings.weight_normalization
     if how != "none" and least_n < 2:
         lost = "has no standard deviation" if how == "zscore" else "is left with the weight 0"
         yield (
             ("weight_normalization",),
             f"{how} needs every n of the grid to be at least 2: a group of one {lost}",
         )
+    rows = {name: choose_baseline(name).row for name in baselines}
+    token_level = ", ".join(name for name, row in rows.items() if row.token_level)
+    changed = {
+        "weight_normalization": how != "none",
+        "min_gap_scale": settings.min_gap_scale is not None,
+    }
+    for setting in (name for name, is_set in changed.items() if is_set and token_level):
+        message = f"needs one weight per trajectory, but {token_level} gives one per token"
+        yield (setting,), message
+    chosen = {name: choose_estimator(name).row for name in estimators}
+    binary = ", ".join(name for name, row in (chosen | rows).items() if row.binary_rewards)
+    if binary:
+        yield from _binary_reward_problems(settings, binary)
+    ratios = ", ".join(name for name in estimators if Method.parse(name).needs_ratios)
+    if ratios:
+        yield from _ratio_problems(settings, ratios)
 
 
-def _of_tokens(settings: StepSettings, baselines: Sequence[str]) -> Iterator[Problem]:
-    for name, given in (
-        ("weight_normalization", settings.weight_normalization != "none"),
-        ("min_gap_scale", settings.min_gap_scale is not None),
-    ):
-        if baselines and given:
-            yield (
-                (name,),
-                f"needs one weight per trajectory, but {', '.join(baselines)} gives one per token",
-            )
-
-
-def _of_binary_rewards(settings: StepSettings, names: str) -> Iterator[Problem]:
+def _binary_reward_problems(settings: StepSettings, names: str) -> Iterator[Problem]:
     """Yield the settings that make something else of rewards of 0 and 1."""
     clip, lost = settings.reward_clip, f"leaves no rewards of 0 and 1, which {names} needs"
     if settings.kl.place == "reward":
@@ -207,17 +182,18 @@ def _of_binary_rewards(settings: StepSettings, names: str) -> Iterator[Problem]:
         yield ("reward_clip",), f"{list(clip)} {lost}"
 
 
-def _of_ratios(settings: StepSettings, estimators: str) -> Iterator[Problem]:
+def _ratio_problems(settings: StepSettings, estimators: str) -> Iterator[Problem]:
     """Yield the settings of a clipped ratio, of which off-policy weights leave none."""
-    for name, value, fine in (
-        ("ratio", settings.loss.ratio, ("sequence",)),
-        ("aggregation", settings.loss.aggregation, ("seq_sum", "fixed")),
-        ("dual_clip", settings.loss.dual_clip, (None,)),
+    for name, allowed in (
+        ("ratio", ("sequence",)),
+        ("aggregation", ("seq_sum", "fixed")),
+        ("dual_clip", (None,)),
     ):
-        if value not in fine:
-            allowed = " or ".join("null" if one is None else one for one in fine)
+        value = getattr(settings.loss, name)
+        if value not in allowed:
+            listed = " or ".join(one or "null" for one in allowed)
             yield (
                 ("loss", name),
-                f"must be {allowed} for {estimators}, "
+                f"must be {listed} for {estimators}, "
                 f"whose weights hold the ratios of whole trajectories; got {value}",
             )

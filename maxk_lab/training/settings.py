@@ -62,7 +62,7 @@ Temperature = Annotated[float, Field(ge=0.01, allow_inf_nan=False)]
 # Rotated and mirrored copies of an instance, for the extras with augmentation.
 AUGMENTATIONS = 8
 Extra = Literal["greedy", "augmentation", "multistart", "multistart_augmentation"]
-# The ways of decoding that an extra has measured; see `training.extras`.
+# The ways of decoding that an extra has measured: `training.evaluation.measure_extras`.
 WAYS: dict[str, tuple[str, ...]] = {
     "greedy": ("greedy",),
     "augmentation": ("greedy_augmented",),
@@ -102,7 +102,7 @@ class LossSettings(Model):
 
 
 class KScheduleSettings(Model):
-    """The K of every step (see `training.schedule`): `fixed`, or on the way to that of the grid.
+    """The K of every step: that of the grid (`fixed`), or on the way to it.
 
     It starts from `first` and arrives by step `until`, linearly or in one step.
     """
@@ -110,6 +110,26 @@ class KScheduleSettings(Model):
     kind: Literal["fixed", "linear", "step"] = "fixed"
     first: AtLeastOne = 1
     until: AtLeastOne = 100
+
+    def at(self, step: int, k: int) -> int:
+        """Return the K of step `step`, which counts from 0, on the way to `k`.
+
+        fixed   k
+        linear  first + (k − first) min(1, step / until), rounded to the nearest integer, halves
+                to even ones
+        step    first while step < until, k from then on
+        """
+        if self.kind == "fixed":
+            return k
+        if self.kind == "linear":
+            return round(self.first + (k - self.first) * min(1.0, step / self.until))
+        return self.first if step < self.until else k
+
+    def all(self, steps: int, k: int) -> list[int]:
+        """Return every K that one of `steps` steps trains for, and `k` itself; ascending."""
+        if self.kind == "fixed":
+            return [k]
+        return sorted({k, *(self.at(step, k) for step in range(min(steps, self.until)))})
 
 
 class DataFile(Model):
@@ -155,7 +175,7 @@ class StepSettings(Model):
     `multistart` each has a first action of its own, which makes another objective. Rewards are
     multiplied by `reward_scale`, then clipped and given their KL penalty in `reward_order`. Of
     truncated trajectories `mask_loss` drops the loss term, `mask_all` also the part in their
-    group's baseline. `amp` runs the policy's passes of a step, not of an evaluation, in bfloat16.
+    group's baseline.
     """
 
     steps: AtLeastOne = 300
@@ -175,7 +195,6 @@ class StepSettings(Model):
     loss: LossSettings = LossSettings()
     truncated: Literal["keep", "mask_loss", "mask_all"] = "keep"
     k_schedule: KScheduleSettings = KScheduleSettings()
-    amp: bool = False
 
 
 class Settings(StepSettings):

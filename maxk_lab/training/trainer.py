@@ -8,21 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from maxk_lab.calls import Leaving
-from maxk_lab.errors import LabError
+from maxk_lab.environments.checks import check_shape
+from maxk_lab.environments.environment import Environment, Instances, supports
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
 from maxk_lab.files import save_atomically
 from maxk_lab.seeds import derive_seed
-from maxk_lab.training.decoding import Decoded
-from maxk_lab.training.device import resolve_device
-from maxk_lab.training.evaluation import max_curves
-from maxk_lab.training.refusals import check
-from maxk_lab.training.schedule import scheduled_k
-from maxk_lab.training.step.step import Step
+from maxk_lab.training.evaluation import Decoded, max_curves, resolve_device
+from maxk_lab.training.refusals import Weighting, check
+from maxk_lab.training.settings import Settings
+from maxk_lab.training.step import Step
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Trainer:
     """A policy under training: optimiser, anchor, the steps taken, their log, the evaluations.
 
     `about`, plain JSON that tells the policy's origin, is in every file that is written; a
-    checkpoint about something else is refused.
+    checkpoint about something else is refused. The data of a step follow from `stream`, `seed` and
+    its number.
     """
 
     one_step: Step
@@ -58,6 +59,7 @@ class Trainer:
     anchor: nn.Module | None
     seed: int
     about: Mapping[str, Any] = field(default_factory=dict)
+    stream: str = "step"
     steps: int = 0
     seconds: float = 0.0
     log: dict[str, list[float]] = field(default_factory=dict)
@@ -65,7 +67,13 @@ class Trainer:
 
     @classmethod
     def start(
-        cls, one_step: Step, policy: nn.Module, *, seed: int, about: Mapping[str, Any] | None = None
+        cls,
+        one_step: Step,
+        policy: nn.Module,
+        *,
+        seed: int,
+        about: Mapping[str, Any] | None = None,
+        stream: str = "step",
     ) -> Trainer:
         """Return a trainer that has taken no step, the policy on the device of the settings.
 
@@ -74,21 +82,17 @@ class Trainer:
         settings = one_step.settings
         check(settings, one_step.weighting)
         _ = one_step.drawn_from
-        if settings.amp and any(p.dtype == torch.float64 for p in policy.parameters()):
-            raise LabError(
-                "amp: the policy's dtype is float64, which autocast leaves as it is; use float32"
-            )
         policy.to(resolve_device(settings.device, one_step.environment))
         optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
         needs_anchor = settings.kl.place != "none"
         anchor = copy.deepcopy(policy).requires_grad_(False) if needs_anchor else None
-        return cls(one_step, policy, optimizer, anchor, seed, about or {})
+        return cls(one_step, policy, optimizer, anchor, seed, about or {}, stream)
 
     def advance(self) -> None:
         """Take one step, with the data of its number; a moving anchor is renewed before it."""
         start = time.perf_counter()
         kl, schedule = self.one_step.settings.kl, self.one_step.settings.k_schedule
-        k = scheduled_k(schedule, self.one_step.weighting.k, self.steps)
+        k = schedule.at(self.steps, self.one_step.weighting.k)
         if (
             self.anchor is not None
             and kl.reference == "moving"
@@ -100,7 +104,7 @@ class Trainer:
                 self.policy,
                 self.optimizer,
                 self.anchor,
-                seed=derive_seed("step", self.seed, self.steps),
+                seed=derive_seed(self.stream, self.seed, self.steps),
             )
         except FloatingPointError as error:
             raise FloatingPointError(f"{error} at step {self.steps}") from error
@@ -163,10 +167,58 @@ class Trainer:
         save_atomically(path, partial(torch.save, state))
 
 
+@dataclass(frozen=True)
+class _WholeTrajectories:
+    """An environment whose trajectories count as one token: a warm-up needs no more of them."""
+
+    environment: Environment
+
+    def instances(self, count: int, seed: int) -> Instances:
+        return self.environment.instances(count, seed)
+
+    def rollout(self, policy: nn.Module, instances: Instances, n: int, *, seed: int) -> Rollouts:
+        return self.environment.rollout(policy, instances, n, seed=seed)
+
+    def tokens(self, policy: nn.Module, instances: Instances, actions: Tensor) -> TokenStatistics:
+        log_probs = self.environment.log_probs(policy, instances, actions)
+        check_shape("log_probs", log_probs, *actions.shape[:2])
+        tokens = log_probs.unsqueeze(-1)
+        nothing = torch.zeros_like(tokens)
+        return TokenStatistics(tokens, nothing, nothing, torch.ones_like(tokens, dtype=torch.bool))
+
+
+def warm_up(
+    environment: Environment,
+    policy: nn.Module,
+    *,
+    steps: int,
+    batch: int,
+    n: int,
+    learning_rate: float,
+    clip: float,
+    seed: int,
+) -> Trainer:
+    """Return the trainer of a gradient study's policy: REINFORCE with a leave-one-out mean.
+
+    A step draws n trajectories on each of `batch` instances, and clips its gradient at `clip`.
+    """
+    settings = Settings(
+        steps=steps,
+        batch=batch * n,
+        learning_rate=learning_rate,
+        max_grad_norm=clip,
+        device="cpu",
+    )
+    if not supports(environment, "rollout_with_tokens"):
+        environment = cast("Environment", _WholeTrajectories(environment))
+    one_step = Step(environment, settings, Weighting("reinforce", "centred", n, 1))
+    return Trainer.start(one_step, policy, seed=seed, stream="warmup")
+
+
 def train(
     trainer: Trainer,
     *,
-    evaluate: Callable[[nn.Module, int], Tensor],
+    evaluate: Callable[[nn.Module, int], Tensor] | None = None,
     decode: Callable[[nn.Module, int], Mapping[str, Decoded]] = lambda policy, step: {},
     checkpoint: Path | None = None,
     snapshot: Callable[[int], Path] | None = None,
@@ -177,23 +229,25 @@ def train(
 
     `evaluate(policy, step)` gives the rewards of held-out samples, [I, samples], at step 0, every
     `evaluate.every` steps and at the end; `decode(policy, step)` those of the other ways of
-    decoding, by set of instances, at the last `evaluate.last` of these. The checkpoint is written
-    every `checkpoint_every` steps and at the end, the policy to `snapshot(step)` at the steps of
-    `snapshots`, before the checkpoint of that step; `on_step(step, steps)` is called after every
-    step. Raises `Leaving`, the checkpoint written, after the step at which `leaving()` says so.
+    decoding, by set of instances, at the last `evaluate.last` of these. Without `evaluate` there
+    are none. The checkpoint is written every `checkpoint_every` steps and at the end, the policy to
+    `snapshot(step)` at the steps of `snapshots`, before the checkpoint of that step;
+    `on_step(step, steps)` is called after every step. Raises `Leaving`, the checkpoint written,
+    after the step at which `leaving()` says so.
     """
     settings = trainer.one_step.settings
+    evaluated = settings.evaluate.after(settings.steps) if evaluate else ()
     ending = settings.evaluate.at_the_end(settings.steps)
     while True:
-        last = trainer.steps >= settings.steps
-        due = last or trainer.steps % settings.evaluate.every == 0
-        if due and trainer.steps not in [evaluation.step for evaluation in trainer.evaluations]:
-            now = trainer.policy, trainer.steps
-            found = evaluate(*now), decode(*now) if trainer.steps in ending else {}
-            trainer.evaluations.append(HeldOutRewards(trainer.steps, trainer.seconds, *found))
-        if snapshot is not None and trainer.steps in settings.snapshots:
-            trainer.keep_policy(snapshot(trainer.steps))
-        if checkpoint is not None and (last or trainer.steps % settings.checkpoint_every == 0):
+        step = trainer.steps
+        last = step >= settings.steps
+        if evaluate and step in evaluated and step not in [e.step for e in trainer.evaluations]:
+            rewards = evaluate(trainer.policy, step)
+            others = decode(trainer.policy, step) if step in ending else {}
+            trainer.evaluations.append(HeldOutRewards(step, trainer.seconds, rewards, others))
+        if snapshot is not None and step in settings.snapshots:
+            trainer.keep_policy(snapshot(step))
+        if checkpoint is not None and (last or step % settings.checkpoint_every == 0):
             trainer.save(checkpoint)
         if last:
             return

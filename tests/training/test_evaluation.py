@@ -1,4 +1,4 @@
-"""The curves are the unbiased ρ̂ of each instance; unscorable samples only shorten a curve."""
+"""The curves are the unbiased ρ̂ of each instance; extras are measured, or have a reason."""
 
 from math import comb
 
@@ -9,7 +9,12 @@ from small_environments import make
 
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.gradients.enumerated.exact import exact_value
-from maxk_lab.training.evaluation import max_curves, reward_quantiles, sample_rewards
+from maxk_lab.training.evaluation import (
+    max_curves,
+    measure_extras,
+    reward_quantiles,
+    sample_rewards,
+)
 
 
 def test_the_curve_of_binary_rewards_is_pass_at_k(sequences):
@@ -116,3 +121,50 @@ def test_samples_at_a_temperature_estimate_max_at_k_of_the_tempered_policy(name,
         assert abs(float(values.mean()) - exact) < 4 * error
         if k == 1:
             assert abs(exact - other) > 6 * error
+
+
+ALL = ("greedy", "augmentation", "multistart", "multistart_augmentation")
+
+
+def measured(environment, instances, names=ALL):
+    policy = environment.policy(0)
+    return measure_extras(environment, policy, instances, names, samples=6, seed=2)
+
+
+def test_an_environment_without_them_says_so(sequences):
+    found = measured(sequences(), torch.arange(3))
+    assert list(found) == [
+        "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
+        "greedy_multistart_augmented",
+    ]  # fmt: skip
+    assert found["greedy"] == "this environment has no greedy decoding"
+    assert found["multistart_sampling"] == "this environment has no forced starts"
+
+
+def test_only_what_is_asked_for_is_measured(sequences):
+    assert measured(sequences(), torch.arange(3), ()) == {}
+    assert list(measured(sequences(), torch.arange(3), ("greedy",))) == ["greedy"]
+
+
+def test_the_extras_of_a_routing_problem():
+    environment = make_environment(
+        {"name": "tsp", "num_loc": 6},
+        {
+            "embed_dim": 16,
+            "num_encoder_layers": 1,
+            "num_heads": 2,
+            "feedforward_hidden": 16,
+            "dtype": "float32",
+        },
+    )
+    instances = environment.instances(4, 1)
+    found = measured(environment, instances)
+    assert all(
+        rewards.shape == (4,) and rewards.dtype == torch.float64 for rewards in found.values()
+    )
+    # The unturned copy is one of the eight.
+    assert (found["greedy_augmented"] >= found["greedy"] - 1e-6).all()
+    assert (found["greedy_multistart_augmented"] >= found["greedy_multistart"] - 1e-6).all()
+    policy = environment.policy(0)
+    forced = sample_rewards(environment.forced_starts(), policy, instances, 6, 2)
+    assert torch.equal(found["multistart_sampling"], forced.amax(1))

@@ -26,11 +26,10 @@ def test_the_defaults_are_fine_and_bend_nothing():
     assert settings.loss.aggregation == "seq_sum"
     assert (settings.weight_normalization, settings.min_gap_scale) == ("none", None)
     assert not settings.normalize_advantages
-    assert (settings.start, settings.reward_scale, settings.k_schedule.kind, settings.amp) == (
+    assert (settings.start, settings.reward_scale, settings.k_schedule.kind) == (
         "iid",
         1.0,
         "fixed",
-        False,
     )
     assert (settings.reward_clip, settings.inner_epochs, settings.entropy_bonus) == (None, 1, 0.0)
 

@@ -1,17 +1,23 @@
 """The trainer learns, shows all weightings the same data, and no interruption changes a number."""
 
+import copy
+
 import pytest
 import torch
+from small_environments import make
 
 from maxk_lab.calls import Leaving
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
+from maxk_lab.estimators import advantages
 from maxk_lab.gradients.enumerated.exact import exact_value
+from maxk_lab.seeds import derive_seed
 from maxk_lab.training.evaluation import max_curves, sample_rewards
-from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.settings import Settings
-from maxk_lab.training.step.step import Step
-from maxk_lab.training.trainer import Trainer, train
+from maxk_lab.training.metrics import METRICS, SCHEDULE_METRICS
+from maxk_lab.training.refusals import Weighting, check
+from maxk_lab.training.settings import KScheduleSettings, Settings
+from maxk_lab.training.step import Step
+from maxk_lab.training.trainer import Trainer, train, warm_up
 
 # Every option that has a state of its own.
 OPTIONS = {
@@ -23,6 +29,7 @@ OPTIONS = {
     "checkpoint_every": 4,
     "evaluate": {"every": 5, "instances": 3, "samples": 4},
 }
+
 RLOO = Weighting("reinforce", "centred", 4, 1)
 
 
@@ -201,3 +208,140 @@ def test_a_loss_that_is_not_finite_names_its_step(sequences):
     started = trainer(environment, Weighting("reinforce", "none", 4, 1), kl={}, batch=64)
     with pytest.raises(FloatingPointError, match=r"the training loss is -inf at step 1"):
         run(started, environment)
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "until", "k", "expected"),
+    [
+        ("fixed", 1, 4, 8, [8] * 7),
+        ("linear", 1, 4, 9, [1, 3, 5, 7, 9, 9, 9]),
+        ("linear", 8, 3, 2, [8, 6, 4, 2, 2, 2, 2]),
+        ("linear", 1, 4, 3, [1, 2, 2, 2, 3, 3, 3]),
+        ("step", 1, 3, 8, [1, 1, 1, 8, 8, 8, 8]),
+    ],
+)
+def test_the_k_of_every_step(kind, first, until, k, expected):
+    schedule = KScheduleSettings(kind=kind, first=first, until=until)
+    assert [schedule.at(step, k) for step in range(7)] == expected
+    assert schedule.all(7, k) == sorted(set(expected))
+
+
+def test_a_training_that_ends_on_the_way_needs_the_k_it_comes_to_and_its_own():
+    assert KScheduleSettings(kind="linear").all(14, 9) == [1, 2, 9]
+    assert KScheduleSettings(kind="step", first=2).all(10, 4) == [2, 4]
+    assert KScheduleSettings(until=10**9).all(10**9, 4) == [4]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (
+            {"kind": "liner"},
+            "k_schedule.kind must be one of fixed, linear, step, got 'liner' "
+            "(did you mean linear?)",
+        ),
+        ({"kind": "step", "first": 0}, "k_schedule.first must be at least 1, got 0"),
+        ({"kind": "step", "until": 0}, "k_schedule.until must be at least 1, got 0"),
+        (
+            {"kind": "step", "first": 8},
+            "k_schedule comes by K = 8: centred needs 1 <= K < n, got K = 8 and n = 8",
+        ),
+        ({"kind": "linear", "first": 9}, "k_schedule comes by K = 8: "),
+    ],
+)
+def test_a_schedule_that_cannot_be_run_is_refused(schedule, message):
+    with pytest.raises(LabError) as caught:
+        check(Settings.from_mapping({"k_schedule": schedule}), Weighting("maxk", "centred", 8, 2))
+    assert message in str(caught.value)
+
+
+def test_an_estimator_with_a_k_of_its_own_has_no_schedule_to_mind():
+    settings = Settings.from_mapping({"k_schedule": {"kind": "step", "first": 8}})
+    with pytest.raises(LabError, match="comes by K = 8"):
+        check(settings, Weighting("maxk", "centred", 8, 1))
+    assert check(settings, Weighting("reinforce", "centred", 8, 1)) is None
+
+
+def trained(environment, k, **settings):
+    settings = Settings.from_mapping({"steps": 4, "batch": 16, "learning_rate": 0.05, **settings})
+    trainer = Trainer.start(
+        Step(environment, settings, Weighting("maxk", "centred", 4, k)),
+        environment.policy(0),
+        seed=3,
+    )
+    for _ in range(4):
+        trainer.advance()
+    return trainer
+
+
+def test_every_step_trains_for_its_k(sequences):
+    environment = sequences()
+    scheduled = trained(environment, 3, k_schedule={"kind": "linear", "first": 1, "until": 2})
+    assert set(scheduled.log) == set(METRICS) | set(SCHEDULE_METRICS)
+    assert scheduled.log["k"] == [1, 2, 3, 3]
+    # The same four steps, each by a method for its own K.
+    by_hand = trained(environment, 3)
+    policy = environment.policy(0)
+    by_hand.policy.load_state_dict(policy.state_dict())
+    again = Trainer.start(by_hand.one_step, policy, seed=3)
+    for k in (1, 2, 3, 3):
+        again.one_step = by_hand.one_step.at(k)
+        again.advance()
+    assert torch.equal(again.policy.logits, scheduled.policy.logits)
+    assert "k" not in again.log
+    assert not torch.equal(trained(environment, 3).policy.logits, scheduled.policy.logits)
+
+
+def small_tsp():
+    return make("tsp", num_loc=5)
+
+
+def warmed_up(environment, steps, **options):
+    options = {"batch": 8, "n": 8, "learning_rate": 1e-2, "clip": 1.0, "seed": 5} | options
+    return warm_up(environment, environment.policy(0), steps=steps, **options)
+
+
+@pytest.mark.parametrize("name", ["bandit", "tsp"])
+def test_a_warm_up_is_reinforce_with_a_leave_one_out_mean(name):
+    """Its first steps by hand: plain policy gradient on the data of (seed, step), clipped."""
+    environment = make(name, **{"num_loc": 5} if name == "tsp" else {})
+    warmed = warmed_up(environment, 3)
+    train(warmed)
+    policy = environment.policy(0)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+    for step in range(3):
+        seed = derive_seed("warmup", 5, step)
+        instances = environment.instances(8, derive_seed("instances", seed))
+        rollouts = environment.rollout(policy, instances, 8, seed=derive_seed("rollouts", seed))
+        log_probs = environment.log_probs(policy, instances, rollouts.actions)
+        weights = advantages(rollouts.rewards, estimator="reinforce", baseline="centred", k=1)
+        optimizer.zero_grad()
+        (-(weights.to(log_probs) * log_probs).sum(-1).mean()).backward()
+        torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
+        optimizer.step()
+    for mine, by_hand in zip(warmed.policy.parameters(), policy.parameters(), strict=True):
+        torch.testing.assert_close(mine, by_hand, rtol=1e-5, atol=1e-6)
+
+
+def test_an_interrupted_warm_up_goes_on_to_the_same_numbers():
+    environment = small_tsp()
+    whole = warmed_up(environment, 6)
+    train(whole)
+    first = warmed_up(environment, 6)
+    with pytest.raises(Leaving):
+        train(first, leaving=lambda: first.steps == 2)
+    second = warmed_up(environment, 6)
+    second.load(copy.deepcopy(first.state()))
+    train(second)
+    same(second, whole)
+
+
+@pytest.mark.slow
+def test_the_warm_up_shortens_the_tours():
+    environment = make("tsp", num_loc=8)
+    trainer = warmed_up(environment, 60, learning_rate=3e-3)
+    instances = environment.instances(32, 9)
+    before = environment.rollout(trainer.policy, instances, 16, seed=1).rewards.mean().item()
+    train(trainer)
+    after = environment.rollout(trainer.policy, instances, 16, seed=1).rewards.mean().item()
+    assert after > before + 0.2

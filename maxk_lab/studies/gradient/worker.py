@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from maxk_lab.studies.gradient.kept import policy_file, policy_stem, pool_file, 
 from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.run.checkpoints import initial_policy
-from maxk_lab.training.warmup import WarmUp, train_until
+from maxk_lab.training.trainer import Trainer, train, warm_up
 
 
 def measure(
@@ -117,41 +116,39 @@ def _policy_at_stage(
     stage = unit["stage"]
     if stage == 0:
         return policy
-    settings = unit["warmup"]
-    warmup = WarmUp.start(policy, settings["learning_rate"])
+
+    def start(policy: nn.Module) -> Trainer:
+        seed = derive_seed("training", unit["environment"], unit["seed"])
+        return warm_up(environment, policy, steps=stage, seed=seed, **unit["warmup"])
+
+    trainer = start(policy)
     files = [] if cache is None else cache.glob(f"{policy_stem(unit)}-*.pt")
     for path in sorted(files, key=stage_of, reverse=True):
         if stage_of(path) <= stage:
             try:
                 check_archive(path)
-                warmup.load(torch.load(path, weights_only=True))
+                trainer.load(torch.load(path, weights_only=True))
                 break
             except Exception:  # a damaged file is no reason to fail: train again
                 path.unlink(missing_ok=True)
-                warmup = WarmUp.start(initial_policy(environment, unit), settings["learning_rate"])
+                trainer = start(initial_policy(environment, unit))
     try:
-        train_until(
-            warmup,
-            environment,
-            stage,
-            batch=settings["batch"],
-            n=settings["n"],
-            clip=settings["clip"],
-            seed=derive_seed("training", unit["environment"], unit["seed"]),
+        train(
+            trainer,
             on_step=lambda step, steps: event("warmup", {"step": step, "steps": steps}),
             leaving=leaving,
         )
     except Leaving:
         # It goes on from here, as from an earlier stage.
-        _keep(unit, warmup, cache)
+        _keep(unit, trainer, cache)
         raise
-    _keep(unit, warmup, cache)
-    return warmup.policy
+    _keep(unit, trainer, cache)
+    return trainer.policy
 
 
-def _keep(unit: Mapping[str, Any], warmup: WarmUp, cache: Path | None) -> None:
+def _keep(unit: Mapping[str, Any], trainer: Trainer, cache: Path | None) -> None:
     if cache is not None:
-        save_atomically(cache / policy_file(unit, warmup.step), partial(torch.save, warmup.state()))
+        trainer.save(cache / policy_file(unit, trainer.steps))
 
 
 def _read_pool(path: Path | None) -> ScorePool | None:

@@ -15,13 +15,7 @@ from maxk_lab.sweeps.spec.blocks import Block
 from maxk_lab.sweeps.spec.grids import at_first, check_entries
 from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
-from maxk_lab.training.refusals import (
-    batch_problems,
-    ending_problems,
-    sample_problems,
-    snapshot_problems,
-    step_problems,
-)
+from maxk_lab.training.refusals import batch_problems, evaluation_problems, step_problems
 from maxk_lab.training.settings import EvaluationSettings
 
 
@@ -83,11 +77,7 @@ def _check_settings(study: Study, source: Source) -> None:
     ]
     largest = max((point["k"] for point in points), default=1)
     fewest = min(entry.study.steps for entry in entries)
-    for setting, message in (
-        *sample_problems(study, largest),
-        *snapshot_problems(study, fewest),
-        *ending_problems(study, fewest),
-    ):
+    for setting, message in evaluation_problems(study, largest, fewest):
         source.add(("training", *setting), message)
 
 
@@ -106,7 +96,6 @@ def _check_settings_in(
     for entry in _entries(study, source):
         _check_kl(entry, environment, source)
         _check_start(entry, environment, source)
-        _check_amp(entry, policy, source)
     _check_device(study, environment["name"], source)
     _check_evaluation(study, environment, policy, source)
 
@@ -126,15 +115,6 @@ def _check_start(entry: _Entry, environment: Mapping[str, Any], source: Source) 
     reason = capability_refusal(environment["name"], "multistart")
     if entry.study.start == "multistart" and reason is not None:
         source.add(entry.at("start"), f"multistart: {reason}")
-
-
-def _check_amp(entry: _Entry, policy: Mapping[str, Any], source: Source) -> None:
-    if entry.study.amp and policy.get("dtype") == "float64":
-        source.add(
-            entry.at("amp"),
-            "needs policy.dtype float32, got float64, which the autocast to bfloat16 leaves as "
-            "it is",
-        )
 
 
 def _check_device(study: Study, name: str, source: Source) -> None:

@@ -15,8 +15,7 @@ from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds.over_seeds import over_instances
 from maxk_lab.statistics.seeds.two_level import QUANTILES
 from maxk_lab.studies.training.schema import evaluated_ks
-from maxk_lab.training.decoding import Decoded
-from maxk_lab.training.evaluation import max_curves, reward_quantiles
+from maxk_lab.training.evaluation import Decoded, max_curves, reward_quantiles
 from maxk_lab.training.trainer import Trainer
 
 LEVEL = 0.95

@@ -124,7 +124,7 @@ class TrainingUnit(Unit):
         """
         super().check_machine()
         if self.training.get("device") == "cuda":
-            from maxk_lab.training.device import resolve_device
+            from maxk_lab.training.evaluation import resolve_device
 
             resolve_device("cuda")
 

@@ -13,7 +13,7 @@ from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
 from maxk_lab.training.settings import WAYS, EvaluationSettings, Settings, StepSettings
 
 # Settings that came later than the first records: see `without_defaults`.
-LATER = ("start", "reward_scale", "amp", "device", "snapshots", "k_schedule")
+LATER = ("start", "reward_scale", "device", "snapshots", "k_schedule")
 LATER_EVALUATION = ("extras", "data", "reference", "temperatures", "tuning", "last")
 
 

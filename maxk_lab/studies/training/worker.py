@@ -25,12 +25,10 @@ from maxk_lab.studies.training.outcome import training_metrics
 from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.run.checkpoints import initial_policy
-from maxk_lab.training.decoding import Decoded, decoded
-from maxk_lab.training.evaluation import sampled
-from maxk_lab.training.extras import trajectories_of_extras
+from maxk_lab.training.evaluation import Decoded, decoded, sampled, trajectories_of_extras
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step.step import Step
+from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
 

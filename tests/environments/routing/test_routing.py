@@ -14,7 +14,7 @@ from maxk_lab.gradients.scores.trajectories import trajectory_grams
 from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.step.step import Step
+from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
 every_row = pytest.mark.parametrize("row", ROUTING, ids=lambda row: row.name)

@@ -165,11 +165,11 @@ def test_device_and_snapshots_mean_nothing_and_new_defaults_say_nothing(write: W
     before = {cell.id for cell in plan_of(path).cells}
     same = ["training.device=cpu", "training.snapshots=[0, 5]", "training.start=iid",
             "training.reward_scale=1",
-            "training.amp=false", "training.k_schedule={kind: fixed}",
+            "training.k_schedule={kind: fixed}",
             "training.evaluate.extras=[]",
             "training.evaluate.reference=auto"]  # fmt: skip
     assert {cell.id for cell in plan_of(path, *same).cells} == before
-    for other in ("training.reward_scale=2", "training.amp=true",
+    for other in ("training.reward_scale=2",
                   "training.evaluate.reference=none",
                   "training.k_schedule={kind: step, first: 2}"):  # fmt: skip
         assert not {cell.id for cell in plan_of(path, other).cells} & before
@@ -466,8 +466,6 @@ def test_what_does_not_fit_every_environment(
         ("training.grid.5.n=1",
          "training.grid.5.with.weight_normalization: zscore needs every n of the grid to be at "
          "least 2"),
-        ("training.grid.1.with={amp: true}",
-         "training.grid.1.with.amp: needs policy.dtype float32, got float64"),
     ],
 )  # fmt: skip
 def test_settings_that_no_training_can_run_with(demo: str, override: str, expected: str) -> None:

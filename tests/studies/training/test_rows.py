@@ -63,7 +63,6 @@ def test_labels_name_pomo_and_what_is_not_the_default(study):
             "scheduled K",
             "maxk centred, k_schedule(kind=linear, first=2, until=200)",
         ),
-        ({"amp": True}, "biased", "maxk centred, amp=true (biased)"),
         ({ZSCORE: "zscore"}, "biased", "maxk centred, weight_normalization=zscore (biased)"),
         ({"max_grad_norm": None}, "unbiased", "maxk centred"),
         ({"learning_rate": 1e-4}, "unbiased", "maxk centred, learning_rate=0.0001"),
@@ -81,9 +80,7 @@ def test_what_is_derived_of_a_row_is_of_its_own_settings(tsp, overridden, word, 
     assert (",True,5,5," in flat) == (word == "unbiased")
 
 
-@pytest.mark.parametrize(
-    "settings", [{"start": "multistart"}, {"k_schedule": {"kind": "step"}}, {"amp": True}]
-)
+@pytest.mark.parametrize("settings", [{"start": "multistart"}, {"k_schedule": {"kind": "step"}}])
 def test_no_row_of_such_a_study_is_called_unbiased(tsp, settings):
     cells = tsp.cells(points=[("maxk", "centred", 16, 8, "iid")], setting=False, **settings)
     assert "unbiased" not in render(tsp.report(cells), "csv").replace("derived_unbiased", "")

@@ -22,7 +22,7 @@ from maxk_lab.studies.training.worker import measure as measure_training
 from maxk_lab.sweeps.run.checkpoints import policy_state
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.training.evaluation import max_curves
-from maxk_lab.training.step.metrics import METRICS
+from maxk_lab.training.metrics import METRICS
 
 TRAINING = {
     "steps": 7,
@@ -434,7 +434,7 @@ def test_a_loss_that_is_no_number_or_a_failing_environment_fails_its_cell_with_t
     first, second = dict(measure_training(about, cells, cache=None, event=quiet)).values()
     with pytest.raises(kind, match=message):
         raise first
-    assert "training/step/step.py" in "".join(traceback.format_exception(first))
+    assert "training/step.py" in "".join(traceback.format_exception(first))
     assert second["steps"] == 7
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The measures that have panels, with their short words; `training.step.metrics` has their meaning.
+# The measures that have panels, with their short words; `training.metrics` has their meaning.
 ALWAYS = {
     "reward/mean": "mean reward\nof a batch",
     "entropy": "entropy of\nthe policy",

@@ -101,7 +101,7 @@ def derived(row: TrainingRow) -> str:
     """The word for the gradient, known of the pair by the catalogue and of this row's settings.
 
     A setting that biases all rows alike stands below the table instead, but for a start or a K that
-    make another objective, and for amp.
+    make another objective.
     """
     if row.settings.start != "iid":
         return OTHER_OBJECTIVE
@@ -109,8 +109,7 @@ def derived(row: TrainingRow) -> str:
         return SCHEDULED
     own = {key.partition(".")[0] for key, _ in row.key.setting} & set(StepSettings.model_fields)
     bent = biasing(StepSettings.model_validate({name: getattr(row.settings, name) for name in own}))
-    straight = row.catalogued_unbiased and not bent and not row.settings.amp
-    return UNBIASED if straight else BIASED
+    return UNBIASED if row.catalogued_unbiased and not bent else BIASED
 
 
 def derived_words(row: TrainingRow) -> str:
@@ -131,7 +130,6 @@ def biasing(settings: StepSettings) -> list[str]:
         "inner_epochs above 1": settings.inner_epochs > 1,
         f"max_grad_norm {settings.max_grad_norm}": settings.max_grad_norm is not None,
         f"truncated {settings.truncated}": settings.truncated != "keep",
-        "amp": settings.amp,
         f"reward_clip {list(clip or ())}": clip is not None,
         f"kl in the {settings.kl.place}": settings.kl.place != "none",
         f"entropy_bonus {settings.entropy_bonus}": settings.entropy_bonus != 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from maxk_lab.training.step.weights import GroupWeights
+from maxk_lab.training.batch import Batch
 
 # name → meaning. All are over the whole batch; "scored" leaves out the samples to which a reward
 # function gave None.
@@ -65,21 +65,22 @@ def reward_metrics(raw: Tensor, shaped: Tensor) -> dict[str, float]:
 
 
 def batch_metrics(
-    found: GroupWeights, mask: Tensor, truncated: Tensor, entropy: Tensor, kl: Tensor | None
+    weights: Tensor, unusable: Tensor, batch: Batch, kl: Tensor | None
 ) -> dict[str, float]:
-    """Return the log of weights, lengths, truncation, entropy and KL.
+    """Return the log of weights [P, n] or [P, n, T], lengths, truncation, entropy and KL.
 
-    mask, entropy and kl are [P, n, T], truncated is [P, n].
+    kl: [P, n, T], of the settings; unusable: [P].
     """
-    n, lengths = mask.shape[1], mask.sum(-1).double()
-    weights = found.weights if found.weights.dim() == 2 else found.weights[mask]
+    mask, lengths = batch.numbers.mask, batch.numbers.mask.sum(-1).double()
+    entropy = torch.where(mask, batch.numbers.entropy, 0.0).sum(-1)
+    nothing = float("nan")
     return {
-        "advantage/mean": n * _mean(weights),
-        "kl/sequence": float("nan") if kl is None else _mean(torch.where(mask, kl, 0.0).sum(-1)),
-        "kl/token": float("nan") if kl is None else _mean(kl[mask]),
-        "entropy": _mean(torch.where(mask, entropy, 0.0).sum(-1)),
-        "frac_truncated": _mean(truncated),
-        "frac_unusable_groups": _mean(found.unusable),
+        "advantage/mean": mask.shape[1] * _mean(weights if weights.dim() == 2 else weights[mask]),
+        "kl/sequence": nothing if kl is None else _mean(torch.where(mask, kl, 0.0).sum(-1)),
+        "kl/token": nothing if kl is None else _mean(kl[mask]),
+        "entropy": _mean(entropy),
+        "frac_truncated": _mean(batch.truncated),
+        "frac_unusable_groups": _mean(unusable),
         "length/mean": _mean(lengths),
         "length/min": lengths.min().item(),
         "length/max": lengths.max().item(),

@@ -1,28 +1,28 @@
 """One step on a policy whose every trajectory is listed: its gradient is as the options promise."""
 
+import dataclasses
 import math
-from itertools import product
 
 import pytest
 import torch
+from small_environments import make
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages, off_policy_weights, token_advantages
-from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator
-from maxk_lab.estimators.method import Method
-from maxk_lab.estimators.reference.off_policy import off_policy_weights as reference_weights
+from maxk_lab.estimators.usable import usable_weights
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.seeds import derive_seed
+from maxk_lab.training.evaluation import device_of, resolve_device
+from maxk_lab.training.loss import kl_tokens, off_policy_surrogate, shape_rewards, surrogate
+from maxk_lab.training.metrics import METRICS, OFF_POLICY_METRICS
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import LossSettings, Settings
-from maxk_lab.training.step.fitted import fitted_coefficients
-from maxk_lab.training.step.kl import kl_tokens
-from maxk_lab.training.step.loss import off_policy_surrogate, surrogate
-from maxk_lab.training.step.metrics import METRICS, OFF_POLICY_METRICS
-from maxk_lab.training.step.shaping import shape_rewards
-from maxk_lab.training.step.step import Step
-from maxk_lab.training.step.weights import group_weights
+from maxk_lab.training.step import Step
+from maxk_lab.training.trainer import Trainer
+from maxk_lab.training.weights import fitted_coefficients
 
 BATCH, N, SEED = 24, 4, 11
+
 RLOO = Weighting("reinforce", "centred", N, 1)
 
 
@@ -79,28 +79,27 @@ def binary(actions):
     return (actions[..., 0] == 1).double()
 
 
+# Weights of every kind that a step makes: by group, by length, by gradient, by proxy, by token.
 PAIRS = [
-    (estimator.name, baseline.name, k)
-    for estimator, baseline, k in product(ESTIMATORS, BASELINES, (1, 2, N))
-    if Method.parse(estimator.name, baseline.name, k).refusal(N) is None
-    and not Method.parse(estimator.name).needs_ratios
-    and Method.parse(estimator.name, baseline.name).fit is None
+    ("reinforce", "centred", 1),
+    ("maxk", "subloo", 2),
+    ("maxrl", "none", 1),
+    ("reinforce", "opo_loo", 1),
+    ("reinforce", "eob_loo", 1),
+    ("reinforce", "otb_loo", 1),
+    ("reinforce", "otb_token", 1),
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "baseline", "k"), PAIRS)
 @pytest.mark.parametrize("ratio", ["sequence", "token"])
 def test_at_ratio_one_the_step_follows_the_weighted_scores(
     sequences, estimator, baseline, k, ratio
 ):
-    rows = choose_estimator(estimator).row, choose_baseline(baseline).row
-    environment = (
-        sequences(reward=binary) if any(row.binary_rewards for row in rows) else sequences()
-    )
+    environment = sequences(reward=binary) if estimator == "maxrl" else sequences()
     policy = environment.policy(0)
     instances, rollouts = drawn(environment, policy)
-    if choose_baseline(baseline).row.token_level:
+    if baseline == "otb_token":
         tokens = environment.tokens(policy, instances, rollouts.actions)
         weights = token_advantages(rollouts.rewards, tokens.logit_proxy, tokens.mask)
     else:
@@ -115,12 +114,16 @@ def test_at_ratio_one_the_step_follows_the_weighted_scores(
                 "grad_norm": norms(environment, policy, instances, rollouts.actions),
             },
         )
-    found, metrics = take(environment, Weighting(estimator, baseline, N, k), loss={"ratio": ratio})
+    follows, metrics = take(
+        environment, Weighting(estimator, baseline, N, k), loss={"ratio": ratio}
+    )
     expected = expected_gradient(environment, weights)
     assert expected.norm() > 1e-3
-    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-10)
+    torch.testing.assert_close(follows, expected, rtol=1e-7, atol=1e-10)
     assert metrics["grad_norm"] == pytest.approx(expected.norm().item(), rel=1e-7)
     assert (metrics["clip_ratio/low"], metrics["clip_ratio/high"]) == (0, 0)
+    assert set(metrics) == set(METRICS)
+    assert math.isnan(metrics["kl/token"])
 
 
 @pytest.mark.parametrize("estimator", ["off_policy_maxk", "off_policy_first_order"])
@@ -170,7 +173,7 @@ def test_the_second_inner_epoch_is_unbiased_for_the_moved_policy(sequences, base
     ratios = (after.detach() - before).sum(-1).exp()[groups]
     usable = torch.ones_like(groups, dtype=torch.bool)
     weighting = Weighting("off_policy_maxk", baseline, n, k)
-    weights = group_weights(rewards[groups], usable, weighting, ratios=ratios).weights
+    weights, _ = usable_weights(weighting.method, rewards[groups], usable, ratios=ratios)
     chance = before.sum(-1).exp()[groups].prod(1, keepdim=True) * len(groups)
     found = off_policy_surrogate(
         after[groups], ratios, weights * chance, mask[groups], LossSettings()
@@ -178,25 +181,6 @@ def test_the_second_inner_epoch_is_unbiased_for_the_moved_policy(sequences, base
     objective = exact_value(after.sum(-1).exp(), rewards, k)
     follows = torch.autograd.grad(found.loss, policy.logits, retain_graph=True)[0]
     torch.testing.assert_close(follows, gradient(-objective, policy), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("baseline", ["none", "centred", "subloo"])
-def test_float32_rewards_and_far_ratios_give_the_weights_of_their_definition(baseline):
-    """Also where unusable samples leave the groups unequal."""
-    generator = torch.Generator().manual_seed(0)
-    rewards = torch.randn(3, N, generator=generator)
-    ratios = (10 * torch.randn(3, N, generator=generator, dtype=torch.float64)).exp()
-    usable = torch.ones_like(rewards, dtype=torch.bool)
-    usable[1, 0] = False
-    weighting = Weighting("off_policy_maxk", baseline, N, 2)
-    found = group_weights(rewards, usable, weighting, ratios=ratios).weights
-    for row in range(3):
-        counts = usable[row]
-        exact = reference_weights(rewards[row, counts], ratios[row, counts], 2, baseline)
-        tolerance = 1e-7 * exact.abs().max().item()
-        torch.testing.assert_close(found[row, counts].double(), exact, rtol=1e-7, atol=tolerance)
-    assert found.dtype == torch.float32
-    assert found[1, 0] == 0
 
 
 def test_a_fixed_divisor_divides_the_off_policy_loss(sequences):
@@ -241,13 +225,6 @@ def test_fitted_baselines_need_somebody_to_measure_the_products(sequences):
         step.take(policy, torch.optim.SGD(policy.parameters(), lr=1.0), None, seed=0)
 
 
-def test_every_metric_is_reported_and_nothing_else(sequences):
-    _, metrics = take(sequences())
-    assert set(metrics) == set(METRICS)
-    assert math.isnan(metrics["kl/token"])
-    assert metrics["frac_unscorable"] == 0
-
-
 def test_unscorable_samples_leave_their_siblings_baselines(sequences):
     def reward(actions):
         values = sequences().reward(actions)
@@ -280,7 +257,7 @@ def test_truncated_completions_leave_the_loss_or_the_baselines_too(sequences, tr
     if truncated == "mask_loss":
         weights = weights * ~cut
     if truncated == "mask_all":
-        weights = group_weights(rollouts.rewards, ~cut, RLOO).weights
+        weights, _ = usable_weights(RLOO.method, rollouts.rewards, ~cut)
     found, metrics = take(environment, truncated=truncated)
     torch.testing.assert_close(
         found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
@@ -411,11 +388,7 @@ def test_k1_in_the_reward_with_a_leave_one_out_baseline_is_unbiased_for_the_dive
     def expected(kind):
         penalty = 0.7 * kl_tokens(log_probs.detach(), other, kind).sum(-1)[pairs]
         shaped = shape_rewards(rewards[pairs], penalty=penalty, clip=None, order=("clip", "kl"))
-        weights = group_weights(
-            shaped,
-            torch.ones_like(pairs, dtype=torch.bool),
-            Weighting("reinforce", "centred", 2, 1),
-        ).weights
+        weights = advantages(shaped, estimator="reinforce", baseline="centred", k=1)
         chance = probabilities[pairs].prod(1, keepdim=True) * len(pairs)
         current = log_probs[pairs]
         found = surrogate(
@@ -484,3 +457,133 @@ def test_a_baseline_of_gradient_norms_needs_somebody_to_measure_them(sequences):
     policy = environment.policy(0)
     with pytest.raises(ValueError, match="eob_loo needs squared_norms, got None"):
         step.take(policy, torch.optim.SGD(policy.parameters(), lr=1.0), None, seed=0)
+
+
+def trained(environment, steps=2, **settings):
+    settings = Settings.from_mapping({"batch": 16, "inner_epochs": 2, **settings})
+    method = Step(environment, settings, Weighting("maxk", "centred", 4, 2))
+    trainer = Trainer.start(method, environment.policy(0), seed=0)
+    for _ in range(steps):
+        trainer.advance()
+    return trainer
+
+
+def test_one_pass_takes_the_place_of_two(sequences):
+    class OnePass(sequences):
+        def rollout_with_tokens(self, policy, instances, n, *, seed):
+            rollouts = sequences.rollout(self, policy, instances, n, seed=seed)
+            return rollouts, sequences.tokens(self, policy, instances, rollouts.actions)
+
+        def rollout(self, policy, instances, n, *, seed):
+            raise AssertionError
+
+    assert torch.equal(trained(OnePass()).policy.logits, trained(sequences()).policy.logits)
+
+
+class Elsewhere:
+    """Instances that remember where they were placed."""
+
+    def __init__(self, sequences):
+        class Placed(sequences):
+            def place(self, instances, device):
+                placed.append(torch.device(device))
+                return instances
+
+        placed = self.placed = []
+        self.environment = Placed()
+
+
+def test_instances_are_placed_where_the_policy_is(sequences):
+    elsewhere = Elsewhere(sequences)
+    trained(elsewhere.environment)
+    assert elsewhere.placed == [torch.device("cpu")] * 2
+
+
+def test_auto_is_the_cpu_without_a_cuda_device_or_for_an_environment_that_cannot_use_it(
+    sequences, monkeypatch
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert resolve_device("auto").type == resolve_device("cpu").type == "cpu"
+    with pytest.raises(
+        LabError, match="device cuda: torch finds no CUDA device here; use auto or cpu"
+    ):
+        resolve_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert resolve_device("auto").type == "cuda"
+    assert resolve_device("auto", sequences()).type == "cpu"
+    assert resolve_device("auto", Elsewhere(sequences).environment).type == "cuda"
+    with pytest.raises(LabError, match="device cuda: this environment's instances stay on the CPU"):
+        resolve_device("cuda", sequences())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_cuda_device_gives_the_numbers_of_the_cpu_within_rounding():
+    environment = make("tsp", num_loc=6, dtype="float32")
+    here, there = trained(environment, 4, device="cpu"), trained(environment, 4, device="cuda")
+    assert device_of(there.policy).type == "cuda"
+    for name in ("reward/mean", "loss", "grad_norm", "entropy"):
+        assert there.log[name] == pytest.approx(here.log[name], rel=1e-3, abs=1e-4)
+
+
+def started(environment, **settings):
+    settings = Settings.from_mapping({"batch": 10, "start": "multistart", **settings})
+    step = Step(environment, settings, Weighting("reinforce", "centred", 5, 1))
+    return Trainer.start(step, environment.policy(0), seed=0)
+
+
+def test_an_environment_without_forced_starts_is_refused_before_the_first_step(sequences):
+    environment = sequences()
+    with pytest.raises(
+        LabError, match="start multistart: this environment has no forced starts; use iid"
+    ):
+        started(environment)
+    assert environment.seen == []
+
+
+def tsp(dtype="float32"):
+    return make("tsp", num_loc=5, dtype=dtype)
+
+
+def test_training_draws_forced_starts_only_when_told_to():
+    forced = started(tsp())
+    forced.advance()
+    assert forced.log["length/mean"] == [4]
+    plain = started(tsp(), start="iid")
+    plain.advance()
+    assert plain.log["length/mean"] == [5]
+
+
+def test_the_gradient_norms_of_forced_trajectories_leave_out_the_forced_action():
+    environment, seen = tsp(), []
+
+    def norms(where, policy, instances, actions):
+        seen.append(where)
+        assert torch.equal(actions[..., 0], torch.arange(5).expand(2, 5))
+        return where.log_probs(policy, instances, actions).detach().square()
+
+    settings = Settings.from_mapping({"batch": 10, "start": "multistart"})
+    method = Step(environment, settings, Weighting("reinforce", "eob_loo", 5, 1), norms)
+    Trainer.start(method, environment.policy(0), seed=0).advance()
+    assert seen[0] is not environment
+
+
+def test_the_group_mean_and_forced_starts_are_pomo():
+    """The gradient of −mean((R − mean R) log π), over all starts of all instances."""
+    environment = tsp("float64")
+    trainer = started(environment)
+    trainer.one_step = dataclasses.replace(
+        trainer.one_step, weighting=Weighting("reinforce", "group_mean", 5, 1)
+    )
+    policy, seed = environment.policy(0), derive_seed("step", 0, 0)
+    trainer.advance()
+    instances = environment.instances(2, derive_seed("instances", seed))
+    forced = environment.forced_starts()
+    rollouts = forced.rollout(policy, instances, 5, seed=derive_seed("rollouts", seed))
+    log_probs = forced.log_probs(policy, instances, rollouts.actions)
+    advantage = rollouts.rewards - rollouts.rewards.mean(1, keepdim=True)
+    (-(advantage * log_probs).mean()).backward()
+    pairs = list(zip(policy.parameters(), trainer.policy.parameters(), strict=True))
+    assert sum(expected.grad is not None and expected.grad.any() for expected, _ in pairs) > 10
+    for expected, found in pairs:
+        if expected.grad is not None:
+            torch.testing.assert_close(found.grad, expected.grad, rtol=1e-6, atol=1e-9)

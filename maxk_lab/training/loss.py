@@ -1,13 +1,55 @@
-"""The clipped surrogate loss of a batch, by sequence or by token, added up in one of four ways."""
+"""The terms of a step's loss: shaped rewards, the KL estimates, and the clipped surrogate."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from maxk_lab.training.settings import LossSettings
+
+
+def shape_rewards(
+    rewards: Tensor,
+    *,
+    scale: float = 1.0,
+    penalty: Tensor | None,
+    clip: Sequence[float] | None,
+    order: Sequence[str],
+) -> Tensor:
+    """Return `scale` times rewards [..., n], after the stages `clip` and `kl` in the given order.
+
+    NaN (unscorable) stays NaN. `penalty` [..., n] is β times the KL estimate of each trajectory, or
+    None; it carries no gradient. Its stage subtracts it: with k1, R − β Σ_t (log π_old − log
+    π_anchor), whose policy gradient is unbiased for ∇J − β ∇KL(π‖anchor). Clipping before that
+    bends the reward only, clipping after it the penalty too.
+    """
+    if scale != 1:
+        rewards = scale * rewards
+    for stage in order:
+        if stage == "clip" and clip is not None:
+            rewards = rewards.clamp(*clip)
+        elif stage == "kl" and penalty is not None:
+            rewards = rewards - penalty.detach().to(rewards)
+    return rewards
+
+
+def kl_tokens(log_probs: Tensor, anchor: Tensor, kind: str) -> Tensor:
+    """Return k1, k2 or k3 of tokens drawn from π, given log π and that of the anchor a.
+
+    [...] → [...]. With d = log π − log a: k1 = d, k2 = d²/2, k3 = e^{−d} − 1 + d (Schulman 2020,
+    "Approximating KL divergence"). Given the tokens before, k1 and k3 have mean KL(π‖a); k3 is
+    never negative; k2 is biased. As a *loss*, with the tokens held fixed, their mean gradients are
+    other things: that of k1 is zero, that of k2 is ∇KL(π‖a), that of k3 is ∇KL(a‖π).
+    """
+    difference = log_probs - anchor
+    if kind == "k1":
+        return difference
+    if kind == "k2":
+        return difference.square() / 2
+    return torch.expm1(-difference) + difference
 
 
 @dataclass(frozen=True)
@@ -45,7 +87,6 @@ def surrogate(
     With dual_clip c, terms of negative weight are at least c w. Clipping biases as soon as r leaves
     1.
     """
-    instances, n, _ = mask.shape
     weights = weights.detach().to(log_probs)
     difference = torch.where(mask, log_probs - old_log_probs, 0.0)
     if settings.ratio == "token":
@@ -62,23 +103,7 @@ def surrogate(
         terms = torch.where(weights < 0, torch.maximum(terms, settings.dual_clip * weights), terms)
     terms = torch.where(counted, terms, 0.0)
     per_sequence = terms if terms.dim() == 2 else terms.sum(-1)
-    lengths = mask.sum(-1)
-    if settings.aggregation == "seq_sum":
-        loss = -per_sequence.sum() / instances
-    elif settings.aggregation == "seq_mean":
-        loss = -(per_sequence / lengths.clamp(min=1)).sum() / instances
-    elif settings.aggregation == "token_mean":
-        loss = -per_sequence.sum() * n / lengths.sum().clamp(min=1)
-    elif settings.aggregation == "fixed" and settings.divisor is not None:
-        loss = -per_sequence.sum() / (instances * settings.divisor)
-    else:
-        raise ValueError(f"no such aggregation, or no divisor for it: {settings}")
-    inside = ratio.detach()[counted]
-    return Surrogate(
-        loss,
-        (inside < 1 - settings.epsilon_low).double().mean(),
-        (inside > 1 + settings.epsilon_high).double().mean(),
-    )
+    return _surrogate(per_sequence, mask, ratio.detach()[counted], settings)
 
 
 def off_policy_surrogate(
@@ -87,23 +112,31 @@ def off_policy_surrogate(
     """Return −Σ_i c w_i log π(y_i), for weights that hold the ratios already.
 
     Nothing is clipped, so nothing is biased. log_probs and mask: [P, n, T], as in `surrogate`;
-    ratios and weights: [P, n], of whole sequences, without gradient. c is 1 / P, divided by the
-    divisor for the aggregation `fixed`.
+    ratios and weights: [P, n], of whole sequences, without gradient. c is that of `seq_sum` or
+    `fixed`.
     """
-    counted = mask.any(-1)
     sequences = torch.where(mask, log_probs, 0.0).sum(-1)
-    divisor = (
-        settings.divisor
-        if settings.aggregation == "fixed" and settings.divisor is not None
-        else 1.0
-    )
-    loss = -(weights.detach().to(sequences) * sequences).sum() / (len(weights) * divisor)
-    inside = ratios.to(counted.device)[counted]
-    return Surrogate(
-        loss,
-        (inside < 1 - settings.epsilon_low).double().mean(),
-        (inside > 1 + settings.epsilon_high).double().mean(),
-    )
+    per_sequence = weights.detach().to(sequences) * sequences
+    return _surrogate(per_sequence, mask, ratios.to(mask.device)[mask.any(-1)], settings)
+
+
+def _surrogate(
+    per_sequence: Tensor, mask: Tensor, ratios: Tensor, settings: LossSettings
+) -> Surrogate:
+    """Add up the terms [P, n] of all sequences, and count the ratios out of the clip range."""
+    (instances, n), lengths = per_sequence.shape, mask.sum(-1)
+    if settings.aggregation == "seq_sum":
+        loss = -per_sequence.sum() / instances
+    elif settings.aggregation == "seq_mean":
+        loss = -(per_sequence / lengths.clamp(min=1)).sum() / instances
+    elif settings.aggregation == "token_mean":
+        loss = -per_sequence.sum() * n / lengths.sum().clamp(min=1)
+    else:
+        assert settings.divisor is not None
+        loss = -per_sequence.sum() / (instances * settings.divisor)
+    below = (ratios < 1 - settings.epsilon_low).double().mean()
+    above = (ratios > 1 + settings.epsilon_high).double().mean()
+    return Surrogate(loss, below, above)
 
 
 def token_mean(values: Tensor, mask: Tensor) -> Tensor:

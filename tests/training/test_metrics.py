@@ -1,12 +1,12 @@
 """Every entry of the log by hand: raw and shaped rewards, unscorable samples, small groups."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from maxk_lab.training.step.metrics import METRICS, batch_metrics, reward_metrics
-from maxk_lab.training.step.weights import GroupWeights
+from maxk_lab.training.metrics import METRICS, batch_metrics, reward_metrics
 
 NAN = float("nan")
 RAW = torch.tensor([[1.0, 3.0, NAN], [2.0, 2.0, 2.0], [5.0, NAN, NAN], [NAN, NAN, NAN]])
@@ -37,13 +37,17 @@ def test_rewards_far_from_zero_keep_their_spread():
 
 MASK = torch.tensor([[[1, 0, 0], [1, 1, 1]], [[1, 1, 0], [1, 1, 0]]], dtype=torch.bool)
 VALUES = torch.arange(12.0).view(2, 2, 3)
-TRUNCATED = torch.tensor([[False, True], [False, False]])
+BATCH = SimpleNamespace(
+    numbers=SimpleNamespace(mask=MASK, entropy=VALUES),
+    truncated=torch.tensor([[False, True], [False, False]]),
+)
+
 UNUSABLE = torch.tensor([False, True])
 
 
 def test_batch_metrics_by_hand():
     weights = torch.tensor([[0.5, -0.25], [1.0, 0.0]])
-    found = batch_metrics(GroupWeights(weights, UNUSABLE), MASK, TRUNCATED, VALUES, VALUES * 2)
+    found = batch_metrics(weights, UNUSABLE, BATCH, VALUES * 2)
     assert found["advantage/mean"] == pytest.approx(2 * 1.25 / 4)
     assert found["entropy"] == pytest.approx(44 / 4)
     assert found["kl/sequence"] == pytest.approx(88 / 4)
@@ -53,15 +57,13 @@ def test_batch_metrics_by_hand():
 
 
 def test_advantages_by_token_are_averaged_over_tokens():
-    found = batch_metrics(GroupWeights(VALUES, UNUSABLE), MASK, TRUNCATED, VALUES, None)
+    found = batch_metrics(VALUES, UNUSABLE, BATCH, None)
     assert found["advantage/mean"] == pytest.approx(2 * 44 / 8)
     assert math.isnan(found["kl/sequence"])
     assert math.isnan(found["kl/token"])
 
 
 def test_every_metric_is_described_once():
-    found = reward_metrics(RAW, RAW) | batch_metrics(
-        GroupWeights(VALUES, UNUSABLE), MASK, TRUNCATED, VALUES, None
-    )
+    found = reward_metrics(RAW, RAW) | batch_metrics(VALUES, UNUSABLE, BATCH, None)
     assert set(METRICS) - set(found) == {"loss", "grad_norm", "clip_ratio/low", "clip_ratio/high"}
     assert set(found) <= set(METRICS)

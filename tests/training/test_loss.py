@@ -1,13 +1,15 @@
-"""The surrogate loss against values computed by hand, and its gradient against −Σ w ∇log π."""
+"""The terms of the loss: by hand, by listing every outcome, and against −Σ w ∇log π."""
 
 import pytest
 import torch
 
+from maxk_lab.training.loss import kl_tokens, sequence_mean, shape_rewards, surrogate, token_mean
 from maxk_lab.training.settings import LossSettings
-from maxk_lab.training.step.loss import sequence_mean, surrogate, token_mean
 
 RATIOS = ("sequence", "token")
 AGGREGATIONS = ("seq_sum", "seq_mean", "token_mean", "fixed")
+
+
 # Two instances with two sequences of 1, 3, 2 and 2 tokens.
 MASK = torch.tensor([[[1, 0, 0], [1, 1, 1]], [[1, 1, 0], [1, 1, 0]]], dtype=torch.bool)
 WEIGHTS = torch.tensor([[0.5, -0.5], [1.0, 0.25]], dtype=torch.float64)
@@ -147,16 +149,6 @@ def test_at_ratio_one_the_gradient_is_that_of_weighted_log_probs(ratio, aggregat
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_weights_are_constants(ratio):
-    weights = WEIGHTS.clone().requires_grad_()
-    log_probs = torch.zeros(MASK.shape, dtype=torch.float64, requires_grad=True)
-    surrogate(
-        log_probs, torch.zeros(MASK.shape), weights, MASK, LossSettings(ratio=ratio)
-    ).loss.backward()
-    assert weights.grad is None
-
-
-@pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_padding_changes_nothing(ratio, aggregation):
     generator = torch.Generator().manual_seed(1)
@@ -202,3 +194,91 @@ def test_means_by_hand():
     mask = MASK.clone()
     mask[1] = False
     assert sequence_mean(values, mask).item() == (0 + 3 + 4 + 5) / 2
+
+
+def policies():
+    generator = torch.Generator().manual_seed(3)
+    logits, anchor = (torch.randn(5, generator=generator, dtype=torch.float64) for _ in range(2))
+    return logits.requires_grad_(), torch.log_softmax(anchor, 0)
+
+
+def divergence(log_policy, anchor):
+    return (log_policy.exp() * (log_policy - anchor)).sum()
+
+
+def gradient(value, logits):
+    return torch.autograd.grad(value, logits, retain_graph=True)[0]
+
+
+def test_k1_and_k3_have_the_divergence_as_their_mean_and_k2_has_not():
+    logits, anchor = policies()
+    log_policy = torch.log_softmax(logits, 0)
+    true = divergence(log_policy, anchor).item()
+    mean = {
+        k: (log_policy.exp() * kl_tokens(log_policy, anchor, k)).sum().item()
+        for k in ("k1", "k2", "k3")
+    }
+    assert mean["k1"] == pytest.approx(true, rel=1e-12)
+    assert mean["k3"] == pytest.approx(true, rel=1e-12)
+    assert abs(mean["k2"] - true) > 0.05 * true
+
+
+def test_k3_and_k2_are_never_negative_and_k1_is():
+    logits, anchor = policies()
+    log_policy = torch.log_softmax(logits, 0)
+    assert (kl_tokens(log_policy, anchor, "k3") >= 0).all()
+    assert (kl_tokens(log_policy, anchor, "k2") >= 0).all()
+    assert (kl_tokens(log_policy, anchor, "k1") < 0).any()
+
+
+def test_k3_of_nearly_equal_policies_keeps_its_digits():
+    tiny = torch.tensor([1e-4], dtype=torch.float32)
+    assert kl_tokens(tiny, torch.zeros(1), "k3").item() == pytest.approx(5e-9, rel=1e-2)
+
+
+def test_gradients_of_the_estimates_as_a_loss():
+    """E_π ∇k1 = 0, E_π ∇k2 = ∇KL(π‖ref), E_π ∇k3 = ∇KL(ref‖π)."""
+    logits, anchor = policies()
+    log_policy = torch.log_softmax(logits, 0)
+    probabilities = log_policy.exp().detach()
+
+    def in_loss(kind):
+        return gradient((probabilities * kl_tokens(log_policy, anchor, kind)).sum(), logits)
+
+    forward = gradient(divergence(log_policy, anchor), logits)
+    backward = gradient((anchor.exp() * (anchor - log_policy)).sum(), logits)
+    torch.testing.assert_close(
+        in_loss("k1"), torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-14
+    )
+    torch.testing.assert_close(in_loss("k2"), forward, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(in_loss("k3"), backward, rtol=1e-12, atol=1e-14)
+    assert (forward - backward).norm() > 0.05 * forward.norm()
+
+
+REWARDS = torch.tensor([[2.0, -3.0], [float("nan"), 0.5]])
+PENALTY = torch.tensor([[0.5, -0.25], [1.0, 0.0]])
+
+
+def shaped(order, *, clip=(-1.0, 1.0), penalty=PENALTY):
+    return shape_rewards(REWARDS, penalty=penalty, clip=clip, order=order)
+
+
+def test_the_stages_run_in_the_order_given():
+    nan = float("nan")
+    expected = {
+        ("clip", "kl"): [[0.5, -0.75], [nan, 0.5]],
+        ("kl", "clip"): [[1.0, -1.0], [nan, 0.5]],
+    }
+    for order, values in expected.items():
+        torch.testing.assert_close(shaped(order), torch.tensor(values), equal_nan=True)
+
+
+def test_the_scale_comes_before_every_stage():
+    for order in (("clip", "kl"), ("kl", "clip")):
+        found = shape_rewards(REWARDS, scale=0.5, penalty=PENALTY, clip=(-1.0, 1.0), order=order)
+        wanted = shape_rewards(0.5 * REWARDS, penalty=PENALTY, clip=(-1.0, 1.0), order=order)
+        assert torch.equal(found.nan_to_num(9), wanted.nan_to_num(9))
+
+
+def test_the_penalty_is_a_constant():
+    assert not shaped(("clip", "kl"), penalty=PENALTY.clone().requires_grad_()).requires_grad

@@ -1,0 +1,340 @@
+"""RL4CO's POMO with Max@K weights: another loss, i.i.d. samples, and a Max@K validation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any, Self
+
+import torch
+
+# Before any module imports RL4CO.
+from maxk_lab.policies import quiet as quiet  # isort: split
+
+from rl4co.envs import RL4COEnvBase
+from rl4co.models.rl.reinforce.reinforce import REINFORCE
+from rl4co.models.zoo.pomo import POMO
+from rl4co.utils.ops import batchify, unbatchify
+from rl4co.utils.pylogger import get_pylogger
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import maxk_curve, objective_estimate
+from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
+from maxk_lab.estimators.method import Method
+from maxk_lab.fields import AtLeastOne, Model, NotNegative, Positive
+from maxk_lab.training.settings import KScheduleSettings, Start, WeightNormalization
+
+log = get_pylogger(__name__)
+
+# What a baseline may weigh samples with, none of which RL4CO's training step has.
+_WEIGHED_WITH = {
+    "grad_norm": "the gradient of every trajectory",
+    "logit_proxy": "the whole distribution of every decision",
+    "length": "the length of every trajectory",
+}
+
+
+class PomoSettings(Model):
+    """The pair of the catalogue with its K, and what POMO has no place for."""
+
+    estimator: str = "maxk"
+    baseline: str
+    k: AtLeastOne = 8
+    k_schedule: KScheduleSettings = KScheduleSettings()
+    start: Start = "iid"
+    entropy_bonus: NotNegative = 0.0
+    weight_normalization: WeightNormalization = "none"
+    min_gap_scale: Positive | None = None
+    stable_sort: bool = True
+    val_samples: AtLeastOne = 64
+
+    def method(self, k: int, n: int) -> Method:
+        """Return the estimator with its baseline at K; Leader Reward has none, so one up to n."""
+        name = choose_estimator(self.estimator).row.name
+        return Method.parse(
+            self.estimator, self.baseline, min(k, n) if name == "leader_reward" else k
+        )
+
+    def check(self) -> None:
+        """Raise `LabError` where the pair needs what RL4CO lacks, or validation more samples."""
+        method = self.method(self.k, self.k)
+        lacking = "; ".join(_lacking(method))
+        if lacking:
+            raise LabError(
+                f"{self.estimator} with {self.baseline} needs {lacking}, which RL4CO's step does "
+                "not have; train it with a training study of maxk-lab instead"
+            )
+        if method.pair_refusal:
+            raise LabError(method.pair_refusal)
+        if self.val_samples < self.k:
+            raise LabError(f"val_samples must be at least {self.k}, got {self.val_samples}")
+
+    def check_size(self, n: int) -> None:
+        """Raise `ValueError` where n samples are too few for the pair at a K of the schedule."""
+        for k in self.k_schedule.all(self.k_schedule.until, self.k):
+            refusal = self.method(k, n).refusal(n)
+            if refusal is not None:
+                raise ValueError(refusal)
+
+
+def _lacking(method: Method) -> Iterator[str]:
+    """Yield all that a pair needs and RL4CO's training step does not have."""
+    if method.needs_ratios:
+        yield "several steps per batch"
+    if method.is_token_level:
+        yield "one weight per token"
+    if method.fit is not None:
+        yield "complete enumeration" if method.fit == "oracle" else _WEIGHED_WITH["grad_norm"]
+    if method.needed_weight is not None:
+        yield _WEIGHED_WITH[method.needed_weight]
+
+
+class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
+    """POMO whose loss is −mean over instances of Σ_i w_i log π(τ_i).
+
+    The weights w are those of any pair of the catalogue. A script for POMO changes its import,
+    `from maxk_lab.training import MaxKPOMO as POMO`. Besides POMO's arguments there are:
+
+        k                     the K of Max@K: what training is for and what validation reports
+        num_samples           n, the samples per instance; by default num_starts, or as many as
+                              POMO takes starts
+        start                 iid (default): n samples of the policy, its own first action
+                              included. multistart: POMO's forced first actions. That is another
+                              objective: its samples are not identically distributed, the first
+                              decision is not trained, and no weighting is unbiased for J_K
+        estimator, baseline   names of the catalogue, `maxk` and `centred` by default. `reinforce`
+                              with `group_mean` is POMO's own loss; RL4CO's word for this baseline,
+                              `shared`, is understood
+        variance_reduction    none, sample_loo or subloo: the baseline under its older name
+        k_schedule            {kind: fixed | linear | step, first, until}: the K of every
+                              optimisation step (`KScheduleSettings`)
+        entropy_bonus         times the mean over trajectories of the entropies summed over their
+                              steps, added to what is maximised
+        weight_normalization, min_gap_scale, stable_sort   as in `maxk_lab.estimators.advantages`
+        val_samples           how many i.i.d. samples of each instance validation and test draw
+
+    `reward_scale` is RL4CO's and scales the advantages n w. Validation and test log `max@1`,
+    `max@2`, `max@4`, … and `max@k`: the unbiased estimate from i.i.d. samples, whatever `start` is.
+    `val/reward` is that at k, so that existing monitors choose by the objective; `val/max_reward`
+    is the best of val_samples. No augmentation is applied.
+
+    Raises `LabError` for settings that are wrong by themselves and `ValueError` where n samples are
+    too few.
+    """
+
+    train_metrics: list[str]
+    val_metrics: list[str]
+    test_metrics: list[str]
+
+    def __init__(
+        self,
+        env: RL4COEnvBase,
+        policy: nn.Module | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+        baseline: str | None = None,
+        num_augment: int = 1,
+        *,
+        num_starts: int | None = None,
+        num_samples: int | None = None,
+        variance_reduction: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        options = {name: kwargs[name] for name in PomoSettings.model_fields if name in kwargs}
+        settings = PomoSettings.from_mapping(
+            options | {"baseline": _baseline(kwargs, baseline, variance_reduction)}
+        )
+        settings.check()
+        if None not in (num_samples, num_starts) and num_samples != num_starts:
+            raise LabError(f"give num_samples or num_starts, got {num_samples} and {num_starts}")
+        n = num_starts if num_samples is None else num_samples
+        if n is not None:
+            settings.check_size(n)
+        # Under its name, so that a checkpoint holds a plain mapping.
+        policy_kwargs = dict(policy_kwargs or {})
+        others = {name: value for name, value in kwargs.items() if name not in options}
+        super().__init__(
+            env, policy, policy_kwargs, num_augment=num_augment, num_starts=n, **others
+        )
+        self.settings = settings
+        self.train_metrics = [*self.train_metrics, "rho_hat", "rho_hat_multistart", "k"]
+        curve = [f"max@{k}" for k in self._curve_ks()]
+        self.val_metrics, self.test_metrics = self.val_metrics + curve, self.test_metrics + curve
+        if settings.start == "iid":
+            for kind in ("train_decode_type", "val_decode_type", "test_decode_type"):
+                # POMO has just forced the first action of them all.
+                setattr(self.policy, kind, getattr(self.policy, kind).removeprefix("multistart_"))
+        else:
+            log.warning("start multistart trains for another objective: no estimate is unbiased")
+        if num_augment > 1:
+            log.warning(f"num_augment {num_augment} is not applied: Max@K is of own samples")
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether a step follows an unbiased estimate of its objective's gradient.
+
+        RL4CO's gradient clipping is left aside.
+        """
+        settings = self.settings
+        plain = settings.weight_normalization == "none" and settings.min_gap_scale is None
+        plain = plain and settings.entropy_bonus == 0 and settings.start == "iid"
+        scaled = isinstance(self.advantage_scaler.scale, str)
+        return plain and not scaled and settings.method(settings.k, settings.k).is_unbiased
+
+    def calculate_loss(
+        self,
+        td: TensorDict,
+        batch: TensorDict,
+        policy_out: dict[str, Any],
+        reward: Tensor | None = None,
+        log_likelihood: Tensor | None = None,
+    ) -> dict[str, Any]:
+        """Add `loss`, `rho_hat` and `k` to `policy_out`, and return it.
+
+        With forced starts there is `rho_hat_multistart`, no estimate of ρ, in its place. reward,
+        log_likelihood: [batch, n], unbatchified, higher is better; by default those of
+        `policy_out`. The weights carry no gradient. With an entropy bonus, `policy_out` has the
+        `entropy` of every trajectory. Raises `ValueError` for other shapes, and where the pair
+        cannot weight n samples.
+        """
+        reward = policy_out["reward"] if reward is None else reward
+        log_likelihood = policy_out["log_likelihood"] if log_likelihood is None else log_likelihood
+        if reward.dim() != 2 or reward.shape != log_likelihood.shape:
+            raise ValueError(
+                "reward and log_likelihood must be unbatchified, both [batch, n], got shapes "
+                f"{list(reward.shape)} and {list(log_likelihood.shape)}"
+            )
+        settings, n = self.settings, reward.shape[1]
+        k = settings.k_schedule.at(self.global_step, settings.k)
+        method = settings.method(k, n)
+        with torch.no_grad():
+            reward = reward.detach()
+            weights = method.weights(
+                reward,
+                stable_sort=settings.stable_sort,
+                weight_normalization=settings.weight_normalization,
+                min_gap_scale=settings.min_gap_scale,
+            )
+            if self.advantage_scaler.scale is not None:
+                weights = self.advantage_scaler(n * weights) / n
+            value = objective_estimate(reward, method.objective, stable_sort=settings.stable_sort)
+        loss = -(weights.detach() * log_likelihood).sum(-1).mean()
+        policy_out["reinforce_loss"] = loss
+        if settings.entropy_bonus > 0:
+            loss = loss - settings.entropy_bonus * policy_out["entropy"].mean()
+        rho_hat = "rho_hat" if settings.start == "iid" else "rho_hat_multistart"
+        policy_out.update({"loss": loss, rho_hat: value.mean(), "k": float(k)})
+        return policy_out
+
+    def shared_step(
+        self, batch: Any, batch_idx: int, phase: str, dataloader_idx: int | None = None
+    ) -> dict[str, Any]:
+        """Take one batch of training, validation or test, and return its loss and metrics.
+
+        They are logged as RL4CO does; the loss is None but in training.
+        """
+        td, settings = self.env.reset(batch), self.settings
+        if phase != "train":
+            samples = settings.val_samples
+            curve = maxk_curve(unbatchify(self._sample(td, samples, phase)["reward"], samples))
+            out = {f"max@{k}": curve[:, k - 1] for k in self._curve_ks()}
+            out |= {"reward": out[f"max@{settings.k}"], "max_reward": curve[:, -1]}
+            return {"loss": None, **self.log_metrics(out, phase, dataloader_idx=dataloader_idx)}
+        n = self.env.get_num_starts(td) if self.num_starts is None else self.num_starts
+        settings.check_size(n)
+        entropy = {"return_entropy": True} if settings.entropy_bonus > 0 else {}
+        if settings.start == "iid":
+            out = self._sample(td, n, phase, **entropy)
+        else:
+            out = self.policy(td, self.env, phase=phase, num_starts=n, **entropy)
+        reward, log_likelihood = unbatchify(out["reward"], n), unbatchify(out["log_likelihood"], n)
+        self.calculate_loss(td, batch, out, reward, log_likelihood)
+        out["max_reward"] = reward.amax(-1)
+        return {"loss": out["loss"], **self.log_metrics(out, phase, dataloader_idx=dataloader_idx)}
+
+    def _sample(self, td: TensorDict, n: int, phase: str, **options: Any) -> dict[str, Any]:
+        """Return RL4CO's output for n i.i.d. trajectories of every instance, as (n batch).
+
+        An encoding per sample is right in every environment, one for all samples only where the
+        decoder can take it.
+        """
+        row = next((row for row in ENVIRONMENTS if row.name == self.env.name), None)
+        shared = n > 1 and row is not None and "shared_encoding" in row.supports
+        out: dict[str, Any] = self.policy(
+            td if shared else batchify(td, n),
+            self.env,
+            phase=phase,
+            decode_type="sampling",
+            num_samples=n if shared else None,
+            **options,
+        )
+        return out
+
+    def _curve_ks(self) -> list[int]:
+        powers = (2**i for i in range(self.settings.val_samples.bit_length()))
+        return sorted({*powers, self.settings.k})
+
+    def save_hyperparameters(
+        self, *args: Any, ignore: Sequence[str] = (), frame: FrameType | None = None, **kwargs: Any
+    ) -> None:
+        """Keep the constructor's arguments but the environment and the policy, as Lightning does.
+
+        Torch reads a checkpoint at its default, `weights_only=True`, where these are plain values.
+        """
+        here = inspect.currentframe()
+        frame = here.f_back if frame is None and here is not None else frame
+        super().save_hyperparameters(
+            *args, ignore=[*ignore, "env", "policy"], frame=frame, **kwargs
+        )
+
+    @classmethod
+    def load_from_checkpoint(
+        cls, checkpoint_path: Any, *args: Any, weights_only: bool = True, **kwargs: Any
+    ) -> Self:
+        """Return the model of a checkpoint as Lightning does; `env=` must be given.
+
+        RL4CO's own draws data sets for a baseline with parameters and never checks the policy's.
+        """
+        loaded: Self = super(REINFORCE, cls).load_from_checkpoint(
+            checkpoint_path, *args, weights_only=weights_only, **kwargs
+        )
+        return loaded
+
+
+class LeaderRewardPOMO(MaxKPOMO):
+    """POMO with advantages R_i − mean R + α (max R − mean R) for the best i.
+
+    Samples tied for the best share α equally. α = 0 is POMO's loss exactly; with start="multistart"
+    it is POMO. `k` is only that of validation. All other arguments are those of `MaxKPOMO`. Biased
+    for every J_K. Wang et al. 2024, arXiv 2405.13947. Raises `LabError` for α < 0.
+    """
+
+    def __init__(self, env: RL4COEnvBase, *args: Any, alpha: float = 1.0, **kwargs: Any) -> None:
+        name = f"leader_reward[{alpha}]"
+        # A checkpoint gives it, too.
+        if kwargs.setdefault("estimator", name) != name:
+            raise LabError(f"Leader Reward is an estimator of its own, got {kwargs['estimator']}")
+        super().__init__(env, *args, **kwargs)
+
+
+def _baseline(
+    options: Mapping[str, Any], baseline: str | None, variance_reduction: str | None
+) -> str:
+    """Return the catalogue's baseline that is meant.
+
+    `variance_reduction` is its older name, `shared` is RL4CO's for `group_mean`. With neither it is
+    `centred`, and `none` for an estimator that takes none. Raises `LabError` for unknown names, and
+    if both are given.
+    """
+    if variance_reduction is not None and baseline not in (None, "shared", variance_reduction):
+        raise LabError(
+            f"give variance_reduction or baseline, got {variance_reduction} and {baseline}"
+        )
+    row = choose_estimator(options.get("estimator", "maxk")).row
+    name = variance_reduction or baseline
+    if name is None or (name == "shared" and not row.takes_baseline):
+        return row.default_baseline
+    return "group_mean" if name == "shared" else choose_baseline(name).name

@@ -1,1 +1,0 @@
-"""One optimisation step: rollouts → shaped rewards → weights → surrogate loss → Adam."""
