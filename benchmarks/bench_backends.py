@@ -119,7 +119,7 @@ def instant(
     unit: dict[str, Any], cells: list[dict[str, Any]], *, event: Callable[..., None], **_: Any
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Give every cell the metrics of the first one that this worker has measured."""
-    from maxk_lab.studies.gradient.worker import measure
+    from maxk_lab.studies.gradient.work import measure
 
     if not _METRICS:
         for _cell, found in measure(unit, cells[:1], cache=None, event=event):

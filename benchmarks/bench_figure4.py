@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from maxk_lab.studies.gradient.worker import measure as measure_unit
+from maxk_lab.studies.gradient.work import measure as measure_unit
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.load import load_spec
 

@@ -12,7 +12,7 @@ import torch
 
 from maxk_lab.estimators.catalogue import BASELINES, choose_baseline
 from maxk_lab.estimators.method import Method
-from maxk_lab.studies.gradient.worker import measure as measure_unit
+from maxk_lab.studies.gradient.work import measure as measure_unit
 
 UNIT = {
     "environment": {"name": "tsp", "num_loc": 20},

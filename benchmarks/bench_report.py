@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 from timing import of_verb
 
-from maxk_lab.studies.gradient.worker import measure
+from maxk_lab.studies.gradient.work import measure
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory

@@ -28,7 +28,7 @@ from maxk_lab.estimators import advantages
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.products import score_gram
 from maxk_lab.gradients.scores.trajectories import instance_scores
-from maxk_lab.studies.gradient.worker import measure
+from maxk_lab.studies.gradient.work import measure
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.sweeps.spec.schema import SweepSpec

@@ -19,7 +19,7 @@ def repeated(
     unit: Unit, cells: list[Unit], *, event: Callable[..., None], **_: Any
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Give every unit the metrics of the first one that this worker has measured."""
-    from maxk_lab.studies.gradient.worker import measure
+    from maxk_lab.studies.gradient.work import measure
 
     if not _METRICS:
         by_id = {cell["id"]: cell for cell in cells}

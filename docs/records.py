@@ -132,17 +132,16 @@ class Run:
     @cached_property
     def at_every_k(self) -> Mapping[Any, float]:
         """The p-values of its trainings by row and K, Holm over every K that is kept."""
-        from maxk_lab.statistics.bias import holm
+        from maxk_lab.statistics.families import Family
 
         rows = self.report.summary.studies["training"].rows
-        return holm(
-            {
-                (row.key, k): p_value
-                for row in rows
-                for k, p_value in row.p_values.items()
-                if p_value == p_value
-            }
-        )
+        p_values = {
+            (row.key, k): p_value
+            for row in rows
+            for k, p_value in row.p_values.items()
+            if p_value == p_value
+        }
+        return Family("every K", len(p_values), correction="holm").adjusted(p_values)
 
     def beaten(self, row: Row, k: int) -> bool:
         """Return whether some other training is told to be better at a K, were it asked alone.
@@ -174,7 +173,7 @@ class Run:
     def claim(self, name: str) -> Claim:
         """Return the verdict on a claim."""
         try:
-            return Claim(self.name, self.report.verdicts[name])
+            return Claim(self.name, self.report.claims[name])
         except KeyError:
             raise WrongReferenceError(f"{self.name}: no claim {name}") from None
 

@@ -74,7 +74,7 @@ def keys() -> Iterator[Line]:
     yield from (line for line in keys_of(SweepSpec) if line != ("key", "studies"))
     for kind in STUDIES:
         yield "key", kind.name
-        yield from keys_of(kind.part("schema").Study, f"{kind.name}.")
+        yield from keys_of(kind.part("spec").Study, f"{kind.name}.")
     yield from (("key", key) for key in (NAME, POLICY_NAME, CHECKPOINT))
     yield from (("configuration key", key) for key in (BLOCK, PROFILES))
 

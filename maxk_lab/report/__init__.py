@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from maxk_lab.report.write import write_report as write_report
     from maxk_lab.studies.gradient.row.model import ProxyRow as ProxyRow
     from maxk_lab.studies.gradient.row.model import SummaryRow as SummaryRow
-    from maxk_lab.studies.objective.rows import ObjectiveRow as ObjectiveRow
+    from maxk_lab.studies.objective.pool import ObjectiveRow as ObjectiveRow
     from maxk_lab.studies.training.row.model import TrainingRow as TrainingRow
-    from maxk_lab.studies.weights.rows import WeightsRow as WeightsRow
+    from maxk_lab.studies.weights.pool import WeightsRow as WeightsRow
 else:
     __getattr__, __dir__ = lazy_exports(__name__)
     # `maxk_lab.report(run)` is a function to users, and this room has its name.

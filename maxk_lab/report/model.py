@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from maxk_lab.report.rows import PooledRow, Rows
+from maxk_lab.report.tables import Pooled, PooledRow
 
 Verdict = Literal["supported", "refuted", "undecided"]
 
@@ -102,7 +102,7 @@ class Summary:
     """
 
     header: Header
-    studies: Mapping[str, Rows[PooledRow]]
+    studies: Mapping[str, Pooled[PooledRow]]
     counts: Counts = field(default_factory=Counts)
     figures: tuple[Any, ...] = ()
     claims: tuple[ClaimVerdict, ...] = ()

@@ -1,4 +1,4 @@
-"""The modules in the folder of a kind of study, as far as reports look them up."""
+"""The modules of a kind of study, as far as reports look them up."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from maxk_lab.report.document import Chapter
+    from pydantic import BaseModel
+
+    from maxk_lab.report.claims import Judged
     from maxk_lab.report.drawing.picture import Picture
     from maxk_lab.report.model import Summary
     from maxk_lab.report.recommendation import Question, Recommendation
-    from maxk_lab.report.rows import Effect, Measured, PooledRow, Rows
-    from maxk_lab.report.verdicts import Judged
+    from maxk_lab.report.tables import Effect, Estimate, Pooled, PooledRow
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record
 
 
-class RowsPart(Protocol):
-    """The module `rows`: records pooled over their seeds."""
+class PoolPart(Protocol):
+    """The module `pool`: records pooled over their seeds, and the numbers of a row."""
 
     def key(self, cell: Mapping[str, Any]) -> Any:
         """Return the key of the row that a cell belongs to; its `path` is the name of the row."""
@@ -29,34 +30,41 @@ class RowsPart(Protocol):
         *,
         level: float,
         alpha: float,
-    ) -> Rows[PooledRow]:
+    ) -> Pooled[PooledRow]:
         """Return the rows of the planned cells of this kind, with intervals at `level`.
 
-        `done` has the finished records by the id of their cell.
+        They are compared at `alpha`. `done` has the finished records by the id of their cell.
         """
 
-
-class MeasuredPart(Protocol):
-    """The module `measured`: the numbers of a row by their names."""
-
-    def measured(self, row: Any) -> Mapping[str, Measured]:
-        """Return every number that has an interval or is exact, as tables of the report have it.
+    def estimates(self, row: Any) -> Mapping[str, Estimate]:
+        """Return every number of the row that has an interval or is exact.
 
         One without a value has its reason; a row without any has none of them.
         """
 
-    def against(self, row: Any, other: Any, name: str, level: float) -> Effect | None:
-        """Return how far a number of the row is from that of the same row of another run.
 
-        None where the two have no pairs of values, or none of this number.
+class ComparePart(Protocol):
+    """The module `compare`: rows against each other.
+
+    It may have more: `effect(row, other, measure, level)`, how far a number of the row is from that
+    of the same row of another run, an `Effect`; None where the two have no pairs of values.
+    """
+
+    def judge(self, claim: Any, met: Sequence[Any], alpha: float) -> Judged:
+        """Return the verdict at level `alpha`, and the words for what was measured.
+
+        `met` holds the rows, or pairs or lists of them, that the claim speaks of, all complete.
         """
 
 
-class SectionPart(Protocol):
-    """The module `section`: the part of a report that the kind fills."""
+class FactsPart(Protocol):
+    """The module `facts`: numbers, names and choices for the template `answer.md.j2`."""
 
-    def chapter(self, found: Any, summary: Summary) -> Chapter:
-        """Return the chapter about the rows that were `found`; without rows, an empty one."""
+    def facts(self, pooled: Any, summary: Summary) -> BaseModel:
+        """Return the facts of these rows, of which there are some.
+
+        They have a `table` of models, the lines of the short table, and its `title`.
+        """
 
 
 class FiguresPart(Protocol):
@@ -64,16 +72,6 @@ class FiguresPart(Protocol):
 
     def figures(self, found: Any, summary: Summary) -> Iterable[Picture]:
         """Yield the figures of the rows that were `found`, with their titles and captions."""
-
-
-class ClaimsPart(Protocol):
-    """The module `claims`: verdicts on the claims that speak of the kind's rows."""
-
-    def judge(self, claim: Any, met: Sequence[Any], alpha: float) -> Judged:
-        """Return the verdict at level `alpha`, and the words for what was measured.
-
-        `met` holds the rows, or pairs or lists of them, that the claim speaks of, all complete.
-        """
 
 
 class RecommendPart(Protocol):
@@ -88,5 +86,7 @@ class RecommendPart(Protocol):
         """Return an answer from the rows that were `found`, for each place of the sweep."""
 
 
-# The modules of a kind, for mypy to compare with the protocols.
-ReportParts = tuple[RowsPart, MeasuredPart, SectionPart, FiguresPart, ClaimsPart]
+def effect(part: Any, row: PooledRow, other: PooledRow, name: str, level: float) -> Effect | None:
+    """How far a number of `row` is from that of `other`, in pairs; None where it has none."""
+    found: Effect | None = part.effect(row, other, name, level) if hasattr(part, "effect") else None
+    return found

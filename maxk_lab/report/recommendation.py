@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.report.rows import PooledRow
+from maxk_lab.report.tables import PooledRow
 from maxk_lab.statistics.intervals import Interval
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.errors import error_line
 from maxk_lab.report.claims import judge_claims
 from maxk_lab.report.model import Counts, Failure, Header, Origin, Summary
-from maxk_lab.report.parts import RowsPart
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.parts import PoolPart
+from maxk_lab.report.tables import grouped
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def summarise_records(
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
     of_kind = grouped(cells, lambda cell: str(cell["study"]))
-    parts: dict[str, RowsPart] = {kind.name: kind.part("rows") for kind in STUDIES}
+    parts: dict[str, PoolPart] = {kind.name: kind.part("pool") for kind in STUDIES}
     studies = {
         name: part.pool(of_kind.get(name, []), done, level=level, alpha=alpha)
         for name, part in parts.items()
@@ -139,7 +139,7 @@ def _origins(records: Mapping[str, Record]) -> dict[str, Origin]:
 
 
 def _failure(cell: Mapping[str, Any], record: Record) -> Failure:
-    part: RowsPart = STUDIES.get(cell["study"]).part("rows")
+    part: PoolPart = STUDIES.get(cell["study"]).part("pool")
     row = part.key(cell)
     error = error_line(record.error)
     return Failure(cell["id"], row.path, cell["seed"], error)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.errors import MistakeError, shown, warn
-from maxk_lab.report.absent import changed_line
 from maxk_lab.report.model import Summary
-from maxk_lab.report.parts import RowsPart
-from maxk_lab.report.rows import Measured
-from maxk_lab.results.reading import ReadRun, Run, axes, check_share, find, names_of, numbers
-from maxk_lab.statistics.intervals import undefined
+from maxk_lab.report.parts import PoolPart
+from maxk_lab.report.report import changed_line
+from maxk_lab.report.tables import OF_ROWS, axes, estimates, frame, lines_of, numbers
+from maxk_lab.results.reading import ReadRun, Run, check_share, find, names_of
 from maxk_lab.sweeps.plan.changes import changed_since
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# The columns of every table: first who, then what.
-_WHOSE = {"cells": ("seed", "cell", "status"), "seeds": ("seeds", "seeds_finished", "status")}
-_NUMBER = ("measure", "value", "low", "high", "level", "about", "unit", "reason")
+# The columns that say whose a number is.
+_WHOSE = {"cells": ("seed", "cell", "status"), "seeds": OF_ROWS}
 
 
 def load(
@@ -68,15 +66,15 @@ def load(
         read = ReadRun(directory)
         if changed := changed_since(read.plan.spec):
             warn(f"{name}: {changed_line(changed)}")
-        told = _of_cells(read, level) if over == "cells" else _of_rows(read.summary(level))
+        told = _of_cells(read, level) if over == "cells" else estimates(read.summary(level).studies)
         first = {"run": name} if several else {}
         lines += (first | line for line in told if failed or "measure" in line)
-    return _frame(lines, ("run",) if several else (), _WHOSE[over])
+    return frame(lines, _WHOSE[over], ("run",) if several else ())
 
 
 def frame_of_rows(summary: Summary) -> pd.DataFrame:
     """The numbers of a report that was put together already, as `load` has them over seeds."""
-    return _frame(list(_of_rows(summary)), (), _WHOSE["seeds"])
+    return frame(list(estimates(summary.studies)), OF_ROWS)
 
 
 def _of_cells(read: ReadRun, level: float) -> Iterator[dict[str, Any]]:
@@ -84,66 +82,10 @@ def _of_cells(read: ReadRun, level: float) -> Iterator[dict[str, Any]]:
     rows = read.rows_of_cells(level)
     for cell in read.plan.cells:
         row = rows.get(cell.id)
-        part: RowsPart = STUDIES.get(cell.study).part("rows")
+        part: PoolPart = STUDIES.get(cell.study).part("pool")
         key = part.key(cell.as_dict()) if row is None else row.key
         status, reason = read.absent.get(cell.id, ("done", ""))
         place = axes(cell.study, key) | {"seed": cell.seed, "cell": cell.id, "status": status}
-        if row is None:
-            yield place | _number(None, reason)
-        else:
-            yield from _with_numbers(place, numbers(cell.study, row))
-
-
-def _of_rows(summary: Summary) -> Iterator[dict[str, Any]]:
-    """The lines of every row of the report, in its order."""
-    for kind, found in summary.studies.items():
-        for row in found.rows:
-            seeds = {"seeds": len(row.cells), "seeds_finished": len(row.finished)}
-            status = "done" if row.all_finished else "incomplete"
-            place = axes(kind, row.key) | seeds | {"status": status}
-            if row.all_finished:
-                yield from _with_numbers(place, numbers(kind, row))
-            else:
-                yield place | _number(None, row.unfinished)
-
-
-def _with_numbers(
-    place: Mapping[str, Any], found: Mapping[str, Measured]
-) -> Iterator[dict[str, Any]]:
-    for name, measured in found.items():
-        yield {**place, "measure": name, **_number(measured)}
-
-
-def _number(measured: Measured | None, reason: str = "") -> dict[str, Any]:
-    if measured is None:
-        measured = Measured(undefined(float("nan"), reason))
-    found = measured.interval
-    return {
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "level": found.level,
-        "about": found.question,
-        "unit": measured.unit,
-        "reason": found.reason,
-    }
-
-
-def _frame(
-    lines: Sequence[Mapping[str, Any]], first: Sequence[str], whose: Sequence[str]
-) -> pd.DataFrame:
-    """The table of the lines: the columns of any of them, which of the others are empty."""
-    import pandas as pd
-
-    fixed = {"study", "environment", *first, *whose, *_NUMBER}
-    kinds = [kind for kind in STUDIES if any(line["study"] == kind.name for line in lines)]
-    of_kinds = list(dict.fromkeys(axis for kind in kinds for axis in kind.axes))
-    varied = dict.fromkeys(name for line in lines for name in line)
-    settings = [name for name in varied if name not in {*fixed, *of_kinds}]
-    columns = [*first, "study", "environment", *settings, *of_kinds, *whose, *_NUMBER]
-    found = pd.DataFrame.from_records(list(lines), columns=columns)
-    for name in (*settings, *of_kinds):
-        # A kind of study without an axis would turn the whole numbers of the others into floats.
-        if all(type(value) is int for value in (line.get(name, 0) for line in lines)):
-            found[name] = found[name].astype("Int64")
-    return found
+        found = numbers(cell.study, row) if row is not None else {}
+        if row is None or found:
+            yield from lines_of(place, found, reason)

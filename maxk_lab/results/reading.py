@@ -10,9 +10,9 @@ from typing import Any
 
 from maxk_lab.errors import MistakeError, error_line, shown
 from maxk_lab.report.model import Summary
-from maxk_lab.report.parts import MeasuredPart, RowsPart
-from maxk_lab.report.rows import Measured, PooledRow, grouped
+from maxk_lab.report.parts import PoolPart
 from maxk_lab.report.summarise import summarise, without_record
+from maxk_lab.report.tables import Estimate, PooledRow, grouped, numbers
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.find import find_run
@@ -30,7 +30,7 @@ class ReadRun:
     """A run with its plan: everything that a table of its numbers asks for."""
 
     directory: RunDirectory
-    _numbers: dict[float, Mapping[tuple[str, Any], Mapping[str, Measured]]] = field(
+    _numbers: dict[float, Mapping[tuple[str, Any], Mapping[str, Estimate]]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -53,7 +53,7 @@ class ReadRun:
         """Everything that its report shows, with intervals at `level`."""
         return summarise(self.directory, self.plan, level=level)
 
-    def numbers_at(self, level: float) -> Mapping[tuple[str, Any], Mapping[str, Measured]]:
+    def numbers_at(self, level: float) -> Mapping[tuple[str, Any], Mapping[str, Estimate]]:
         """The numbers of its report's rows, by the row's kind of study and its key."""
         if level not in self._numbers:
             studies = self.summary(level).studies
@@ -69,7 +69,7 @@ class ReadRun:
         found: dict[str, PooledRow] = {}
         of_seeds = grouped(self._done, lambda cell: (cell.study, cell.seed))
         for (study, _), cells in of_seeds.items():
-            part: RowsPart = STUDIES.get(study).part("rows")
+            part: PoolPart = STUDIES.get(study).part("pool")
             done = {cell.id: self.records[cell.id] for cell in cells}
             pooled = part.pool(
                 [cell.as_dict() for cell in cells], done, level=level, alpha=1 - level
@@ -97,19 +97,6 @@ class ReadRun:
         for state, ids in without_record(without, run.damaged, stale).items():
             found |= {one: (state, run.damaged.get(one, "")) for one in ids}
         return found
-
-
-def axes(kind: str, key: Any) -> dict[str, Any]:
-    """The place of a row: its environment, what the sweep varies, and the axes of its kind."""
-    named = {axis: getattr(key, axis) for axis in STUDIES.get(kind).axes}
-    setting = dict(getattr(key, "setting", ()))
-    return {"study": kind, "environment": key.environment, **setting, **named}
-
-
-def numbers(kind: str, row: PooledRow) -> Mapping[str, Measured]:
-    """The numbers of a row by their names."""
-    part: MeasuredPart = STUDIES.get(kind).part("measured")
-    return part.measured(row)
 
 
 def check_share(name: str, value: object, *, such_as: float, or_zero: bool = False) -> None:

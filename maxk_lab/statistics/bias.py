@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from maxk_lab.statistics.design import GROUPS_TO_SEE
 from maxk_lab.statistics.deviations import Deviations
 from maxk_lab.statistics.errors import THESE, moment_errors, of_deviation, roughness_of
+from maxk_lab.statistics.families import Family
 from maxk_lab.statistics.intervals import norm_is_known
 from maxk_lab.statistics.quotients import of_moments, tangent
 from maxk_lab.statistics.spread import Spread
@@ -136,17 +137,11 @@ def bias_verdicts(
             verdicts[key] = found
         else:
             tests[key] = found
-    adjusted = holm({key: test.p_value for key, test in tests.items()})
+    family = Family("bias", len(tests), alpha, "holm")
+    adjusted = family.adjusted({key: test.p_value for key, test in tests.items()})
     for key, test in tests.items():
         verdicts[key] = _judge(test, adjusted[key], alpha, len(tests))
     return {key: verdicts[key] for key in units_by_key}
-
-
-def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
-    """Holm's step-down adjusted p-values."""
-    ordered = sorted(p_values, key=lambda key: p_values[key])
-    steps = [(len(ordered) - place) * p_values[key] for place, key in enumerate(ordered)]
-    return dict(zip(ordered, np.minimum(np.maximum.accumulate(steps), 1.0).tolist(), strict=True))
 
 
 def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:

@@ -88,6 +88,11 @@ class Interval:
         return not any(map(math.isnan, (self.value, self.low, self.high)))
 
     @property
+    def exact(self) -> bool:
+        """Whether nothing is estimated: its ends are the value itself."""
+        return self.level == 1.0
+
+    @property
     def fallen_back(self) -> bool:
         """Whether it is about these instances though others were asked about; `reason` says why."""
         return self.known and self.question == THESE and bool(self.reason)

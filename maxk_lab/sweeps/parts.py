@@ -1,7 +1,4 @@
-"""The modules in the folder of a kind of study, as far as planning and running look them up.
-
-Each kind of the package names its modules as `Parts` for mypy, in its `__init__.py`.
-"""
+"""The modules in the folder of a kind of study, as far as planning and running look them up."""
 
 from __future__ import annotations
 
@@ -23,26 +20,21 @@ Event = Callable[[str, dict[str, Any]], None]
 Measured = tuple[str, dict[str, Any] | Exception]
 
 
-class Schema(Protocol):
-    """The shape of the block in a sweep file."""
+class Spec(Protocol):
+    """The module `spec`: the block in a sweep file, its conditions, and the units of work.
+
+    A kind that keeps files in the cache of a run has more, see `Kept`.
+    """
 
     @property
     def Study(self) -> type[AnyStudy]:  # noqa: N802
         """The pydantic model of the block; its field `grid` holds a tuple of models."""
-
-
-class Plan(Protocol):
-    """The units of work that a study consists of."""
 
     def units(self, study: Any, seeds: Sequence[int], found: Sequence[Variant]) -> Iterable[Unit]:
         """Return the units with their cells, in the order in which they are measured."""
 
     def left_out(self, study: Any, environment: str) -> list[Skipped]:
         """Return the points of the grid that are not measured in this environment, with why."""
-
-
-class Checks(Protocol):
-    """The conditions that a block must meet beyond its shape."""
 
     def check(
         self,
@@ -58,8 +50,8 @@ class Checks(Protocol):
         """
 
 
-class Worker(Protocol):
-    """The work of a unit, done in a worker process."""
+class Work(Protocol):
+    """The module `work`: the work of a unit, done in a worker process."""
 
     def measure(
         self,
@@ -76,7 +68,7 @@ class Worker(Protocol):
 
 
 class Kept(Protocol):
-    """The files that units keep in the cache of a run; a kind without them has no such module."""
+    """The functions that `spec` has, too, where units keep files in the cache of a run."""
 
     @property
     def SHAPES(self) -> Sequence[str]:  # noqa: N802
@@ -100,7 +92,3 @@ class Kept(Protocol):
         """Return those of the patterns that only spare time: pruning removes them once all of the
         unit is done.
         """
-
-
-# The modules of a kind, for mypy to compare with the protocols.
-Parts = tuple[Schema, Plan, Checks, Worker]

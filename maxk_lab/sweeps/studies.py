@@ -1,29 +1,20 @@
 """The catalogue of study kinds: one row and one folder each. Imports none of the kinds.
 
-A kind is a package that holds the same modules under the same names. Nothing outside imports them:
-they are found through the row and loaded when they are used, so that planning imports no torch and
-reporting no trainer. The signatures stand in `maxk_lab.sweeps.parts` (schema, plan, checks,
-worker), `maxk_lab.report.parts` (rows, measured, section, figures, claims) and
-`maxk_lab.tracking.payload`.
+A kind is a package of at most eight files under the same names. Nothing outside imports them: they
+are found through the row and loaded when they are used, so that planning imports no torch and
+reporting no trainer. Signatures: `maxk_lab.sweeps.parts` and `maxk_lab.report.parts`.
 
-| module     | names that the frame looks up in it                                                 |
-|------------|-------------------------------------------------------------------------------------|
-| `schema`   | `Study`, the pydantic model of the block in a sweep file, an `AnyStudy`             |
-| `plan`     | `units(study, seeds, found)`: the work; `left_out(study, environment)`              |
-| `checks`   | `check(block, resolved, found, source)`: conditions on the block beyond its shape   |
-| `worker`   | `measure(unit, cells, *, cache, event)`: the metrics or the exception of every cell |
-| `kept`     | `kept(unit, cells)`: the files of the cache that a unit can use, and                |
-|            | `evaluation(unit, cells)`: those in every bundle; need not be there                 |
-| `rows`     | `key(cell)`, `pool(cells, done, *, level, alpha)`: records pooled to rows           |
-| `measured` | `measured(row)`: its numbers; `against(row, other, name, level)`: of two runs       |
-| `section`  | `chapter(found, summary)`: the part of the report that the kind fills               |
-| `figures`  | `figures(found, summary)`: the figures that it draws                                |
-| `claims`   | `judge(claim, met, alpha)`: verdicts on the claims that speak of its rows           |
-| `payload`  | `summary(records)`, `tables(records)`: what a tracker is sent of a run;             |
-|            | `ONE_RUN_PER`, its cells, and `history(records)`, its curves; need not be there     |
-
-The kinds of the package hold more of one name: `record` with `Metrics`, the content of a finished
-record for reading, and `columns` of their rows.
+| file           | what the frame looks up in it                                                   |
+|----------------|---------------------------------------------------------------------------------|
+| `spec`         | `Study`, the model of the block in a sweep file; `check(block, ...)`; `units`   |
+|                | and `left_out`: the plan; `kept`, `evaluation`, `spent`, `SHAPES`: cached files |
+| `work`         | `measure(unit, cells, *, cache, event)`: metrics or exception of every cell     |
+| `record`       | `Metrics`, the model of a finished record                                       |
+| `pool`         | `key(cell)`, `pool(cells, done, ...)`: rows; `estimates(row)`: their numbers    |
+| `compare`      | `judge(claim, met, alpha)`; `effect(row, other, measure, level)` of two runs    |
+| `facts`        | `facts(pooled, summary)`: what the template says, with the short table          |
+| `answer.md.j2` | the sentences; a line `---`, then the notes of the short table                  |
+| `figures`      | `figures(found, summary)`: the figures that it draws                            |
 """
 
 from __future__ import annotations

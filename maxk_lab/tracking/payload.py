@@ -12,6 +12,7 @@ from maxk_lab.sweeps.plan.identity import canonical_json, content_hash
 from maxk_lab.sweeps.run.provenance import TOLD
 from maxk_lab.sweeps.spec.schema import MOST_OF_TAG
 from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.tracking.estimates import Estimates
 from maxk_lab.tracking.history import History
 from maxk_lab.tracking.table import Metrics, PayloadTable
 
@@ -25,7 +26,7 @@ _ONE_CELL = "id"
 
 
 class PayloadPart(Protocol):
-    """The module `payload` of a kind of study.
+    """The module `payload` of a kind of study that tells a tracker more than its estimates.
 
     It may have more: `ONE_RUN_PER`, the keys of a cell of which every value gets a run of its own,
     besides the seed: `("id",)` for a run per cell; and `history(records)`, the curves of a run. In
@@ -83,7 +84,7 @@ def _payload(
 ) -> Payload:
     cell = records[0].cell
     study = cell["study"]
-    part, single = STUDIES.get(study).part("payload"), _is_one_cell(study)
+    part, single = _part(study), _is_one_cell(study)
     # Not of the records themselves: more of them come as a sweep goes on.
     meaning = {block: spec.get(block) for block in ("environment", "policy")}
     failed = [record for record in records if record.status == "failed"]
@@ -116,7 +117,7 @@ def tables_of_single_cells(records: Iterable[Record]) -> dict[str, PayloadTable]
         f"{study}/{name}": table
         for study, several in sorted(by_kind.items())
         if _is_one_cell(study)
-        for name, table in STUDIES.get(study).part("payload").tables(several).items()
+        for name, table in _part(study).tables(several).items()
     }
 
 
@@ -128,7 +129,14 @@ def provenance(record: Record) -> dict[str, Any]:
 
 
 def _one_run_per(study: str) -> tuple[str, ...]:
-    return tuple(getattr(STUDIES.get(study).part("payload"), "ONE_RUN_PER", ()))
+    return tuple(getattr(_part(study), "ONE_RUN_PER", ()))
+
+
+def _part(study: str) -> Any:
+    try:
+        return STUDIES.get(study).part("payload")
+    except ModuleNotFoundError:
+        return Estimates(study)
 
 
 def _is_one_cell(study: str) -> bool:

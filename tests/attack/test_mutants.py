@@ -121,7 +121,7 @@ def measured(plan: Plan) -> Iterator[Any]:
         if sum(unit.work().values()) * SECONDS > 5 or (need is not None and need.bytes > 2**28):
             continue
         cells = [cell.as_dict() for cell in unit.cells[:20]]
-        worker = STUDIES.get(kind).part("worker")
+        worker = STUDIES.get(kind).part("work")
         yield from dict(
             worker.measure(unit.as_dict(), cells, cache=None, event=lambda *_: None)
         ).values()

@@ -17,7 +17,7 @@ from maxk_lab.statistics.bias import bias_verdicts
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient.worker import measure as measure_unit
+from maxk_lab.studies.gradient.work import measure as measure_unit
 
 pytestmark = pytest.mark.slow
 

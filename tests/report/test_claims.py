@@ -5,9 +5,9 @@ import math
 import pytest
 from pydantic import TypeAdapter
 
+from maxk_lab.report.claims import shown, together
 from maxk_lab.report.document import compact
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.verdicts import shown, together
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.log_ratios import log_ratio

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from maxk_lab.report.claims import verdict_lines
 from maxk_lab.report.document import Bullets, Folded, Paragraph, Pictures, Sheet
 from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.model import ClaimVerdict, Summary
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.verdicts import verdict_lines
 from maxk_lab.report.view.view import View
 from maxk_lab.studies.gradient import section
 

@@ -52,7 +52,7 @@ run = RunDirectory(folder / "shop")
 run.write_spec(plan.spec)
 for unit in plan.units:
     cells = {cell.id: cell.as_dict() for cell in unit.cells}
-    measure = STUDIES.get(unit.study).part("worker").measure
+    measure = STUDIES.get(unit.study).part("work").measure
     found = measure(unit.as_dict(), list(cells.values()), cache=None, event=lambda *_: None)
     for cell, metrics in found:
         if isinstance(metrics, Exception):

@@ -143,14 +143,17 @@ def test_its_report_and_its_verdicts_are_like_those_of_the_others(
     summary = summarise(run)
     verdicts = {claim.name: (claim.verdict, claim.detail) for claim in summary.claims}
     assert [verdict for verdict, _ in verdicts.values()] == ["supported", "refuted", "supported"]
-    assert "4 of 4 rows of dice, e.g. dice/arms=2/maxk/none/n4/k2: " in verdicts["two dice"][1]
+    assert (
+        "4 of 4 exact numbers, e.g. dice/arms=2/maxk/none/n4/k2 seed 0: " in verdicts["two dice"][1]
+    )
     files = write_report(summary, tmp_path / "report", failed=pytest.fail)
     names = {str(path.relative_to(tmp_path / "report")) for path in files}
     assert {"report.md", "report.json", "figures/dice.png", "figures/dice.svg"} <= names
     markdown = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
-    assert "The largest of k dice" in markdown
-    assert "| 2 | maxk | none | 4 | 1 |" in markdown
-    assert "The largest of k dice" in render(summary, "terminal")
+    assert "Best: 4." in markdown
+    assert "## Dice: bandit, maxk, none" in markdown
+    assert "| 2 | 4 | 1 | 3." in markdown
+    assert "Best: 4." in render(summary, "terminal")
 
 
 def test_a_tracker_is_told_of_it(sweep: Path, tmp_path: Path) -> None:

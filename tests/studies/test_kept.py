@@ -46,8 +46,8 @@ def test_all_that_a_unit_keeps_is_known_beforehand(
     patterns: list[str] = []
     for unit in plan.units:
         kind, cells = STUDIES.get(unit.study), [cell.as_dict() for cell in unit.cells]
-        patterns += kind.part("kept").kept(unit.as_dict(), cells)
-        measured = kind.part("worker").measure(
+        patterns += kind.part("spec").kept(unit.as_dict(), cells)
+        measured = kind.part("work").measure(
             unit.as_dict(), cells, cache=cache, event=lambda name, payload: None
         )
         assert not [result for _, result in measured if isinstance(result, Exception)]

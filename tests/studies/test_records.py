@@ -61,7 +61,7 @@ def records(request, tmp_path_factory):
     for unit in make_plan(load_spec(path)).units:
         cells = [cell.as_dict() for cell in unit.cells]
         by_id = {cell["id"]: cell for cell in cells}
-        measure = STUDIES.get(unit.study).part("worker").measure
+        measure = STUDIES.get(unit.study).part("work").measure
         for cell, metrics in measure(unit.as_dict(), cells, cache=None, event=lambda *_: None):
             if isinstance(metrics, Exception):
                 raise metrics

@@ -117,7 +117,7 @@ def test_an_objective_study_sends_its_optima_and_curves():
     assert payload.metrics["objective/maxk/k8/optimum"] == 0.25
     assert payload.metrics["objective/maxk/k16/status"] == "failed"
     assert [(line["k"], line["optimum"]) for line in tables["cells"]] == [(8, 0.25), (16, None)]
-    assert [(line["point"], line["value"]) for line in tables["curves"]] == [
+    assert [(line["points"], line["values"]) for line in tables["curves"]] == [
         (0.0, 0.5),
         (1.0, 0.7),
     ]
@@ -131,7 +131,7 @@ def test_a_weights_study_sends_every_weight(setting):
     place = "mean=0.5/" if setting else ""
     assert payload.metrics[f"weights/{place}maxk/none/n4/k2/zero_share"] == 0.5
     assert tables["cells"] == [{**tables["cells"][0], **numbers, **setting}]
-    assert [(line["group"], line["reward"], line["weight"]) for line in tables["samples"]] == [
+    assert [(line["group"], line["rewards"], line["weights"]) for line in tables["groups"]] == [
         (0, 1.0, 0.1),
         (0, 2.0, 0.2),
         (1, 3.0, 0.3),

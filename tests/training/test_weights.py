@@ -10,7 +10,7 @@ from maxk_lab.estimators.baselines.least_squares import normal_equations, solve
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.usable import usable_weights
 from maxk_lab.gradients.enumerated.exact import exact_value
-from maxk_lab.studies.training.worker import measure as measure_training
+from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.weights import fitted_coefficients, normalized, token_weights
 

@@ -13,11 +13,10 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say, tell, warn
 from maxk_lab.cli.runs import mending
 from maxk_lab.errors import LabError
-from maxk_lab.report.absent import changed_line, failure_lines, standing_lines
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.formats.render import rendered_together
 from maxk_lab.report.model import Summary
-from maxk_lab.report.report import Report
+from maxk_lab.report.report import Report, changed_line, failure_lines, standing_lines
 from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view.asked import asked_view
 from maxk_lab.report.view.view import View

@@ -9,6 +9,7 @@ from typing import Any
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, MistakeError, shown
 from maxk_lab.report.model import Summary
+from maxk_lab.report.tables import axes, numbers
 from maxk_lab.report.view.asked import asked_view
 from maxk_lab.results.compare.changes import (
     claims_redefined,
@@ -29,11 +30,9 @@ from maxk_lab.results.compare.pairs import (
 from maxk_lab.results.reading import (
     ReadRun,
     Run,
-    axes,
     check_share,
     find,
     names_of,
-    numbers,
 )
 from maxk_lab.sweeps.plan.plan import Plan
 

@@ -17,7 +17,7 @@ from maxk_lab.report.document import (
     number,
 )
 from maxk_lab.report.formats.csv import csv_of, safe_text
-from maxk_lab.report.rows import Measured, grouped
+from maxk_lab.report.tables import Estimate, grouped
 from maxk_lab.results.compare.model import VERDICTS, ClaimChange, ComparedRow, Comparison, Number
 from maxk_lab.statistics.intervals import EXACT
 from maxk_lab.visible import visible_json
@@ -204,7 +204,7 @@ def _change(line: Line) -> str:
     return f"× {text}" if effect.ratio else text
 
 
-def _of(side: Callable[[Number], Measured]) -> Callable[[Line], str]:
+def _of(side: Callable[[Number], Estimate]) -> Callable[[Line], str]:
     def text(line: Line) -> str:
         found = side(line.number).interval
         return number(found.value) if found.question == EXACT else compact(found)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from maxk_lab.report.rows import Effect, Measured
+from maxk_lab.report.tables import Effect, Estimate
 
 # "identical": the same to the last digit, and so is its interval. "tie": any difference is smaller
 # than matters. "differs": another number, of which neither side is better. "differs for these
@@ -28,8 +28,8 @@ class Number:
     """
 
     measure: str
-    a: Measured
-    b: Measured
+    a: Estimate
+    b: Estimate
     effect: Effect
     verdict: Verdict
 

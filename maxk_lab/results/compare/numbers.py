@@ -13,11 +13,11 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from maxk_lab.report.parts import MeasuredPart
-from maxk_lab.report.rows import ROUNDING, Effect, Measured, PooledRow
+from maxk_lab.report.parts import effect
+from maxk_lab.report.tables import ROUNDING, Effect, Estimate, PooledRow, numbers
 from maxk_lab.results.compare.model import Number, Verdict
 from maxk_lab.results.compare.pairs import Pair
-from maxk_lab.results.reading import ReadRun, numbers
+from maxk_lab.results.reading import ReadRun
 from maxk_lab.statistics.intervals import EXACT, Interval, exactly
 from maxk_lab.statistics.seeds.over_seeds import SEEDS
 from maxk_lab.statistics.units import Array
@@ -39,7 +39,7 @@ class Differences:
     b: ReadRun
 
     def number(
-        self, pair: Pair, name: str, both: tuple[Measured, Measured], how: Judging
+        self, pair: Pair, name: str, both: tuple[Estimate, Estimate], how: Judging
     ) -> Number:
         """A number of both runs, its difference, and the verdict.
 
@@ -78,11 +78,11 @@ class Differences:
 
     def effect(self, pair: Pair, name: str, level: float) -> Effect:
         """How far a number of B is from A's; no ratio where that of A may be rounding alone."""
-        part: MeasuredPart = STUDIES.get(pair.kind).part("measured")
+        part = STUDIES.get(pair.kind).part("compare")
         mine = numbers(pair.kind, pair.a)[name]
         found = None
         if not abs(mine.interval.value) <= mine.rounding:
-            found = part.against(pair.b, pair.a, name, level)
+            found = effect(part, pair.b, pair.a, name, level)
         return self._unpaired(pair, name, level) if found is None else found
 
     def _unpaired(self, pair: Pair, name: str, level: float) -> Effect:
@@ -92,7 +92,7 @@ class Differences:
         return set_against(mine, theirs, level)
 
 
-def set_against(a: Measured, b: Measured, level: float) -> Effect:
+def set_against(a: Estimate, b: Estimate, level: float) -> Effect:
     """The difference of two numbers from intervals of which each holds at half of the error.
 
     Their ratio, where they are told so, neither interval reaches below 0, and A's number is more
@@ -151,7 +151,7 @@ def _rejected(count: int, others: int, alpha: float) -> int:
     return int((2 * below <= alpha).sum())
 
 
-def verdict(effect: Effect, a: Measured, b: Measured, tie: float) -> Verdict:
+def verdict(effect: Effect, a: Estimate, b: Estimate, tie: float) -> Verdict:
     """Whether B is better or worse, by an interval that holds for all that are compared.
 
     A tie where all of it lies within the share `tie` of A's number, or within what rounding
@@ -201,7 +201,7 @@ def compared(
     tests = sum(not _are_same(a, b) for of_pair in asked for _, a, b in of_pair)
     how = Judging(level, 1 - alpha / max(1, tests), tie)
 
-    def judged(pair: Pair, name: str, a: Measured, b: Measured) -> Number:
+    def judged(pair: Pair, name: str, a: Estimate, b: Estimate) -> Number:
         if _are_same(a, b):
             return Number(name, a, b, _NOTHING, "identical")
         return differences.number(pair, name, (a, b), how)
@@ -222,12 +222,12 @@ def _value(kind: str, row: PooledRow, name: str) -> float:
     return math.nan if found is None else found.interval.value
 
 
-def _are_same(a: Measured, b: Measured) -> bool:
+def _are_same(a: Estimate, b: Estimate) -> bool:
     """Whether two numbers with their intervals are the same to the last digit."""
     return a.interval.known and a.interval == b.interval
 
 
-def _in_both(pair: Pair, wanted: Collection[str]) -> Iterator[tuple[str, Measured, Measured]]:
+def _in_both(pair: Pair, wanted: Collection[str]) -> Iterator[tuple[str, Estimate, Estimate]]:
     """The numbers that both have, but for those that compare the row with another of its run."""
     theirs = numbers(pair.kind, pair.b)
     for name, mine in numbers(pair.kind, pair.a).items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import PooledRow
+from maxk_lab.report.tables import PooledRow
 from maxk_lab.results.compare.model import Absence, CellCounts
 from maxk_lab.results.reading import ReadRun
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.statistics.measures.of_gradients import OF_GRADIENTS
 from maxk_lab.statistics.measures.of_other_studies import OF_OBJECTIVES, OF_WEIGHTS
+from maxk_lab.statistics.measures.of_reports import COLUMNS
 from maxk_lab.statistics.measures.row import Better as Better
+from maxk_lab.statistics.measures.row import Described as Described
 from maxk_lab.statistics.measures.row import MeasureRow as MeasureRow
 from maxk_lab.statistics.measures.row import Question as Question
 
@@ -21,6 +23,14 @@ MEASURES: Catalogue[MeasureRow] = Catalogue(
 def measures_of(study: str) -> tuple[MeasureRow, ...]:
     """Return the measures of one kind of study."""
     return tuple(row for row in MEASURES if row.study == study)
+
+
+def described(name: str) -> Described | None:
+    """Return heading, meaning and group of a column of a report; None where it has neither."""
+    if name not in COLUMNS and name in MEASURES.names():
+        row = MEASURES.get(name)
+        return Described(row.name, row.heading, row.meaning, row.group or "more", unit=row.unit)
+    return COLUMNS.get(name)
 
 
 def claimable(kind: str) -> tuple[str, ...]:

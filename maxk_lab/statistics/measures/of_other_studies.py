@@ -7,7 +7,7 @@ from maxk_lab.statistics.measures.row import MeasureRow
 OF_WEIGHTS = [
     MeasureRow(
         name="zero_share",
-        meaning="of all weights",
+        meaning="the share of the weights that are zero",
         implementation="maxk_lab.studies.weights.measures:zero_share",
         study="weights",
         source="cell",
@@ -18,7 +18,7 @@ OF_WEIGHTS = [
     ),
     MeasureRow(
         name="weight_sum",
-        meaning="of the weights of a group, mean over groups",
+        meaning="the sum of the weights of a group, mean over groups",
         implementation="maxk_lab.studies.weights.measures:weight_sum",
         study="weights",
         source="cell",
@@ -29,7 +29,7 @@ OF_WEIGHTS = [
     ),
     MeasureRow(
         name="weight_min",
-        meaning="the least",
+        meaning="the smallest weight",
         implementation="maxk_lab.studies.weights.measures:weight_min",
         study="weights",
         source="cell",
@@ -41,7 +41,7 @@ OF_WEIGHTS = [
     ),
     MeasureRow(
         name="weight_std",
-        meaning="over all weights",
+        meaning="the standard deviation of all weights",
         implementation="maxk_lab.studies.weights.measures:weight_std",
         study="weights",
         source="cell",
@@ -65,7 +65,7 @@ OF_OBJECTIVES = [
     ),
     MeasureRow(
         name="optimum_value",
-        meaning="the objective there",
+        meaning="the objective at the optimum",
         study="objective",
         source="cell",
         heading="value there",

@@ -21,6 +21,22 @@ _LACKING = {
 }
 
 
+@dataclass(frozen=True)
+class Described:
+    """A column of a report: its heading, empty in CSV and JSON only, its meaning and its table.
+
+    `words` says that it holds words, `first` that a page shows it at first.
+    """
+
+    name: str
+    heading: str
+    meaning: str
+    group: str = ""
+    unit: str = ""
+    words: bool = False
+    first: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class MeasureRow(Row):
     """A measure of the cells of one kind of study; `meaning` is its formula.

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from maxk_lab.report.claims import Judged, shown, side, strict_side, together
 from maxk_lab.report.document import number
 from maxk_lab.report.model import Verdict
-from maxk_lab.report.verdicts import Judged, shown, side, strict_side, together
 from maxk_lab.statistics.intervals import Interval, interval
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.measures import Question

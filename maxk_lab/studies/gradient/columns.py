@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from maxk_lab.report.document import UNDEFINED, Column, compact, marked, number
-from maxk_lab.report.key_columns import POINT, SEEDS
+from maxk_lab.report.document import POINT, SEEDS, UNDEFINED, Column, compact, marked, number
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES, in_group, measures_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from maxk_lab.report.rows import ROUNDING, Effect, Measured
+from maxk_lab.report.tables import ROUNDING, Effect, Estimate
 from maxk_lab.statistics.bias import LEAST_SIGNAL
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval, undefined
@@ -20,12 +20,12 @@ from maxk_lab.studies.gradient.row.model import GradientRow
 _TYPICAL = MEASURES.get("relative_variance")
 
 
-def measured(row: GradientRow) -> dict[str, Measured]:
+def measured(row: GradientRow) -> dict[str, Estimate]:
     """Its measures, the parts of its variance where they were enumerated, and its ratios."""
     found = {}
     for name, interval in row.intervals.items():
         measure = MEASURES.get(name)
-        found[name] = Measured(
+        found[name] = Estimate(
             _shown(interval),
             measure.unit,
             measure.better,
@@ -33,15 +33,15 @@ def measured(row: GradientRow) -> dict[str, Measured]:
             rounding=_rounding(row.units, name),
         )
     if row.typical is not None:
-        found["typical_relative_variance"] = Measured(
+        found["typical_relative_variance"] = Estimate(
             _shown(row.typical), _TYPICAL.unit, _TYPICAL.better, as_ratio=True
         )
     for name, value in row.anatomy.items():
         part = Interval(value, value, value, 1.0, question=THESE)
         rounding = _rounding(row.units, name)
-        found[name] = Measured(part, MEASURES.get(name).unit, as_ratio=True, rounding=rounding)
+        found[name] = Estimate(part, MEASURES.get(name).unit, as_ratio=True, rounding=rounding)
     return found | {
-        name: Measured(_shown(ratio), "1", "lower", of_pair=True) for name, ratio in _ratios(row)
+        name: Estimate(_shown(ratio), "1", "lower", of_pair=True) for name, ratio in _ratios(row)
     }
 
 

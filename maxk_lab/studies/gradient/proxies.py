@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 
 from maxk_lab.ranges import Range
-from maxk_lab.report.document import UNDEFINED, Column, Section, Sheet, breaks_between, compact
-from maxk_lab.report.key_columns import setting_columns
+from maxk_lab.report.document import (
+    UNDEFINED,
+    Column,
+    Section,
+    Sheet,
+    breaks_between,
+    compact,
+    setting_columns,
+)
 from maxk_lab.report.naming import Setting
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.skewed_mean import skewed_mean
 from maxk_lab.studies.gradient.record import Metrics

@@ -6,7 +6,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.report.recommendation import Question, Recommendation
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.studies.gradient.row.ranking import ranked
 from maxk_lab.studies.gradient.rows import GradientRows
 from maxk_lab.sweeps.plan.cells import Cell

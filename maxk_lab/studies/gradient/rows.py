@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxk_lab.report.naming import Setting, environment_label, setting_of
-from maxk_lab.report.rows import Rows, grouped
+from maxk_lab.report.tables import Pooled, grouped
 from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
 from maxk_lab.statistics.intervals import Interval, carrying_instances, interval, undefined
 from maxk_lab.statistics.measures import in_group, measures_of
@@ -40,7 +40,7 @@ ALARM = (
 
 
 @dataclass(frozen=True)
-class GradientRows(Rows[GradientRow]):
+class GradientRows(Pooled[GradientRow]):
     """The rows of a gradient study, and of the proxies that its records report."""
 
     proxies: tuple[ProxyRow, ...] = ()
@@ -64,7 +64,7 @@ def pool(
     rows = [replace(row, bias=_verdict(row, judged.get(row.key, row.bias))) for row in rows]
     rows = with_over_least(with_over_best(mark_best(rows, alpha=alpha), level), level=level)
     places = grouped(cells, lambda cell: (environment_label(cell), _setting(cell), cell["stage"]))
-    return GradientRows(tuple(rows), tuple(proxy_rows(places, read, level)))
+    return GradientRows(tuple(rows), proxies=tuple(proxy_rows(places, read, level)))
 
 
 def _setting(cell: Mapping[str, Any]) -> Setting:

@@ -10,8 +10,8 @@ from maxk_lab.report.document import exact
 from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.drawing.style import COLOURS, finish, panels
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import Rows, grouped
-from maxk_lab.studies.objective.rows import ObjectiveRow
+from maxk_lab.report.tables import Pooled, grouped
+from maxk_lab.studies.objective.pool import ObjectiveRow
 
 # Lines of one panel; panels beside each other.
 MOST = 6
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def figures(found: Rows[ObjectiveRow], summary: Summary) -> Iterator[Picture]:
+def figures(found: Pooled[ObjectiveRow], summary: Summary) -> Iterator[Picture]:
     """A figure for each environment and parameter."""
     rows = [row for row in found.rows if row.curves]
     places = grouped(rows, lambda row: (row.key.environment, row.parameter))

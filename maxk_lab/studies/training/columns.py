@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from maxk_lab.report.document import UNDEFINED, Column
-from maxk_lab.report.key_columns import POINT, SEEDS
+from maxk_lab.report.document import POINT, SEEDS, UNDEFINED, Column
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.studies.training import told
 from maxk_lab.studies.training.ending.apart import MARK

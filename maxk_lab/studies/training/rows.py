@@ -12,7 +12,7 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.report.naming import Setting
-from maxk_lab.report.rows import Rows, grouped
+from maxk_lab.report.tables import Pooled, grouped
 from maxk_lab.statistics.seeds import over_seeds
 from maxk_lab.statistics.seeds.over_seeds import floats, of_means
 from maxk_lab.studies.training.curves import Evaluations
@@ -44,7 +44,7 @@ def key(cell: Mapping[str, Any]) -> TrainingKey:
 
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
-) -> Rows[TrainingRow]:
+) -> Pooled[TrainingRow]:
     """One row per key of the planned cells, with its differences; nothing is tested at `alpha`."""
     places = grouped(cells, key)
     settings = list(dict.fromkeys(found.setting for found in places))
@@ -61,7 +61,7 @@ def pool(
         else row
         for row in rows
     ]
-    return Rows(tuple(with_robust(row, rows, level) for row in rows))
+    return Pooled(tuple(with_robust(row, rows, level) for row in rows))
 
 
 def _compared(rows: Sequence[TrainingRow | None], level: float) -> list[TrainingRow | None]:

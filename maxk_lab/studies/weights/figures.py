@@ -10,8 +10,8 @@ from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.drawing.style import finish, look, panels
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import plain_setting
-from maxk_lab.report.rows import Rows, grouped
-from maxk_lab.studies.weights.rows import WeightsRow
+from maxk_lab.report.tables import Pooled, grouped
+from maxk_lab.studies.weights.pool import WeightsRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ MOST = 6
 _FAINT: dict[str, Any] = {"linestyle": "", "markersize": 2.5, "alpha": 0.22, "markeredgewidth": 0}
 
 
-def figures(found: Rows[WeightsRow], summary: Summary) -> Iterator[Picture]:
+def figures(found: Pooled[WeightsRow], summary: Summary) -> Iterator[Picture]:
     """A figure for each environment, setting and n."""
     rows = [row for row in found.rows if row.by_seed]
     places = grouped(rows, lambda row: (row.key.environment, row.key.setting, row.key.n))

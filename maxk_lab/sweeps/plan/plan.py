@@ -38,7 +38,7 @@ def make_plan(spec: SweepSpec) -> Plan:
     found = [replace(v, refusal=None) if was_sound(v, spec.content) else v for v in found]
     sound = [variant for variant in found if variant.refusal is None]
     for kind, study in spec.studies.items():
-        part: parts.Plan = STUDIES.get(kind).part("plan")
+        part: parts.Spec = STUDIES.get(kind).part("spec")
         units += part.units(study, spec.seeds, sound)
         # Settings that cannot run, and points that cannot or are there already, each once.
         left_out = [Skipped(v.setting, v.refusal, kind) for v in found if v.refusal is not None]

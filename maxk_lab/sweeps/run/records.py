@@ -72,12 +72,11 @@ class RunDirectory:
     def cached(self, unit: Unit, what: str, cells: Iterable[Cell] | None = None) -> Iterator[Path]:
         """Yield what the cache has of a unit, as far as its kind calls it `what`.
 
-        That is the name of a function of the kind's module `kept`, such as `evaluation`; a kind of
-        another package may have none. It is asked about these `cells`; all of the unit if None.
+        That is the name of a function of the kind's module `spec`, such as `evaluation`; a kind
+        without files has none. It is asked about these `cells`; all of the unit if None.
         """
-        try:
-            patterns = getattr(STUDIES.get(unit.study).part("kept"), what)
-        except (ModuleNotFoundError, AttributeError):
+        patterns = getattr(STUDIES.get(unit.study).part("spec"), what, None)
+        if patterns is None:
             return
         chosen = unit.cells if cells is None else cells
         for pattern in patterns(unit.as_dict(), [cell.as_dict() for cell in chosen]):

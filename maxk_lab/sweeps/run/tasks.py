@@ -65,7 +65,7 @@ def tasks_of(
             unit=told,
             cells=cells,
             root=str(run.root.absolute()),
-            measure=measure or f"{STUDIES.get(unit.study).implementation}.worker:measure",
+            measure=measure or f"{STUDIES.get(unit.study).implementation}.work:measure",
             provenance=provenance,
             lab=tuple(sorted(lab)),
             own=tuple(sorted(modules - lab)),
@@ -88,7 +88,7 @@ def _modules(study: str, unit: Mapping[str, Any], cells: Sequence[Mapping[str, A
     rows += row.named(environment)
     for cell in cells:
         rows += named_on_axes(cell).values()
-    paths = {f"{home}.worker", f"{home}.record", *function_paths(unit), *function_paths(cells)}
+    paths = {f"{home}.work", f"{home}.record", *function_paths(unit), *function_paths(cells)}
     paths |= {catalogue.get(name).implementation for catalogue, name in rows}
     paths |= {"transformers"} if policy.get(folder) else set()
     return {path.partition(":")[0] for path in paths}

@@ -164,6 +164,6 @@ def _keys(location: Location, model: type[BaseModel]) -> Iterable[str]:
 
 def _misplaced(path: TreePath) -> str | None:
     """Return what to say of a key that belongs to another kind of study."""
-    study = STUDIES.get(path[0]).part("schema").Study if path[0] in STUDIES else None
+    study = STUDIES.get(path[0]).part("spec").Study if path[0] in STUDIES else None
     words: str | None = study and study.misplaced.get(path[-1])
     return words

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, SpecError
-from maxk_lab.sweeps.parts import Checks, Plan
+from maxk_lab.sweeps.parts import Spec
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.plan.needs import impossible, memory_of_machine, size
@@ -36,15 +36,15 @@ def check_studies(
         source.add((), f"needs a study: {_listed(STUDIES.names(), 'or')}, or several")
     _check_varied(parts, source)
     for name, block in parts.blocks.items():
-        checks: Checks = STUDIES.get(name).part("checks")
-        checks.check(block, resolved, found, source)
+        part: Spec = STUDIES.get(name).part("spec")
+        part.check(block, resolved, found, source)
     studies = parts.spec.studies
     if not studies or len(studies) < len(parts.blocks) or found is None:
         return
     points = {}
     for name, study in studies.items():
-        plan: Plan = STUDIES.get(name).part("plan")
-        units = list(plan.units(study, (0,), [one for one in found if one.refusal is None]))
+        part = STUDIES.get(name).part("spec")
+        units = list(part.units(study, (0,), [one for one in found if one.refusal is None]))
         _check_needs(units, source)
         points[name] = [cell.point for unit in units for cell in unit.cells]
     # No figure and no claim can speak of a grid that cannot run, which has been said.

@@ -160,7 +160,7 @@ class SweepSpec(Model):
 def model_of(tree: Mapping[str, Any]) -> type[SweepSpec]:
     """Return the model of a sweep file that has a block of the same kinds as `tree`."""
     kinds = (row for row in STUDIES if row.name in tree)
-    return _with_studies(tuple((row.name, row.part("schema").Study) for row in kinds))
+    return _with_studies(tuple((row.name, row.part("spec").Study) for row in kinds))
 
 
 @cache

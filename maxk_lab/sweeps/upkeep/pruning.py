@@ -6,7 +6,6 @@ Done cells of the run's spec are never touched, nor what a bundle takes along of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,6 +97,5 @@ def _cache(run: RunDirectory, plan: Plan, states: Mapping[str, str]) -> list[Pat
 def _of_any_unit(cache: Path) -> Iterator[Path]:
     """Yield the files that kinds of studies know by the shape of their names."""
     for kind in STUDIES:
-        with suppress(ModuleNotFoundError):
-            for shape in getattr(kind.part("kept"), "SHAPES", ()):
-                yield from cache.glob(shape)
+        for shape in getattr(kind.part("spec"), "SHAPES", ()):
+            yield from cache.glob(shape)

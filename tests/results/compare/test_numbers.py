@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maxk_lab.report.rows import Effect, Measured
+from maxk_lab.report.tables import Effect, Estimate
 from maxk_lab.results.compare.numbers import between_seeds, set_against, verdict
 from maxk_lab.statistics.intervals import Interval, exactly, undefined
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
 
 
 def known(value, low, high, **how):
-    return Measured(Interval(value, low, high, 0.975), better="lower", **how)
+    return Estimate(Interval(value, low, high, 0.975), better="lower", **how)
 
 
 def test_the_difference_of_two_intervals_has_the_ends_farthest_apart():
@@ -35,18 +35,18 @@ def test_so_has_their_ratio_where_they_are_told_by_it():
 
 
 def test_exact_numbers_have_an_exact_difference():
-    found = set_against(Measured(exactly(2.0)), Measured(exactly(5.0)), 0.95)
+    found = set_against(Estimate(exactly(2.0)), Estimate(exactly(5.0)), 0.95)
     assert found.interval == exactly(3.0) or found.interval.width == 0
     assert found.interval.question == "exact"
 
 
 def test_intervals_about_different_questions_are_not_set_against_each_other():
-    one = Measured(Interval(1.0, 0.5, 1.5, 0.95, question="these instances"))
-    other = Measured(Interval(1.0, 0.5, 1.5, 0.95, question="instances like these"))
+    one = Estimate(Interval(1.0, 0.5, 1.5, 0.95, question="these instances"))
+    other = Estimate(Interval(1.0, 0.5, 1.5, 0.95, question="instances like these"))
     found = set_against(one, other, 0.95).interval
     assert not found.known
     assert "A's interval is about these instances, B's about instances like these" in found.reason
-    missing = set_against(one, Measured(undefined(0.95, "too few")), 0.95).interval
+    missing = set_against(one, Estimate(undefined(0.95, "too few")), 0.95).interval
     assert (missing.known, missing.reason) == (False, "too few")
 
 
@@ -89,7 +89,7 @@ def test_the_interval_of_a_difference_covers_however_the_two_are_tied(tied):
     for _ in range(count):
         mine, own = rng.standard_normal((2, 5))
         theirs = 0.3 + (tied * mine if tied else own)
-        a, b = (Measured(over_seeds(values, 0.975)) for values in (mine, theirs))
+        a, b = (Estimate(over_seeds(values, 0.975)) for values in (mine, theirs))
         found = set_against(a, b, 0.95).interval
         covered += found.low <= 0.3 <= found.high
     assert covered >= 0.94 * count
@@ -110,7 +110,7 @@ def test_the_interval_of_a_difference_covers_however_the_two_are_tied(tied):
 )
 def test_the_verdict_on_a_difference(low, high, better, said):
     effect = Effect(Interval(0.05, low, high, 0.95))
-    a = Measured(exactly(-10.0), better=better)
+    a = Estimate(exactly(-10.0), better=better)
     assert verdict(effect, a, a, tie=0.01) == said
 
 
@@ -120,7 +120,7 @@ def test_the_verdict_on_a_difference(low, high, better, said):
 )
 def test_the_verdict_on_a_ratio(low, high, said):
     effect = Effect(Interval(1.0, low, high, 0.95), ratio=True)
-    a = Measured(exactly(10.0), better="lower")
+    a = Estimate(exactly(10.0), better="lower")
     assert verdict(effect, a, a, tie=0.01) == said
 
 
@@ -138,7 +138,7 @@ def test_the_verdict_on_a_ratio(low, high, said):
 )
 def test_two_errors_of_rounding_are_a_tie_and_are_not_divided(a, b, said):
     one, other = (
-        Measured(exactly(value), better="lower", as_ratio=True, rounding=1e-18) for value in (a, b)
+        Estimate(exactly(value), better="lower", as_ratio=True, rounding=1e-18) for value in (a, b)
     )
     effect = set_against(one, other, 0.95)
     assert effect.ratio == (a > 1e-18)

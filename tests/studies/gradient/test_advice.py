@@ -2,7 +2,7 @@
 
 import pytest
 
-from maxk_lab.studies.gradient.schema import Study
+from maxk_lab.studies.gradient.spec import Study
 
 GRID = {"estimator": ["maxk"], "baseline": ["centred"], "n": [8, 16], "k": [2]}
 

@@ -12,7 +12,7 @@ import torch
 from archives import flipped
 
 from maxk_lab import calls
-from maxk_lab.studies.gradient.worker import measure as measure_unit
+from maxk_lab.studies.gradient.work import measure as measure_unit
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory

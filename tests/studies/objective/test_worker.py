@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from maxk_lab.errors import LabError
-from maxk_lab.studies.objective.worker import measure as measure_objective
+from maxk_lab.studies.objective.work import measure as measure_objective
 
 GAUSSIAN = {"name": "gaussian", "dim": 1, "reward": "square_on_unit"}
 NORMAL = {"mean": 0.0, "scale": 0.1, "learn_scale": False}

@@ -9,11 +9,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from maxk_lab.ranges import NOT_POSITIVE
+from maxk_lab.report.claims import shown
 from maxk_lab.report.document import compact, number
 from maxk_lab.report.formats.render import render
-from maxk_lab.report.verdicts import shown
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
-from maxk_lab.studies.training.claims import judge
+from maxk_lab.studies.training.compare import judge
 from maxk_lab.studies.training.ending.gap import gap
 from maxk_lab.studies.training.ending.own_best import best_on_tuning
 from maxk_lab.sweeps.spec.claims.shapes import Claim

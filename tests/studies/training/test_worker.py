@@ -17,8 +17,8 @@ from archives import flipped
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.studies.training import worker as training_study
-from maxk_lab.studies.training.worker import measure as measure_training
+from maxk_lab.studies.training import work as training_study
+from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.sweeps.run.checkpoints import policy_state
 from maxk_lab.sweeps.spec.named_files import resolved_file
 from maxk_lab.training.evaluation import max_curves
@@ -229,7 +229,7 @@ def test_the_trained_policy_is_kept(tmp_path):
 RUN = """
 import json, sys
 from pathlib import Path
-from maxk_lab.studies.training.worker import measure as measure_training
+from maxk_lab.studies.training.work import measure as measure_training
 unit, cell = json.loads(sys.argv[1])
 list(measure_training(unit, [cell], cache=Path(sys.argv[2]), event=lambda name, payload: None))
 """

@@ -10,8 +10,8 @@ import torch
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.method import Method
-from maxk_lab.studies.weights.rewards_only import rewards_only_refusal
-from maxk_lab.studies.weights.worker import measure as measure_weights
+from maxk_lab.studies.weights.spec import rewards_only_refusal
+from maxk_lab.studies.weights.work import measure as measure_weights
 
 UNIT = {
     "environment": {"name": "gaussian", "dim": 1, "reward": "square_on_unit"},

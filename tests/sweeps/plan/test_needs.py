@@ -55,7 +55,7 @@ from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.sweeps.studies import STUDIES
 unit = make_plan(load_spec(sys.argv[1])).units[0]
-measure = STUDIES.get(unit.study).part("worker").measure
+measure = STUDIES.get(unit.study).part("work").measure
 cells = [cell.as_dict() for cell in unit.cells]
 found = dict(measure(unit.as_dict(), cells, cache=None, event=lambda *_: None))
 assert all(isinstance(one, dict) for one in found.values()), found

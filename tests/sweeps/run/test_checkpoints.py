@@ -13,9 +13,9 @@ from sweep_files import Write, plan_of, problems
 
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.studies.gradient.worker import measure as measure_unit
-from maxk_lab.studies.training.worker import measure as measure_training
-from maxk_lab.studies.weights.worker import measure as measure_weights
+from maxk_lab.studies.gradient.work import measure as measure_unit
+from maxk_lab.studies.training.work import measure as measure_training
+from maxk_lab.studies.weights.work import measure as measure_weights
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.checkpoints import initial_policy, policy_state
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml

@@ -14,7 +14,7 @@ from hand_written import gradient_metrics
 from stored import damage, lines
 from written_runs import WriteRun, record_of
 
-from maxk_lab.studies.gradient.kept import pool_file
+from maxk_lab.studies.gradient.spec import pool_file
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run import reuse
 from maxk_lab.sweeps.run.bundle import write_bundle

@@ -10,8 +10,8 @@ from stored import lines
 from written_runs import WriteRun, record_of
 
 from maxk_lab.errors import LabError
-from maxk_lab.studies.gradient.kept import policy_file, pool_file
-from maxk_lab.studies.training.kept import checkpoint_file, reference_file, snapshot_file
+from maxk_lab.studies.gradient.spec import policy_file, pool_file
+from maxk_lab.studies.training.spec import checkpoint_file, reference_file, snapshot_file
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import RunDirectory

@@ -9,7 +9,6 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from maxk_lab.report.absent import absent_lines
 from maxk_lab.report.document import Bullets, Folded, Paragraph, Section, Sheet, with_captions
 from maxk_lab.report.figures import pictures
 from maxk_lab.report.formats.csv import FORMULA
@@ -19,7 +18,7 @@ from maxk_lab.report.formats.html.figures import drawn
 from maxk_lab.report.formats.html.pack import squeezed
 from maxk_lab.report.formats.html.table import cells, table
 from maxk_lab.report.formats.latex import ESCAPES
-from maxk_lab.report.report import Report
+from maxk_lab.report.report import Report, absent_lines
 from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.visible import visible_line
 

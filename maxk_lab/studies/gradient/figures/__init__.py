@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.figures import captions
 from maxk_lab.studies.gradient.figures.anatomy import anatomy_figure, anatomy_rows

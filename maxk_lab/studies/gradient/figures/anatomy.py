@@ -10,7 +10,7 @@ import numpy as np
 
 from maxk_lab.report.document import number
 from maxk_lab.report.drawing.style import finish
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.studies.gradient.columns import ANATOMY
 from maxk_lab.studies.gradient.figures.strips import place_of, strips
 from maxk_lab.studies.gradient.row.model import GradientRow

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from maxk_lab.report.document import UNDEFINED, compact, exact, number
 from maxk_lab.report.naming import listed
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.columns import OF_RATIOS

@@ -10,7 +10,7 @@ import numpy as np
 
 from maxk_lab.report.document import UNDEFINED, number
 from maxk_lab.report.drawing.style import panels, wide_enough, wrapped
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.studies.gradient.figures.strips import (
     COLUMNS,
     line_names,

@@ -11,7 +11,7 @@ import numpy as np
 from maxk_lab.report.document import UNDEFINED
 from maxk_lab.report.drawing.axes import few_decades, logarithmic
 from maxk_lab.report.drawing.style import bars, finish, shades
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.gradient.figures.strips import offsets, shown_sizes, strips
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow

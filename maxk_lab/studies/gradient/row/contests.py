@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.studies.gradient.row.best import candidates, least_of, tied
 from maxk_lab.studies.gradient.row.model import GradientRow, Rival
 from maxk_lab.studies.gradient.row.order import is_oracle

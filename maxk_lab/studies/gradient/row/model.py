@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from maxk_lab.report.keys import GridKey
-from maxk_lab.report.naming import Setting
-from maxk_lab.report.rows import PooledRow
+from maxk_lab.report.naming import GridKey, Setting
+from maxk_lab.report.tables import PooledRow
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.typical import TypicalRatio

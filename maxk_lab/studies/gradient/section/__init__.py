@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from maxk_lab.report.document import UNDEFINED, Block, Bullets, Chapter, Section
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.columns import ALWAYS, ANATOMY, SOMETIMES, record
 from maxk_lab.studies.gradient.notes import basis, reading, undefined_lines

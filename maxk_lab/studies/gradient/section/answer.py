@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import listed
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.studies.gradient.row.contests import Contest, contests
 from maxk_lab.studies.gradient.row.model import GradientRow, ProxyRow
 from maxk_lab.studies.gradient.section.across import Across, across_sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.studies.gradient.row.best import simplest
 from maxk_lab.studies.gradient.row.contests import Contest
 from maxk_lab.studies.gradient.row.model import Why

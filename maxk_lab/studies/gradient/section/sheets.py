@@ -11,8 +11,8 @@ from maxk_lab.report.document import (
     Column,
     Sheet,
     breaks_between,
+    setting_columns,
 )
-from maxk_lab.report.key_columns import setting_columns
 from maxk_lab.report.naming import Setting
 from maxk_lab.studies.gradient.columns import (
     ANATOMY,

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from maxk_lab.report.document import compact
 from maxk_lab.report.naming import short_names, spelled
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.log_ratios import log_ratio

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training import told
 from maxk_lab.studies.training.ending.ways import EXTRAS, SAMPLED, heading
 from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.told import columns as ends_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def measured(row: TrainingRow) -> dict[str, Any]:
     flat: dict[str, Any] = {"optimum": optimum.kind, "optimum_exact": optimum.exact}
     flat["robust_of"] = None if row.robust is None else row.robust.of
     for value in values(row):
-        flat |= told.columns(value.interval, value.name)
+        flat |= ends_of(value.interval, value.name)
     return flat | _at_its_best(row)
 
 
@@ -73,16 +73,16 @@ def _at_its_best(row: TrainingRow) -> dict[str, Any]:
     if (own := row.tempered) is not None:
         for k in own.ks:
             flat[f"own_temperature@{k}"] = {s: each.chosen[k] for s, each in own.by_seed.items()}
-            flat |= told.columns(own.curve[k - 1], f"own_temperature_max@{k}")
+            flat |= ends_of(own.curve[k - 1], f"own_temperature_max@{k}")
             if k in own.differences:
-                flat |= told.columns(own.differences[k], f"own_temperature_difference@{k}")
+                flat |= ends_of(own.differences[k], f"own_temperature_difference@{k}")
     if (own := row.own_way) is not None:
         flat["own_way"] = {s: each.chosen[1] for s, each in own.by_seed.items()}
-        flat |= told.columns(own.curve[0], "own_way_reward")
+        flat |= ends_of(own.curve[0], "own_way_reward")
         if own.measures is not None and 1 in own.measures.gaps:
-            flat |= told.columns(own.measures.gaps[1], "own_way_gap")
+            flat |= ends_of(own.measures.gaps[1], "own_way_gap")
         if 1 in own.differences:
-            flat |= told.columns(own.differences[1], "own_way_difference")
+            flat |= ends_of(own.differences[1], "own_way_difference")
     return flat
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import Rows
+from maxk_lab.report.tables import Pooled
 from maxk_lab.studies.training.columns import three
 from maxk_lab.studies.training.figures import captions
 from maxk_lab.studies.training.figures.board import Board, boards
@@ -26,7 +26,7 @@ from maxk_lab.studies.training.section.answer.place import Place, places_of
 from maxk_lab.studies.training.section.answer.wording import joined
 
 
-def figures(found: Rows[TrainingRow], summary: Summary) -> Iterator[Picture]:
+def figures(found: Pooled[TrainingRow], summary: Summary) -> Iterator[Picture]:
     """The figures of all environments, or of each, with their titles and captions."""
     for board in boards(places_of(found.rows, summary.level)):
         yield from _against_k(board, summary.level)

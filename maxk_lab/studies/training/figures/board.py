@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.studies.training.figures.lines import Looks
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.row.names import spoken_method

@@ -11,7 +11,7 @@ from maxk_lab.environments.instance_files import formats_of, hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.seeds import derive_seed
-from maxk_lab.studies.training.kept import instances_stem
+from maxk_lab.studies.training.spec import instances_stem
 from maxk_lab.training.settings import DataFile, EvaluationSettings
 
 

@@ -11,7 +11,7 @@ from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.environments.optima import method_for, optima
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
-from maxk_lab.studies.training.kept import reference_file
+from maxk_lab.studies.training.spec import reference_file
 
 # Optima are kept after every so many instances, so that an interrupted run goes on from there.
 BLOCK = 16

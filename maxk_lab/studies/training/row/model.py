@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from maxk_lab.ranges import ANYWHERE, Range
-from maxk_lab.report.keys import GridKey
-from maxk_lab.report.rows import PooledRow
+from maxk_lab.report.naming import GridKey
+from maxk_lab.report.tables import PooledRow
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds.over_seeds import Mean
 from maxk_lab.studies.training.row.settings import path_words

@@ -15,7 +15,7 @@ from maxk_lab.report.document import (
     Sheet,
 )
 from maxk_lab.report.model import Summary
-from maxk_lab.report.rows import Rows, grouped
+from maxk_lab.report.tables import Pooled, grouped
 from maxk_lab.studies.training.columns import (
     BESIDE_METHODS,
     at,
@@ -42,7 +42,7 @@ from maxk_lab.studies.training.section.notes import basis, undefined_lines
 from maxk_lab.studies.training.section.short import short_table
 
 
-def chapter(found: Rows[TrainingRow], summary: Summary) -> Chapter:
+def chapter(found: Pooled[TrainingRow], summary: Summary) -> Chapter:
     """The answer and its table; then final curves, differences and the rest of each environment."""
     rows = found.rows
     places = places_of(rows, summary.level)

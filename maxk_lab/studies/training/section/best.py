@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from maxk_lab.report.document import UNDEFINED, Bullets, Column, Sheet
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.seeds.apart import seeds_to_decide, sign_test
 from maxk_lab.studies.training.columns import (
     heading,

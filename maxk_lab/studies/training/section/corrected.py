@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from maxk_lab.statistics.bias import holm
+from maxk_lab.statistics.families import Family
 from maxk_lab.studies.training.columns import shown_ks
 from maxk_lab.studies.training.row.comparison import difference_p_value
 from maxk_lab.studies.training.row.model import TrainingKey, TrainingRow
@@ -100,7 +100,7 @@ def told_apart(rows: Sequence[TrainingRow], alpha: float) -> Told:
         for k, p_value in row.p_values.items()
         if k in asked and not math.isnan(p_value)
     }
-    adjusted = holm(p_values)
+    adjusted = Family("against the reference", len(p_values), alpha, "holm").adjusted(p_values)
     signs = {
         row.key: {
             k: 1 if row.differences[k].value > 0 else -1

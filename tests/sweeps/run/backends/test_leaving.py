@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sweep_files import Write
 
-from maxk_lab.studies.training.worker import measure as measure_training
+from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.backends.backend import Task, Told
 from maxk_lab.sweeps.run.execute import execute
@@ -54,7 +54,7 @@ def tasks_of(plan: Plan, run: RunDirectory, measure: str | None) -> list[Task]:
             unit=unit.as_dict(),
             cells=cells[unit.id],
             root=str(run.root),
-            measure=measure or f"{STUDIES.get(unit.study).implementation}.worker:measure",
+            measure=measure or f"{STUDIES.get(unit.study).implementation}.work:measure",
             provenance=collect_provenance(),
         )
         for unit in plan.units

@@ -79,7 +79,7 @@ def test_what_fails_takes_no_other_cell_with_it(
 def test_cells_that_share_nothing_fail_one_by_one(
     go: Go, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("maxk_lab.studies.gradient.plan.GradientUnit.shares", False)
+    monkeypatch.setattr("maxk_lab.studies.gradient.spec.GradientUnit.shares", False)
     failed = go("deadly_first").failed
     assert set(failed) == select(plan, "n=4,baseline=centred")
 

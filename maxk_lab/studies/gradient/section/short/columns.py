@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from maxk_lab.report.document import UNDEFINED, Column, number
-from maxk_lab.report.key_columns import BASELINE, ESTIMATOR, N
+from maxk_lab.report.document import BASELINE, ESTIMATOR, UNDEFINED, Column, N, number
 from maxk_lab.studies.gradient.columns import OVER_BEST, measure
 from maxk_lab.studies.gradient.row.best import FOUND_BIASED, UNBIASED
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow

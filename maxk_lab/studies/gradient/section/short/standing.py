@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from maxk_lab.report.document import UNDEFINED, marked
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.gradient.row.best import FOUND_BIASED
 from maxk_lab.studies.gradient.row.contests import contests

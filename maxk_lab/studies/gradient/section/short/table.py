@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from maxk_lab.report.document import UNDEFINED, Block, Sheet, breaks_between
 from maxk_lab.report.model import Summary
 from maxk_lab.report.naming import seed_words
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.bias import POWER
 from maxk_lab.studies.gradient.row.best import FOUND_BIASED
 from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow

@@ -10,7 +10,7 @@ from typing import Any
 
 from maxk_lab.report.document import Column, Sheet
 from maxk_lab.report.naming import short_names, spelled
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.studies.gradient.row.contests import Contest, contests
 from maxk_lab.studies.gradient.row.model import GradientRow
 from maxk_lab.studies.gradient.section.short.standing import MAYBE, SAME

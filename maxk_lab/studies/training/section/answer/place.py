@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from maxk_lab.report.naming import Setting
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.studies.training.columns import at, heading, shown_ks
 from maxk_lab.studies.training.row.model import TrainingKey, TrainingRow
 from maxk_lab.studies.training.row.names import spoken

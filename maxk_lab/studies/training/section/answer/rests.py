@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from maxk_lab.report.rows import grouped
+from maxk_lab.report.tables import grouped
 from maxk_lab.studies.training.ending.apart import MARK
 from maxk_lab.studies.training.ending.measures import gap_difference
 from maxk_lab.studies.training.ending.sheets import optimum_words

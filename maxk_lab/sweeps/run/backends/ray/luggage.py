@@ -68,9 +68,8 @@ def inode(path: str | Path) -> int:
 def patterns_of(task: Task) -> tuple[str, ...]:
     """Return the names in the cache of what is worth the way: no pool, which is drawn as fast."""
     cells = list(task.cells)
-    try:
-        part = STUDIES.get(cells[0]["study"]).part("kept")
-    except ModuleNotFoundError:
+    part = STUDIES.get(cells[0]["study"]).part("spec")
+    if not hasattr(part, "kept"):
         return ()
     names = part.kept(task.unit, cells)
     return tuple(name for name in names if not any(fnmatch(name, one) for one in part.SHAPES))

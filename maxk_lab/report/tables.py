@@ -1,0 +1,208 @@
+"""The tables of a run: `estimates` and `comparisons`. Every reader selects from them.
+
+A kind of study makes them once: `pool` its rows with their paired arrays, `estimates` the numbers
+of a row, `compare` the verdicts. Nothing else computes a number of a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from maxk_lab.statistics.families import Comparison
+from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.measures import Better
+from maxk_lab.sweeps.studies import STUDIES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Sums of the same numbers in another order, as on another processor, differ by less than this share
+# of their largest terms.
+ROUNDING = 1e-12
+# The columns of `estimates` that hold the number; those before say whose it is.
+NUMBER = ("measure", "value", "low", "high", "level", "about", "unit", "reason")
+OF_ROWS = ("seeds", "seeds_finished", "status")
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledRow:
+    """One row of a report. Its `key` has a `path`, the name of the row.
+
+    `cells` maps each planned seed to its cell id, `finished` lists the seeds that have a result.
+    """
+
+    key: Any
+    cells: Mapping[int, str]
+    finished: tuple[int, ...]
+
+    @property
+    def all_finished(self) -> bool:
+        """Every planned seed has a result."""
+        return len(self.finished) == len(self.cells)
+
+    @property
+    def unfinished(self) -> str:
+        """The words for how many of the seeds finished; empty where all did."""
+        if self.all_finished:
+            return ""
+        return f"incomplete: {len(self.finished)} of {len(self.cells)} seeds finished"
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Columns of words, counts, and yes or no."""
+        return {}
+
+    @property
+    def details(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Lists of lines for JSON and trackers, such as the points of a curve."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number of a row: its interval, its unit, and the side on which it is better.
+
+    `of_pair` says that it compares the row with another of its run already, `as_ratio` that two of
+    them are compared by their ratio rather than by their difference. Numbers that differ by up to
+    `rounding` may be the same but for rounding, which matters where they are next to 0.
+    """
+
+    interval: Interval
+    unit: str = ""
+    better: Better = ""
+    of_pair: bool = False
+    as_ratio: bool = False
+    rounding: float = 0.0
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How far a number of one run is from that of another: their difference, or their `ratio`.
+
+    `paired` names the values that were compared one by one, such as "seed and instance"; empty
+    where both intervals were set against each other.
+    """
+
+    interval: Interval
+    ratio: bool = False
+    paired: str = ""
+
+
+RowType = TypeVar("RowType", bound=PooledRow, covariant=True)
+
+
+@dataclass(frozen=True)
+class Pooled(Generic[RowType]):
+    """The rows of one kind of study in the order of the report, and the lines that compare them.
+
+    `beside` are rows of another sort by the name of their section.
+    """
+
+    rows: tuple[RowType, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    beside: tuple[tuple[str, tuple[PooledRow, ...]], ...] = ()
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items with the same key together, in the order in which the keys come first."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def axes(kind: str, key: Any) -> dict[str, Any]:
+    """The place of a row: its environment, what the sweep varies, and the axes of its kind."""
+    named = {axis: getattr(key, axis) for axis in STUDIES.get(kind).axes if hasattr(key, axis)}
+    setting = dict(getattr(key, "setting", ()))
+    return {"study": kind, "environment": key.environment, **setting, **named}
+
+
+def numbers(kind: str, row: PooledRow) -> Mapping[str, Estimate]:
+    """The numbers of a row by their names."""
+    found: Mapping[str, Estimate] = STUDIES.get(kind).part("pool").estimates(row)
+    return found
+
+
+def lines_of(
+    place: Mapping[str, Any], found: Mapping[str, Estimate], reason: str = ""
+) -> Iterator[dict[str, Any]]:
+    """The lines of a row, or of a cell, at its `place`; one with the `reason` where it has none."""
+    if not found:
+        yield {**place, **_number(Estimate(undefined(float("nan"), reason)))}
+    for name, estimate in found.items():
+        yield {**place, "measure": name, **_number(estimate)}
+
+
+def estimates(studies: Mapping[str, Pooled[PooledRow]]) -> Iterator[dict[str, Any]]:
+    """The lines of every row of a report, in its order."""
+    for kind, pooled in studies.items():
+        for row in pooled.rows:
+            status = "done" if row.all_finished else "incomplete"
+            seeds = {"seeds": len(row.cells), "seeds_finished": len(row.finished)}
+            place = axes(kind, row.key) | seeds | {"status": status}
+            found = numbers(kind, row) if row.all_finished else {}
+            yield from lines_of(place, found, row.unfinished)
+
+
+def frame(
+    lines: Sequence[Mapping[str, Any]], whose: Sequence[str], first: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The lines as a table: the columns of any of them, which of the others are empty."""
+    import pandas as pd
+
+    fixed = {"study", "environment", *first, *whose, *NUMBER}
+    kinds = [kind for kind in STUDIES if any(line["study"] == kind.name for line in lines)]
+    of_kinds = list(dict.fromkeys(axis for kind in kinds for axis in kind.axes))
+    varied = dict.fromkeys(name for line in lines for name in line)
+    settings = [name for name in varied if name not in {*fixed, *of_kinds}]
+    columns = [*first, "study", "environment", *settings, *of_kinds, *whose, *NUMBER]
+    found = pd.DataFrame.from_records(list(lines), columns=columns)
+    for name in (*settings, *of_kinds):
+        # A kind of study without an axis would turn the whole numbers of the others into floats.
+        if all(type(value) is int for value in (line.get(name, 0) for line in lines)):
+            found[name] = found[name].astype("Int64")
+    return found
+
+
+def record(kind: str, row: PooledRow) -> dict[str, Any]:
+    """The row as one mapping: its place, every number with its interval, its attributes.
+
+    A number without a value is None, with its reason in `undefined`. Lists are for JSON alone.
+    """
+    flat: dict[str, Any] = axes(kind, row.key)
+    del flat["study"]
+    flat |= {
+        "seeds_finished": len(row.finished),
+        "seeds": len(row.cells),
+        "complete": row.all_finished,
+    }
+    reasons = {}
+    for name, estimate in numbers(kind, row).items():
+        found = estimate.interval
+        flat |= {name: found.value if found.known else None}
+        if not found.exact:
+            flat |= found.columns(name) | {f"{name}_about": found.question if found.known else None}
+        if not found.known:
+            reasons[name] = found.reason or "no interval"
+    flat |= row.attributes
+    flat["cells"] = dict(row.cells)
+    return flat | dict(row.details) | {"undefined": reasons}
+
+
+def _number(estimate: Estimate) -> dict[str, Any]:
+    found = estimate.interval
+    return {
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "level": found.level,
+        "about": found.question,
+        "unit": estimate.unit,
+        "reason": found.reason,
+    }

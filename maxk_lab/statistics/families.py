@@ -1,0 +1,86 @@
+"""Comparisons that are corrected together, and their lines: one type for every correction.
+
+A report has four families: the best of a place, against the reference, bias, and claims.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from maxk_lab.statistics.intervals import Interval
+
+Key = TypeVar("Key", bound=Hashable)
+Correction = Literal["bonferroni", "holm"]
+# `tied`: tested, and not significantly different; `open`: no test is possible.
+Verdict = Literal["better", "worse", "tied", "open"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """So many comparisons, of which all hold together with probability 1 − `alpha`.
+
+    Bonferroni (1936) shares `alpha` evenly, as intervals need it. Holm (1979) steps down the
+    p-values. The best of R rows is one of those that no other is better than, each comparison
+    one-sided at alpha / (R − 1), whichever seems best (Gupta 1965): Bonferroni over R − 1.
+    """
+
+    name: str
+    size: int
+    alpha: float = 0.05
+    correction: Correction = "bonferroni"
+
+    @property
+    def level(self) -> float:
+        """The level of each interval (Bonferroni)."""
+        return 1 - self.alpha / max(1, self.size)
+
+    def adjusted(self, p_values: Mapping[Key, float]) -> dict[Key, float]:
+        """The adjusted p-values; those of Holm are of all comparisons of the family at once."""
+        if self.correction == "bonferroni":
+            return {key: min(1.0, self.size * value) for key, value in p_values.items()}
+        ordered = sorted(p_values, key=lambda key: p_values[key])
+        steps = [(len(ordered) - place) * p_values[key] for place, key in enumerate(ordered)]
+        found = np.minimum(np.maximum.accumulate(steps), 1.0) if steps else np.array([])
+        return dict(zip(ordered, found.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A line of the table of comparisons: a row against another, or against 0 where that is empty.
+
+    `interval` is of this comparison alone, a `ratio` or a difference of the `measure`; the
+    `verdict` on the row is corrected for all `comparisons` of the family. A verdict that is tied
+    for too few effective instances may be `fixed`: significant on the instances measured, of which
+    new ones may differ.
+    """
+
+    family: str
+    row: str
+    other: str
+    measure: str
+    interval: Interval
+    verdict: str
+    ratio: bool = False
+    p_adjusted: float = math.nan
+    reason: str = ""
+    fixed: bool = False
+    comparisons: int = 1
+    alpha: float = 0.05
+
+    @property
+    def excludes_none(self) -> bool:
+        """Whether the interval of this comparison alone leaves out that there is no difference."""
+        nothing = 1.0 if self.ratio else 0.0
+        return self.interval.known and not self.interval.low <= nothing <= self.interval.high
+
+    def as_dict(self) -> dict[str, Any]:
+        """The columns of its line."""
+        line = asdict(self)
+        line.pop("interval")
+        place = {name: line.pop(name) for name in ("family", "row", "other", "measure")}
+        return place | self.interval.columns("value") | {"about": self.interval.question} | line

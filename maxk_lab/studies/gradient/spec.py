@@ -1,0 +1,436 @@
+"""A gradient study in a sweep file: its block, the units of its plan, conditions, cached files.
+
+Imports no torch: whoever sends a unit to another machine asks which files go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, ClassVar
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.estimators.method import Method
+from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive
+from maxk_lab.statistics.design import GROUPS_TO_SEE, LEAST_GROUPS
+from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.sweeps.plan.cells import Point, Unit
+from maxk_lab.sweeps.plan.grid import (
+    Conditions,
+    Refusal,
+    Skipped,
+    points_of,
+    refused_k,
+    refused_tokens,
+    refused_weight,
+)
+from maxk_lab.sweeps.plan.identity import (
+    IDENTITY_VERSION,
+    content_hash,
+    without_defaults,
+    without_paths,
+)
+from maxk_lab.sweeps.plan.needs import Need
+from maxk_lab.sweeps.spec.blocks import Block
+from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy, Distances, DistinctAscending, Grid
+from maxk_lab.sweeps.spec.grids import at_first, check_entries, is_exact
+from maxk_lab.sweeps.spec.source import Source, entry_path
+from maxk_lab.sweeps.spec.variation import Resolved, Variant
+
+# Instances that are many enough.
+MANY_INSTANCES = 64
+# Cost of a decision of a trajectory in the warm-up, when a pool is drawn, and when it is scored, as
+# measured on TSP20.
+WARMUP_COST = 0.17
+SAMPLE_COST = 0.03
+SCORE_COST = 0.47
+# What a record holds: 2 since the groups of an instance are cut into independent blocks, of which
+# it keeps the spread; 3 since the layers of a policy tell its scores, with other last digits. Cells
+# measured before that are measured anew.
+RECORD_VERSION = 3
+# Bytes of a member of a group under one partition: its place, twice, its row, reward and ratio.
+PER_MEMBER = 40
+# The share of trajectories that differ from all others, at least: of a policy that is not trained,
+# and of one that is.
+DISTINCT = (0.5, 0.1)
+# Scores of up to this many parameters are kept as they are, as `gradients.scores.parts` has it.
+FEW_PARAMETERS = 64
+# Settings that came later than the first records, each with the value that stands for its absence.
+LATER: Mapping[str, Any] = {"complete": False, "behaviour": {"distance": 0.0}}
+# The names of what is of no use once no unit of the plan can use it. Policies are not among them:
+# those that a training has kept have names of the same shape, and cost hours.
+SHAPES = (f"pool-{'[0-9a-f]' * 16}.npz",)
+
+
+class WarmUp(Model):
+    """Plain policy gradient that takes a policy to later stages, a batch of instances a step."""
+
+    batch: AtLeastOne = 32
+    n: AtLeastTwo = 16
+    learning_rate: Positive = 1e-3
+    clip: Positive = 1.0
+
+
+class Behaviour(Model):
+    """The policy that draws the trajectories, where it is not the one whose gradient is estimated.
+
+    `distance` is the L2 norm by which its parameters are moved, in a direction that depends on the
+    seed alone; every distance is measured, 0 on-policy.
+    """
+
+    distance: Distances = (0.0,)
+
+
+class Study(AnyStudy):
+    """Gradient estimates of policies frozen at `stages` steps of warm-up.
+
+    All cells of a stage and seed share `pool` i.i.d. trajectories on each of `instances` instances,
+    which are cut `partitions` times into replicates of n. With `complete`, and as far as all groups
+    of n trajectories can be listed, means and variances are sums over these groups, exact and
+    without replicates.
+    """
+
+    misplaced: ClassVar[Mapping[str, str]] = {"start": NOT_IID}
+
+    stages: DistinctAscending = (0,)
+    warmup: WarmUp = WarmUp()
+    instances: AtLeastOne = 16
+    pool: AtLeastTwo = 256
+    partitions: AtLeastOne = 8
+    complete: bool = False
+    behaviour: Behaviour = Behaviour()
+    grid: OneOrMore[Grid]
+
+    @property
+    def off_policy(self) -> bool:
+        """Whether there is a behaviour policy, at several distances or one other than 0."""
+        return self.behaviour.distance != (0.0,)
+
+    def repeats(self) -> Mapping[str, int]:
+        """Return the number of stages and of distances."""
+        return {"stages": len(self.stages), "behaviour.distance": len(self.behaviour.distance)}
+
+    def advice(self) -> tuple[str, ...]:
+        """Return a design of as many rollouts that says more of other instances, if there is one.
+
+        Of a trained policy an effective 1 to 5 of 16 instances carried the gradient on TSP5, 2.5 to
+        5 of 32 on TSP20: more trajectories on each tell nothing of the ones that were not drawn.
+        """
+        largest = max(n for entry in self.grid for n in entry.n)
+        found = []
+        if self.pool < LEAST_GROUPS * largest and not self.complete:
+            found.append(
+                f"a pool of {self.pool} holds {self.pool // largest} groups of n = {largest}: "
+                f"a verdict on bias needs {LEAST_GROUPS}, so a pool of {LEAST_GROUPS * largest}"
+            )
+        pool = self.instances * self.pool // MANY_INSTANCES
+        smaller = pool >= GROUPS_TO_SEE * largest and not self.complete
+        if self.stages[-1] > 0 and 1 < self.instances < MANY_INSTANCES and smaller:
+            found.append(
+                "after training a few instances carry most of the gradient; at equal rollouts "
+                f"instances: {MANY_INSTANCES}, pool: {pool} says more of instances like these"
+            )
+        return tuple(found)
+
+    def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
+        """Return why the study does not measure this, or None."""
+        row = MEASURES.get(measure)
+        if row.measured(enumerated=self.complete, off_policy=self.off_policy):
+            return None
+        return row.not_measured
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GradientUnit(Unit):
+    """Cells of one environment, policy, stage and seed.
+
+    `distance` is how far the policy that draws the trajectories is from the one whose gradient is
+    estimated.
+    """
+
+    study: ClassVar[str] = "gradient"
+    told: ClassVar[tuple[str, ...]] = (
+        *("environment", "policy", "warmup", "stage", "seed"),
+        *("instances", "pool", "partitions", "complete"),
+    )
+    warmup: Mapping[str, Any]
+    instances: int
+    pool: int
+    partitions: int
+    complete: bool
+    distance: float
+
+    def meaning(self) -> dict[str, Any]:
+        """Return the part of the unit that tells its cells from others."""
+        return super().meaning() | {"record_version": RECORD_VERSION}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all that the pool depends on and how it is measured."""
+        return without_defaults(
+            super().as_dict() | {"behaviour": {"distance": self.distance}}, LATER
+        )
+
+    def work(self) -> dict[str, float]:
+        """Return the work of the warm-up and of the scores."""
+        steps = self.stage or 0
+        trained = steps * self.warmup["batch"] * self.warmup["n"] if self.warmup else 0
+        return {
+            "warmup": WARMUP_COST * self.decisions * trained,
+            "scores": self.decisions * self.instances * self._cost_of_scores(),
+        }
+
+    def memory(self) -> Sequence[Need]:
+        """Return the warm-up, the trajectories of an instance, their products, and their groups."""
+        each, pool, sizes = self.footprint, self.pool, self.sizes
+        number = {"gradient.pool": pool, "gradient.instances": self.instances}
+        found = [
+            Need(
+                pool * each.sampled + each.policy,
+                f"the rollouts of {pool:,} trajectories",
+                {"gradient.pool": pool, **sizes},
+            ),
+            Need(
+                self.instances * each.instance,
+                f"{self.instances:,} instances",
+                {"gradient.instances": self.instances, **sizes},
+            ),
+            Need(
+                PER_MEMBER * self.partitions * self.instances * pool,
+                f"the groups of {self.instances:,} × {pool:,} trajectories, "
+                f"cut in {self.partitions:,} ways",
+                {**number, "gradient.partitions": self.partitions},
+            ),
+            *self._products(number),
+        ]
+        if self.warmup:
+            batch, n = self.warmup["batch"], self.warmup["n"]
+            found.append(
+                Need(
+                    batch * n * each.taught + 4 * each.policy,
+                    f"a step of {batch:,} × {n:,} trajectories with its backward pass",
+                    {"gradient.warmup.batch": batch, "gradient.warmup.n": n, **sizes},
+                )
+            )
+        return found
+
+    def _products(self, number: Mapping[str, float]) -> Iterator[Need]:
+        """Yield the matrices of all products of scores; none where trajectories may be listed."""
+        row, each = ENVIRONMENTS.get(self.environment["name"]), self.footprint
+        if row.enumerable({**self.environment, **self.policy}):
+            return
+        # Equal trajectories share a row. Of few parameters the scores themselves are kept, else
+        # the matrix is there twice: as made, and with those of the other instances.
+        rows = min(DISTINCT[bool(self.stage)] * self.pool, each.different / 2)
+        few = each.policy / 8 <= FEW_PARAMETERS
+        columns = each.policy / 8 if few else rows * min(2, self.instances)
+        yield Need(
+            8 * self.instances * rows * columns,
+            f"the products of the scores of {self.instances:,} × {self.pool:,} trajectories",
+            {**number, "gradient.pool": self.pool**2},
+        )
+
+    def lengths(self) -> Mapping[str, float]:
+        """Return the settings that its work grows with."""
+        warmup = self.warmup
+        trained = {
+            "gradient.stages": self.stage or 0,
+            "gradient.warmup.batch": warmup["batch"],
+            "gradient.warmup.n": warmup["n"],
+        }
+        own = {"gradient.pool": self.pool, "gradient.instances": self.instances}
+        return {**own, **(trained if warmup else {}), **self.sizes}
+
+    def _cost_of_scores(self) -> float:
+        """Return the work of a decision on one instance: equal trajectories share a score."""
+        different = min(self.pool, self.footprint.different)
+        return SAMPLE_COST * self.pool + SCORE_COST * different
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `tsp, stage 200, seed 1`."""
+        return f"{self.place}, stage {self.stage}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class GradientConditions(Conditions):
+    """The settings of a gradient study that decide whether a point can run."""
+
+    study: ClassVar[str] = "gradient"
+    complete: bool | None = None
+    instances: int | None = None
+
+    def refusal(self, point: Point) -> Refusal | None:
+        """Return the axis that is at fault and why the point cannot run, or None."""
+        return (
+            refused_tokens(point)
+            or refused_k(point)
+            or self._refused_fit(point)
+            or refused_weight(point, self.environment)
+        )
+
+    def _refused_fit(self, point: Point) -> Refusal | None:
+        """Return why the coefficients of a fitted baseline cannot be fitted."""
+        baseline, fit = point["baseline"], Method.of(point).fit
+        if fit == "oracle" and self.complete is False:
+            return "baseline", (
+                f"{baseline} is fitted by complete enumeration: "
+                "gradient studies with complete: true only"
+            )
+        if fit == "cross_fit" and self.instances is not None and self.instances < 2:
+            return "baseline", (
+                f"{baseline} is fitted on other instances: "
+                f"instances must be at least 2, got {self.instances}"
+            )
+        return None
+
+
+def conditions(study: Study | None, environment: str | None) -> GradientConditions:
+    """Return what decides whether a point can run, as far as study and environment are known."""
+    if study is None:
+        return GradientConditions(environment)
+    return GradientConditions(environment, study.complete, study.instances)
+
+
+def left_out(study: Study, environment: str) -> list[Skipped]:
+    """Return the points of the grid that are not measured in this environment."""
+    return points_of(study.grid, conditions(study, environment))[1]
+
+
+def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[GradientUnit]:
+    """Yield all seeds of a stage before the next stage, all stages of a setting before the next."""
+    for variant in found:
+        points, _ = points_of(study.grid, conditions(study, variant.environment["name"]))
+        for distance, stage, seed in product(study.behaviour.distance, study.stages, seeds):
+            moved = {"behaviour.distance": distance} if study.off_policy else {}
+            unit = GradientUnit(
+                environment=variant.environment,
+                policy=variant.policy,
+                # A warm-up that trains no policy must not tell two cells apart.
+                warmup=study.warmup.model_dump() if stage > 0 else {},
+                stage=stage,
+                seed=seed,
+                instances=study.instances,
+                pool=study.pool,
+                partitions=study.partitions,
+                complete=study.complete,
+                distance=distance,
+                setting=variant.setting | moved,
+            )
+            yield unit.with_points(points)
+
+
+def check(
+    block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
+) -> None:
+    """Note grids that cannot run, too small a pool, and settings that the environment refuses."""
+    check_entries(block, found, source, lambda _, name: conditions(block.study, name))
+    _check_pool(block, source)
+    study: Study | None = block.study
+    if study is not None:
+
+        def check_in(variant: Variant) -> None:
+            _check_complete(study, variant, source)
+            _check_behaviour(study, variant, source)
+
+        at_first(found, source, check_in)
+
+
+def _check_pool(block: Block, source: Source) -> None:
+    """Note a pool that holds fewer than two replicates of the largest n."""
+    largest = max((n for _, grid in block.entries for n in grid.n), default=0)
+    if block.study is not None and block.study.pool < 2 * largest:
+        source.add(
+            ("gradient", "pool"),
+            f"must be at least {2 * largest}, two replicates of the largest n = {largest}, "
+            f"got {block.study.pool}",
+        )
+
+
+def _check_complete(study: Study, variant: Variant, source: Source) -> None:
+    """Note complete enumeration in an environment too large to list its trajectories."""
+    row = ENVIRONMENTS.get(variant.environment["name"])
+    if not study.complete or row.enumerable({**variant.environment, **variant.policy}):
+        return
+    where = (
+        f"{row.name} with {row.exact_when}" if row.listable else f"those of {row.name} never can"
+    )
+    source.add(
+        ("gradient", "complete"),
+        f"needs an environment whose trajectories can all be listed: {where}",
+    )
+
+
+def _check_behaviour(study: Study, variant: Variant, source: Source) -> None:
+    """Note objectives under a behaviour policy whose gradient nothing can stand in for.
+
+    Importance ratios give an unbiased estimate of the gradient of the maximum alone, which can
+    stand in for the exact one; the other objectives need the exact one.
+    """
+    environment = variant.environment
+    if not any(study.behaviour.distance) or is_exact(environment, variant.policy):
+        return
+    points, _ = points_of(study.grid, conditions(study, environment["name"]))
+    others = dict.fromkeys(
+        point["estimator"]
+        for point in points
+        if not Method.parse(point["estimator"], k=point["k"]).objective.is_max
+    )
+    if others:
+        row = ENVIRONMENTS.get(environment["name"])
+        number = next(i for i, grid in enumerate(study.grid) if set(others) & set(grid.estimator))
+        source.add(
+            (*entry_path(source, "gradient", number), "estimator"),
+            f"{', '.join(others)} under a behaviour policy "
+            f"{'needs' if len(others) == 1 else 'need'} the exact gradient to be judged against: "
+            f"{row.name} with {row.exact_when}",
+        )
+
+
+def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the patterns of the files that the unit can use: its pool, and earlier stages."""
+    return [pool_file(unit), f"{policy_stem(unit)}-*.pt"]
+
+
+def evaluation(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return no pattern: instances are drawn from their seed."""
+    return []
+
+
+def spent(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the patterns of all: they spare new cells the training and the samples, no more."""
+    return kept(unit, cells)
+
+
+def pool_file(unit: Mapping[str, Any]) -> str:
+    """Return the name of the pool that all cells of the unit are measured on."""
+    # The cutting of a pool into groups, or their enumeration instead, does not change the pool.
+    axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
+    version = [IDENTITY_VERSION, RECORD_VERSION, _version(unit)]
+    meaning = axes | {"policy": without_paths(unit["policy"]), "version": version}
+    return f"pool-{content_hash(meaning)}.npz"
+
+
+def policy_stem(unit: Mapping[str, Any]) -> str:
+    """Return what the names of the policies of one training begin with, whatever their stage."""
+    axes = {key: unit[key] for key in ("environment", "seed", "warmup")} | {
+        "policy": without_paths(unit["policy"]),
+        "version": [IDENTITY_VERSION, _version(unit)],
+    }
+    return f"policy-{content_hash(axes)}"
+
+
+def policy_file(unit: Mapping[str, Any], stage: int) -> str:
+    """Return the name of the policy after `stage` steps."""
+    return f"{policy_stem(unit)}-{stage}.pt"
+
+
+def stage_of(path: Path) -> int:
+    """Return the steps of training that the policy in a file of this name has."""
+    return int(path.stem.rsplit("-", 1)[1])
+
+
+def _version(unit: Mapping[str, Any]) -> int:
+    """Return that of the environment: the digits of its policies and trajectories."""
+    return ENVIRONMENTS.get(unit["environment"]["name"]).version

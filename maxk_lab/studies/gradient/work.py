@@ -1,0 +1,163 @@
+"""The work of a gradient unit: train the policy to its stage, draw the pool, measure the cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from maxk_lab.calls import Leaving, leaving
+from maxk_lab.environments.environment import Environment, make_environment
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.method import Method
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.files import check_archive, save_atomically
+from maxk_lab.gradients.sampled.measures import measure_cells
+from maxk_lab.gradients.scores.behaviour import perturbed
+from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.seeds import derive_seed
+from maxk_lab.studies.gradient.spec import policy_file, policy_stem, pool_file, stage_of
+from maxk_lab.sweeps.parts import Event, Measured
+from maxk_lab.sweeps.plan.identity import without_paths
+from maxk_lab.sweeps.run.checkpoints import initial_policy
+from maxk_lab.training.trainer import Trainer, train, warm_up
+
+
+def measure(
+    unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]], *, cache: Path | None, event: Event
+) -> Iterator[Measured]:
+    """Yield (cell id, metrics or exception) of every cell of a unit.
+
+    `cache` is a folder for trained policies and pools: adding a baseline to a sweep later costs no
+    rollout. `event` is told of the steps "warmup", "scores" and "cells".
+    """
+    torch.set_num_threads(1)
+    pool = _pool(unit, cells, cache, event)
+    for done, (cell_id, result) in enumerate(
+        measure_cells(pool, cells, seed=unit["seed"]), start=1
+    ):
+        event("cells", {"done": done, "of": len(cells)})
+        yield cell_id, result
+
+
+def _objectives(cells: Sequence[Mapping[str, Any]]) -> dict[str, Objective]:
+    """Return the objectives of the cells by name.
+
+    A cell without one fails when it is measured, and takes no other with it.
+    """
+    found = {}
+    for cell in cells:
+        try:
+            one = Method.parse(cell["estimator"], k=cell["k"]).objective
+        except LabError:
+            continue
+        found[one.name] = one
+    return found
+
+
+def _pool(
+    unit: Mapping[str, Any],
+    cells: Sequence[Mapping[str, Any]],
+    cache: Path | None,
+    event: Event,
+) -> ScorePool:
+    objectives = _objectives(cells)
+    path = None if cache is None else cache / pool_file(unit)
+    cached = _read_pool(path)
+    if cached is not None and (not cached.exact or set(objectives) <= set(cached.objectives)):
+        return cached
+    # Only now: an environment may take seconds to import.
+    environment = make_environment(unit["environment"], unit["policy"])
+    policy = _policy_at_stage(unit, environment, cache, event)
+    data_seed = derive_seed("study", unit["environment"], unit["seed"])
+    pool = draw_pool(
+        environment,
+        policy,
+        environment.instances(unit["instances"], derive_seed("instances", data_seed)),
+        unit["instances"],
+        unit["pool"],
+        objectives=[objectives[name] for name in sorted(objectives)],
+        seed=derive_seed("pool", data_seed),
+        behaviour=_behaviour(unit, policy),
+        on_instance=lambda done, of: event("scores", {"done": done, "of": of}),
+    )
+    if path is not None:
+        arrays: dict[str, Any] = pool.to_arrays()
+        save_atomically(path, lambda file: np.savez(file, **arrays))
+    return pool
+
+
+def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
+    """Return the policy that draws the trajectories, where it is not `policy`.
+
+    All distances of a seed lie in one direction.
+    """
+    if "behaviour" not in unit:
+        return None
+    seed = derive_seed(
+        "behaviour", unit["environment"], without_paths(unit["policy"]), unit["seed"]
+    )
+    return perturbed(policy, unit["behaviour"]["distance"], seed)
+
+
+def _policy_at_stage(
+    unit: Mapping[str, Any], environment: Environment, cache: Path | None, event: Event
+) -> nn.Module:
+    """Return the policy after `stage` steps, from the latest saved earlier stage of the training.
+
+    Stage 0 is the fresh policy, or that of the checkpoint.
+    """
+    policy = initial_policy(environment, unit)
+    stage = unit["stage"]
+    if stage == 0:
+        return policy
+
+    def start(policy: nn.Module) -> Trainer:
+        seed = derive_seed("training", unit["environment"], unit["seed"])
+        return warm_up(environment, policy, steps=stage, seed=seed, **unit["warmup"])
+
+    trainer = start(policy)
+    files = [] if cache is None else cache.glob(f"{policy_stem(unit)}-*.pt")
+    for path in sorted(files, key=stage_of, reverse=True):
+        if stage_of(path) <= stage:
+            try:
+                check_archive(path)
+                trainer.load(torch.load(path, weights_only=True))
+                break
+            except Exception:  # a damaged file is no reason to fail: train again
+                path.unlink(missing_ok=True)
+                trainer = start(initial_policy(environment, unit))
+    try:
+        train(
+            trainer,
+            on_step=lambda step, steps: event("warmup", {"step": step, "steps": steps}),
+            leaving=leaving,
+        )
+    except Leaving:
+        # It goes on from here, as from an earlier stage.
+        _keep(unit, trainer, cache)
+        raise
+    _keep(unit, trainer, cache)
+    return trainer.policy
+
+
+def _keep(unit: Mapping[str, Any], trainer: Trainer, cache: Path | None) -> None:
+    if cache is not None:
+        trainer.save(cache / policy_file(unit, trainer.steps))
+
+
+def _read_pool(path: Path | None) -> ScorePool | None:
+    if path is None or not path.exists():
+        return None
+    try:
+        check_archive(path)
+        with np.load(path) as arrays:
+            return ScorePool.from_arrays(dict(arrays))
+    except (OSError, ValueError, KeyError, EOFError):
+        path.unlink(missing_ok=True)
+        return None

@@ -1,0 +1,32 @@
+"""Verdicts on claims about the optima of objectives, which are known exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from maxk_lab.report.claims import Judged, together
+from maxk_lab.report.document import exact
+from maxk_lab.studies.objective.pool import ObjectiveRow
+from maxk_lab.sweeps.spec.claims.shapes import OrderClaim
+
+
+def judge(claim: OrderClaim, met: Sequence[tuple[ObjectiveRow, ...]], alpha: float) -> Judged:
+    """Supported where the optimum moves up from each objective to the next, in every seed.
+
+    Exact, so else refuted.
+    """
+    verdicts: list[Judged] = []
+    for lower, upper in (pair for rows in met for pair in pairwise(rows)):
+        for seed in lower.finished:
+            below, above = lower.curves[seed], upper.curves[seed]
+            text = (
+                f"optimum of {upper.key.path} over {lower.key.path}, seed {seed}: "
+                f"{exact(above.optimum)} over {exact(below.optimum)}"
+            )
+            if math.isnan(below.optimum) or math.isnan(above.optimum):
+                verdicts.append(("undecided", f"{text} ({below.reason or above.reason})"))
+            else:
+                verdicts.append(("supported" if above.optimum > below.optimum else "refuted", text))
+    return together(verdicts, "exact comparisons")

@@ -1,0 +1,130 @@
+"""The facts of an objective study: where each objective is largest, and which way that moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from maxk_lab.report.document import exact
+from maxk_lab.report.model import Summary
+from maxk_lab.report.tables import Pooled, grouped
+from maxk_lab.studies.objective.pool import ObjectiveRow
+
+# Of the range that is searched: optima nearer to each other, or to an end, are the same.
+_NEAR = 1e-6
+
+
+class Family(BaseModel):
+    """The objectives of one form along one parameter, from the smallest K to the largest.
+
+    `way` is that of the optimum as K grows, in every seed at every step.
+    """
+
+    parameter: str
+    form: str
+    environment: str
+    way: Literal["larger", "smaller", "same", "both"]
+    ks: tuple[int, int]
+    optima: tuple[str, str]
+    seeds: int
+    at_an_end: list[str]
+
+
+class Line(BaseModel):
+    """A line of the short table; the optimum is a range where it is another in each seed."""
+
+    objective: str = Field(title="objective")
+    k: int = Field(title="K")
+    optimum: str = Field(title="optimum")
+    value: str = Field(title="value there")
+
+
+class Facts(BaseModel):
+    """The families of objectives, and those without results or without an optimum."""
+
+    families: list[Family]
+    missing: list[str]
+    without: list[str]
+    rows: int
+    title: str
+    table: list[Line]
+
+
+def facts(pooled: Pooled[ObjectiveRow], summary: Summary) -> Facts:
+    """The facts of these rows."""
+    rows = pooled.rows
+    families = grouped(
+        rows, lambda row: (row.key.environment, row.parameter, row.key.estimator)
+    ).values()
+    named = len({row.key.environment for row in rows}) > 1
+    return Facts(
+        families=[
+            _family(found, named=named) for members in families if (found := _known(members))
+        ],
+        missing=[row.key.path for row in rows if not row.all_finished],
+        without=[row.key.path for row in rows if row.all_finished and row not in _known([row])],
+        rows=len(rows),
+        title=f"Optima along {rows[0].parameter}",
+        table=[_line(row) for members in families for row in _shown(_known(members))],
+    )
+
+
+def _known(rows: Sequence[ObjectiveRow]) -> list[ObjectiveRow]:
+    """The rows whose seeds all have an optimum, by their K."""
+    known = [
+        row for row in rows if row.all_finished and not any(curve.reason for curve in row.distinct)
+    ]
+    return sorted(known, key=lambda row: row.key.k)
+
+
+def _family(rows: Sequence[ObjectiveRow], *, named: bool) -> Family:
+    first, last = rows[0], rows[-1]
+    return Family(
+        parameter=first.parameter,
+        form=first.key.objective.rpartition("@")[0],
+        environment=first.key.environment if named else "",
+        way=_way(rows),
+        ks=(first.key.k, last.key.k),
+        optima=(_optimum(first), _optimum(last)),
+        seeds=len(first.curves) if len(first.distinct) > 1 else 1,
+        at_an_end=[row.key.objective for row in rows if _at_an_end(row)],
+    )
+
+
+def _way(rows: Sequence[ObjectiveRow]) -> Literal["larger", "smaller", "same", "both"]:
+    steps = set()
+    for before, after in pairwise(rows):
+        for seed in before.curves.keys() & after.curves.keys():
+            one, other = before.curves[seed], after.curves[seed]
+            difference, near = other.optimum - one.optimum, _NEAR * (one.points[-1] - one.points[0])
+            steps.add((difference > near) - (difference < -near))
+    return {(1,): "larger", (-1,): "smaller", (0,): "same", (): "same"}.get(  # type: ignore[return-value]
+        tuple(steps), "both"
+    )
+
+
+def _optimum(row: ObjectiveRow) -> str:
+    """The optimum, or the smallest and the largest of the seeds."""
+    found = sorted(curve.optimum for curve in row.distinct)
+    return " to ".join(dict.fromkeys((exact(found[0]), exact(found[-1]))))
+
+
+def _at_an_end(row: ObjectiveRow) -> bool:
+    curve = row.distinct[0]
+    near = min(curve.optimum - curve.points[0], curve.points[-1] - curve.optimum)
+    return near <= _NEAR * (curve.points[-1] - curve.points[0])
+
+
+def _shown(rows: Sequence[ObjectiveRow]) -> list[ObjectiveRow]:
+    """The first, the middle and the last K, where there are many."""
+    few = rows if len(rows) <= 4 else (rows[0], rows[len(rows) // 2], rows[-1])
+    return list(few)
+
+
+def _line(row: ObjectiveRow) -> Line:
+    values = sorted(curve.best for curve in row.distinct)
+    value = " to ".join(dict.fromkeys((exact(values[0]), exact(values[-1]))))
+    return Line(objective=row.key.objective, k=row.key.k, optimum=_optimum(row), value=value)

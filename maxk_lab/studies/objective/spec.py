@@ -1,0 +1,169 @@
+"""An objective study in a sweep file: its block, the units of its plan, and their conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from maxk_lab.catalogue import did_you_mean
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.errors import LabError, shown
+from maxk_lab.estimators.method import Method
+from maxk_lab.fields import Finite, GroupSize, Model, OneOrMore
+from maxk_lab.settings import Setting
+from maxk_lab.sweeps.plan.cells import Point, Unit
+from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
+from maxk_lab.sweeps.spec.blocks import Block
+from maxk_lab.sweeps.spec.environment import moved, settings_by_key
+from maxk_lab.sweeps.spec.fields import AnyStudy, EstimatorName
+from maxk_lab.sweeps.spec.grids import check_grid, is_exact
+from maxk_lab.sweeps.spec.source import Source
+from maxk_lab.sweeps.spec.variation import Resolved, Variant
+
+# Cost of one exact objective at one value of the parameter: an integral, or a sum over all
+# trajectories.
+OBJECTIVE_COST = 10.0
+
+
+class ObjectiveGrid(Model):
+    """The objectives that are compared: the one that each estimator targets, at each K."""
+
+    estimator: OneOrMore[EstimatorName]
+    k: OneOrMore[GroupSize]
+
+
+class Study(AnyStudy):
+    """The exact objective at `points` values of a parameter, from `from` to `to`, and its optimum.
+
+    The values are evenly spaced. `parameter` is a number of the environment or of its policy, as in
+    `policy.mean`.
+    """
+
+    parameter: str
+    start: Annotated[Finite, Field(alias="from")]
+    stop: Annotated[Finite, Field(alias="to")]
+    points: Annotated[int, Field(ge=2, le=100_000)] = 101
+    grid: OneOrMore[ObjectiveGrid]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ObjectiveUnit(Unit):
+    """The exact objectives of one environment along one parameter of its policy, or its own.
+
+    `objective` has parameter, from, to and points.
+    """
+
+    study: ClassVar[str] = "objective"
+    shares: ClassVar[bool] = False
+    told: ClassVar[tuple[str, ...]] = ("environment", "policy", "objective", "seed")
+    objective: Mapping[str, Any]
+
+    def work(self) -> dict[str, float]:
+        """Return the work of the points along the parameter."""
+        return {"points": OBJECTIVE_COST * self.objective["points"]}
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `gaussian, along policy.mean, seed 0`."""
+        return f"{self.environment['name']}, along {self.objective['parameter']}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class ObjectiveConditions(Conditions):
+    """The estimator and K of a point alone decide; it has no baseline, and its K for an n."""
+
+    study: ClassVar[str] = "objective"
+
+    def refusal(self, point: Point) -> Refusal | None:
+        """Return why no objective is estimated at this K, or None."""
+        try:
+            _ = Method.parse(point["estimator"], k=point["k"]).objective
+        except LabError as error:
+            return "k", str(error)
+        return None
+
+    def asked(self, grid: ObjectiveGrid) -> Iterator[Point]:
+        """Yield the estimators and K that a grid asks for."""
+        for estimator, k in product(grid.estimator, grid.k):
+            yield {"estimator": estimator, "k": k}
+
+    def meant(self, asked: Point, grid: ObjectiveGrid) -> tuple[Point, Refusal | None]:
+        """Return the point at the K of the objective, or why there is no such objective."""
+        if (refused := self.refusal(asked)) is not None:
+            return asked, refused
+        at = Method.parse(asked["estimator"], k=asked["k"]).objective.k
+        return asked | {"baseline": "none", "n": at, "k": at}, None
+
+
+def left_out(study: Study, environment: str) -> list[Skipped]:
+    """Return the points of the grid that are not measured."""
+    return points_of(study.grid, ObjectiveConditions(environment))[1]
+
+
+def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[ObjectiveUnit]:
+    """Yield a unit for each environment and seed."""
+    along = study.model_dump(mode="json", by_alias=True, exclude={"grid"})
+    points, _ = points_of(study.grid, ObjectiveConditions())
+    for variant, seed in product(found, seeds):
+        unit = ObjectiveUnit(
+            environment=variant.environment, policy=variant.policy, seed=seed, objective=along
+        )
+        yield unit.with_points(points)
+
+
+def check(
+    block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
+) -> None:
+    """Note grids that cannot run, and a parameter that is none or cannot take its ends."""
+    for path, grid in block.entries:
+        check_grid(grid, ObjectiveConditions(), path, source)
+    if block.study is not None and resolved is not None:
+        _check_along(block.study, *resolved, source)
+
+
+def _check_along(
+    study: Study, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
+) -> None:
+    row = ENVIRONMENTS.get(environment["name"])
+    if "checkpoint" in policy:
+        source.add(
+            ("policy", "checkpoint"),
+            "has no place in an objective study, which moves a parameter of a policy that is not "
+            "trained",
+        )
+        return
+    if not is_exact(environment, policy):
+        source.add(
+            ("objective",),
+            "needs an environment whose objectives are known exactly: "
+            f"{row.name} with {row.exact_when}",
+        )
+        return
+    known = {
+        key: setting
+        for key, setting in settings_by_key(row.name, policy).items()
+        if setting.type is float
+    }
+    if study.parameter not in known:
+        source.add(("objective", "parameter"), _no_parameter(study.parameter, known, row.name))
+    for key, value in (("from", study.start), ("to", study.stop)):
+        try:
+            if study.parameter in known:
+                moved(environment, policy, study.parameter, value)
+        except LabError as error:
+            source.add(("objective", key), str(error))
+    if not study.start < study.stop:
+        source.add(
+            ("objective", "to"), f"must be greater than from = {study.start:g}, got {study.stop:g}"
+        )
+
+
+def _no_parameter(given: str, known: Mapping[str, Setting], environment: str) -> str:
+    words = "must be a number of the environment or its policy"
+    if not known:
+        return f"{words}, and {environment} has none; got {shown(given)}"
+    return f"{words}: {', '.join(known)}; got {shown(given)}{did_you_mean(given, known)}"

@@ -1,0 +1,18 @@
+"""Verdicts on claims about the weights of given rewards, whose measures are known exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from maxk_lab.report.claims import Judged, judge_exact
+from maxk_lab.studies.weights.pool import WeightsRow
+from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim
+
+
+def judge(claim: EqualsClaim, met: Sequence[tuple[WeightsRow]], alpha: float) -> Judged:
+    """Supported where the measure lies within the tolerance in every row and seed, else refuted."""
+
+    def by_seed(row: WeightsRow) -> dict[int, float]:
+        return {seed: weighed.measures[claim.metric] for seed, weighed in row.by_seed.items()}
+
+    return judge_exact(claim, met, by_seed)

@@ -1,0 +1,136 @@
+"""Records of a weights study → rows: the weights that an estimator gives groups of rewards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxk_lab.report.naming import GridKey
+from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped
+from maxk_lab.statistics.intervals import exactly, undefined
+from maxk_lab.statistics.measures import MEASURES, measures_of
+from maxk_lab.studies.weights.record import Metrics
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.records import Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsKey(GridKey):
+    """The point of a grid whose weights are shown."""
+
+    @property
+    def pair(self) -> str:
+        """Estimator and baseline, if it takes one."""
+        takes = self.method.takes_baseline
+        return f"{self.estimator} {self.baseline}" if takes else self.estimator
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """The groups of one seed: `rewards` and `weights` [groups, n], and their measures by name."""
+
+    rewards: tuple[tuple[float, ...], ...]
+    weights: tuple[tuple[float, ...], ...]
+    measures: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsRow(PooledRow):
+    """One (environment, setting, estimator, baseline, n, K): the groups of each finished seed."""
+
+    key: WeightsKey
+    catalogued_unbiased: bool
+    by_seed: Mapping[int, Weighed] = field(default_factory=dict, repr=False)
+
+    @property
+    def details(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """The rewards and the weights of every group."""
+        return {
+            "groups": [
+                {"group": number, "rewards": rewards, "weights": weights}
+                for number, (rewards, weights) in enumerate(self.groups)
+            ]
+        }
+
+    def pooled(self, measure: str) -> float:
+        """A measure over all seeds; NaN if a seed is missing."""
+        if not self.all_finished:
+            return math.nan
+        found = [one.measures[measure] for one in self.by_seed.values()]
+        return float(min(found) if MEASURES.get(measure).pooled == "least" else np.mean(found))
+
+    @property
+    def groups(self) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+        """(rewards, weights) of every group, seed by seed."""
+        return [
+            pair
+            for one in self.by_seed.values()
+            for pair in zip(one.rewards, one.weights, strict=True)
+        ]
+
+
+def key(cell: Mapping[str, Any]) -> WeightsKey:
+    """The row that a cell of the weights study belongs to."""
+    return WeightsKey.of(cell)
+
+
+def pool(
+    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
+) -> Pooled[WeightsRow]:
+    """One row per key of the planned cells; settings in their order. Exact: without a level."""
+    rows = [_row(found, members, done) for found, members in grouped(cells, key).items()]
+    settings = list(dict.fromkeys(row.key.setting for row in rows))
+    rows.sort(
+        key=lambda row: (
+            row.key.environment,
+            settings.index(row.key.setting),
+            row.key.n,
+            row.key.k,
+            row.key.method.catalogue_order,
+        )
+    )
+    return Pooled(tuple(rows))
+
+
+def estimates(row: WeightsRow) -> dict[str, Estimate]:
+    """Every measure of the weights; undefined where a seed is missing."""
+    found = {}
+    sizes = (abs(one) for rewards, weights in row.groups for one in (*rewards, *weights))
+    rounding = ROUNDING * max(sizes, default=0.0)
+    for measure in measures_of("weights"):
+        value = row.pooled(measure.name)
+        # A record from before a measure was added lacks it.
+        reason = row.unfinished or "not measured"
+        known = undefined(1.0, reason) if math.isnan(value) else exactly(value)
+        found[measure.name] = Estimate(known, measure.unit, measure.better, rounding=rounding)
+    return found
+
+
+def _row(
+    key: WeightsKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
+) -> WeightsRow:
+    by_seed = {
+        cell["seed"]: _weighed(Metrics.of(done[cell["id"]])) for cell in cells if cell["id"] in done
+    }
+    return WeightsRow(
+        key=key,
+        cells={cell["seed"]: cell["id"] for cell in cells},
+        finished=tuple(by_seed),
+        catalogued_unbiased=key.method.is_unbiased,
+        by_seed=by_seed,
+    )
+
+
+def _weighed(metrics: Metrics) -> Weighed:
+    # A record from before a measure was added lacks it.
+    names = [row.name for row in measures_of("weights")]
+    return Weighed(
+        tuple(map(tuple, metrics.rewards)),
+        tuple(map(tuple, metrics.weights)),
+        {name: metrics.points.get(name, math.nan) for name in names},
+    )

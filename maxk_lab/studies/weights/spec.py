@@ -1,0 +1,139 @@
+"""A weights study in a sweep file: its block, the units of its plan, and their conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+from maxk_lab.estimators.method import Method
+from maxk_lab.fields import AtLeastOne, OneOrMore
+from maxk_lab.sweeps.plan.cells import Point, Unit
+from maxk_lab.sweeps.plan.grid import (
+    Conditions,
+    Refusal,
+    Skipped,
+    points_of,
+    refused_k,
+    refused_tokens,
+)
+from maxk_lab.sweeps.plan.needs import Need
+from maxk_lab.sweeps.spec.blocks import Block
+from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy, Grid
+from maxk_lab.sweeps.spec.grids import check_entries
+from maxk_lab.sweeps.spec.source import Source
+from maxk_lab.sweeps.spec.variation import Resolved, Variant
+
+# Bytes of a reward and its weight, as numbers of Python on their way into a record.
+PER_SAMPLE = 64
+
+
+class Study(AnyStudy):
+    """The weights that estimators give the rewards of `groups` groups of the initial policy."""
+
+    misplaced: ClassVar[Mapping[str, str]] = {"start": NOT_IID}
+
+    groups: AtLeastOne = 4
+    grid: OneOrMore[Grid]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WeightsUnit(Unit):
+    """Groups of rewards of one environment, policy and seed, whose weights are shown."""
+
+    study: ClassVar[str] = "weights"
+    shares: ClassVar[bool] = False
+    told: ClassVar[tuple[str, ...]] = ("environment", "policy", "seed", "groups")
+    groups: int
+
+    def work(self) -> dict[str, float]:
+        """Return the work of drawing the groups."""
+        return {"cells": self.decisions * self.groups}
+
+    def memory(self) -> Sequence[Need]:
+        """Return the rewards and the weights of all groups of the largest n, and their rollouts."""
+        each, n = self.footprint, max((cell.n for cell in self.cells), default=0)
+        return [
+            Need(
+                self.groups * (each.instance + n * (each.sampled + PER_SAMPLE)),
+                f"{self.groups:,} groups of {n:,} samples",
+                {"weights.groups": self.groups, "weights.grid.n": n, **self.sizes},
+            )
+        ]
+
+    def lengths(self) -> Mapping[str, float]:
+        """Return the settings that its work grows with."""
+        return {"weights.groups": self.groups, **self.sizes}
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `gaussian mean=1.0, weights, seed 0`."""
+        return f"{self.place}, weights, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class WeightsConditions(Conditions):
+    """The rewards of a group, ordered by size, are all that the weights may depend on."""
+
+    study: ClassVar[str] = "weights"
+
+    def refusal(self, point: Point) -> Refusal | None:
+        """Return the axis that is at fault and why the point cannot run, or None."""
+        method = Method.of(point)
+        if method.is_ordered:
+            return "estimator", (
+                f"the weights of {method.estimator.name} depend on the order of drawing, "
+                "and the rewards are shown in theirs"
+            )
+        if (refused := refused_tokens(point)) is not None:
+            return refused
+        if (reason := rewards_only_refusal(method)) is not None:
+            return ("estimator" if method.needs_ratios else "baseline"), reason
+        return refused_k(point)
+
+
+def left_out(study: Study, environment: str) -> list[Skipped]:
+    """Return the points of the grid that are not measured."""
+    return points_of(study.grid, WeightsConditions(environment))[1]
+
+
+def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[WeightsUnit]:
+    """Yield a unit for each setting and seed."""
+    points, _ = points_of(study.grid, WeightsConditions())
+    for variant, seed in product(found, seeds):
+        unit = WeightsUnit(
+            environment=variant.environment,
+            policy=variant.policy,
+            seed=seed,
+            groups=study.groups,
+            setting=variant.setting,
+        )
+        yield unit.with_points(points)
+
+
+def rewards_only_refusal(method: Method) -> str | None:
+    """Return why the weights of this method need more than rewards, or None."""
+    estimator, baseline = method.estimator.name, method.baseline.name
+    if method.is_token_level:
+        return f"{baseline} gives one weight per token, which rewards alone do not determine"
+    if method.needs_ratios:
+        return (
+            f"{estimator} needs the probability ratios of two policies, "
+            "which rewards alone do not determine"
+        )
+    if method.fit is not None:
+        return f"{baseline} is fitted to gradients, which rewards alone do not determine"
+    kind = method.needed_weight
+    if kind is not None:
+        return (
+            f"{baseline} needs the trajectory weight {kind}, which rewards alone do not determine"
+        )
+    return None
+
+
+def check(
+    block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
+) -> None:
+    """Note grids that cannot run."""
+    check_entries(block, found, source, lambda _, name: WeightsConditions(name))

@@ -1,0 +1,56 @@
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+from maxk_lab.fields import AtLeastOne, OneOrMore
+from maxk_lab.sweeps.plan.cells import Unit
+from maxk_lab.sweeps.plan.grid import Conditions, points_of, refused_k
+from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
+from maxk_lab.sweeps.spec.grids import check_entries
+
+
+class Study(AnyStudy):
+    misplaced: ClassVar = {"dices": "is no word; write throws"}
+
+    throws: AtLeastOne = 10
+    grid: OneOrMore[Grid]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DiceUnit(Unit):
+    study: ClassVar[str] = "dice"
+    told: ClassVar = ("environment", "policy", "seed", "throws")
+    throws: int
+
+    def work(self):
+        return {"cells": float(self.throws)}
+
+    @property
+    def label(self):
+        return f"{self.place}, dice, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class DiceConditions(Conditions):
+    study: ClassVar[str] = "dice"
+
+    def refusal(self, point):
+        return ("n", "13 dice are thrown by nobody") if point["n"] == 13 else refused_k(point)
+
+
+def check(block, resolved, found, source):
+    check_entries(block, found, source, lambda grid, environment: DiceConditions(environment))
+    if block.study is not None and block.study.throws > 1000:
+        source.add(("dice", "throws"), "nobody throws so often")
+
+
+def left_out(study, environment):
+    return points_of(study.grid, DiceConditions(environment))[1]
+
+
+def units(study, seeds, found):
+    for variant, seed in product(found, seeds):
+        points, _ = points_of(study.grid, DiceConditions(variant.environment["name"]))
+        shared = {"environment": variant.environment, "policy": variant.policy, "seed": seed}
+        unit = DiceUnit(**shared, throws=study.throws, setting=variant.setting)
+        yield unit.with_points(points)
