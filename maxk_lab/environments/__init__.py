@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from maxk_lab.environments.language.environment import (
         LanguageEnvironment as LanguageEnvironment,
     )
-    from maxk_lab.environments.language.pretrained import PretrainedLLM as PretrainedLLM
     from maxk_lab.environments.language.rewards import RewardFunction as RewardFunction
     from maxk_lab.environments.language.rewards import load_rewards as load_rewards
     from maxk_lab.environments.language.rewards import score as score
-    from maxk_lab.environments.language.toy_llm import ToyLLM as ToyLLM
     from maxk_lab.environments.rollouts import Rollouts as Rollouts
     from maxk_lab.environments.rollouts import TokenStatistics as TokenStatistics
     from maxk_lab.environments.rollouts import token_statistics as token_statistics

@@ -15,7 +15,8 @@ class VectorisedEnvironment(Environment, Protocol):
     """An environment with `FullEnvironment.trajectory_log_prob`."""
 
     trajectory_inputs: Any
-    trajectory_log_prob: Callable[..., Tensor]
+
+    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor: ...
 
 
 @runtime_checkable

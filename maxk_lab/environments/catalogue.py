@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.bandit.rows import BANDIT
-from maxk_lab.environments.gaussian.rows import GAUSSIAN, GAUSSIAN_REWARDS, GaussianRewardRow
-from maxk_lab.environments.language.reward_rows import REWARDS, RewardRow
+from maxk_lab.environments.gaussian.rewards import GAUSSIAN_REWARDS, GaussianRewardRow
+from maxk_lab.environments.gaussian.rows import GAUSSIAN
+from maxk_lab.environments.language.reward_functions import REWARDS, RewardRow
 from maxk_lab.environments.language.rows import TOY_LLM
-from maxk_lab.environments.language.task_rows import TASKS, TaskRow
+from maxk_lab.environments.language.tasks import TASKS, TaskRow
 from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.environments.rows import EnvironmentRow
 

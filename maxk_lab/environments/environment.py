@@ -198,7 +198,7 @@ class FullEnvironment(Environment, Protocol):
 
 def supports(environment: Environment, *methods: str) -> TypeGuard[FullEnvironment]:
     """Whether an environment has all of these methods of `FullEnvironment`."""
-    return all(hasattr(environment, method) for method in methods)
+    return all(getattr(environment, method, None) is not None for method in methods)
 
 
 def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> Environment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,14 @@ from maxk_lab.settings import Settings, number, setting
 if TYPE_CHECKING:
     from torch import nn
 
+# The widest head that RL4CO's kernels take.
+WIDEST_HEAD = 128
+# More are no network that anything is learnt by.
+MOST_LAYERS = 1000
+# The setting that names the folder of a language model.
+PRETRAINED_FOLDER = "pretrained"
+Dtype = Literal["float32", "float64"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyRow(Row):
@@ -24,82 +32,47 @@ class PolicyRow(Row):
     `implementation` is a class or function that makes a fresh torch module. It is called with the
     row's settings and with what the environment says of its problem, all by keyword, while the
     global random state is seeded. `environments` are those that the policy can act in besides the
-    ones whose rows name it.
+    ones whose rows name it. `refusal` says why parameters cannot be run together, or None.
     """
 
     settings: type[Settings] = Settings
     environments: tuple[str, ...] = ()
+    refusal: Callable[[Mapping[str, Any]], str | None] = lambda policy: None
 
-    def refusal(self, policy: Mapping[str, Any]) -> str | None:
-        """Why these parameters cannot be run together, or None."""
+
+def _attention_refusal(policy: Mapping[str, Any]) -> str | None:
+    width, heads = policy["embed_dim"], policy["num_heads"]
+    if width / heads % 8 == 0 and width / heads <= WIDEST_HEAD:
         return None
+    return (
+        f"embed_dim / num_heads must be a multiple of 8, at most {WIDEST_HEAD}, "
+        f"got {width} / {heads}"
+    )
 
 
-# The widest head that RL4CO's kernels take.
-WIDEST_HEAD = 128
-# More are no network that anything is learnt by.
-MOST_LAYERS = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttentionRow(PolicyRow):
-    """The attention model, whose heads have widths that RL4CO's kernels take."""
-
-    def refusal(self, policy: Mapping[str, Any]) -> str | None:
-        width, heads = policy["embed_dim"], policy["num_heads"]
-        if width / heads % 8 == 0 and width / heads <= WIDEST_HEAD:
-            return None
-        return (
-            f"embed_dim / num_heads must be a multiple of 8, at most {WIDEST_HEAD}, "
-            f"got {width} / {heads}"
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransformerRow(PolicyRow):
-    """The causal transformer, whose heads share its width."""
-
-    def refusal(self, policy: Mapping[str, Any]) -> str | None:
-        width, heads = policy["embed_dim"], policy["num_heads"]
-        if width % heads == 0:
-            return None
-        return f"embed_dim must be a multiple of num_heads, got {width} and {heads}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TabularRow(PolicyRow):
-    """A table of logits."""
-
-    def refusal(self, policy: Mapping[str, Any]) -> str | None:
-        probability = policy.get("success_probability", 0.0)
-        if probability < 1:
-            return None
-        return f"success_probability must be less than 1, got {probability}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class PretrainedRow(PolicyRow):
-    """A saved language model, which must be there and readable."""
-
-    def refusal(self, policy: Mapping[str, Any]) -> str | None:
-        folder = policy["pretrained"]
-        if not folder:
-            return "pretrained is missing: the folder of a causal language model"
-        if (problem := folder_problem(Path(folder))) is not None:
-            return f"pretrained: {shown(str(Path(folder)))} {problem}"
-        if importlib.util.find_spec("transformers") is None:
-            return "pretrained needs the optional extra: pip install 'maxk-lab[llm]'"
+def _transformer_refusal(policy: Mapping[str, Any]) -> str | None:
+    width, heads = policy["embed_dim"], policy["num_heads"]
+    if width % heads == 0:
         return None
+    return f"embed_dim must be a multiple of num_heads, got {width} and {heads}"
 
 
-# The setting that names the folder of a language model.
-PRETRAINED_FOLDER = "pretrained"
-_FOLDER = setting(
-    "",
-    "folder of a causal language model, loaded with transformers in place of the small one "
-    "(extra llm)",
-)
-Dtype = Literal["float32", "float64"]
+def _tabular_refusal(policy: Mapping[str, Any]) -> str | None:
+    probability = policy.get("success_probability", 0.0)
+    return (
+        None if probability < 1 else f"success_probability must be less than 1, got {probability}"
+    )
+
+
+def _pretrained_refusal(policy: Mapping[str, Any]) -> str | None:
+    folder = policy[PRETRAINED_FOLDER]
+    if not folder:
+        return "pretrained is missing: the folder of a causal language model"
+    if (problem := folder_problem(Path(folder))) is not None:
+        return f"pretrained: {shown(str(Path(folder)))} {problem}"
+    if importlib.util.find_spec("transformers") is None:
+        return "pretrained needs the optional extra: pip install 'maxk-lab[llm]'"
+    return None
 
 
 def _dtype(default: str = "float32", of: str = "policy") -> Any:
@@ -149,6 +122,13 @@ class TransformerSettings(Settings):
     dtype: Dtype = _dtype()
 
 
+_FOLDER = setting(
+    "",
+    "folder of a causal language model, loaded with transformers in place of the small one "
+    "(extra llm)",
+)
+
+
 class OwnOrPretrainedSettings(TransformerSettings):
     """The settings of the causal transformer, or the folder of a model that takes its place."""
 
@@ -162,40 +142,46 @@ class PretrainedSettings(Settings):
     pretrained: str = _FOLDER
 
 
-ATTENTION = AttentionRow(
-    name="attention",
-    meaning="attention model (RL4CO) with instance normalisation, one node at a time",
-    implementation="maxk_lab.policies.attention:attention_model",
-    citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
-    settings=AttentionSettings,
-)
-TABULAR = TabularRow(
-    name="tabular",
-    meaning="one logit per action, shared by all instances",
-    implementation="maxk_lab.policies.tabular:softmax_table",
-    settings=TabularSettings,
-)
-GAUSSIAN = PolicyRow(
-    name="gaussian",
-    meaning="diagonal Gaussian with learnable mean, and learnable scale if wanted",
-    implementation="maxk_lab.policies.gaussian:DiagonalGaussian",
-    settings=GaussianSettings,
-)
-TRANSFORMER = TransformerRow(
-    name="transformer",
-    meaning="small causal transformer, one token at a time",
-    implementation="maxk_lab.policies.transformer:fresh_transformer",
-    settings=TransformerSettings,
-)
-PRETRAINED = PretrainedRow(
-    name="pretrained",
-    meaning="a causal language model of a local folder (extra llm), one token at a time",
-    implementation="maxk_lab.policies.pretrained:pretrained_model",
-    settings=PretrainedSettings,
-)
-
 POLICIES: Catalogue[PolicyRow] = Catalogue(
-    "policy", [ATTENTION, TABULAR, GAUSSIAN, TRANSFORMER, PRETRAINED], "maxk_lab.policies"
+    "policy",
+    [
+        PolicyRow(
+            name="attention",
+            meaning="attention model (RL4CO) with instance normalisation, one node at a time",
+            implementation="maxk_lab.policies.attention:attention_model",
+            citation="Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100",
+            settings=AttentionSettings,
+            refusal=_attention_refusal,
+        ),
+        PolicyRow(
+            name="tabular",
+            meaning="one logit per action, shared by all instances",
+            implementation="maxk_lab.policies.tabular:softmax_table",
+            settings=TabularSettings,
+            refusal=_tabular_refusal,
+        ),
+        PolicyRow(
+            name="gaussian",
+            meaning="diagonal Gaussian with learnable mean, and learnable scale if wanted",
+            implementation="maxk_lab.policies.gaussian:DiagonalGaussian",
+            settings=GaussianSettings,
+        ),
+        PolicyRow(
+            name="transformer",
+            meaning="small causal transformer, one token at a time",
+            implementation="maxk_lab.policies.transformer:fresh_transformer",
+            settings=TransformerSettings,
+            refusal=_transformer_refusal,
+        ),
+        PolicyRow(
+            name="pretrained",
+            meaning="a causal language model of a local folder (extra llm), one token at a time",
+            implementation="maxk_lab.policies.pretrained:PretrainedPolicy",
+            settings=PretrainedSettings,
+            refusal=_pretrained_refusal,
+        ),
+    ],
+    "maxk_lab.policies",
 )
 
 

@@ -13,41 +13,36 @@ from maxk_lab.random_state import isolated_rng
 
 
 class PretrainedPolicy(nn.Module):
-    """The model of transformers as a function of tokens alone.
-
-    `unwritable` tokens get probability zero.
-    """
-
-    def __init__(self, model: nn.Module, unwritable: tuple[int, ...]) -> None:
-        super().__init__()
-        self.model = model
-        self.unwritable = unwritable
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """tokens [N, L] → logits [N, L, V]."""
-        logits: Tensor = self.model(input_ids=tokens, use_cache=False).logits
-        if not self.unwritable:
-            return logits
-        unwritable = torch.tensor(self.unwritable, device=logits.device)
-        return logits.index_fill(-1, unwritable, -torch.inf)
-
-
-def pretrained_model(
-    *, pretrained: str, dtype: str, prompt_length: int, max_length: int, separator: tuple[int, ...]
-) -> PretrainedPolicy:
     """The model of the folder `pretrained`, the same for every seed; it never writes `separator`.
 
     Raises `LabError` where the model cannot read prompt, separator and completion.
     """
-    model = load_pretrained("AutoModelForCausalLM", pretrained)
-    limit = getattr(model.config, "max_position_embeddings", None)
-    longest = prompt_length + len(separator) + max_length - 1
-    if limit is not None and longest > limit:
-        raise LabError(
-            f"the model of {pretrained!r} reads at most {limit} tokens; prompt_length "
-            f"{prompt_length} and max_length {max_length} take {longest}"
-        )
-    return PretrainedPolicy(model.to(getattr(torch, dtype)), separator)
+
+    def __init__(
+        self,
+        *,
+        pretrained: str,
+        dtype: str,
+        prompt_length: int,
+        max_length: int,
+        separator: tuple[int, ...],
+    ) -> None:
+        super().__init__()
+        self.model = load_pretrained("AutoModelForCausalLM", pretrained).to(getattr(torch, dtype))
+        self.separator = separator
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        longest = prompt_length + len(separator) + max_length - 1
+        if limit is not None and longest > limit:
+            raise LabError(
+                f"the model of {pretrained!r} reads at most {limit} tokens; prompt_length "
+                f"{prompt_length} and max_length {max_length} take {longest}"
+            )
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens [N, L] → logits [N, L, V]."""
+        logits: Tensor = self.model(input_ids=tokens, use_cache=False).logits
+        unwritable = torch.tensor(self.separator, dtype=torch.long, device=logits.device)
+        return logits.index_fill(-1, unwritable, -torch.inf)
 
 
 def load_pretrained(kind: str, folder: str) -> Any:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from maxk_lab.calls import RAISED, called
-from maxk_lab.environments.gaussian.quadrature import (
-    cell_edges,
-    cell_probabilities,
-    centres,
-    halved,
-)
-from maxk_lab.environments.gaussian.rows import GaussianRow, load_gaussian_reward
+from maxk_lab.environments.gaussian.rewards import load_gaussian_reward
+from maxk_lab.environments.gaussian.rows import GaussianRow
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.distribution import distribution_value
@@ -24,6 +20,11 @@ from maxk_lab.estimators.objectives import Objective
 from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.random_state import isolated_rng
 
+# The reach of the cells in standard deviations: less than 1e-18 lies beyond, and counts as the
+# outermost cells.
+REACH = 9.0
+# Cells that a stretch between two breakpoints has at least, however short it is.
+LEAST_CELLS = 200
 CELLS = 20_000
 # Halving the cells may move J by this share of the range of rewards: more is a jump inside a cell.
 LARGEST_MOVE = 1e-5
@@ -103,12 +104,13 @@ class Gaussian:
 
         def integral(edges: Tensor) -> tuple[Tensor, Tensor]:
             """J with these cells, and their rewards."""
-            rewards = self.rewards(centres(edges).unsqueeze(-1))
+            rewards = self.rewards(((edges[:-1] + edges[1:]) / 2).unsqueeze(-1))
             probabilities = cell_probabilities(edges, mean, log_scale)
             return distribution_value(probabilities, rewards, objective), rewards
 
         coarse, _ = integral(edges)
-        fine, rewards = integral(halved(edges))
+        halves = torch.cat([edges, (edges[:-1] + edges[1:]) / 2]).sort().values
+        fine, rewards = integral(halves)
         move = (fine - coarse).abs().item()
         if move > LARGEST_MOVE * float(rewards.max() - rewards.min()):
             raise LabError(
@@ -159,3 +161,27 @@ def _log_density(gaussian: Tensor, actions: Tensor) -> Tensor:
 def _entropy(log_scale: Tensor) -> Tensor:
     """The differential entropy, a scalar: it is negative for small scales."""
     return (log_scale + 0.5 + LOG_ROOT_TWO_PI).sum()
+
+
+def cell_edges(mean: float, scale: float, breakpoints: Sequence[float], cells: int) -> Tensor:
+    """Edges [C + 1] of about `cells` cells over mean ± REACH · scale.
+
+    They are the breakpoints inside, and evenly spaced ones between.
+    """
+    low, high = mean - REACH * scale, mean + REACH * scale
+    marks = [low, *sorted({point for point in breakpoints if low < point < high}), high]
+    parts = []
+    for start, stop in pairwise(marks):
+        count = max(math.ceil(cells * (stop - start) / (high - low)), LEAST_CELLS)
+        parts.append(torch.linspace(start, stop, count + 1, dtype=torch.float64)[:-1])
+    return torch.cat([*parts, torch.tensor([high], dtype=torch.float64)])
+
+
+def cell_probabilities(edges: Tensor, mean: Tensor, log_scale: Tensor) -> Tensor:
+    """The probability of each cell under N(mean, e^(2 log_scale)), [C], differentiable in both.
+
+    What lies beyond the edges counts as the outermost cells: the probabilities sum to one.
+    """
+    inner = torch.special.ndtr((edges[1:-1] - mean) * torch.exp(-log_scale))
+    below = torch.cat([inner.new_zeros(1), inner])
+    return torch.cat([inner, inner.new_ones(1)]) - below

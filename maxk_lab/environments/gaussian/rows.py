@@ -1,7 +1,4 @@
-"""The catalogue of the Gaussian environment: its reward functions, and what may be set about it.
-
-Imports no torch.
-"""
+"""The catalogue row of the Gaussian environment: what may be set about it. Imports no torch."""
 
 from __future__ import annotations
 
@@ -9,96 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue, Row
+from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.footprint import Footprint
-from maxk_lab.environments.named_functions import check_function, load_function
+from maxk_lab.environments.gaussian.rewards import GAUSSIAN_REWARDS
+from maxk_lab.environments.lookup import check_function
 from maxk_lab.environments.rows import EnvironmentRow
-from maxk_lab.errors import LabError, shown
-from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
+from maxk_lab.errors import LabError
+from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.settings import Settings, number, setting
-
-_TAKES = "of x [..., dim] → [...]"
-
-
-@dataclass(frozen=True, kw_only=True)
-class GaussianRewardRow(Row):
-    """A reward function of actions x [..., dim] → [...], and the range of its values.
-
-    `breakpoints` are where it jumps in dim = 1, or ends a stretch that a coarse grid would miss.
-    """
-
-    breakpoints: tuple[float, ...] = ()
-    binary: bool = False
-    within: Range = ANYWHERE
-
-    @property
-    def range(self) -> Range:
-        """The range that its values do not leave."""
-        return SHARES if self.binary else self.within
-
-
-def _reward(name: str, meaning: str, **settings: Any) -> GaussianRewardRow:
-    home = "maxk_lab.environments.gaussian.rewards"
-    return GaussianRewardRow(
-        name=name, meaning=meaning, implementation=f"{home}:{name}", **settings
-    )
-
-
-GAUSSIAN_REWARDS: Catalogue[GaussianRewardRow] = Catalogue(
-    "Gaussian reward",
-    [
-        _reward(
-            "square_on_unit",
-            "x² on [0, 1], else 0: the closer to the edge the better, until it falls off",
-            citation="PKPO, arXiv 2505.15201, Figure 1",
-            breakpoints=(0.0, 1.0),
-            within=SHARES,
-        ),
-        _reward(
-            "inside_unit",
-            "1 where every coordinate is in [0, 1], else 0: Max@K is pass@K",
-            breakpoints=(0.0, 1.0),
-            binary=True,
-        ),
-        _reward(
-            "two_peaks",
-            "a broad hill of height .6 at 0 plus a narrow one of height 1 at 1: mean and Max@K "
-            "disagree",
-            breakpoints=(0.75, 1.25),
-            within=NOT_NEGATIVE,
-        ),
-        _reward(
-            "bowl",
-            "−x²: every Max@K agrees that the mean should be 0, and disagrees about the scale",
-            within=NOT_POSITIVE,
-        ),
-        _reward(
-            "slope",
-            "x: the gradient with respect to the mean is the same for every K, and its variance "
-            "is not",
-        ),
-    ],
-    "maxk_lab.gaussian_rewards",
-)
-
-
-def load_gaussian_reward(name: str) -> tuple[Any, tuple[float, ...]]:
-    """The function behind a catalogue name or a path `package.module:name`, and its breakpoints.
-
-    A function of the user's own says where it jumps in an attribute `breakpoints`. Raises
-    `LabError` for what is not there, is no function, or has breakpoints that are no numbers.
-    """
-    found = load_function(name, GAUSSIAN_REWARDS, _TAKES)
-    if ":" not in name:
-        return found, GAUSSIAN_REWARDS.get(name).breakpoints
-    given = getattr(found, "breakpoints", ())
-    try:
-        return found, tuple(sorted(float(point) for point in given))
-    except (TypeError, ValueError):
-        raise LabError(
-            f"the breakpoints of the reward function {shown(name)} must be numbers, "
-            f"got {shown(given)}"
-        ) from None
 
 
 class GaussianSettings(Settings):
@@ -147,9 +62,8 @@ class GaussianRow(EnvironmentRow):
         return "a Gaussian policy has no logits" if kind == "logit_proxy" else None
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        name = parameters["reward"]
         try:
-            check_function(name, GAUSSIAN_REWARDS, _TAKES)
+            check_function(parameters["reward"], GAUSSIAN_REWARDS)
         except LabError as error:
             return str(error)
         return EnvironmentRow.refusal(self, parameters, policy)

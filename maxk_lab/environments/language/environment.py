@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any, Self
 
 import torch
@@ -12,34 +12,38 @@ from torch import Tensor, nn
 
 from maxk_lab.catalogue import load
 from maxk_lab.environments.language.rewards import load_rewards, score
-from maxk_lab.environments.language.rows import reward_names, reward_weights
+from maxk_lab.environments.language.rows import (
+    MAX_SEQUENCES,
+    LanguageRow,
+    reward_names,
+    reward_weights,
+)
 from maxk_lab.environments.language.sampling import (
     decision_mask,
     draw,
     next_token_log_policy,
     recomputed_logits,
+    remembered_logits,
 )
-from maxk_lab.environments.language.task_rows import TASKS
-from maxk_lab.environments.language.tasks import Columns, is_held_out, symbols_of
+from maxk_lab.environments.language.tasks import TASKS, Columns, is_held_out, symbols_of
+from maxk_lab.environments.language.vocabulary import model_vocabulary, toy_vocabulary
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped, token_statistics
 from maxk_lab.errors import LabError
+from maxk_lab.policies.catalogue import fresh_policy
+from maxk_lab.policies.transformer import CausalTransformer
 
 
-class LanguageEnvironment(ABC):
+class LanguageEnvironment:
     """Instances are prompts [B, prompt_length], written as numbers of symbols.
 
     One trajectory is one completion [max_length]. The policy maps tokens [N, L] to logits [N, L, V]
-    of the next token; it reads prompt, separator, completion. A subclass says how texts become
-    tokens: `symbol_tokens` [symbols], `separator` and `end`, and `texts` back again. The
+    of the next token; it reads prompt, separator, completion, in its own vocabulary. The
     distribution everywhere is the one sampled from, temperature and top-p included.
     """
 
-    symbol_tokens: Tensor
-    separator: tuple[int, ...]
-    end: int
-    enumerable: bool
-
-    def __init__(self, parameters: Mapping[str, Any]) -> None:
+    def __init__(
+        self, row: LanguageRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
+    ) -> None:
         self.task = TASKS.get(parameters["task"])
         self.columns: Callable[[Sequence[str], str], Columns] = load(self.task.implementation)
         self.symbols = symbols_of(parameters["vocab_size"])
@@ -49,13 +53,26 @@ class LanguageEnvironment(ABC):
         self.top_p: float = parameters["top_p"]
         self.reward_functions = load_rewards(reward_names(parameters))
         self.reward_weights = reward_weights(parameters)
+        self.enumerable = row.enumerable({**parameters, **policy})
+        if policy["name"] == "pretrained":
+            self.vocabulary = model_vocabulary(policy["pretrained"], self.symbols)
+            known = {"name", "pretrained", "dtype"}
+            # transformers' models are no pure functions that torch.func could map.
+            self.trajectory_log_prob = None  # type: ignore[method-assign, assignment]
+        else:
+            self.vocabulary = toy_vocabulary(self.symbols)
+            known = policy.keys() - {"pretrained"}
+        self.policy_parameters = {name: value for name, value in policy.items() if name in known}
 
-    @abstractmethod
-    def policy(self, seed: int) -> nn.Module: ...
-
-    @abstractmethod
-    def texts(self, completions: Sequence[Sequence[int]]) -> list[str]:
-        """Completions, without their end, as texts."""
+    def policy(self, seed: int) -> nn.Module:
+        if self.policy_parameters["name"] == "pretrained":
+            lengths = {"prompt_length": self.prompt_length, "max_length": self.max_length}
+            sizes = lengths | {"separator": self.vocabulary.separator}
+        else:
+            count = len(self.symbols)
+            sizes = {"inputs": count + 2, "outputs": count + 1}
+            sizes |= {"positions": self.prompt_length + self.max_length}
+        return fresh_policy(self.policy_parameters, seed, **sizes)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
         """`count` of the task's training or held-out prompts, drawn uniformly with replacement."""
@@ -82,12 +99,18 @@ class LanguageEnvironment(ABC):
 
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: Tensor, n: int, *, seed: int) -> Rollouts:
-        logits = self._next_logits(policy, self._prefix(instances), n)
+        prefix, end = self._prefix(instances), self.vocabulary.end
+        # A nucleus must be the very one of teacher forcing: at its edge, a rounding would make a
+        # drawn token impossible.
+        if self.top_p < 1 or not isinstance(policy, CausalTransformer):
+            logits = recomputed_logits(policy, prefix, n, self.max_length, end)
+        else:
+            logits = remembered_logits(policy, prefix, n)
         actions = draw(
             lambda so_far: next_token_log_policy(logits(so_far), self.temperature, self.top_p),
             len(instances) * n,
             self.max_length,
-            self.end,
+            end,
             torch.Generator(instances.device).manual_seed(seed),
         ).view(len(instances), n, -1)
         tokens = self.tokens(policy, instances, actions)
@@ -99,8 +122,8 @@ class LanguageEnvironment(ABC):
     def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
         # Summed over max_length columns however many there are: even adding zeros can change the
         # last digit of a sum.
-        tokens = self._statistics(policy, instances, actions)
-        return tokens.log_probs.sum(-1).view(actions.shape[:2])
+        inputs = self.trajectory_inputs(instances, actions)
+        return self.trajectory_log_probs(policy, (), *inputs).view(actions.shape[:2])
 
     def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
         """One parallel pass over prompt and completion.
@@ -111,31 +134,62 @@ class LanguageEnvironment(ABC):
         beyond = (0, actions.shape[2] - self.max_length)
         return mapped(
             lambda values: nn.functional.pad(values, beyond).view(actions.shape),
-            self._statistics(policy, instances, actions),
+            self._statistics(policy, *self.trajectory_inputs(instances, actions)),
         )
 
     def encoding(self, policy: nn.Module, instances: Tensor) -> tuple[Tensor, ...]:
         return ()
 
-    def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
-        return self._teacher_forced(instances, actions)
+    def trajectory_inputs(
+        self, instances: Tensor, actions: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The policy's inputs [B·n, L], the tokens asked about [B·n, max_length], and their mask.
+
+        The mask says which of these tokens are decisions.
+        """
+        flat, end = actions.flatten(0, 1)[:, : self.max_length], self.vocabulary.end
+        mask, missing = decision_mask(flat, end), (0, self.max_length - flat.shape[1])
+        completions = nn.functional.pad(flat.where(mask, end), missing, value=end)
+        prefix = self._prefix(instances).repeat_interleave(actions.shape[1], 0)
+        inputs = torch.cat([prefix, completions[:, :-1]], 1)
+        return inputs, completions, nn.functional.pad(mask, missing)
+
+    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
+        inputs, completion, mask = row
+        logits = policy(inputs)[-self.max_length :]
+        log_policy = next_token_log_policy(logits, self.temperature, self.top_p)
+        chosen = log_policy.gather(-1, completion.unsqueeze(-1)).squeeze(-1)
+        return chosen.masked_fill(~mask, 0.0).sum()
 
     def trajectory_log_probs(
         self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Tensor
     ) -> Tensor:
-        return self._of_teacher_forced(policy, *rows).log_probs.sum(-1)
+        return self._statistics(policy, *rows).log_probs.sum(-1)
 
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
-        raise LabError("the completions of this language model are too many to enumerate")
+        """Every completion, the short ones first, padded with the end.
 
-    def _next_logits(self, policy: nn.Module, prefix: Tensor, n: int) -> Callable[[Tensor], Tensor]:
-        return recomputed_logits(policy, prefix, n, self.max_length, self.end)
+        Those of full length are the cut ones.
+        """
+        if not self.enumerable:
+            raise LabError(
+                "this toy_llm cannot be enumerated: that takes top_p = 1 and at most "
+                f"{MAX_SEQUENCES} completions, not of a pretrained model"
+            )
+        tokens, end = self.vocabulary.symbol_tokens.tolist(), self.vocabulary.end
+        rows = [
+            sequence + (end,) * (self.max_length - length)
+            for length in range(self.max_length + 1)
+            for sequence in product(tokens, repeat=length)
+        ]
+        actions = torch.tensor(rows, device=instances.device)
+        return actions, self._score(instances, actions.unsqueeze(0))[0][0]
 
     def _score(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Rewards [B, n], their parts [B, n, F] and whether the completion was cut [B, n]."""
-        shape, flat = actions.shape[:2], actions.flatten(0, 1)
-        mask = decision_mask(flat, self.end)
-        ended = ((flat == self.end) & mask).any(-1)
+        shape, flat, end = actions.shape[:2], actions.flatten(0, 1), self.vocabulary.end
+        mask = decision_mask(flat, end)
+        ended = ((flat == end) & mask).any(-1)
         lengths = (mask.sum(-1) - ended.long()).tolist()
         completions = [row[:length] for row, length in zip(flat.tolist(), lengths, strict=True)]
         prompts = [prompt for prompt in self.prompts(instances) for _ in range(shape[1])]
@@ -144,7 +198,7 @@ class LanguageEnvironment(ABC):
             self.reward_functions,
             self.reward_weights,
             prompts,
-            self.texts(completions),
+            self.vocabulary.texts(completions),
             tokens=torch.cat([prefix, flat], 1),
             mask=nn.functional.pad(mask, (prefix.shape[1], 0), value=True),
             completion_ids=completions,
@@ -154,31 +208,17 @@ class LanguageEnvironment(ABC):
         )
         return rewards.view(shape), parts.view(*shape, -1), (~ended).view(shape)
 
-    def _statistics(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
-        """The statistics of every token of every completion, [B·n, max_length] each."""
-        return self._of_teacher_forced(policy, *self._teacher_forced(instances, actions))
-
-    def _of_teacher_forced(
+    def _statistics(
         self, policy: nn.Module, inputs: Tensor, completions: Tensor, mask: Tensor
     ) -> TokenStatistics:
+        """The statistics of every token of N completions, [N, max_length] each."""
         logits = policy(inputs)[:, -self.max_length :]
         log_policy = next_token_log_policy(logits, self.temperature, self.top_p)
         return token_statistics(log_policy, completions, mask)
 
-    def _teacher_forced(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The policy's inputs [B·n, L], the tokens asked about [B·n, max_length], and their mask.
-
-        The mask says which of these tokens are decisions.
-        """
-        flat = actions.flatten(0, 1)[:, : self.max_length]
-        mask, missing = decision_mask(flat, self.end), (0, self.max_length - flat.shape[1])
-        completions = nn.functional.pad(flat.where(mask, self.end), missing, value=self.end)
-        prefix = self._prefix(instances).repeat_interleave(actions.shape[1], 0)
-        inputs = torch.cat([prefix, completions[:, :-1]], 1)
-        return inputs, completions, nn.functional.pad(mask, missing)
-
     def _prefix(self, instances: Tensor) -> Tensor:
         """The tokens [B, prompt_length + separator] that the policy reads before a completion."""
-        separator = torch.tensor(self.separator, dtype=torch.long, device=instances.device)
-        tokens = self.symbol_tokens.to(instances.device)[instances]
+        device = instances.device
+        separator = torch.tensor(self.vocabulary.separator, dtype=torch.long, device=device)
+        tokens = self.vocabulary.symbol_tokens.to(device)[instances]
         return torch.cat([tokens, separator.expand(len(instances), -1)], 1)

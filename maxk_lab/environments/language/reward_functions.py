@@ -1,4 +1,4 @@
-"""The reward functions of the toy language. Imports no torch.
+"""The reward functions of completions, each with its row of the catalogue. Imports no torch.
 
 Each is `(prompts, completions, **columns)` → one number per completion. `completions` are texts
 without the end of sequence; `truncated` says which were cut at the longest allowed length.
@@ -6,59 +6,101 @@ without the end of sequence; `truncated` says which were cut at the longest allo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from maxk_lab.catalogue import Catalogue, Row
 from maxk_lab.environments.language.tasks import hash_share
+from maxk_lab.ranges import ANYWHERE, SHARES, Range
 
 SAFE_REWARD = 0.4
 RISKY_SHARE = 0.125
 
+Texts = Sequence[str]
+Reward = Callable[..., list[float]]
 
+
+@dataclass(frozen=True, kw_only=True)
+class RewardRow(Row):
+    """A reward function of completions: the columns it reads, and the range of its values."""
+
+    reads: tuple[str, ...] = ()
+    binary: bool = False
+    within: Range = ANYWHERE
+
+    @property
+    def range(self) -> Range:
+        """The range that its values do not leave."""
+        return SHARES if self.binary else self.within
+
+
+_ROWS: list[RewardRow] = []
+
+
+def reward(meaning: str, **settings: Any) -> Callable[[Reward], Reward]:
+    """Put a function of values in [0, 1] into the catalogue under its own name."""
+
+    def add(function: Reward) -> Reward:
+        name = function.__name__
+        path = f"{function.__module__}:{name}"
+        row = RewardRow(name=name, meaning=meaning, implementation=path, within=SHARES, **settings)
+        _ROWS.append(row)
+        return function
+
+    return add
+
+
+@reward(
+    "1 where the completion is the task's answer, else 0",
+    reads=("answer",),
+    binary=True,
+)
 def exact_match(
-    prompts: Sequence[str], completions: Sequence[str], *, answer: Sequence[str], **columns: Any
+    prompts: Texts, completions: Texts, *, answer: Texts, **columns: Any
 ) -> list[float]:
-    """1 where the completion is the answer, else 0."""
     return [float(text == right) for text, right in zip(completions, answer, strict=True)]
 
 
+@reward(
+    "1 where the completion is the one symbol of the answer, then the end; else 0",
+    reads=("answer", "truncated"),
+    binary=True,
+)
 def single_symbol(
-    prompts: Sequence[str],
-    completions: Sequence[str],
-    *,
-    answer: Sequence[str],
-    truncated: Sequence[bool],
-    **columns: Any,
+    prompts: Texts, completions: Texts, *, answer: Texts, truncated: Sequence[bool], **columns: Any
 ) -> list[float]:
-    """1 where the completion is the answer's one symbol, ended by the policy, else 0."""
     rows = zip(completions, answer, truncated, strict=True)
     return [float(len(text) == 1 and not cut and text == right) for text, right, cut in rows]
 
 
+@reward(
+    "1 − edit distance to the answer / length of the longer text, in [0, 1]",
+    citation="Levenshtein 1966",
+    reads=("answer",),
+)
 def edit_similarity(
-    prompts: Sequence[str], completions: Sequence[str], *, answer: Sequence[str], **columns: Any
+    prompts: Texts, completions: Texts, *, answer: Texts, **columns: Any
 ) -> list[float]:
-    """1 − (edit distance to the answer) / (length of the longer of the two), in [0, 1]."""
     return [
         1 - edit_distance(text, right) / max(len(text), len(right), 1)
         for text, right in zip(completions, answer, strict=True)
     ]
 
 
+@reward(
+    ".4 for completions that begin with the safe symbol, 1 for a hashed eighth of those that begin "
+    "with the risky one, else 0",
+    reads=("safe", "risky"),
+)
 def safe_or_risky(
-    prompts: Sequence[str],
-    completions: Sequence[str],
-    *,
-    safe: Sequence[str],
-    risky: Sequence[str],
-    **columns: Any,
+    prompts: Texts, completions: Texts, *, safe: Texts, risky: Texts, **columns: Any
 ) -> list[float]:
-    """.4 for any completion that begins with the safe symbol.
+    """Which eighth wins is a hash of prompt and completion.
 
-    1 for an eighth of those that begin with the risky one; else 0. Which eighth is a hash of prompt
-    and completion: nothing but trying tells, and what is found for one prompt says nothing about
-    another. So the mean is best served by the safe symbol, the best of many by the risky one.
+    Nothing but trying tells, and what is found for one prompt says nothing about another. So the
+    mean is best served by the safe symbol, the best of many by the risky one.
     """
     rewards = []
     for prompt, text, secure, daring in zip(prompts, completions, safe, risky, strict=True):
@@ -70,18 +112,25 @@ def safe_or_risky(
     return rewards
 
 
+@reward(
+    "1 where the policy ended the completion, 0 where it was cut at max_length",
+    reads=("truncated",),
+    binary=True,
+)
 def finished(
-    prompts: Sequence[str], completions: Sequence[str], *, truncated: Sequence[bool], **columns: Any
+    prompts: Texts, completions: Texts, *, truncated: Sequence[bool], **columns: Any
 ) -> list[float]:
-    """1 where the policy ended the completion itself, 0 where it was cut."""
     return [float(not cut) for cut in truncated]
 
 
+@reward("1 − length of the completion / max_length", reads=("longest",))
 def brevity(
-    prompts: Sequence[str], completions: Sequence[str], *, longest: Sequence[int], **columns: Any
+    prompts: Texts, completions: Texts, *, longest: Sequence[int], **columns: Any
 ) -> list[float]:
-    """1 − (length of the completion) / (longest allowed length)."""
     return [1 - len(text) / limit for text, limit in zip(completions, longest, strict=True)]
+
+
+REWARDS: Catalogue[RewardRow] = Catalogue("reward function", _ROWS, "maxk_lab.rewards")
 
 
 @lru_cache(maxsize=65_536)

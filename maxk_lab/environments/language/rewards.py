@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.calls import RAISED, called
-from maxk_lab.environments.language.reward_rows import load_reward_object
+from maxk_lab.environments.language.reward_functions import REWARDS
+from maxk_lab.environments.lookup import load_function
 from maxk_lab.errors import LabError, shown
 
 
@@ -29,7 +30,8 @@ def load_rewards(names: Sequence[str]) -> tuple[RewardFunction, ...]:
 
     Raises `LabError` for one that is not there.
     """
-    return tuple(RewardFunction(name, load_reward_object(name)) for name in names)
+    takes = "(prompts, completions, **columns) or a torch module"
+    return tuple(RewardFunction(name, load_function(name, REWARDS, takes)) for name in names)
 
 
 def score(
@@ -73,21 +75,27 @@ def _function_values(
 
         A generator runs here, where it may raise.
         """
-        own = {key: list(column[part]) for key, column in columns.items()}
+        lists = {key: list(column[part]) for key, column in columns.items()}
         with called(name):
-            values = function.call(list(prompts[part]), list(completions[part]), **own)
+            values = function.call(list(prompts[part]), list(completions[part]), **lists)
             return list(values) if isinstance(values, Iterator) else values
 
     def sample(index: int) -> str:
         return f"for sample {index}, prompt {prompts[index]!r}, completion {completions[index]!r}"
 
+    def culprit() -> str:
+        """The sample that it raises for, by giving it one at a time."""
+        for index in range(count):
+            try:
+                call(slice(index, index + 1))
+            except RAISED:
+                return sample(index)
+        return f"for {count} samples together, for none of them alone"
+
     try:
         values = call(slice(None))
     except RAISED as error:
-        # The sample that it raises for is found by giving it one at a time.
-        culprits = (sample(i) for i in range(count) if _raises(call, slice(i, i + 1)))
-        culprit = next(culprits, f"for {count} samples together, for none of them alone")
-        raise LabError(f"{name} raised {type(error).__name__} {culprit}: {error}") from error
+        raise LabError(f"{name} raised {type(error).__name__} {culprit()}: {error}") from error
     try:
         values = list(values.tolist() if hasattr(values, "tolist") else values)
     except TypeError:
@@ -104,14 +112,6 @@ def _function_values(
             )
     numbers = [math.nan if value is None else float(value) for value in values]
     return torch.tensor(numbers, dtype=torch.float64)
-
-
-def _raises(call: Callable[[slice], Any], part: slice) -> bool:
-    try:
-        call(part)
-    except RAISED:
-        return True
-    return False
 
 
 def _is_reward(value: Any) -> bool:

@@ -11,9 +11,9 @@ from typing import Any
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.footprint import Footprint, of_transformer
-from maxk_lab.environments.language.reward_rows import REWARDS, check_reward
-from maxk_lab.environments.language.task_rows import TASKS
-from maxk_lab.environments.language.tasks import MAX_VOCABULARY, can_be_split, symbols_of
+from maxk_lab.environments.language.reward_functions import REWARDS
+from maxk_lab.environments.language.tasks import MAX_VOCABULARY, TASKS, can_be_split, symbols_of
+from maxk_lab.environments.lookup import check_function
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import POLICIES, OwnOrPretrainedSettings, PolicyRow
@@ -54,7 +54,7 @@ class LanguageSettings(Settings):
 class LanguageRow(EnvironmentRow):
     """The toy language: enumerable where sequences are few and nothing cuts their distribution."""
 
-    tempered: bool = True
+    supports: frozenset[str] = frozenset({"tempered"})
 
     def in_words(self, parameters: Mapping[str, Any]) -> str:
         """`language model (edit prompts, reward mine:correct)` where a reward is the user's own.
@@ -166,7 +166,7 @@ def _problems(parameters: Mapping[str, Any]) -> Iterator[str]:
             )
     for name in names:
         try:
-            check_reward(name)
+            check_function(name, REWARDS)
         except LabError as error:
             yield str(error)
     if weights and len(weights) != len(names):
@@ -181,7 +181,7 @@ TOY_LLM = LanguageRow(
     meaning="language-model bandit: a small causal transformer answers prompts of a verifiable "
     "task, token by token",
     reward="of the task's own reward function, or the weighted sum of those in `rewards`",
-    implementation="maxk_lab.environments.language.toy_llm:make_language_environment",
+    implementation="maxk_lab.environments.language.environment:LanguageEnvironment",
     exact_when=f"at most {MAX_SEQUENCES} completions ((vocab_size − 1)^l summed over l = "
     "0..max_length), top_p = 1, not pretrained",
     small={"vocab_size": 4, "max_length": 3, "prompt_length": 3},

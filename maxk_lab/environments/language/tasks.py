@@ -10,9 +10,12 @@ from __future__ import annotations
 import math
 import random
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
+from maxk_lab.catalogue import Catalogue, Row
 from maxk_lab.seeds import derive_seed
 
 ALPHABET = string.digits + string.ascii_lowercase + string.ascii_uppercase
@@ -63,23 +66,91 @@ def secret_substitution(symbols: str) -> dict[str, str]:
     return dict(zip(order, order[1:] + order[:1], strict=True))
 
 
+@dataclass(frozen=True, kw_only=True)
+class TaskRow(Row):
+    """A task of the toy language, its reward function, and the sizes it needs."""
+
+    reward: str
+    least_symbols: int = 2
+    least_length: int = 1
+    # Whether the answer is as long as the prompt, so that it must fit into a completion.
+    answer_of_prompt_length: bool = False
+
+    def refusal(self, symbols: int, prompt_length: int, max_length: int) -> str | None:
+        """Why the task cannot be set in this many symbols and these lengths, or None."""
+        if symbols < self.least_symbols:
+            return (
+                f"task {self.name} needs vocab_size ≥ {self.least_symbols + 1} "
+                f"(symbols and the end), got {symbols + 1}"
+            )
+        if max_length < self.least_length:
+            return f"task {self.name} needs max_length ≥ {self.least_length}, got {max_length}"
+        if self.answer_of_prompt_length and max_length < prompt_length:
+            return (
+                f"task {self.name} has answers as long as the prompt: max_length must be at least "
+                f"prompt_length = {prompt_length}, got {max_length}"
+            )
+        return None
+
+
+_ROWS: list[TaskRow] = []
+Task = Callable[[Sequence[str], str], Columns]
+
+
+def task(meaning: str, **settings: Any) -> Callable[[Task], Task]:
+    """Put a function of prompts and symbols into the catalogue under its own name."""
+
+    def add(function: Task) -> Task:
+        name = function.__name__
+        path = f"{function.__module__}:{name}"
+        _ROWS.append(TaskRow(name=name, meaning=meaning, implementation=path, **settings))
+        return function
+
+    return add
+
+
+@task(
+    "write the prompt under a secret substitution of symbols, exactly (pass@K)",
+    reward="exact_match",
+    answer_of_prompt_length=True,
+)
 def hidden_target(prompts: Sequence[str], symbols: str) -> Columns:
     """`answer`: the prompt with every symbol replaced by its secret substitute."""
     table = str.maketrans(secret_substitution(symbols))
     return {"answer": [prompt.translate(table) for prompt in prompts]}
 
 
+@task(
+    "write the sum of the prompt's digits modulo the number of symbols, as one symbol, then end "
+    "(pass@K)",
+    reward="single_symbol",
+    least_length=2,
+)
 def modular(prompts: Sequence[str], symbols: str) -> Columns:
     """`answer`: the sum of the prompt's digits modulo the number of symbols, as one symbol."""
     sums = (sum(map(symbols.index, prompt)) for prompt in prompts)
     return {"answer": [symbols[total % len(symbols)] for total in sums]}
 
 
+@task(
+    "write the prompt backwards, graded by edit distance",
+    reward="edit_similarity",
+    answer_of_prompt_length=True,
+)
 def edit(prompts: Sequence[str], symbols: str) -> Columns:
     """`answer`: the prompt read backwards."""
     return {"answer": [prompt[::-1] for prompt in prompts]}
 
 
+@task(
+    "begin safely for .4, or riskily for 1 in an unlearnable eighth of the cases: mean and Max@K "
+    "disagree",
+    reward="safe_or_risky",
+    least_length=3,
+)
 def deceptive(prompts: Sequence[str], symbols: str) -> Columns:
     """`safe` and `risky`: first symbols of answers that pay a little always, and a lot seldom."""
     return {"safe": [symbols[0]] * len(prompts), "risky": [symbols[1]] * len(prompts)}
+
+
+TASKS: Catalogue[TaskRow] = Catalogue("task", _ROWS, "maxk_lab.tasks")

@@ -7,6 +7,7 @@ import sys
 import pytest
 from model_folders import stand_in_model
 
+from maxk_lab.catalogue import load
 from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
@@ -30,7 +31,6 @@ def test_the_defaults_run():
             r"unknown reward function 'finishd' \(did you mean finished\?\)",
         ),
         ({"rewards": ["nowhere.rewards:f"]}, "cannot load the reward function 'nowhere.rewards:f'"),
-        ({"rewards": ["math:pi"]}, "'math:pi' must be a function"),
         (
             {"reward_weights": [1.0, 2.0]},
             r"each of the 1 reward functions \(edit_similarity\), got 2",
@@ -76,16 +76,10 @@ def test_the_catalogue_and_its_refusals_need_no_torch():
 
 
 def test_every_problem_is_told_at_once():
-    reasons = ROW.refusal(
-        PARAMETERS | {"max_length": 4, "rewards": ["finishd"], "reward_weights": [1.0, 2.0]},
-        POLICY | {"num_heads": 5},
-    )
-    for part in (
-        "max_length",
-        "finishd",
-        "reward_weights",
-        "embed_dim must be a multiple of num_heads",
-    ):
+    wrong = {"max_length": 4, "rewards": ["finishd"], "reward_weights": [1.0, 2.0]}
+    reasons = ROW.refusal(PARAMETERS | wrong, POLICY | {"num_heads": 5})
+    heads = "embed_dim must be a multiple of num_heads"
+    for part in ("max_length", "finishd", "reward_weights", heads):
         assert part in reasons
 
 
@@ -127,14 +121,10 @@ def test_a_setting_is_enumerable_up_to_its_number_of_completions(changes, count)
 def test_tasks_and_rewards_say_what_they_are():
     assert TASKS.names() == ("hidden_target", "modular", "edit", "deceptive")
     assert all(task.reward in REWARDS and task.meaning for task in TASKS)
-    assert all(reward.meaning for reward in REWARDS)
+    assert all(load(row.implementation).__name__ == row.name for row in (*TASKS, *REWARDS))
 
 
 def test_a_reward_of_the_users_own_is_named_in_place_of_the_task():
-    from maxk_lab.environments.language.rows import TOY_LLM
-
     words = {"task": "edit", "rewards": ["my_rewards:palindrome"]}
-    assert TOY_LLM.in_words(words) == (
-        "language model (edit prompts, reward my_rewards:palindrome)"
-    )
-    assert TOY_LLM.in_words({"task": "edit"}) == "language model (edit task)"
+    assert ROW.in_words(words) == ("language model (edit prompts, reward my_rewards:palindrome)")
+    assert ROW.in_words({"task": "edit"}) == "language model (edit task)"

@@ -21,7 +21,7 @@ def toy(dtype="float64", init_std=0.3, **changes):
 
 def log_prob_step_by_step(environment, policy, prompt, completion):
     """log π of one completion: a pass per token over its prefix, the distribution by hand."""
-    total, so_far = 0.0, [*(prompt + 1).tolist(), environment.vocab_size]
+    total, so_far = 0.0, [*(prompt + 1).tolist(), len(environment.symbols) + 1]
     for token in completion.tolist():
         logits = policy(torch.tensor([so_far]))[0, -1] / environment.temperature
         weights = logits.exp() / logits.exp().sum()
@@ -32,7 +32,7 @@ def log_prob_step_by_step(environment, policy, prompt, completion):
             kept[index] = weights[index]
         total = total + (kept[token] / kept.sum()).log()
         so_far.append(token)
-        if token == environment.end:
+        if token == 0:
             break
     return total
 
@@ -247,7 +247,10 @@ def test_a_reward_model_reads_prompt_and_completion_without_what_follows_the_end
     policy, instances = environment.policy(0), environment.instances(2, 1)
     rollouts = environment.rollout(policy, instances, 10, seed=2)
     expected = (
-        (instances + 1).sum(-1, keepdim=True) + environment.vocab_size + rollouts.actions.sum(-1)
+        (instances + 1).sum(-1, keepdim=True)
+        + len(environment.symbols)
+        + 1
+        + rollouts.actions.sum(-1)
     )
     assert torch.equal(rollouts.rewards, expected.double())
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.language.toy_llm import ToyLLM
+from maxk_lab.environments.language.environment import LanguageEnvironment
 from maxk_lab.gradients.scores import per_trajectory
 from maxk_lab.gradients.scores.by_layer import LayerScores, NotByLayerError
 from maxk_lab.gradients.scores.per_trajectory import BatchedScores, MappedScores, trajectory_scores
@@ -38,7 +38,7 @@ def make(row, dtype="float64", **changes):
 def layerwise():
     """The toy language, as one whose policies cannot be mapped."""
     environment = small_environments.make("toy_llm")
-    environment.__class__ = type("Unmapped", (ToyLLM,), {"trajectory_log_prob": None})
+    environment.__class__ = type("Unmapped", (LanguageEnvironment,), {"trajectory_log_prob": None})
     return environment
 
 
