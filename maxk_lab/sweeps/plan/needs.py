@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ MOST_SECONDS = 365 * 24 * 3600.0
 # Seconds per unit of work, by a small policy on one slow core; no machine is so much faster.
 SECONDS = 6e-5
 FASTER = 10
+# Seconds of the loop of `slowness` on that core.
+LOOP_SECONDS = 1.85e-3
 # Seconds that a unit and each of its cells take whatever they measure: they are handed to a worker,
 # and have records written.
 UNIT_SECONDS, CELL_SECONDS = 0.03, 0.007
@@ -60,9 +64,23 @@ def memory_of_machine(limits: tuple[str, ...] = LIMITS) -> int | None:
     return min(sizes, default=None)
 
 
+@cache
+def slowness() -> float:
+    """Return how many times as long as where `SECONDS` was measured a loop takes here and now.
+
+    It takes a few milliseconds. A machine that others work on, too, is slow.
+    """
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        sum(number * number for number in range(50_000))
+        times.append(time.perf_counter() - started)
+    return median(times) / LOOP_SECONDS
+
+
 def guessed_seconds(work: float, cells: int) -> float:
-    """Return roughly the seconds of a unit of so much work and so many cells, on one slow core."""
-    return SECONDS * work + UNIT_SECONDS + CELL_SECONDS * cells
+    """Return roughly the seconds of a unit of so much work and so many cells, on a core of here."""
+    return slowness() * (SECONDS * work + UNIT_SECONDS + CELL_SECONDS * cells)
 
 
 def largest_need(unit: Unit) -> Need | None:
